@@ -1,16 +1,28 @@
 /*
- * Calls known functions by frame pointers, and writes down where it is.
+ * Calls known functions, and writes down where it is: by frame pointers, or with
+ * -DWITHOUT_FRAME_POINTERS as distributions build their programs.
  *
  * stacks COUNT FILE; makes COUNT calls of getppid, each in a chain of functions that is chosen by
  * chance, and writes a line for each into FILE: the functions, the innermost first.
  */
+#ifdef WITHOUT_FRAME_POINTERS
+#pragma GCC optimize("omit-frame-pointer", "no-optimize-sibling-calls")
+#else
 #pragma GCC optimize("no-omit-frame-pointer", "no-optimize-sibling-calls")
+#endif
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 
 #define DEEPEST 12
+
+/* What each function has on its stack. */
+#ifdef LARGE_FRAMES
+#define SPACE volatile char space[512]; space[depth] = 1
+#else
+#define SPACE
+#endif
 
 typedef long (*step)(unsigned int, int);
 
@@ -48,6 +60,7 @@ static step chosen(unsigned int state, int left);
     __attribute__((noinline)) static long name(unsigned int state, int left) \
     {                                                                     \
         long result;                                                      \
+        SPACE;                                                            \
                                                                           \
         where[depth++] = #name;                                           \
         state = next(state);                                              \

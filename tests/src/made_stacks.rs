@@ -129,7 +129,7 @@ impl Made {
             off_cpu_ns: 0,
             sampled_ns: 0,
             woken_tid: 0,
-            reserved: 0,
+            ends: 0,
         };
         let data = [head.as_bytes(), kernel.as_bytes(), user.as_bytes()].concat();
         self.event(at, EventTypeId::STACK, 7, &data)

@@ -74,6 +74,7 @@ mod task;
 mod text;
 mod texts;
 mod tracepoint;
+mod unwind;
 mod user;
 mod wakeup;
 

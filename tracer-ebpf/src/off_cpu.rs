@@ -17,6 +17,7 @@ use crate::offsets::{OFF_CPU, OFF_CPU_HIGH, OFF_CPU_LOW};
 use crate::pid::Pid;
 use crate::stack;
 use crate::subject::Subject;
+use crate::unwind;
 
 /// By thread. The agent sets the number of entries, or leaves it at 1 where nobody asks for them.
 /// One that finds no space costs an older one its entry.
@@ -42,7 +43,12 @@ pub fn blocks(ctx: &impl EbpfContext, thread: &impl Subject) {
     };
     let at = |offset| entry.cast::<u8>().wrapping_add(offset);
     let kernel = stack::kernel_frames::<MOST_FRAMES>(ctx, at(offset_of!(BlockedStack, kernel)));
-    let user = stack::user_frames::<MOST_FRAMES>(ctx, at(offset_of!(BlockedStack, user)));
+    let user = if unwind::is_asked() {
+        unwind::hold(thread);
+        0
+    } else {
+        stack::user_frames::<MOST_FRAMES>(ctx, at(offset_of!(BlockedStack, user)))
+    };
     let sizes = at(offset_of!(BlockedStack, kernel_bytes)).cast::<[i32; 2]>();
     // SAFETY: inside the entry, which is the running thread's.
     unsafe { sizes.write_volatile([kernel, user]) };
@@ -88,7 +94,12 @@ pub fn comes(thread: &impl Subject) {
     // SAFETY: the helper takes no argument and only reads the clock.
     let off_cpu_ns = unsafe { bpf_ktime_get_ns() }.saturating_sub(since);
     let limit = u64::from(OFF_CPU_HIGH.load()) << 32 | u64::from(OFF_CPU_LOW.load());
-    if off_cpu_ns > limit {
+    if off_cpu_ns <= limit {
+        return;
+    }
+    if unwind::is_asked() {
+        unwind::of_blocked(thread, entry, off_cpu_ns);
+    } else {
         stack::of_blocked(thread, entry, off_cpu_ns);
     }
 }

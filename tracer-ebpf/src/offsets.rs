@@ -317,6 +317,10 @@ globals! {
     STACK_KERNEL_FRAMES = 0;
     /// Addresses of the program that are recorded of a stack; 0: none.
     STACK_USER_FRAMES = 0;
+    /// Bytes that are copied of a program's stack, whose functions the agent finds; 0: none.
+    UNWIND_BYTES = 0;
+    /// Bytes of the registers of a program (`struct pt_regs`).
+    UNWIND_REGISTERS_BYTES = 0;
     /// 1 when the stacks of threads are recorded that were blocked for longer than a limit.
     OFF_CPU = 0;
     /// The lower 32 bits of that limit, in nanoseconds.

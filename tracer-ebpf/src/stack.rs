@@ -22,6 +22,7 @@ use crate::offsets::{STACK_KERNEL_FRAMES, STACK_TYPES_HIGH, STACK_TYPES_LOW, STA
 use crate::pid::Pid;
 use crate::record::{header, reserve, submit_flags};
 use crate::subject::Subject;
+use crate::unwind;
 
 /// Whether stacks of these bits are recorded. It is known when the program is loaded: where none
 /// is, the verifier drops what would record it.
@@ -80,7 +81,7 @@ pub fn of_tracepoint(ctx: &impl EbpfContext, subject: &impl Subject, record_type
 }
 
 /// What a stack is recorded for.
-struct Reason {
+pub struct Reason {
     /// The type of the record of its event.
     record_type: u32,
     woken_tid: u32,
@@ -88,8 +89,9 @@ struct Reason {
 }
 
 impl Reason {
+    /// An event of this record type.
     #[inline(always)]
-    fn event(record_type: u32) -> Self {
+    pub fn event(record_type: u32) -> Self {
         Self {
             record_type,
             woken_tid: 0,
@@ -102,6 +104,9 @@ impl Reason {
 /// would be that of several events.
 #[inline(always)]
 fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
+    if unwind::is_asked() {
+        return unwind::take(ctx, subject, reason);
+    }
     if take_in::<USUAL_FRAMES>(ctx, subject, reason, is_deep()) {
         take_in::<MOST_FRAMES>(ctx, subject, reason, false);
     }
@@ -146,7 +151,7 @@ fn copy_in<const N: usize>(
     // SAFETY: it is where the record begins.
     unsafe { record.cast::<RecordHeader>().write(header) };
     let reason = Reason::event(EventTypeId::SWITCH_IN.0);
-    write_rest::<N>(record, &reason, kernel_bytes, user_bytes, off_cpu_ns);
+    write_rest(record, &reason, kernel_bytes, user_bytes, off_cpu_ns);
     for (from, to) in [
         (
             offset_of!(BlockedStack, kernel),
@@ -201,21 +206,22 @@ fn take_in<const N: usize>(
         space.discard(u64::from(BPF_RB_NO_WAKEUP));
         return true;
     }
-    write_rest::<N>(record, reason, kernel_bytes, user_bytes, 0);
+    write_rest(record, reason, kernel_bytes, user_bytes, 0);
     space.submit(submit_flags(ring, time_ns));
     false
 }
 
-/// Writes what lies between the header of a record and its addresses.
+/// Writes what lies between the header of a record and its addresses, which is the same in records
+/// of any size.
 #[inline(always)]
-fn write_rest<const N: usize>(
+pub fn write_rest(
     record: *mut u8,
     reason: &Reason,
     kernel_bytes: i32,
     user_bytes: i32,
     off_cpu_ns: u64,
 ) {
-    let words = record.wrapping_add(offset_of!(StackRecord<N>, event_type));
+    let words = record.wrapping_add(offset_of!(StackRecord<USUAL_FRAMES>, event_type));
     #[expect(clippy::cast_sign_loss, reason = "the same bits")]
     let (kernel_bytes, user_bytes) = (kernel_bytes as u32, user_bytes as u32);
     let words_of_record = [
@@ -226,7 +232,7 @@ fn write_rest<const N: usize>(
     ];
     // SAFETY: inside the record: four words.
     unsafe { words.cast::<[u32; 4]>().write(words_of_record) };
-    let times = record.wrapping_add(offset_of!(StackRecord<N>, off_cpu_ns));
+    let times = record.wrapping_add(offset_of!(StackRecord<USUAL_FRAMES>, off_cpu_ns));
     // SAFETY: inside the record: both times.
     unsafe {
         times

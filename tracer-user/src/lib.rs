@@ -12,6 +12,7 @@
 //!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
 //! - [`stacks`] names what called what where an event happened, and [`flame`] shows where time went
 //!   by it;
+//! - `unwind` finds the functions of programs without frame pointers;
 //! - `asking` asks the kernel for what a process may keep it from answering;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
@@ -59,4 +60,5 @@ pub mod trigger;
 pub mod typed;
 #[doc(hidden)]
 pub mod untrusted;
+mod unwind;
 pub mod why;

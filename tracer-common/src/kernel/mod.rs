@@ -50,8 +50,10 @@ pub use sched::{
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use stack::{
-    BlockedStack, MAPPING_PATH_BYTES, MOST_BLOCKED, MOST_FRAMES, MappingData, STACK_RECORD,
-    SYMBOL_NAME_BYTES, SampleData, StackData, StackRecord, SymbolData, USUAL_FRAMES, stacks,
+    BLOCKED_BYTES, BlockedMemory, BlockedStack, COPIED_BYTES, MAPPING_PATH_BYTES, MOST_BLOCKED,
+    MOST_BLOCKED_MEMORY, MOST_FRAMES, MappingData, REGISTERS, STACK_RECORD, SYMBOL_NAME_BYTES,
+    SampleData, StackData, StackRecord, SymbolData, UNWIND_HEAD_BYTES, UNWIND_RECORD, USUAL_FRAMES,
+    UnwindRecord, stack_ends, stacks,
 };
 pub use syscall::{
     SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,

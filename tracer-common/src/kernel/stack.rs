@@ -26,8 +26,10 @@ event_data! {
         /// The thread that is woken, where the stack is that of its waker; 0: it is no waker's.
         #[shown(Pid)]
         pub woken_tid: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Why the addresses of the program end where they do: 0: nobody knows; 1: the program, or
+        /// the thread, begins there; 2: what follows was not copied; 3: it is in code of which it
+        /// is not known how it calls; 4: as many as were asked for; 5: damaged.
+        pub ends: u32,
     }
 
     /// Data of `LINUX_TRACE_SAMPLE`: a thread had a CPU when its clock was looked at (`--sample`).
@@ -144,6 +146,82 @@ pub struct StackRecord<const N: usize> {
     pub user: [u64; N],
 }
 
+/// What [`StackData::ends`] says.
+pub mod stack_ends {
+    /// Nobody knows: functions were found by frame pointers.
+    pub const UNKNOWN: u32 = 0;
+    /// The program, or the thread, begins there.
+    pub const BEGINNING: u32 = 1;
+    /// What follows was not copied.
+    pub const MEMORY: u32 = 2;
+    /// It is in code of which it is not known how it calls.
+    pub const CODE: u32 = 3;
+    /// As many as were asked for.
+    pub const COUNT: u32 = 4;
+    /// What the stack holds, or a file says, is no stack.
+    pub const DAMAGED: u32 = 5;
+}
+
+/// The type of the record of a stack whose part of the program is found by the agent.
+pub const UNWIND_RECORD: u16 = 0x7ffa;
+
+/// Registers of a program, as the kernel saves them (`struct pt_regs`): at most so many words.
+pub const REGISTERS: usize = 34;
+
+/// Bytes of a program's stack that are copied, one of these; a record has space for one of them.
+pub const COPIED_BYTES: [usize; 3] = [2048, 8192, 32_768];
+
+/// Bytes of it that are held of a thread that is blocked.
+pub const BLOCKED_BYTES: usize = 8192;
+
+/// A stack of which the programs record the registers and the memory. `N` is one of
+/// [`COPIED_BYTES`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct UnwindRecord<const N: usize> {
+    /// That of its event, with another type.
+    pub header: RecordHeader,
+    /// See [`StackRecord::event_type`].
+    pub event_type: u32,
+    /// Bytes of `kernel`; negative: an error.
+    pub kernel_bytes: i32,
+    /// Bytes of `memory` that were read; negative: there are no registers either.
+    pub memory_bytes: i32,
+    /// See [`StackData::woken_tid`].
+    pub woken_tid: u32,
+    /// See [`StackData::off_cpu_ns`].
+    pub off_cpu_ns: u64,
+    /// See [`StackData::sampled_ns`].
+    pub sampled_ns: u64,
+    /// Where the thread is in the kernel, the innermost first.
+    pub kernel: [u64; MOST_FRAMES],
+    /// The registers of the program.
+    pub registers: [u64; REGISTERS],
+    /// Its memory, from where its stack pointer is.
+    pub memory: [u8; N],
+}
+
+/// Bytes of an [`UnwindRecord`] before its memory.
+pub const UNWIND_HEAD_BYTES: usize = 72 + 8 * (MOST_FRAMES + REGISTERS);
+
+/// The registers and the memory of a thread that has left its CPU because it blocks, beside its
+/// [`BlockedStack`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BlockedMemory {
+    /// See [`UnwindRecord::memory_bytes`].
+    pub memory_bytes: i32,
+    /// Zero.
+    pub reserved: u32,
+    /// See [`UnwindRecord::registers`].
+    pub registers: [u64; REGISTERS],
+    /// See [`UnwindRecord::memory`].
+    pub memory: [u8; BLOCKED_BYTES],
+}
+
+/// Threads whose memory is held while they are blocked.
+pub const MOST_BLOCKED_MEMORY: u32 = 4096;
+
 /// The stack of a thread that has left its CPU because it blocks. Written as it leaves, read as it
 /// gets a CPU again, both by the programs.
 #[derive(Clone, Copy, Debug)]
@@ -195,4 +273,10 @@ const _: () = {
     assert!(size_of::<StackData>() == 32);
     assert!(core::mem::offset_of!(MappingData, path) == 48);
     assert!(core::mem::offset_of!(StackRecord<USUAL_FRAMES>, kernel) == 72);
+    // Both begin alike, and the memory is right behind the registers.
+    assert!(core::mem::offset_of!(UnwindRecord<8>, kernel) == 72);
+    assert!(core::mem::offset_of!(UnwindRecord<8>, memory_bytes) == 48);
+    assert!(core::mem::offset_of!(StackRecord<USUAL_FRAMES>, user_bytes) == 48);
+    assert!(core::mem::offset_of!(UnwindRecord<8>, memory) == UNWIND_HEAD_BYTES);
+    assert!(core::mem::offset_of!(BlockedMemory, memory) == 8 + 8 * REGISTERS);
 };

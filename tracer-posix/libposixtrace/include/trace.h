@@ -404,7 +404,10 @@ struct linux_trace_stack {
     __linux_trace_u64 linux_sampled_ns; /* For how much time on a CPU it is a sample, in nanoseconds; 0: it is none. */
     /* The thread that is woken, where the stack is that of its waker; 0: it is no waker's. */
     unsigned linux_woken_tid;
-    unsigned linux_reserved;            /* Zero. */
+    /* Why the addresses of the program end where they do: 0: nobody knows; 1: the program, or the thread, begins
+     * there; 2: what follows was not copied; 3: it is in code of which it is not known how it calls; 4: as many as
+     * were asked for; 5: damaged. */
+    unsigned linux_ends;
 };
 
 /* Data of LINUX_TRACE_MAPPING: code that the process has mapped from a file. */

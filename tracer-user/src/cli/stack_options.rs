@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
-use super::quantity::time;
+use super::quantity::{size, time};
 use crate::flame::FlameKind;
 use crate::selection::Selection;
 use crate::stacks::StackOptions;
@@ -16,7 +16,8 @@ use crate::stacks::StackOptions;
 pub struct StackArgs {
     /// Record the functions that a thread is in as it causes an event: user, kernel, or both
     /// (user,kernel), and at most so many of each (user,20; 127 where none is given). Functions are
-    /// found by frame pointers: of a program that has none, only the innermost ones are
+    /// found by frame pointers: of a program that has none, only the innermost ones are, without
+    /// --unwind dwarf
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Record stacks only with these: syscall, fault, switch-out, signal, wakeup (that of the
@@ -34,6 +35,13 @@ pub struct StackArgs {
     /// without it, user,kernel
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     off_cpu: Option<String>,
+    /// How the functions of programs are found. fp, as without this: by frame pointers. dwarf: by
+    /// what their files say of how functions call (.eh_frame), which needs none: the registers are
+    /// copied, and 8K of the stack, or so many bytes (dwarf,2K; at most 32K, of a blocked thread
+    /// 8K). Each stack takes that much of the ring: give a larger --ring-size where many come. One
+    /// that ends before the beginning of its program says why
+    #[arg(long, value_name = "fp|dwarf[,BYTES]")]
+    unwind: Option<String>,
     /// In stacks, show functions too that the compiler has put into others, where the program, or
     /// the file with its debugger's part, says so. A log does not have them: give this to what
     /// reads it
@@ -46,6 +54,10 @@ const NONE: &str = "none";
 
 /// Samples a second at most: each takes some microseconds.
 const MOST_SAMPLES: u32 = 10_000;
+
+/// Bytes of a stack that are copied at least and at most, and without a word of it.
+const COPIED_BYTES: (u64, u64) = (512, 32 << 10);
+const USUAL_COPIED_BYTES: u32 = 8192;
 
 /// What is recorded for `--off-cpu`: a stack comes with the switch back.
 const SWITCHES: [EventTypeId; 2] = [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
@@ -74,6 +86,19 @@ impl StackArgs {
             None => frames("user,kernel")?,
             Some(typed) => frames(typed).with_context(|| format!("--stack {typed}"))?,
         };
+        if let Some(typed) = &self.unwind {
+            options.copied_bytes = copied_bytes(typed)?;
+            ensure!(
+                self.stack.is_some() || self.sample.is_some() || self.off_cpu.is_some(),
+                "--unwind says how stacks are found, and none is recorded; give --stack, --sample \
+                 or --off-cpu"
+            );
+            ensure!(
+                options.user_frames > 0 || options.copied_bytes == 0,
+                "--unwind {typed} finds functions of the program, which --stack leaves out; give \
+                 --stack user,kernel"
+            );
+        }
         options.types = match (&self.stack, &self.stack_for) {
             (None, _) => 0,
             (_, None) => stacks::USUAL | stacks::PROBES | stacks::TRACEPOINTS,
@@ -110,6 +135,7 @@ impl StackArgs {
             ("--stack", &self.stack),
             ("--sample", &self.sample),
             ("--off-cpu", &self.off_cpu),
+            ("--unwind", &self.unwind),
         ];
         let mut typed = options
             .into_iter()
@@ -125,6 +151,7 @@ impl StackArgs {
             stack_for: self.stack_for.or(other.stack_for),
             sample: self.sample.or(other.sample),
             off_cpu: self.off_cpu.or(other.off_cpu),
+            unwind: self.unwind.or(other.unwind),
             inlined: self.inlined || other.inlined,
         }
     }
@@ -165,6 +192,22 @@ fn samples(typed: &str) -> anyhow::Result<u32> {
                  as 99"
             )
         })
+}
+
+/// How many bytes of a stack are copied; 0: functions are found by frame pointers.
+fn copied_bytes(typed: &str) -> anyhow::Result<u32> {
+    match typed.split_once(',').unwrap_or((typed, "")) {
+        ("fp", "") => Ok(0),
+        ("dwarf", "") => Ok(USUAL_COPIED_BYTES),
+        ("dwarf", bytes) => {
+            let (least, most) = COPIED_BYTES;
+            Ok(u32::try_from(size("--unwind dwarf", bytes, least, most)?)?)
+        }
+        _ => bail!(
+            "--unwind {typed} is no way to find functions; give fp, or dwarf, or dwarf with the \
+             bytes that are copied of a stack: dwarf,8K"
+        ),
+    }
 }
 
 /// How many addresses of each kind are recorded.
@@ -289,6 +332,35 @@ mod tests {
             ..StackArgs::default()
         };
         assert!(args.options(Selection::usual(), false).is_err());
+    }
+
+    #[test]
+    fn functions_are_found_by_what_was_chosen() {
+        let copied = |unwind: &str, stack: Option<&str>| {
+            let args = StackArgs {
+                stack: stack.map(str::to_owned),
+                unwind: Some(unwind.to_owned()),
+                ..StackArgs::default()
+            };
+            let options = args.options(Selection::usual(), true);
+            options.map(|(options, _)| options.copied_bytes)
+        };
+        let user = Some("user");
+        assert_eq!(copied("fp", user).unwrap(), 0);
+        assert_eq!(copied("dwarf", user).unwrap(), 8192);
+        assert_eq!(copied("dwarf,2K", user).unwrap(), 2048);
+        assert_eq!(copied("fp", Some("kernel")).unwrap(), 0);
+        for (wrong, stack, said) in [
+            ("lbr", user, "give fp, or dwarf"),
+            ("fp,8K", user, "give fp, or dwarf"),
+            ("dwarf,64K", user, "from 512"),
+            ("dwarf,many", user, "is no size"),
+            ("dwarf", Some("kernel"), "--stack user,kernel"),
+            ("dwarf", None, "--off-cpu"),
+        ] {
+            let refusal = format!("{:#}", copied(wrong, stack).unwrap_err());
+            assert!(refusal.contains(said), "{wrong}: {refusal}");
+        }
     }
 
     #[test]

@@ -124,6 +124,12 @@ impl Flames {
             };
             frames.push(id);
         }
+        if stack
+            .why_it_ends()
+            .is_some_and(|end| end.in_words().is_some())
+        {
+            frames.push(self.mark("[incomplete]"));
+        }
         frames.reverse();
         if self.known.len() >= MOST_STACKS {
             self.known.clear();

@@ -62,6 +62,12 @@ pub enum LoadError {
         source: Box<ProgramError>,
     },
 
+    /// The kernel does not give programs the registers of the thread.
+    #[error(
+        "--unwind dwarf needs a kernel of 5.15 or later (the helper bpf_task_pt_regs); without it, functions are found by frame pointers"
+    )]
+    NoRegisters,
+
     /// A map cannot be used as it must be.
     #[error("the eBPF map {name} cannot be used")]
     Map {

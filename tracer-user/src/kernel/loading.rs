@@ -9,10 +9,11 @@ use zerocopy::IntoBytes;
 
 use crate::descriptors::{self, DescriptorOptions};
 use crate::syscall_texts;
+use crate::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, LostOnCpu, MOST_BLOCKED, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, call_texts,
-    syscalls, wanted,
+    Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, TRACED_PAGE,
+    WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 
 use super::btf::offsets::Global;
@@ -135,6 +136,8 @@ impl<'a> Plan<'a> {
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", stacks.kernel_frames),
             ("STACK_USER_FRAMES", stacks.user_frames),
+            ("UNWIND_BYTES", stacks.copied_bytes),
+            ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(stacks.off_cpu.is_some())),
             ("OFF_CPU_LOW", off_cpu_low),
             ("OFF_CPU_HIGH", off_cpu_high),
@@ -159,6 +162,7 @@ impl<'a> Plan<'a> {
             probe_sites: self.options.probes.locations.len(),
             tracepoints: self.options.tracepoints.len(),
             holds_blocked: self.options.stacks.off_cpu.is_some(),
+            copies_stacks: self.options.stacks.copied_bytes > 0,
             describes: self.describes(),
             is_verbose: self.options.verbose,
         };
@@ -279,6 +283,8 @@ pub(super) struct Parameters<'a> {
     pub tracepoints: usize,
     /// Whether stacks of blocked threads are held.
     pub holds_blocked: bool,
+    /// Whether what these are found from is held too.
+    pub copies_stacks: bool,
     pub is_verbose: bool,
 }
 
@@ -308,6 +314,11 @@ impl Parameters<'_> {
             1
         };
         let blocked = if self.holds_blocked { MOST_BLOCKED } else { 1 };
+        let blocked_memory = if self.holds_blocked && self.copies_stacks {
+            MOST_BLOCKED_MEMORY
+        } else {
+            1
+        };
         let calls_with_descriptors = if self.describes {
             2 * tracer_common::kernel::descriptors::CALLS
         } else {
@@ -325,6 +336,7 @@ impl Parameters<'_> {
             .map_max_entries("ISSUERS", requests)
             .map_max_entries("BIOS", requests)
             .map_max_entries("BLOCKED", blocked)
+            .map_max_entries("BLOCKED_MEMORY", blocked_memory)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
             .map_max_entries("PROBE_SITES", entries(self.probe_sites))

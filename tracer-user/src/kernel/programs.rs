@@ -223,6 +223,7 @@ mod tests {
     use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
+    use crate::unwind::REGISTERS_BYTES;
 
     /// What changes the programs, beside the kernel.
     #[derive(Clone, Copy, Debug)]
@@ -232,6 +233,8 @@ mod tests {
         string_bytes: u32,
         /// Of each half of a stack; 0: no stacks.
         frames: u32,
+        /// Of a program's stack; 0: it is found by frame pointers.
+        copied_bytes: u32,
         /// Processes are chosen by what they are, and interrupts are noted.
         is_choosing: bool,
         /// Descriptors are looked up.
@@ -244,6 +247,7 @@ mod tests {
         namespace: 0,
         string_bytes: 64,
         frames: 127,
+        copied_bytes: 0,
         is_choosing: true,
         describes: true,
     };
@@ -266,6 +270,8 @@ mod tests {
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", variant.frames),
             ("STACK_USER_FRAMES", variant.frames),
+            ("UNWIND_BYTES", variant.copied_bytes),
+            ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(variant.frames > 0)),
             ("NAMESPACE", variant.namespace),
         ] {
@@ -280,6 +286,7 @@ mod tests {
             probe_sites: 1,
             tracepoints: 1,
             holds_blocked: variant.frames > 0,
+            copies_stacks: variant.copied_bytes > 0,
             wanted: u64::MAX,
             reads_strings: variant.string_bytes > 0,
             describes: variant.describes,
@@ -342,6 +349,18 @@ mod tests {
             Variant {
                 string_bytes: 4096,
                 frames: 1,
+                ..MOST
+            },
+            Variant {
+                copied_bytes: 2048,
+                ..MOST
+            },
+            Variant {
+                copied_bytes: 8192,
+                ..plain
+            },
+            Variant {
+                copied_bytes: 32_768,
                 ..MOST
             },
             Variant { frames: 0, ..MOST },

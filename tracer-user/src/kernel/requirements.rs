@@ -37,6 +37,12 @@ impl Kernel {
         let mut globals = self.globals.iter();
         globals.any(|global| counts.contains(&global.name) && global.value != NO_OFFSET)
     }
+
+    /// Whether it gives programs the registers of the thread that runs.
+    pub fn gives_registers(&self) -> bool {
+        let mut globals = self.globals.iter();
+        globals.any(|global| global.name == "HAS_TASK_PT_REGS" && global.value != 0)
+    }
 }
 
 /// Checks everything that can be checked before loading.

@@ -18,6 +18,7 @@ use super::stacks::{Stacks, is_stack};
 use super::switches::Switches;
 use super::tracepoints::Layouts;
 use crate::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
+use crate::stacks::StackOptions;
 
 /// How far the watermark stays behind the clock.
 ///
@@ -88,9 +89,10 @@ impl KernelSource {
     }
 
     /// The same, which takes stacks where they are recorded.
-    pub(super) fn with_stacks(self, are_recorded: bool) -> Self {
+    pub(super) fn with_stacks(self, options: &StackOptions) -> Self {
+        let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(Stacks::begin),
+            stacks: are_recorded.then(|| Stacks::begin(options.user_frames)),
             ..self
         }
     }

@@ -2,17 +2,21 @@
 //! event right before the other one, with its time. Where it has addresses in code that is not
 //! known yet, the mappings of the process come first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{MOST_FRAMES, RecordHeader, STACK_RECORD, StackData, StackRecord};
+use tracer_common::kernel::{
+    COPIED_BYTES, MOST_FRAMES, RecordHeader, STACK_RECORD, StackData, StackRecord, UNWIND_RECORD,
+    UnwindRecord, stack_ends,
+};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::Batch;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::mapped::{Mapped, Report};
 use crate::stacks::{BuildIds, Mapping, Taken, push_mapping, read_mappings};
+use crate::unwind::{Copied, Found, Space, Unwinder};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
@@ -32,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Whether a record is that of a stack.
 pub fn is_stack(untrusted: &[u8]) -> bool {
     RecordHeader::ref_from_prefix(untrusted)
-        .is_ok_and(|(header, _)| header.event_type == STACK_RECORD)
+        .is_ok_and(|(header, _)| matches!(header.event_type, STACK_RECORD | UNWIND_RECORD))
 }
 
 /// Stacks on their way to their events.
@@ -48,35 +52,50 @@ pub struct Stacks {
     ended: Vec<(Instant, i32)>,
     /// No event is older that is still to come.
     since: MonotonicNs,
+    /// For stacks whose part of the program is found here.
+    unwinder: Unwinder,
+    /// Of the program, at most so many.
+    most_frames: usize,
 }
 
 /// What is known of a process.
 #[derive(Clone, Debug, Default)]
 struct Process {
-    /// The code that it has mapped, by address.
-    mappings: BTreeMap<u64, Mapping>,
+    /// The code that it has mapped.
+    space: Space,
     /// What is not an event yet, with its time.
     unsaid: Vec<(u64, Mapping)>,
     looked: Option<Instant>,
 }
 
 impl Process {
-    fn has(&self, address: u64) -> bool {
-        let before = self.mappings.range(..=address).next_back();
-        before.is_some_and(|(_, one)| address < one.end)
-    }
-
     fn map(&mut self, time: u64, mapping: Mapping) {
-        if self.mappings.len() < MOST_MAPPINGS && self.unsaid.len() < MOST_MAPPINGS {
-            self.mappings.insert(mapping.start, mapping.clone());
+        if self.unsaid.len() < MOST_MAPPINGS && self.space.map(&mapping) {
             self.unsaid.push((time, mapping));
         }
+    }
+
+    /// Looks up what it has mapped, unless it was looked at just now.
+    fn look(&mut self, pid: i32, build_ids: &mut BuildIds) -> bool {
+        let was_looked_at = self
+            .looked
+            .is_some_and(|looked| looked.elapsed() < LOOK_AGAIN);
+        if was_looked_at {
+            return false;
+        }
+        self.looked = Some(Instant::now());
+        for mapping in read_mappings(pid, build_ids) {
+            if !self.space.has(&mapping) {
+                self.map(0, mapping);
+            }
+        }
+        true
     }
 }
 
 impl Stacks {
-    /// From now on.
-    pub fn begin() -> Self {
+    /// From now on; of the program, a stack has at most so many functions.
+    pub fn begin(most_frames: u32) -> Self {
         let mapped = Mapped::begin();
         if let Err(error) = &mapped {
             tracing::debug!(
@@ -91,6 +110,8 @@ impl Stacks {
             mapped: mapped.ok(),
             ended: Vec::new(),
             since: MonotonicNs(0),
+            unwinder: Unwinder::default(),
+            most_frames: usize::try_from(most_frames).unwrap_or(MOST_FRAMES),
         }
     }
 
@@ -122,7 +143,7 @@ impl Stacks {
                     // What a child has until it runs another program.
                     let parent = processes.get(&parent).cloned().unwrap_or_default();
                     let mut inherited = Process::default();
-                    for mapping in parent.mappings.into_values() {
+                    for mapping in parent.space.into_mappings() {
                         inherited.map(time, mapping);
                     }
                     ended.retain(|(_, pid)| *pid != child);
@@ -142,7 +163,10 @@ impl Stacks {
     /// Takes the record of a stack; `None` where our programs write no such one. One without an
     /// event is pushed at once, and so is a waker's, whose event may have come from another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
-        let (header, event_type, data) = decode(untrusted)?;
+        let (header, event_type, data) = match Raw::of(untrusted) {
+            Some(raw) => self.unwound(&raw)?,
+            None => decode(untrusted)?,
+        };
         let is_wakers = Taken::of(&data).is_some_and(|taken| taken.head.woken_tid != 0);
         if event_type == 0 || is_wakers {
             self.push(header, data, EventTypeId(event_type), batch);
@@ -196,23 +220,37 @@ impl Stacks {
         batch.push(of_type(EventTypeId::STACK), &data);
     }
 
+    /// As [`decode`], of a stack whose part of the program is found here.
+    fn unwound(&mut self, raw: &Raw<'_>) -> Option<(EventHeader, u32, Vec<u8>)> {
+        let (header, parts) = raw.parts()?;
+        let mut found = Found::default();
+        if let Some(copied) = &parts.copied {
+            let pid = header.pid;
+            let process = self.processes.entry(pid).or_default();
+            let mut find = |process: &mut Process| {
+                self.unwinder
+                    .find(pid, &mut process.space, copied, self.most_frames)
+            };
+            found = find(process);
+            if found.is_unmapped && process.look(pid, &mut self.build_ids) {
+                found = find(process);
+            }
+        }
+        let data = parts.data(found.addresses.as_bytes(), found.ends)?;
+        Some((header, parts.event_type, data))
+    }
+
     /// The mappings of a process that are no events yet, with their times.
     fn unsaid(&mut self, pid: i32, taken: &Taken<'_>) -> Vec<(u64, Mapping)> {
         if taken.head.user_frames == 0 {
             return Vec::new();
         }
         let process = self.processes.entry(pid).or_default();
-        let is_known = taken.user().all(|address| process.has(address));
-        let may_look = process
-            .looked
-            .is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
-        if !is_known && may_look {
-            process.looked = Some(Instant::now());
-            for mapping in read_mappings(pid, &mut self.build_ids) {
-                if process.mappings.get(&mapping.start) != Some(&mapping) {
-                    process.map(0, mapping);
-                }
-            }
+        let is_known = taken
+            .user()
+            .all(|address| process.space.find(address).is_some());
+        if !is_known {
+            process.look(pid, &mut self.build_ids);
         }
         std::mem::take(&mut process.unsaid)
     }
@@ -230,8 +268,27 @@ fn decode(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
 
 fn decode_as<const N: usize>(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
     let record = StackRecord::<N>::ref_from_bytes(untrusted).ok()?;
-    let of = &record.header;
-    let header = EventHeader {
+    let parts = Parts {
+        event_type: record.event_type,
+        kernel: record.kernel.get(..count(record.kernel_bytes))?,
+        off_cpu_ns: record.off_cpu_ns,
+        sampled_ns: record.sampled_ns,
+        woken_tid: record.woken_tid,
+        copied: None,
+    };
+    let user = record.user.get(..count(record.user_bytes))?;
+    let data = parts.data(user.as_bytes(), stack_ends::UNKNOWN)?;
+    Some((event_header(&record.header)?, record.event_type, data))
+}
+
+/// Addresses in so many bytes. An error: there are none, as a thread of the kernel has none of a
+/// program.
+fn count(bytes: i32) -> usize {
+    usize::try_from(bytes).unwrap_or(0) / size_of::<u64>()
+}
+
+fn event_header(of: &RecordHeader) -> Option<EventHeader> {
+    Some(EventHeader {
         time: MonotonicNs(of.time_ns),
         event_type: EventTypeId::STACK,
         pid: i32::try_from(of.pid).ok()?,
@@ -240,22 +297,79 @@ fn decode_as<const N: usize>(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<
         thread_id: 0,
         program_address: 0,
         truncation: Truncation::None,
-    };
-    // An error: there is none, as a thread of the kernel has none of a program.
-    let count = |bytes: i32| usize::try_from(bytes).unwrap_or(0) / size_of::<u64>();
-    let kernel = record.kernel.get(..count(record.kernel_bytes))?;
-    let user = record.user.get(..count(record.user_bytes))?;
-    let head = StackData {
-        event_type: 0,
-        kernel_frames: u16::try_from(kernel.len()).ok()?,
-        user_frames: u16::try_from(user.len()).ok()?,
-        off_cpu_ns: record.off_cpu_ns,
-        sampled_ns: record.sampled_ns,
-        woken_tid: record.woken_tid,
-        reserved: 0,
-    };
-    let data = [head.as_bytes(), kernel.as_bytes(), user.as_bytes()].concat();
-    Some((header, record.event_type, data))
+    })
+}
+
+/// What a record of a stack says, but for the part of the program.
+struct Parts<'a> {
+    event_type: u32,
+    kernel: &'a [u64],
+    off_cpu_ns: u64,
+    sampled_ns: u64,
+    woken_tid: u32,
+    /// From what that part is found.
+    copied: Option<Copied<'a>>,
+}
+
+impl Parts<'_> {
+    /// The data of the stack's event, with no type in it yet.
+    fn data(&self, user: &[u8], ends: u32) -> Option<Vec<u8>> {
+        let head = StackData {
+            event_type: 0,
+            kernel_frames: u16::try_from(self.kernel.len()).ok()?,
+            user_frames: u16::try_from(user.len() / size_of::<u64>()).ok()?,
+            off_cpu_ns: self.off_cpu_ns,
+            sampled_ns: self.sampled_ns,
+            woken_tid: self.woken_tid,
+            ends,
+        };
+        Some([head.as_bytes(), self.kernel.as_bytes(), user].concat())
+    }
+}
+
+/// The record of a stack whose part of the program is found here, of any size.
+struct Raw<'a>(&'a [u8]);
+
+impl<'a> Raw<'a> {
+    /// `None` where it is another record.
+    fn of(untrusted: &'a [u8]) -> Option<Self> {
+        let (header, _) = RecordHeader::ref_from_prefix(untrusted).ok()?;
+        (header.event_type == UNWIND_RECORD).then_some(Self(untrusted))
+    }
+
+    fn parts(&self) -> Option<(EventHeader, Parts<'a>)> {
+        const SMALL: usize = COPIED_BYTES[0];
+        const MIDDLE: usize = COPIED_BYTES[1];
+        const LARGE: usize = COPIED_BYTES[2];
+        if self.0.len() == size_of::<UnwindRecord<SMALL>>() {
+            self.parts_as::<SMALL>()
+        } else if self.0.len() == size_of::<UnwindRecord<MIDDLE>>() {
+            self.parts_as::<MIDDLE>()
+        } else {
+            self.parts_as::<LARGE>()
+        }
+    }
+
+    fn parts_as<const N: usize>(&self) -> Option<(EventHeader, Parts<'a>)> {
+        let record = UnwindRecord::<N>::ref_from_bytes(self.0).ok()?;
+        let copied = match usize::try_from(record.memory_bytes) {
+            Ok(bytes) => Some(Copied {
+                registers: &record.registers,
+                memory: record.memory.get(..bytes)?,
+            }),
+            // An error: nothing was.
+            Err(_) => None,
+        };
+        let parts = Parts {
+            event_type: record.event_type,
+            kernel: record.kernel.get(..count(record.kernel_bytes))?,
+            off_cpu_ns: record.off_cpu_ns,
+            sampled_ns: record.sampled_ns,
+            woken_tid: record.woken_tid,
+            copied,
+        };
+        Some((event_header(&record.header)?, parts))
+    }
 }
 
 #[cfg(test)]
@@ -264,6 +378,30 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::*;
+
+    #[test]
+    fn what_was_copied_is_read_within_its_record() {
+        const BYTES: usize = COPIED_BYTES[0];
+        let mut record = vec![0; size_of::<UnwindRecord<BYTES>>()];
+        record[32..34].copy_from_slice(&UNWIND_RECORD.to_ne_bytes());
+        let copied = |record: &[u8]| {
+            let (_, parts) = Raw::of(record)?.parts()?;
+            Some(parts.copied.map(|copied| copied.memory.len()))
+        };
+        for (bytes, expected) in [
+            (0, Some(Some(0))),
+            (-1, Some(None)),
+            (2048, Some(Some(2048))),
+            (2049, None),
+            (i32::MAX, None),
+        ] {
+            record[48..52].copy_from_slice(&i32::to_ne_bytes(bytes));
+            assert_eq!(copied(&record), expected, "{bytes}");
+        }
+        for length in 0..record.len() {
+            assert!(copied(&record[..length]).is_none());
+        }
+    }
 
     #[test]
     fn a_record_of_any_length_and_counts_is_refused_or_read_within_it() {

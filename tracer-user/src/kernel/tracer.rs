@@ -50,6 +50,9 @@ impl KernelTracer {
         let object = object();
         let ring_bytes = options.rounded_ring_bytes()?;
         let kernel = requirements::examine()?;
+        if options.stacks.copied_bytes > 0 && !kernel.gives_registers() {
+            return Err(LoadError::NoRegisters);
+        }
         let plan = Plan::new(options, &kernel, ring_bytes);
 
         let mut ebpf = plan.load(object)?;
@@ -72,7 +75,7 @@ impl KernelTracer {
             maps.log,
         );
         let source = source
-            .with_stacks(options.stacks.are_wanted())
+            .with_stacks(&options.stacks)
             .with_descriptors(options.descriptors);
         let tracer = Self {
             traced: Traced::of(&ebpf)?,

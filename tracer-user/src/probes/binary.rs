@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC};
 use object::read::ReadCache;
 use object::{
-    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags,
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SegmentFlags,
+    SymbolFlags,
 };
 
 use super::bounded::{Bounded, Budget, MOST_BYTES};
@@ -23,6 +24,7 @@ use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
 use super::served::Unsafe;
 use super::types::Signature;
+use super::unwind_data::UnwindData;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -288,6 +290,12 @@ impl Binary {
         own.ok().flatten().or_else(|| others()?)
     }
 
+    /// What it says of how its functions call; `None` where that is nothing.
+    pub(crate) fn unwind_data(&self) -> Option<UnwindData> {
+        let read = self.read(|parsed| UnwindData::of(Segments::of(parsed), parsed));
+        read.ok().flatten()
+    }
+
     /// Functions from where distributions put the debugger's part of this very file, if it is
     /// there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
@@ -394,7 +402,7 @@ pub(super) struct Segments(Vec<Segment>);
 const MOST_SEGMENTS: usize = 64;
 
 impl Segments {
-    fn of(parsed: &Parsed<'_>) -> Self {
+    pub(super) fn of<'a, R: ReadRef<'a>>(parsed: &object::File<'a, R>) -> Self {
         let segments = parsed.segments().map(|segment| {
             let (offset, bytes) = segment.file_range();
             let flags = match segment.flags() {

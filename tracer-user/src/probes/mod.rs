@@ -5,7 +5,8 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
 //!   their arguments (`arguments`, `registers`), and what types say of those of a function
-//!   (`types`), which a file may say itself (`dwarf`, `debug_data`);
+//!   (`types`), which a file may say itself (`dwarf`, `debug_data`), and how its functions call
+//!   (`unwind_data`);
 //! - `opening` opens files that anybody may have put there, but not what programs of others serve
 //!   (`served`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
@@ -26,6 +27,7 @@ mod relative;
 mod served;
 mod spec;
 mod types;
+mod unwind_data;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
 pub(crate) use bounded::{Bounded, Budget};
@@ -36,6 +38,7 @@ pub use find::{FindError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find
 pub(crate) use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
 pub use types::{NotATypeError, Signature, ValueType};
+pub(crate) use unwind_data::UnwindData;
 
 /// Reads any bytes as the notes of static probes.
 #[doc(hidden)]

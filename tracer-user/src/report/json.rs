@@ -85,6 +85,11 @@ impl Report for JsonLines {
         if let Some(stack) = &line.stack {
             out.extend_from_slice(b",\"stack\":");
             stack.push_json(out);
+            if let Some(end) = stack.why_it_ends() {
+                out.extend_from_slice(b",\"stack_ends\":\"");
+                out.extend_from_slice(end.name().as_bytes());
+                out.push(b'"');
+            }
         }
         out.extend_from_slice(b"}\n");
     }

@@ -158,7 +158,7 @@ mod tests {
             off_cpu_ns: 0,
             sampled_ns: 0,
             woken_tid: 0,
-            reserved: 0,
+            ends: 0,
         };
         let mut data = head.as_bytes().to_vec();
         data.extend_from_slice([1_u64, 2, 3].as_bytes());

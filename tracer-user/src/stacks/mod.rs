@@ -7,6 +7,7 @@
 //! itself says of that (`perf_map`). `names` asks all of these.
 
 mod data;
+mod ends;
 mod files;
 mod inlined;
 mod kernel_symbols;
@@ -19,6 +20,7 @@ mod shown;
 mod spaces;
 
 pub use data::{Mapping, Taken, push_mapping, push_symbol};
+pub use ends::End;
 pub use files::binary;
 pub use names::{Frame, Names};
 pub use options::StackOptions;

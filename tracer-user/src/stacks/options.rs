@@ -12,6 +12,9 @@ pub struct StackOptions {
     pub kernel_frames: u32,
     /// Addresses of the program, at most; 0: none.
     pub user_frames: u32,
+    /// Bytes of the program's stack that are copied, so that its functions are found by what their
+    /// files say of them; 0: they are found by frame pointers.
+    pub copied_bytes: u32,
     /// The stack of a thread that was blocked for longer is recorded as it gets a CPU again.
     pub off_cpu: Option<Duration>,
     /// How often a second it is recorded who has each CPU, and where it is; 0: never.

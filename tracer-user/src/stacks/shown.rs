@@ -1,7 +1,7 @@
 //! A stack as it is shown with its event.
 
 use super::names::{Frame, Names};
-use super::{Mapping, Taken};
+use super::{End, Mapping, Taken};
 use crate::report::digits::{push_decimal, push_hex};
 use crate::report::escape::{push_for_people, push_json_string};
 
@@ -30,6 +30,15 @@ impl Stack<'_> {
             push_frame(out, &frame);
             out.push(b'\n');
         }
+        if let Some(why) = self.why_it_ends().and_then(End::in_words) {
+            out.extend_from_slice(format!("        ... {why}\n").as_bytes());
+        }
+    }
+
+    /// Why the functions of the program end where they do; `None` where nobody knows.
+    #[must_use]
+    pub fn why_it_ends(&self) -> Option<End> {
+        End::of(Taken::of(self.data)?.head.ends)
     }
 
     /// Appends a JSON list of the functions.

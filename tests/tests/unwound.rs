@@ -1,0 +1,380 @@
+//! Stacks of programs without frame pointers: what a program says of where it is, and what perf
+//! says of the same points, and of programs of the distribution.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tests::dist::{self, Linkage};
+use tests::rights::missing_right;
+
+/// Points of the program at which stacks are compared.
+const POINTS: usize = 500;
+
+fn run(command: &mut Command) -> String {
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn tool() -> Command {
+    Command::new(dist::tracer_user().unwrap())
+}
+
+/// The program that says where it is, without frame pointers.
+fn program(folder: &Path, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/stacks.c");
+    let program = folder.join("stacks");
+    let options = [&["-DWITHOUT_FRAME_POINTERS"], options].concat();
+    dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
+    program
+}
+
+/// The events of this type in JSON lines.
+fn events(lines: &str, event_type: &str) -> Vec<Value> {
+    let all = lines
+        .lines()
+        .map(|line| -> Value { serde_json::from_str(line).unwrap() });
+    all.filter(|event| event["type"] == event_type).collect()
+}
+
+/// What perf says of the stacks of a system call in a command that is run for it. It ends by itself
+/// now and then, where it finds eBPF programs of somebody else: then it is asked again.
+fn perf(data: &Path, call: u32, fields: &str, command: impl Fn() -> Command) -> String {
+    let mut said = String::new();
+    for _ in 0..3 {
+        let command = command();
+        let mut record = Command::new("perf");
+        record
+            .args(["record", "-q", "-N", "-B", "--call-graph", "dwarf,32768"])
+            .args(["-m", "16M", "-e", "raw_syscalls:sys_enter", "--filter"])
+            .arg(format!("id == {call}"))
+            .arg("-o")
+            .arg(data)
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
+        run(&mut record);
+        let mut script = Command::new("perf");
+        script.args(["script", "--no-inline", "-F", fields, "-i"]);
+        let output = script.arg(data).output().unwrap();
+        if output.status.success() {
+            return String::from_utf8(output.stdout).unwrap();
+        }
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+    }
+    panic!("perf script: {said}");
+}
+
+/// The functions of an event's stack from the one called `first` to `main`.
+fn functions(event: &Value, first: &str) -> Vec<String> {
+    let frames = event["stack"].as_array().expect("a stack").iter();
+    let names = frames.map(|frame| frame["symbol"].as_str().unwrap_or("?"));
+    let mut own: Vec<String> = Vec::new();
+    for name in names.skip_while(|name| *name != first) {
+        own.push(name.to_owned());
+        if name == "main" {
+            break;
+        }
+    }
+    own
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_without_frame_pointers_are_where_the_program_and_perf_say() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), &[]);
+    let [notes, log, data] = ["notes", "log", "data"].map(|name| folder.path().join(name));
+    let recorded = |how: &[&str]| {
+        let mut ours = tool();
+        ours.args(["run", "--ring-size", "64M", "--events", "exec", "--force"])
+            .args(["--syscalls", "getppid", "--stack", "user,kernel"])
+            .args(how)
+            .arg("--log")
+            .arg(&log)
+            .arg("--")
+            .arg(&program)
+            .arg(POINTS.to_string())
+            .arg(&notes);
+        run(&mut ours);
+        let lines = run(tool().args(["read", "--format", "json"]).arg(&log));
+        events(&lines, "linux_trace_syscall_enter")
+    };
+    let by_frame_pointers = recorded(&[]);
+    let entries = recorded(&["--unwind", "dwarf"]);
+    let said: Vec<Vec<String>> = fs::read_to_string(&notes)
+        .unwrap()
+        .lines()
+        .map(|line| line.split(' ').map(str::to_owned).collect())
+        .collect();
+    assert_eq!((said.len(), entries.len()), (POINTS, POINTS));
+    let same = |events: &[Value]| {
+        let pairs = events.iter().zip(&said);
+        pairs
+            .filter(|(event, said)| functions(event, "point") == **said)
+            .count()
+    };
+    for (entry, said) in entries.iter().zip(&said) {
+        assert_eq!(functions(entry, "point"), *said);
+        assert_eq!(entry["stack_ends"], "beginning", "{entry}");
+        let frames = entry["stack"].as_array().unwrap();
+        assert_eq!(frames.last().unwrap()["symbol"], "_start");
+    }
+    // It has none: what is compared is not what would be found anyway.
+    assert!(same(&by_frame_pointers) < POINTS / 10);
+
+    let script = perf(&data, 110, "ip,sym", || {
+        let mut command = Command::new(&program);
+        command.arg(POINTS.to_string()).arg("/dev/null");
+        command
+    });
+    let theirs: Vec<Vec<&str>> = script
+        .split("\n\n")
+        .map(|sample| {
+            let names = sample
+                .lines()
+                .filter_map(|line| line.split_whitespace().nth(1));
+            let own = names.skip_while(|name| *name != "point");
+            let mut is_over = false;
+            own.take_while(|name| !std::mem::replace(&mut is_over, *name == "main"))
+                .collect()
+        })
+        .filter(|names: &Vec<&str>| !names.is_empty())
+        .collect();
+    // A full ring of theirs would be no difference of ours.
+    assert_eq!(theirs.len(), POINTS);
+    let agreed = theirs.iter().zip(&said).filter(|(one, other)| one == other);
+    let agreed = agreed.count();
+    assert!(agreed >= POINTS * 99 / 100, "{agreed}");
+}
+
+/// The addresses in programs of each of the calls `call` in JSON lines, where each stack is whole.
+fn addresses(lines: &str) -> Vec<Vec<u64>> {
+    let entries = events(lines, "linux_trace_syscall_enter");
+    let stacks = entries.iter().map(|entry| {
+        let frames = entry["stack"].as_array().unwrap();
+        // The dynamic linker does not say that it begins.
+        let module = frames.last().unwrap()["module"]
+            .as_str()
+            .unwrap_or_default();
+        let is_linker = module.contains("/ld-linux") && entry["stack_ends"] == "code";
+        assert!(is_linker || entry["stack_ends"] == "beginning", "{entry}");
+        let frames = frames.iter();
+        frames.map(|frame| frame["ip"].as_u64().unwrap()).collect()
+    });
+    stacks.collect()
+}
+
+/// Programs of the distribution, and a system call of each by its name and code.
+const OF_DISTRIBUTION: [(&[&str], &str, u32); 3] = [
+    (&["sort", "-n", "/etc/services"], "write", 1),
+    (
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import json; print(json.dumps([1]))",
+        ],
+        "newfstatat",
+        262,
+    ),
+    (&["bash", "-c", "cd /; pwd; type ls"], "write", 1),
+];
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_the_distribution_are_where_perf_saw_them() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (command, call, code) in OF_DISTRIBUTION {
+        let (log, data) = (folder.path().join("log"), folder.path().join("data"));
+        let mut ours = tool();
+        ours.args(["run", "--ring-size", "64M", "--events", "exec", "--force"])
+            .args([
+                "--syscalls",
+                call,
+                "--stack",
+                "user",
+                "--unwind",
+                "dwarf,32K",
+            ])
+            .arg("--log")
+            .arg(&log)
+            .arg("--")
+            .args(command);
+        run(&mut ours);
+        let lines = run(tool().args(["read", "--format", "json"]).arg(&log));
+        let ours = addresses(&lines);
+        let script = perf(&data, code, "ip", || {
+            let mut theirs = Command::new(command[0]);
+            theirs.args(&command[1..]);
+            theirs
+        });
+        let theirs: Vec<Vec<u64>> = script
+            .split("\n\n")
+            .map(|sample| {
+                let words = sample.split_whitespace();
+                let addresses = words.map(|word| u64::from_str_radix(word, 16).unwrap());
+                addresses.filter(|address| *address < 1 << 63).collect()
+            })
+            .filter(|sample: &Vec<u64>| !sample.is_empty())
+            .collect();
+        assert!(!ours.is_empty());
+        assert_eq!(ours.len(), theirs.len(), "{command:?}");
+        // Of a caller they have the call, and we where it goes on; in theirs files begin at 0.
+        const PAGE: u64 = 4096;
+        let is_same = |(one, other): &(&Vec<u64>, &Vec<u64>)| {
+            let mut pairs = one.iter().zip(other.iter());
+            one.len() == other.len() && pairs.all(|(one, other)| (one - other % PAGE) % PAGE <= 1)
+        };
+        let agreed = ours.iter().zip(&theirs).filter(is_same).count();
+        let difference = ours.iter().zip(&theirs).find(|pair| !is_same(pair));
+        assert!(
+            agreed * 100 >= ours.len() * 99,
+            "{command:?}: {agreed} of {}: {difference:x?}",
+            ours.len()
+        );
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_was_not_copied_is_not_guessed() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), &["-DLARGE_FRAMES"]);
+    let mut ours = tool();
+    ours.args([
+        "run",
+        "--events",
+        "exec",
+        "--syscalls",
+        "getppid",
+        "--output",
+        "-",
+    ])
+    .args([
+        "--stack", "user", "--format", "json", "--unwind", "dwarf,2K", "--",
+    ])
+    .arg(&program)
+    .args(["50", "/dev/null"]);
+    let entries = events(&run(&mut ours), "linux_trace_syscall_enter");
+    assert_eq!(entries.len(), 50);
+    let ends = |name: &str| {
+        entries
+            .iter()
+            .filter(|entry| entry["stack_ends"] == name)
+            .count()
+    };
+    // Four of its functions have more than that.
+    assert!(ends("memory") > 5, "{}", ends("memory"));
+    for entry in &entries {
+        let depth = entry["stack"].as_array().unwrap().len();
+        let own = functions(entry, "point");
+        let is_whole = entry["stack_ends"] == "beginning";
+        assert!(is_whole || (own.len() == depth && depth >= 3), "{entry}");
+    }
+    // As many as were asked for.
+    let mut ours = tool();
+    ours.args([
+        "run",
+        "--events",
+        "exec",
+        "--syscalls",
+        "getppid",
+        "--output",
+        "-",
+    ])
+    .args(["--stack", "user,2", "--unwind", "dwarf", "--"])
+    .arg(&program)
+    .args(["1", "/dev/null"]);
+    let text = run(&mut ours);
+    assert!(
+        text.contains("        ... more than were asked for\n"),
+        "{text}"
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn probes_samples_and_blocked_threads_have_functions_too() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), &[]);
+    // Where a function begins it has no frame yet.
+    let mut ours = tool();
+    ours.args([
+        "run", "--events", "exec", "--output", "-", "--format", "json", "--probe",
+    ])
+    .arg(format!("{}:point", program.display()))
+    .args(["--stack", "user", "--unwind", "dwarf", "--"])
+    .arg(&program)
+    .args(["20", "/dev/null"]);
+    let lines = run(&mut ours);
+    let probed: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|event: &Value| event["stack"].is_array())
+        .collect();
+    assert_eq!(probed.len(), 20, "{lines}");
+    for event in &probed {
+        let own = functions(event, "point");
+        assert_eq!(own.last().unwrap(), "main", "{event}");
+        assert_eq!(event["stack_ends"], "beginning", "{event}");
+    }
+
+    let script = "import time\nwhile time.process_time() < 0.4: pass\n\
+                  time.sleep(0.3)\n";
+    let flames = |kind: &str, how: &[&str]| {
+        let folded = folder.path().join("folded");
+        let mut ours = tool();
+        ours.args([
+            "stat",
+            "--flame",
+            kind,
+            "--force",
+            "--ring-size",
+            "16M",
+            "--output",
+        ])
+        .arg(&folded)
+        .args(how)
+        .args(["--", "/usr/bin/python3", "-c", script]);
+        run(&mut ours);
+        fs::read_to_string(folded).unwrap()
+    };
+    let time_in = |text: &str, functions: &[&str]| -> u64 {
+        let paths = text.lines().map(|line| line.rsplit_once(' ').unwrap());
+        let with_all = paths.filter(|(path, _)| {
+            let mut frames = path.split(';');
+            functions
+                .iter()
+                .all(|function| frames.any(|frame| frame == *function))
+        });
+        with_all.map(|(_, ns)| ns.parse::<u64>().unwrap()).sum()
+    };
+    let main = ["Py_BytesMain", "Py_RunMain", "_PyEval_EvalFrameDefault"];
+    let sampled = flames("on-cpu", &["--unwind", "dwarf"]);
+    assert!(time_in(&sampled, &main) > 250_000_000, "{sampled}");
+    let asleep = flames("off-cpu", &["--unwind", "dwarf"]);
+    let of_sleep = [&main[..], &["clock_nanosleep"]].concat();
+    assert!(time_in(&asleep, &of_sleep) > 290_000_000, "{asleep}");
+    // By frame pointers none of that is found.
+    assert_eq!(time_in(&flames("off-cpu", &[]), &of_sleep), 0);
+}

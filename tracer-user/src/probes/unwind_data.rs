@@ -1,0 +1,78 @@
+//! What a file says of how its functions call (`.eh_frame`).
+
+use object::{Object, ObjectSection, ReadRef};
+
+use super::binary::Segments;
+
+/// Bytes of it that are read: the largest browser has some 30 million.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A part of a file.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Where it is mapped.
+    pub address: u64,
+    /// What it holds.
+    pub bytes: Box<[u8]>,
+}
+
+/// What a file says of how its functions call, as bytes.
+#[derive(Debug)]
+pub(crate) struct UnwindData {
+    /// `.eh_frame`.
+    pub entries: Part,
+    /// `.eh_frame_hdr`, where there is one: by it, entries are found.
+    pub index: Option<Part>,
+    /// Where `.text` and `.got` are: addresses may be relative to them.
+    pub text: u64,
+    /// See above.
+    pub got: u64,
+    segments: Segments,
+}
+
+impl UnwindData {
+    /// That of a file, whose segments are these; `None` where it says nothing.
+    pub(super) fn of<'a, R: ReadRef<'a>>(
+        segments: Segments,
+        parsed: &object::File<'a, R>,
+    ) -> Option<Self> {
+        let part = |name: &str| {
+            let section = parsed.section_by_name(name)?;
+            if section.size() > MOST_BYTES {
+                return None;
+            }
+            Some(Part {
+                address: section.address(),
+                bytes: section.data().ok()?.into(),
+            })
+        };
+        let address = |name| {
+            let section = parsed.section_by_name(name);
+            section.map_or(0, |section| section.address())
+        };
+        Some(Self {
+            entries: part(".eh_frame").filter(|part| !part.bytes.is_empty())?,
+            index: part(".eh_frame_hdr"),
+            text: address(".text"),
+            got: address(".got"),
+            segments,
+        })
+    }
+
+    /// That of a program or library in memory.
+    pub fn of_image(image: &[u8]) -> Option<Self> {
+        let parsed = object::File::parse(image).ok()?;
+        Self::of(Segments::of(&parsed), &parsed)
+    }
+
+    /// The address of what is at this offset in the file.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        self.segments.address(offset)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> u64 {
+        let index = self.index.as_ref().map_or(0, |part| part.bytes.len());
+        (self.entries.bytes.len() + index) as u64
+    }
+}

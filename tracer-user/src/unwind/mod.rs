@@ -1,0 +1,386 @@
+//! From the registers of a thread, and what was copied of its stack, to its functions.
+//!
+//! Programs of distributions have no frame pointers. How one comes from a function to its caller is
+//! said by its file, for exceptions (`.eh_frame`): `frame_info` reads that, with gimli. Where
+//! nothing is said, or the memory was not copied, the stack ends, and says so: nothing is guessed.
+//!
+//! An unwinder of others was left alone: it takes frame pointers where it knows nothing better, and
+//! evaluates what files say to compute without an end.
+
+mod frame_info;
+mod memory;
+mod registers;
+mod space;
+mod vdso;
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use gimli::UnwindContext;
+use tracer_common::kernel::{REGISTERS, stack_ends};
+
+use crate::stacks::{BuildIds, Mapping, binary};
+use frame_info::{FrameInfo, Halt, Rule};
+use memory::Memory;
+use registers::Registers;
+
+pub use registers::REGISTERS_BYTES;
+pub use space::Space;
+
+/// Bytes of all files together that are in memory. Beyond that, all are forgotten.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Files that are known. Beyond that, all are forgotten.
+const MOST_FILES: usize = 16_384;
+
+/// Rules that are known. Beyond that, all are forgotten.
+const MOST_RULES: usize = 1 << 16;
+
+/// A file: its path and build identifier.
+type FileKey = (Arc<[u8]>, Vec<u8>);
+
+/// What was copied of a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied<'a> {
+    /// Its registers, as the kernel has saved them.
+    pub registers: &'a [u64; REGISTERS],
+    /// Its memory, from its stack pointer on.
+    pub memory: &'a [u8],
+}
+
+/// The functions that a thread was in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Where it was in them, the innermost first.
+    pub addresses: Vec<u64>,
+    /// Why they end there: see [`stack_ends`].
+    pub ends: u32,
+    /// The last one is in no mapping that is known.
+    pub is_unmapped: bool,
+}
+
+/// Finds functions.
+#[derive(Debug, Default)]
+pub struct Unwinder {
+    /// By path and build identifier; `None` where the file says nothing.
+    files: HashMap<FileKey, Option<u32>>,
+    infos: Vec<FrameInfo>,
+    /// Bytes of all of those.
+    bytes: u64,
+    /// By file, and address in it.
+    rules: HashMap<(u32, u64), Option<Arc<Rule>>>,
+    context: UnwindContext<usize>,
+    build_ids: BuildIds,
+    /// So often everything was forgotten, so that no mapping has an index of then.
+    generation: u32,
+}
+
+impl Unwinder {
+    /// The functions that a thread of process `pid` was in, `most` of them at most.
+    pub fn find(&mut self, pid: i32, space: &mut Space, copied: &Copied<'_>, most: usize) -> Found {
+        let mut found = Found::default();
+        let mut registers = match Registers::of_kernel(copied.registers) {
+            Ok(registers) => registers,
+            // Its file would say, in another form.
+            Err(ip) => {
+                found.addresses.push(ip);
+                found.ends = stack_ends::CODE;
+                return found;
+            }
+        };
+        if registers.ip == 0 {
+            return found;
+        }
+        let memory = Memory {
+            start: registers.stack(),
+            bytes: copied.memory,
+        };
+        // Where it goes on, and not behind a call.
+        let mut is_exact = true;
+        loop {
+            found.addresses.push(registers.ip);
+            if found.addresses.len() >= most {
+                found.ends = stack_ends::COUNT;
+                return found;
+            }
+            let caller = self.step(pid, space, &registers, &memory, is_exact);
+            let halt = match caller {
+                Ok(caller) => {
+                    let is_further = caller.registers.stack() > registers.stack();
+                    // Only where nothing was called yet is a return still in a register; a signal
+                    // handler may have another stack.
+                    if is_further || is_exact || caller.was_interrupted {
+                        is_exact = caller.was_interrupted;
+                        registers = caller.registers;
+                        continue;
+                    }
+                    Halt::Damaged
+                }
+                Err(Stop::Unmapped) => {
+                    found.is_unmapped = true;
+                    Halt::Code
+                }
+                Err(Stop::Halt(halt)) => halt,
+            };
+            found.ends = match halt {
+                Halt::Beginning => stack_ends::BEGINNING,
+                Halt::Memory => stack_ends::MEMORY,
+                Halt::Code => stack_ends::CODE,
+                Halt::Damaged => stack_ends::DAMAGED,
+            };
+            return found;
+        }
+    }
+
+    fn step(
+        &mut self,
+        pid: i32,
+        space: &mut Space,
+        registers: &Registers,
+        memory: &Memory<'_>,
+        is_exact: bool,
+    ) -> Result<frame_info::Caller, Stop> {
+        // A function may end with a call.
+        let address = registers.ip.wrapping_sub(u64::from(!is_exact));
+        let mapped = space.find_mut(address).ok_or(Stop::Unmapped)?;
+        let offset = (address - mapped.mapping.start).checked_add(mapped.mapping.file_offset);
+        let known = mapped
+            .file
+            .filter(|(generation, _)| *generation == self.generation);
+        let file = match known {
+            Some((_, file)) => file,
+            None => {
+                let file = self.file(pid, &mapped.mapping);
+                mapped.file = Some((self.generation, file));
+                file
+            }
+        };
+        let halt = Stop::Halt(Halt::Code);
+        let (Some(file), Some(offset)) = (file, offset) else {
+            return Err(halt);
+        };
+        let info = usize::try_from(file).ok().and_then(|at| self.infos.get(at));
+        let info = info.ok_or(halt)?;
+        let address = info.address(offset).ok_or(halt)?;
+        let rule = match self.rules.get(&(file, address)) {
+            Some(known) => known.clone(),
+            None => {
+                let rule = info.rule(address, &mut self.context).map(Arc::new);
+                if self.rules.len() >= MOST_RULES {
+                    self.rules.clear();
+                }
+                self.rules.insert((file, address), rule.clone());
+                rule
+            }
+        };
+        let rule = rule.ok_or(halt)?;
+        info.caller(&rule, registers, memory).map_err(Stop::Halt)
+    }
+
+    /// The file of a mapping, if it says anything.
+    fn file(&mut self, pid: i32, mapping: &Mapping) -> Option<u32> {
+        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+        if let Some(known) = self.files.get(&key) {
+            return *known;
+        }
+        let data = if *mapping.path == *b"[vdso]" {
+            vdso::unwind_data()
+        } else if mapping.path.starts_with(b"/") {
+            let binary = binary(pid, mapping, true, &mut self.build_ids);
+            binary.and_then(|binary| binary.unwind_data())
+        } else {
+            None
+        };
+        let info = data.map(FrameInfo::new);
+        let bytes = info.as_ref().map_or(0, FrameInfo::bytes);
+        if self.bytes + bytes > MOST_BYTES || self.files.len() >= MOST_FILES {
+            self.forget();
+        }
+        self.bytes += bytes;
+        let index = info.and_then(|info| {
+            self.infos.push(info);
+            u32::try_from(self.infos.len() - 1).ok()
+        });
+        // Without an identifier, another file may have the name by now.
+        if !mapping.build_id.is_empty() || !mapping.path.starts_with(b"/") {
+            self.files.insert(key, index);
+        }
+        index
+    }
+
+    fn forget(&mut self) {
+        self.files.clear();
+        self.infos.clear();
+        self.rules.clear();
+        self.bytes = 0;
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
+/// Why one does not come further.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// The code is in no mapping that is known.
+    Unmapped,
+    Halt(Halt),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    const SOURCE: &str = "
+        volatile int seen;
+        __attribute__((noinline)) int inner(int of) { seen = of; return seen + 1; }
+        __attribute__((noinline)) int outer(int of) {
+            volatile char space[100]; space[of & 63] = 1; return inner(of) + space[1]; }
+        int main(int count, char **typed) { return outer(count) + (typed == 0); }";
+
+    /// A program without frame pointers, where its functions are, and where outer calls.
+    fn program(folder: &Path) -> (std::path::PathBuf, Vec<crate::probes::Function>) {
+        let (source, made) = (folder.join("a.c"), folder.join("a"));
+        std::fs::write(&source, SOURCE).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-O2", "-fomit-frame-pointer", "-o"])
+            .arg(&made);
+        assert!(compiler.arg(&source).status().unwrap().success());
+        let binary = crate::probes::Binary::open(&made, &made, Path::new("/")).unwrap();
+        let functions = binary.functions().unwrap();
+        (made, functions)
+    }
+
+    /// A space with that file alone, mapped from this address on as one piece.
+    fn space(file: &Path, start: u64) -> Space {
+        use std::os::unix::ffi::OsStrExt;
+        let mut space = Space::default();
+        let mapping = Mapping {
+            start,
+            end: start + (1 << 20),
+            file_offset: 0,
+            build_id: Vec::new(),
+            path: file.as_os_str().as_bytes().into(),
+        };
+        assert!(space.map(&mapping));
+        space
+    }
+
+    fn found(file: &Path, registers: &[u64; REGISTERS], memory: &[u8]) -> Found {
+        let mut unwinder = Unwinder::default();
+        let copied = Copied { registers, memory };
+        let pid = i32::try_from(std::process::id()).unwrap();
+        unwinder.find(pid, &mut space(file, START), &copied, 127)
+    }
+
+    const START: u64 = 0x10_0000;
+    const STACK: u64 = 0x7fff_0000;
+
+    #[cfg(target_arch = "x86_64")]
+    fn registers(ip: u64) -> [u64; REGISTERS] {
+        let mut registers = [0; REGISTERS];
+        registers[16] = ip;
+        registers[19] = STACK;
+        registers
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn what_is_missing_ends_a_stack_and_is_not_guessed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, functions) = program(folder.path());
+        let at = |name: &str| {
+            let found = functions.iter().find(|one| one.name == name);
+            START + found.unwrap().offset
+        };
+        let words = |words: &[u64]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+        };
+        // Where a function begins, its return is on top.
+        let memory = words(&[at("outer") + 1]);
+        let of = found(&file, &registers(at("inner")), &memory);
+        assert_eq!(of.addresses, [at("inner"), at("outer") + 1]);
+        assert_eq!(of.ends, stack_ends::MEMORY);
+        let of = found(&file, &registers(at("inner")), &[]);
+        assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::MEMORY));
+        // A return into nothing that is known, and none.
+        let of = found(&file, &registers(at("inner")), &words(&[5]));
+        assert_eq!((of.addresses.len(), of.ends), (2, stack_ends::CODE));
+        assert!(of.is_unmapped);
+        let of = found(&file, &registers(at("inner")), &words(&[0]));
+        assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::BEGINNING));
+        // A stack that leads to itself has an end.
+        let circle: Vec<u64> = (0..4096).map(|_| at("inner") + 1).collect();
+        let of = found(&file, &registers(at("inner")), &words(&circle));
+        assert_eq!((of.addresses.len(), of.ends), (127, stack_ends::COUNT));
+        // A thread of the kernel, and a program of 32 bits.
+        assert_eq!(found(&file, &registers(0), &[]), Found::default());
+        let mut narrow = registers(at("inner"));
+        narrow[17] = 0x23;
+        let of = found(&file, &narrow, &memory);
+        assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::CODE));
+        let mut wild = registers(u64::MAX);
+        wild[19] = u64::MAX;
+        assert_eq!(found(&file, &wild, &memory).ends, stack_ends::CODE);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn an_expression_without_an_end_is_given_up() {
+        // The frame is what this computes: a jump to itself.
+        let source = ".globl main\n.type main,%function\nmain:\n.cfi_startproc\n\
+                      .cfi_escape 0x0f,0x03,0x2f,0xfd,0xff\nnop\nret\n.cfi_endproc\n\
+                      .size main,.-main\n.section .note.GNU-stack,\"\",%progbits\n";
+        let folder = tempfile::tempdir().unwrap();
+        let (path, made) = (folder.path().join("a.s"), folder.path().join("a"));
+        std::fs::write(&path, source).unwrap();
+        let mut compiler = Command::new("cc");
+        let made_it = compiler.arg("-o").arg(&made).arg(&path).status().unwrap();
+        assert!(made_it.success());
+        let binary = crate::probes::Binary::open(&made, &made, Path::new("/")).unwrap();
+        let functions = binary.functions().unwrap();
+        let main = functions.iter().find(|one| one.name == "main").unwrap();
+        let of = found(&made, &registers(START + main.offset), &[0; 64]);
+        assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::DAMAGED));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn damage_does_no_harm() {
+        use object::{Object, ObjectSection};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (file, functions) = program(folder.path());
+        let whole = std::fs::read(&file).unwrap();
+        let parsed = object::File::parse(&*whole).unwrap();
+        let names = [".eh_frame", ".eh_frame_hdr"].iter();
+        let ranges: Vec<_> = names
+            .filter_map(|name| parsed.section_by_name(name)?.file_range())
+            .collect();
+        assert_eq!(ranges.len(), 2);
+        let damaged_file = folder.path().join("damaged");
+        let memory: Vec<u8> = functions
+            .iter()
+            .cycle()
+            .take(500)
+            .flat_map(|one| (START + one.offset + 3).to_ne_bytes())
+            .collect();
+        let mut seed = 1_u64;
+        for round in 0..600 {
+            let mut damaged = whole.clone();
+            for _ in 0..=round % 8 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (start, bytes) = ranges[(seed >> 33) as usize % ranges.len()];
+                let at = start + (seed >> 20) % bytes;
+                damaged[usize::try_from(at).unwrap()] = (seed >> 56) as u8;
+            }
+            std::fs::write(&damaged_file, damaged).unwrap();
+            for function in &functions {
+                let of = found(&damaged_file, &registers(START + function.offset), &memory);
+                assert!(of.addresses.len() <= 127);
+            }
+        }
+    }
+}
