@@ -155,12 +155,15 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
         Content::Archive { from, exports } => archive::make(from, exports, to)?,
         Content::CArchive { from } => archive::of_c(from, to)?,
         // The folder may be moved.
-        Content::Template { from } => fs::write(to, fill(from, "${pcfiledir}/../..", "lib")?)?,
+        Content::Template { from } => fs::write(to, fill(from, WHEREVER, "lib")?)?,
         Content::Text(text) => fs::write(to, text)?,
         Content::Link { to: target } => symlink(target, to)?,
     }
     Ok(())
 }
+
+/// The prefix of a distribution that works wherever it is, as pkg-config finds it.
+pub const WHEREVER: &str = "${pcfiledir}/../..";
 
 /// A template for libraries that are in the folder `lib` below `prefix`.
 pub fn fill(template: &str, prefix: &str, lib: &str) -> anyhow::Result<String> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::tasks::archive;
+use crate::tasks::{archive, dist};
 use crate::workspace;
 
 /// Lays out the library that is in the folder `built` of the repository, its header and its
@@ -31,8 +31,8 @@ pub fn lay_out(built: &str, tools: &str, dist: &Path) -> anyhow::Result<()> {
         &sources.join("include/trace.h"),
         &dist.join("include/trace.h"),
     )?;
-    let template = fs::read_to_string(sources.join("posixtrace.pc.in"))?;
-    let pkg_config = template.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    let template = "tracer-posix/libposixtrace/posixtrace.pc.in";
+    let pkg_config = dist::fill(template, dist::WHEREVER, "lib")?;
     fs::write(lib.join("pkgconfig/posixtrace.pc"), pkg_config)?;
     Ok(())
 }
