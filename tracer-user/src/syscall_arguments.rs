@@ -431,8 +431,14 @@ fn native() -> Calls {
         Table::Native,
         include_str!("syscall_arguments.txt"),
     );
+    if !cfg!(target_arch = "x86_64") {
+        add(&mut calls, Table::Native, CLONE_ELSEWHERE);
+    }
     calls
 }
+
+/// `clone` where the machine is not x86-64, which alone has the last two the other way round.
+const CLONE_ELSEWHERE: &str = "clone clone_flags:p newsp:p parent_tidptr:p tls:p child_tidptr:p";
 
 /// Those of 32-bit programs: a table of its own has those that differ.
 fn compat() -> Calls {

@@ -82,12 +82,20 @@ pub fn values(call: &str, argument: &str) -> Option<&'static Values> {
     ARGUMENTS.iter().find(is_it).map(|(_, _, values)| *values)
 }
 
+/// The C library's constants, and 0 for those that this machine does not have.
+mod machine {
+    pub use libc::*;
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub const MAP_32BIT: c_int = 0;
+}
+
 /// Constants of the C library by their names.
 macro_rules! constants {
     ($($name:ident)*) => {
         &[$((stringify!($name), {
             #[allow(clippy::cast_possible_truncation, reason = "commands are wider, with zeroes")]
-            let value = libc::$name as u32;
+            let value = machine::$name as u32;
             value
         })),*]
     };

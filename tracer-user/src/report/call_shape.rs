@@ -45,8 +45,8 @@ impl Shape {
         let is_native = call.table == Table::Native;
         match call.name() {
             Some("futex" | "futex_time64") => some(futex(call.registers[1])),
-            Some("clone") if cfg!(target_arch = "x86_64") => {
-                Self::of_clone(call.registers[0], is_native)
+            Some("clone") if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) => {
+                Self::of_clone(call.registers[0], is_native && cfg!(target_arch = "x86_64"))
             }
             Some("fcntl" | "fcntl64") if takes_nothing(call.registers[1]) => some(&[0, 1]),
             Some("_llseek") => some(&[0, 2, 3, 4]),
@@ -79,7 +79,7 @@ impl Shape {
     }
 
     /// `clone` has names, since machines differ in the order.
-    fn of_clone(flags: u64, is_native: bool) -> Self {
+    fn of_clone(flags: u64, is_of_x86_64: bool) -> Self {
         let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
         let mut shape = Self {
             arguments: [
@@ -92,7 +92,7 @@ impl Shape {
             ],
             count: 2,
         };
-        let (tls, child) = if is_native { (4, 3) } else { (3, 4) };
+        let (tls, child) = if is_of_x86_64 { (4, 3) } else { (3, 4) };
         let others = [
             (has(libc::CLONE_PARENT_SETTID), (2, "parent_tid")),
             (has(libc::CLONE_SETTLS), (tls, "tls")),

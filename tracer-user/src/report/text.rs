@@ -760,7 +760,7 @@ mod tests {
             Some(enters(6, 8, libc::SYS_close, [9, 0, 0, 0, 0, 0])),
             Some(leaves(12, 7, libc::SYS_read, 2, &[(1, b"hi")])),
             Some(leaves(14, 8, libc::SYS_close, 0, &[])),
-            Some(enters(20, 8, libc::SYS_pause, [0; 6])),
+            Some(enters(20, 8, libc::SYS_sched_yield, [0; 6])),
             Some(exits(30, 8)),
         ];
         assert_eq!(
@@ -770,8 +770,8 @@ mod tests {
                 "6 close(9 <unfinished ...>",
                 "12 <... read resumed>\"hi\", 832) = 2 <0.000000007>",
                 "14 <... close resumed>) = 0 <0.000000008>",
-                "20 pause( <unfinished ...>",
-                "30 <... pause resumed>) = ?",
+                "20 sched_yield( <unfinished ...>",
+                "30 <... sched_yield resumed>) = ?",
                 "30 status 0",
             ]
         );

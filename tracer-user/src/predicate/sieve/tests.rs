@@ -158,7 +158,7 @@ fn what_never_ends_is_judged_at_the_end_of_its_thread() {
     let events = [
         enter(1, 1, never, ""),
         made(2, EventTypeId::THREAD_EXIT, 1, b""),
-        enter(3, 2, libc::SYS_pause, ""),
+        enter(3, 2, libc::SYS_sched_yield, ""),
     ];
     let mut unfinished = sieve("has(syscall) && !has(ret)", false);
     let mut seen = Vec::new();
