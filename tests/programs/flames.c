@@ -29,6 +29,16 @@ static inline __attribute__((always_inline)) long call(long code, long a, long b
                      : "+a"(result)
                      : "D"(a), "S"(b), "d"(c)
                      : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+    {
+        register long nr __asm__("x8") = code;
+        register long first __asm__("x0") = a;
+        register long second __asm__("x1") = b;
+        register long third __asm__("x2") = c;
+
+        __asm__ volatile("svc #0" : "+r"(first) : "r"(nr), "r"(second), "r"(third) : "memory");
+        result = first;
+    }
 #else
 #error "another machine's system call"
 #endif

@@ -1,5 +1,5 @@
 /*
- * Calls getppid() so often, which a filter of its own refuses with EPERM, and getpgrp() once before it
+ * Calls getppid() so often, which a filter of its own refuses with EPERM, and getsid() once before it
  * has the filter and as often after, which the filter allows.
  *
  * refused TIMES; prints "refused COUNT" for the calls that failed so.
@@ -23,12 +23,12 @@ int main(int argc, char **argv)
     struct sock_fprog filter = {sizeof refuse / sizeof *refuse, refuse};
     int times = argc > 1 ? atoi(argv[1]) : 1, refused = 0;
 
-    getpgrp();
+    getsid(0);
     must("prctl", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? errno : 0);
     must("seccomp", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) ? errno : 0);
     for (int i = 0; i < times; i++) {
         refused += syscall(SYS_getppid) == -1 && errno == EPERM;
-        syscall(SYS_getpgrp);
+        syscall(SYS_getsid, 0);
     }
     printf("refused %d\n", refused);
     return EXIT_SUCCESS;

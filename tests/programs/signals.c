@@ -25,6 +25,14 @@ __attribute__((noinline, noclone)) static long call(long nr, long a, long b, lon
 
     __asm__ volatile("syscall" : "=a"(result) : "a"(nr), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
+#elif defined(__aarch64__)
+    register long code __asm__("x8") = nr;
+    register long first __asm__("x0") = a;
+    register long second __asm__("x1") = b;
+    register long third __asm__("x2") = c;
+
+    __asm__ volatile("svc #0" : "+r"(first) : "r"(code), "r"(second), "r"(third) : "memory");
+    return first;
 #else
     return syscall(nr, a, b, c);
 #endif

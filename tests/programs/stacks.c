@@ -45,6 +45,14 @@ __attribute__((noinline)) static long point(unsigned int state, int left)
     where[depth++] = "point";
 #ifdef __x86_64__
     __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+    {
+        register long code __asm__("x8") = result;
+        register long returned __asm__("x0");
+
+        __asm__ volatile("svc #0" : "=r"(returned) : "r"(code) : "memory");
+        result = returned;
+    }
 #else
 #error "another machine's system call"
 #endif

@@ -102,7 +102,7 @@ fn a_sent_signal_shows_who_to_whom_by_which_call() {
                 of_calls += 1;
                 assert_eq!(event.integer("sender_pid"), Some(pid), "{}", event.line);
                 assert_eq!(is_to_process, signal != libc::SIGUSR2, "{}", event.line);
-                if cfg!(target_arch = "x86_64") {
+                if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
                     let address = event.prog_address.unwrap();
                     assert!((caller[0]..caller[1]).contains(&address), "{}", event.line);
                 }

@@ -14,6 +14,13 @@ use tests::rights::missing_right;
 /// Points of the program at which stacks are compared.
 const POINTS: usize = 10_000;
 
+/// A function of the kernel through which every system call goes.
+const KERNEL_ENTRY: &str = if cfg!(target_arch = "aarch64") {
+    "do_el0_svc"
+} else {
+    "do_syscall_64"
+};
+
 /// The functions of the program, from `point` to `main`.
 fn functions<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut own: Vec<String> = Vec::new();
@@ -91,7 +98,9 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
     let mut theirs = Command::new("perf");
     theirs
         .args(["record", "-q", "-N", "-B", "-g", "-m", "4M", "-e"])
-        .args(["raw_syscalls:sys_enter", "--filter", "id == 110", "-o"])
+        .args(["raw_syscalls:sys_enter", "--filter"])
+        .arg(format!("id == {}", libc::SYS_getppid))
+        .arg("-o")
         .arg(&data)
         .arg("--")
         .arg(&program)
@@ -136,7 +145,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .filter(|frame| frame["module"] == "[kernel]")
         .filter_map(|frame| frame["symbol"].as_str())
         .collect();
-    assert!(of_kernel.contains(&"do_syscall_64"), "{of_kernel:?}");
+    assert!(of_kernel.contains(&KERNEL_ENTRY), "{of_kernel:?}");
     assert!(
         !of_kernel.iter().any(|name| name.contains("bpf")),
         "{of_kernel:?}"

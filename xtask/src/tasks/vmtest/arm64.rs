@@ -16,7 +16,7 @@ use super::initramfs::Guest;
 use super::kernels::{Image, MODULES};
 use super::machine::{Kind, Processors};
 use super::run::{self as boots, Order};
-use super::{Args, say};
+use super::{Args, say, selection};
 use crate::tasks::test::binaries;
 use crate::tasks::{arm64, build_ebpf};
 use crate::{packages, process, workspace};
@@ -27,36 +27,53 @@ pub const KERNELS: [(&str, &str); 2] = [
     ("6.12-arm64", "linux-image-6.12."),
 ];
 
-/// The files of `tests/tests` whose tests run there.
-const FILES: [&str; 9] = [
+/// The crates whose tests run there.
+const CRATES: [&str; 2] = ["--package=tests", "--package=tracer-user"];
+
+/// The files of tests of these crates that run there, beside their units.
+const FILES: [&str; 18] = [
     "order",
     "forks",
     "user_events",
     "switches",
     "wakers",
     "syscalls",
+    "syscall_classes",
     "signals",
-    "streams",
-    "one_run",
+    "strings",
+    "stacks",
+    "predicates",
+    "probes",
+    "tracepoints",
+    "faults",
+    "names",
+    "doctor",
+    "kernel_source",
+    "choosing",
 ];
 
-/// Tests of these files that cannot run there.
+/// Tests of these files that cannot run there, beside those that no guest can.
 const LEFT_OUT: &[(&str, &str)] = &[];
 
 /// What tests, and the programs that they start, need there of Debian.
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 18] = [
     "libc6",
     "libgcc-s1",
     "bash",
+    "bpftrace",
     "busybox-static",
     "coreutils",
     "dash",
     "findutils",
     "grep",
+    "linux-perf",
+    "make",
     "mount",
     "procps",
     "sed",
     "strace",
+    "systemtap-sdt-dev",
+    "tar",
     "util-linux",
 ];
 
@@ -218,15 +235,19 @@ fn lay_out(root: &Path) -> anyhow::Result<Vec<Case>> {
     let guests_own = tracer.join("dist/bin/tracer-user");
     fs::copy(&command_line, &guests_own).with_context(|| command_line.display().to_string())?;
     has_the_same_object(&guests_own)?;
-    programs(&dist, &tracer.join("programs"))?;
+    programs(root, &dist, &tracer.join("programs"))?;
 
     let mut test = arm64::cargo("test");
-    test.arg("--package=tests");
+    test.args(CRATES).arg("--lib");
     test.args(FILES.iter().flat_map(|file| ["--test", file]));
+    let impossible: Vec<_> = selection::impossible(Processors::Software).collect();
+    let is_left_out = |test: &str| {
+        let mut left_out = impossible.iter().chain(LEFT_OUT);
+        left_out.any(|(left_out, _)| *left_out == test)
+    };
     let mut cases = Vec::new();
     for binary in binaries::build_by(&mut test)? {
-        let name = format!("tests.{}", binary.name());
-        fs::copy(binary.executable(), tracer.join("tests").join(&name))?;
+        let name = selection::name(binary.folder(), binary.executable())?;
         let listed = process::output(
             Command::new(arm64::RUNNER[0])
                 .args(&arm64::RUNNER[1..])
@@ -236,8 +257,11 @@ fn lay_out(root: &Path) -> anyhow::Result<Vec<Case>> {
         let tests = listed
             .lines()
             .filter_map(|line| line.strip_suffix(": test"));
-        let tests = tests.filter(|test| LEFT_OUT.iter().all(|(left_out, _)| left_out != test));
-        cases.extend(tests.map(|test| Case {
+        let tests: Vec<_> = tests.filter(|test| !is_left_out(test)).collect();
+        if !tests.is_empty() {
+            fs::copy(binary.executable(), tracer.join("tests").join(&name))?;
+        }
+        cases.extend(tests.into_iter().map(|test| Case {
             file: name.clone(),
             test: test.to_owned(),
         }));
@@ -269,7 +293,7 @@ fn of_last_build() -> anyhow::Result<Vec<Case>> {
 }
 
 /// Compiles the programs of the tests, as far as that can be done for arm64.
-fn programs(dist: &Path, into: &Path) -> anyhow::Result<()> {
+fn programs(root: &Path, dist: &Path, into: &Path) -> anyhow::Result<()> {
     let sources = workspace::root().join("tests/programs");
     for entry in fs::read_dir(&sources)? {
         let source = entry?.path();
@@ -284,6 +308,9 @@ fn programs(dist: &Path, into: &Path) -> anyhow::Result<()> {
             .arg(&source)
             .arg("-I")
             .arg(dist.join("include"))
+            // What the cross compiler's own headers lack.
+            .arg("-isystem")
+            .arg(root.join("usr/include/aarch64-linux-gnu"))
             .arg("-L")
             .arg(dist.join("lib"))
             .args(["-Wl,--as-needed", "-lposixtrace"])

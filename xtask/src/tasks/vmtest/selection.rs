@@ -148,7 +148,7 @@ fn left_out(processors: Processors) -> impl Iterator<Item = &'static LeftOut> {
 }
 
 /// `tests.order` of `…/tests` and `…/order-0123456789abcdef`.
-fn name(folder: &Path, executable: &Path) -> anyhow::Result<String> {
+pub fn name(folder: &Path, executable: &Path) -> anyhow::Result<String> {
     let last = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.with_context(|| format!("{} has no name", path.display()))?;
