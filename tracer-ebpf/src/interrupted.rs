@@ -14,7 +14,7 @@ use core::mem::offset_of;
 
 use aya_ebpf::helpers::generated::bpf_this_cpu_ptr;
 
-use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::globals::{NO_CALL, NO_OFFSET};
 use tracer_common::kernel::{InterruptsOf, cpu_variable, waker_context};
 
 use crate::context::Tracepoint;
@@ -170,10 +170,10 @@ fn is_call_of_thread<C: Tracepoint>(ctx: &C, running: &Task<C>) -> bool {
     if running.is_of_kernel() {
         return true;
     }
-    // SAFETY: the call is a long of the registers.
-    let call: u64 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
+    // SAFETY: the call is an int of the registers, or the lower half of a long.
+    let call: u32 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
     // An interrupt and a fault leave no call there.
-    call != u64::MAX
+    call != NO_CALL
 }
 
 /// Notes that a handler of a device's interrupt begins or ends. Handlers are not interrupted by

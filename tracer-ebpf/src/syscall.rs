@@ -62,8 +62,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
 fn exit<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
-    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
-    let nr = match registers.call() as u32 {
+    let nr = match registers.call() {
         NO_CALL => ended_sigreturn::<C>(),
         nr => nr,
     };

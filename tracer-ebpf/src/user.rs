@@ -105,8 +105,10 @@ impl<C: Tracepoint> Registers<C> {
 
     /// The number of the system call; -1 for none.
     #[inline(always)]
-    pub fn call(&self) -> u64 {
-        self.long(REGS_CALL.load())
+    pub fn call(&self) -> u32 {
+        // SAFETY: `base` is a `struct pt_regs *` (see `argument`), and the field an int of it, or
+        // the lower half of a long.
+        unsafe { field::<C, _>(self.base, REGS_CALL.load()) }
     }
 
     /// The arguments of the system call, as registers of this machine hold them or, where

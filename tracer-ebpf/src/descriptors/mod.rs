@@ -92,8 +92,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     }
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
-    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
-    let called = called(registers.call() as u32, &registers);
+    let called = called(registers.call(), &registers);
     let call = called.nr;
     let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_EXIT, call))
     else {
