@@ -21,7 +21,7 @@ pub enum Table {
 #[must_use]
 pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     match table {
-        Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name()),
+        Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(native_name),
         Table::Compat if HAS_COMPAT => {
             let known = compat::Sysno::new(usize::try_from(nr).ok()?).map(compat_name);
             known.or_else(|| {
@@ -37,7 +37,13 @@ pub fn name(table: Table, nr: i32) -> Option<&'static str> {
 #[must_use]
 pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
     match table {
-        Table::Native => name.parse::<Sysno>().ok().map(|call| call as u32),
+        Table::Native => {
+            let name = match name {
+                "newfstatat" if cfg!(target_arch = "aarch64") => "fstatat",
+                name => name,
+            };
+            name.parse::<Sysno>().ok().map(|call| call as u32)
+        }
         Table::Compat if HAS_COMPAT => {
             let call = name.parse().ok();
             let call =
@@ -51,7 +57,7 @@ pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
 
 /// Every name of the machine's table, in the order of its system call numbers.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    Sysno::iter().map(|call| call.name())
+    Sysno::iter().map(native_name)
 }
 
 /// Every name of both tables; those that are in both come twice.
@@ -71,6 +77,14 @@ const INNER: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
 } else {
     &[]
 };
+
+/// The kernel's name of a call: that of one is another in the table of arm64.
+fn native_name(call: Sysno) -> &'static str {
+    match call.name() {
+        "fstatat" => "newfstatat",
+        name => name,
+    }
+}
 
 /// The kernel's name of a call: one is a word of Rust (`break`), which the table marks.
 fn compat_name(call: compat::Sysno) -> &'static str {
@@ -100,6 +114,8 @@ mod tests {
             name(Table::Native, i32::try_from(libc::SYS_openat).unwrap()),
             Some("openat")
         );
+        let nr = syscall_number(Table::Native, "newfstatat").unwrap();
+        assert_eq!(i64::from(nr), libc::SYS_newfstatat);
         assert_eq!(syscall_number(Table::Native, "opneat"), None);
         assert_eq!(name(Table::Native, -1), None);
         assert_eq!(name(Table::Native, 100_000), None);
