@@ -44,7 +44,10 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     standard.arg("--");
     match filter {
         Some(filter) => standard.arg(filter),
-        None => standard.args(OF_STANDARD),
+        // Another module's name ends like one of these: its logs are of those that cannot run.
+        None => standard
+            .args(OF_STANDARD)
+            .args(["--skip", "log_policies::"]),
     };
     totals.add(of(&mut standard)?);
     println!("\n{totals}");
