@@ -170,6 +170,47 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
     );
 }
 
+#[test]
+#[ignore = "loads eBPF"]
+fn what_is_no_frame_ends_a_stack_and_harms_nobody() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("frames", folder.path()).unwrap();
+    let [notes, log] = ["notes", "log"].map(|name| folder.path().join(name));
+    run(Command::new(dist::tracer_user().unwrap())
+        .args(["run", "--events", "exec", "--syscalls", "getppid"])
+        .args(["--stack", "user", "--stack-for", "syscall-enter", "--log"])
+        .arg(&log)
+        .arg("--")
+        .arg(&program)
+        .arg(&notes));
+
+    let said = fs::read_to_string(&notes).unwrap();
+    let said: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let lines = read(&log, &["--format", "json", "--syscalls", "getppid"]);
+    let events = lines.lines().map(|line| {
+        let value: Value = serde_json::from_str(line).unwrap();
+        value
+    });
+    let entries = events.filter(|event| event["type"] == "linux_trace_syscall_enter");
+    let found: Vec<Vec<String>> = entries
+        .map(|event| {
+            let stack = event["stack"].as_array().expect("a stack");
+            // The first one is the call itself.
+            let callers = stack.iter().skip(1);
+            let addresses = callers.map(|frame| format!("{:#x}", frame["ip"].as_u64().unwrap()));
+            addresses.collect()
+        })
+        .collect();
+    assert!(said.len() > 20, "{}", said.len());
+    assert_eq!(found, said);
+}
+
 fn read(log: &Path, options: &[&str]) -> String {
     let mut command = Command::new(dist::tracer_user().unwrap());
     run(command.arg("read").args(options).arg(log))

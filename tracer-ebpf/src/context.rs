@@ -19,6 +19,9 @@ pub type CommWords = [u64; COMM_BYTES / 8];
 
 /// The context of a program at a tracepoint: both kinds hold the arguments as 64-bit words.
 pub trait Tracepoint: EbpfContext {
+    /// Whether the program reads kernel memory as its own, as kernels have it since 5.11.
+    const IS_DIRECT: bool;
+
     /// The `N`th argument of the tracepoint, from 0.
     #[inline(always)]
     fn argument<const N: usize>(&self) -> u64 {
@@ -80,6 +83,8 @@ pub trait Tracepoint: EbpfContext {
 }
 
 impl Tracepoint for BtfTracePointContext {
+    const IS_DIRECT: bool = true;
+
     #[inline(always)]
     fn current() -> *const u8 {
         // Since 5.11. Where it is not there, the program is not taken, and the raw one is.
@@ -142,6 +147,8 @@ impl Tracepoint for BtfTracePointContext {
 }
 
 impl Tracepoint for RawTracePointContext {
+    const IS_DIRECT: bool = false;
+
     #[inline(always)]
     fn current() -> *const u8 {
         // SAFETY: the helper takes no argument.

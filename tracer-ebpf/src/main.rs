@@ -45,6 +45,7 @@ mod exec;
 mod exit;
 mod fault;
 mod fork;
+mod frame_pointers;
 mod gathered;
 mod hrtimer;
 mod idle;

@@ -70,7 +70,12 @@ globals! {
     REGS_IP = NO_OFFSET;
     /// `pt_regs`: where the program's stack ends.
     REGS_STACK = NO_OFFSET;
-    /// How far behind that the signals lie, as a signal handler ends, that are blocked then.
+    /// `pt_regs`: the program's frame pointer.
+    REGS_FRAME = NO_OFFSET;
+    /// Bits of an address to which a function returns; those above say that nobody has forged it.
+    CODE_ADDRESS_BITS = 64;
+    /// How far behind the end of the stack the signals lie that are blocked once a signal handler
+    /// has ended.
     SIGNAL_MASK_AT = 0;
     /// The same of 32-bit programs.
     COMPAT_SIGNAL_MASK_AT = 0;

@@ -11,18 +11,24 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_kernel};
 
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{
     BlockedStack, MOST_FRAMES, RecordHeader, STACK_RECORD, StackRecord, USUAL_FRAMES, stacks,
     wanted,
 };
 
+use crate::context::Tracepoint;
 use crate::cpu::this_cpu;
+use crate::frame_pointers::{copy_frames, walk_frames};
 use crate::maps::count_ring_full;
-use crate::offsets::{STACK_KERNEL_FRAMES, STACK_TYPES_HIGH, STACK_TYPES_LOW, STACK_USER_FRAMES};
+use crate::offsets::{
+    REGS_FRAME, STACK_KERNEL_FRAMES, STACK_TYPES_HIGH, STACK_TYPES_LOW, STACK_USER_FRAMES,
+};
 use crate::pid::Pid;
 use crate::record::{header, reserve, submit_flags};
 use crate::subject::Subject;
 use crate::unwind;
+use crate::user::Registers;
 
 /// Whether stacks of these bits are recorded. It is known when the program is loaded: where none
 /// is, the verifier drops what would record it.
@@ -39,6 +45,34 @@ pub fn of_event(ctx: &impl EbpfContext, subject: &impl Subject, event_type: Even
     if is_wanted(wanted::bit(event_type)) {
         take(ctx, subject, &Reason::event(event_type.0));
     }
+}
+
+/// The same for the system call with these registers.
+#[inline(always)]
+pub fn of_call<C: Tracepoint>(
+    ctx: &C,
+    subject: &impl Subject,
+    event_type: EventTypeId,
+    registers: &Registers<C>,
+    is_compat: bool,
+) {
+    if !is_wanted(wanted::bit(event_type)) {
+        return;
+    }
+    let most = STACK_USER_FRAMES.load();
+    // Of 32-bit programs the frames are others; and the verifier of 5.10, to which the other kind
+    // of program goes, does not take both.
+    let is_possible = C::IS_DIRECT && !is_compat && REGS_FRAME.load() != NO_OFFSET;
+    let walked = if most > 0 && is_possible && !unwind::is_asked() {
+        walk_frames(registers.address(), registers.frame(), most)
+    } else {
+        0
+    };
+    let reason = Reason {
+        walked,
+        ..Reason::event(event_type.0)
+    };
+    take(ctx, subject, &reason);
 }
 
 /// Records the stack of the running thread, `subject`, which asks for the wake-up of thread
@@ -86,6 +120,8 @@ pub struct Reason {
     record_type: u32,
     woken_tid: u32,
     sampled_ns: u64,
+    /// Addresses of the program that were found by its frame pointers; 0: none was looked for.
+    walked: u32,
 }
 
 impl Reason {
@@ -96,18 +132,20 @@ impl Reason {
             record_type,
             woken_tid: 0,
             sampled_ns: 0,
+            walked: 0,
         }
     }
 }
 
-/// A deep stack is taken twice: how deep it is nobody knows before, and space that is not used
+/// A deep stack is taken twice, where nobody knows before how deep it is: space that is not used
 /// would be that of several events.
 #[inline(always)]
 fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
     if unwind::is_asked() {
         return unwind::take(ctx, subject, reason);
     }
-    if take_in::<USUAL_FRAMES>(ctx, subject, reason, is_deep()) {
+    let is_usual = !is_deep() || (reason.walked as usize) < USUAL_FRAMES;
+    if !is_usual || take_in::<USUAL_FRAMES>(ctx, subject, reason, is_deep()) {
         take_in::<MOST_FRAMES>(ctx, subject, reason, false);
     }
 }
@@ -201,7 +239,11 @@ fn take_in<const N: usize>(
     let kernel_at = record.wrapping_add(offset_of!(StackRecord<N>, kernel));
     let user_at = record.wrapping_add(offset_of!(StackRecord<N>, user));
     let kernel_bytes = kernel_frames::<N>(ctx, kernel_at);
-    let user_bytes = user_frames::<N>(ctx, user_at);
+    let user_bytes = if reason.walked != 0 && copy_frames::<N>(user_at) {
+        (reason.walked * 8).cast_signed()
+    } else {
+        user_frames::<N>(ctx, user_at)
+    };
     if may_be_deeper && (is_full::<N>(kernel_bytes) || is_full::<N>(user_bytes)) {
         space.discard(u64::from(BPF_RB_NO_WAKEUP));
         return true;

@@ -12,7 +12,7 @@ use crate::offsets::{
     COMPAT_OLD_MASK_AT, COMPAT_RT_SIGRETURN, COMPAT_SIGNAL_MASK_AT, HAS_TASK_PT_REGS,
     REGS_ARGUMENT_0, REGS_ARGUMENT_1, REGS_ARGUMENT_2, REGS_ARGUMENT_3, REGS_ARGUMENT_4,
     REGS_ARGUMENT_5, REGS_CALL, REGS_COMPAT_0, REGS_COMPAT_1, REGS_COMPAT_2, REGS_COMPAT_3,
-    REGS_COMPAT_4, REGS_COMPAT_5, REGS_IP, REGS_STACK, SIGNAL_MASK_AT,
+    REGS_COMPAT_4, REGS_COMPAT_5, REGS_FRAME, REGS_IP, REGS_STACK, SIGNAL_MASK_AT,
 };
 use crate::task::field;
 
@@ -87,6 +87,12 @@ impl<C: Tracepoint> Registers<C> {
     #[inline(always)]
     pub fn address(&self) -> u64 {
         self.long(REGS_IP.load())
+    }
+
+    /// The frame pointer, where the program has one; 0 where nobody knows.
+    #[inline(always)]
+    pub fn frame(&self) -> u64 {
+        self.long(REGS_FRAME.load())
     }
 
     /// Where the signals lie that are blocked once the signal handler has ended which a thread is

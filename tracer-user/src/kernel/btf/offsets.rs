@@ -173,6 +173,11 @@ const FIELDS: &[Field] = &[
     ),
     wanted("REGS_STACK", "pt_regs", &[way(&["sp"])]),
     wanted(
+        "REGS_FRAME",
+        "pt_regs",
+        &[way(&["bp"]), register(&["regs"], 29)],
+    ),
+    wanted(
         "REGS_CALL",
         "pt_regs",
         &[way(&["orig_ax"]), way(&["syscallno"]), way(&["a7"])],
@@ -331,6 +336,14 @@ const FIELDS: &[Field] = &[
     of_some("NETLINK_PORT", "netlink_sock", &[way(&["portid"])]),
 ];
 
+/// Bits of an address to which a function returns. On arm64, whoever signs addresses puts the
+/// signature above them.
+const CODE_ADDRESS_BITS: u32 = if cfg!(target_arch = "aarch64") {
+    48
+} else {
+    64
+};
+
 /// Where the kernel has put the mask of blocked signals beside what it restores as a signal handler
 /// ends: `ucontext::uc_sigmask` in the frame that is on the stack then. The last two are those of
 /// i386, which has frames of two kinds.
@@ -404,6 +417,10 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
     globals.push(Global {
         name: "HAS_TASK_PT_REGS",
         value: u32::from(btf.has_helper("bpf_task_pt_regs")),
+    });
+    globals.push(Global {
+        name: "CODE_ADDRESS_BITS",
+        value: CODE_ADDRESS_BITS,
     });
     globals.push(Global {
         name: "EXIT_SAYS_LAST",
@@ -509,7 +526,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 17)
+            Ok(FIELDS.len() + 18)
         );
     }
 }
