@@ -89,11 +89,12 @@ pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
 /// own count of our programs' time, on a machine that has other work.
 const ADDED: &str = "\
 WITH IT            COST      FOR EACH EVENT THAT HAS ONE
-  --stack user     heavy     1.4 µs, and 0.06 µs for each function beyond the first five
+  --stack user     heavy     1.4 µs, and 0.06 µs for each function beyond the first five; of a
+                             system call 0.3 µs
   --unwind dwarf   heavy     1.2 to 1.9 µs instead, and 4 to 5 µs where the stack begins within the
                              8K that are copied; dwarf,2K: 1 µs
   --stack kernel   heavy     1.7 µs
-  --string-size    heavy     0.3 µs for a text that a call is given; 0 reads none
+  --string-size    heavy     0.2 µs for a text that a call is given; 0 reads none
 ";
 
 /// A type as an object.
