@@ -3,10 +3,12 @@
 //! Whoever made the file may have made that up. What is read of it has limits: the rules for one
 //! address are found in a bounded part of it, and what they compute ends after so many steps.
 
+use std::cell::Cell;
+
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, Encoding, EndianSlice, Evaluation,
-    EvaluationResult, Location, NativeEndian, RegisterRule, UnwindContext, UnwindExpression,
-    UnwindSection, Value,
+    BaseAddresses, CfaRule, CieOrFde, CommonInformationEntry, EhFrame, EhFrameOffset, Encoding,
+    EndianSlice, Evaluation, EvaluationResult, Location, NativeEndian, RegisterRule, UnwindContext,
+    UnwindExpression, UnwindSection, Value,
 };
 
 use super::memory::Memory;
@@ -18,8 +20,16 @@ type Slice<'a> = EndianSlice<'a, NativeEndian>;
 /// Bytes of an entry: a function of which more is to be said is none that a compiler has made.
 const MOST_ENTRY_BYTES: usize = 64 << 10;
 
-/// Steps of an expression.
-const MOST_STEPS: u32 = 1000;
+/// Bytes of what entries have in common. It is read again for each of them, and it begins with text
+/// that is read up to its null: without a limit, a file with one long text and many entries would
+/// take hours. Compilers need some thirty bytes.
+const MOST_COMMON_BYTES: u32 = 4096;
+
+/// Steps of an expression, of which linkers need a dozen.
+const MOST_STEPS: u32 = 100;
+
+/// Expressions of a stack: a signal handler's caller has one for each register.
+const MOST_EXPRESSIONS: u32 = 256;
 
 /// Registers with rules.
 const MOST_RULES: usize = 64;
@@ -62,6 +72,25 @@ pub enum Halt {
     Damaged,
 }
 
+/// What the callers of a stack are found from.
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// The memory of the thread.
+    pub memory: Memory<'a>,
+    /// Expressions that may still be computed.
+    expressions: Cell<u32>,
+}
+
+impl<'a> Source<'a> {
+    /// From what was copied.
+    pub fn new(memory: Memory<'a>) -> Self {
+        Self {
+            memory,
+            expressions: Cell::new(MOST_EXPRESSIONS),
+        }
+    }
+}
+
 /// The caller of a function.
 #[derive(Debug)]
 pub struct Caller {
@@ -101,6 +130,12 @@ impl FrameInfo {
     pub fn bytes(&self) -> u64 {
         let entries = self.entries.as_ref().map_or(0, |entries| entries.len());
         self.data.bytes() + 16 * entries as u64
+    }
+
+    /// How many entries were found one by one; `None` where the file has an index of them.
+    #[cfg(test)]
+    pub fn entries(&self) -> Option<usize> {
+        self.entries.as_ref().map(|entries| entries.len())
     }
 
     fn section(&self) -> EhFrame<Slice<'_>> {
@@ -154,7 +189,7 @@ impl FrameInfo {
         let mut entries = section.entries(&self.bases);
         while let Ok(Some(entry)) = entries.next() {
             if let CieOrFde::Fde(partial) = entry
-                && let Ok(whole) = partial.parse(EhFrame::cie_from_offset)
+                && let Ok(whole) = partial.parse(|section, _, at| self.common(section, at))
             {
                 found.push((whole.initial_address(), whole.offset()));
             }
@@ -163,15 +198,33 @@ impl FrameInfo {
         found.into()
     }
 
+    /// What entries have in common, unless that is more than a compiler makes of it.
+    fn common<'a>(
+        &'a self,
+        section: &EhFrame<Slice<'a>>,
+        offset: EhFrameOffset,
+    ) -> gimli::Result<CommonInformationEntry<Slice<'a>>> {
+        let bytes = self.data.entries.bytes.get(offset.0..);
+        let length = bytes.and_then(|bytes| bytes.first_chunk().copied());
+        match length.map(u32::from_ne_bytes) {
+            Some(length) if length <= MOST_COMMON_BYTES => {
+                section.cie_from_offset(&self.bases, offset)
+            }
+            _ => Err(gimli::Error::NoUnwindInfoForAddress),
+        }
+    }
+
     /// How one comes from the function that has this address to its caller; `None` where that is
     /// not said.
     pub fn rule(&self, address: u64, context: &mut UnwindContext<usize>) -> Option<Rule> {
         let section = self.section();
         let offset = EhFrameOffset(self.entry(address)?);
         let entry = section
-            .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
+            .fde_from_offset(&self.bases, offset, |section, _, at| {
+                self.common(section, at)
+            })
             .ok()?;
-        if entry.entry_len() > MOST_ENTRY_BYTES || entry.cie().entry_len() > MOST_ENTRY_BYTES {
+        if entry.entry_len() > MOST_ENTRY_BYTES {
             return None;
         }
         let row = entry
@@ -193,13 +246,13 @@ impl FrameInfo {
         &self,
         rule: &Rule,
         registers: &Registers,
-        memory: &Memory<'_>,
+        source: &Source<'_>,
     ) -> Result<Caller, Halt> {
         let of = Computation {
             info: self,
             rule,
             registers,
-            memory,
+            source,
         };
         let frame = of.cfa()?;
         let mut caller = registers.of_caller(frame);
@@ -232,7 +285,7 @@ struct Computation<'a> {
     info: &'a FrameInfo,
     rule: &'a Rule,
     registers: &'a Registers,
-    memory: &'a Memory<'a>,
+    source: &'a Source<'a>,
 }
 
 impl Computation<'_> {
@@ -264,7 +317,7 @@ impl Computation<'_> {
     }
 
     fn read(&self, address: u64) -> Result<u64, Halt> {
-        self.memory.word(address).ok_or(Halt::Memory)
+        self.source.memory.word(address).ok_or(Halt::Memory)
     }
 
     /// What an expression computes, which begins with this value.
@@ -273,6 +326,8 @@ impl Computation<'_> {
         expression: &UnwindExpression<usize>,
         initial: Option<u64>,
     ) -> Result<u64, Halt> {
+        let left = &self.source.expressions;
+        left.set(left.get().checked_sub(1).ok_or(Halt::Damaged)?);
         let section = self.info.section();
         let code = expression.get(&section).map_err(|_damage| Halt::Damaged)?;
         let mut evaluation: Evaluation<Slice<'_>> = Evaluation::new(code.0, self.rule.encoding);
@@ -290,7 +345,11 @@ impl Computation<'_> {
                     evaluation.resume_with_register(Value::Generic(value))
                 }
                 EvaluationResult::RequiresMemory { address, size, .. } => {
-                    let value = self.memory.bytes(address, size).ok_or(Halt::Memory)?;
+                    let value = self
+                        .source
+                        .memory
+                        .bytes(address, size)
+                        .ok_or(Halt::Memory)?;
                     evaluation.resume_with_memory(Value::Generic(value))
                 }
                 _ => return Err(Halt::Code),

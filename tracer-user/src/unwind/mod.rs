@@ -20,7 +20,7 @@ use gimli::UnwindContext;
 use tracer_common::kernel::{REGISTERS, stack_ends};
 
 use crate::stacks::{BuildIds, Mapping, binary};
-use frame_info::{FrameInfo, Halt, Rule};
+use frame_info::{FrameInfo, Halt, Rule, Source};
 use memory::Memory;
 use registers::Registers;
 
@@ -91,10 +91,10 @@ impl Unwinder {
         if registers.ip == 0 {
             return found;
         }
-        let memory = Memory {
+        let source = Source::new(Memory {
             start: registers.stack(),
             bytes: copied.memory,
-        };
+        });
         // Where it goes on, and not behind a call.
         let mut is_exact = true;
         loop {
@@ -103,7 +103,7 @@ impl Unwinder {
                 found.ends = stack_ends::COUNT;
                 return found;
             }
-            let caller = self.step(pid, space, &registers, &memory, is_exact);
+            let caller = self.step(pid, space, &registers, &source, is_exact);
             let halt = match caller {
                 Ok(caller) => {
                     let is_further = caller.registers.stack() > registers.stack();
@@ -137,7 +137,7 @@ impl Unwinder {
         pid: i32,
         space: &mut Space,
         registers: &Registers,
-        memory: &Memory<'_>,
+        source: &Source<'_>,
         is_exact: bool,
     ) -> Result<frame_info::Caller, Stop> {
         // A function may end with a call.
@@ -174,7 +174,7 @@ impl Unwinder {
             }
         };
         let rule = rule.ok_or(halt)?;
-        info.caller(&rule, registers, memory).map_err(Stop::Halt)
+        info.caller(&rule, registers, source).map_err(Stop::Halt)
     }
 
     /// The file of a mapping, if it says anything.
@@ -193,7 +193,9 @@ impl Unwinder {
         };
         let info = data.map(FrameInfo::new);
         let bytes = info.as_ref().map_or(0, FrameInfo::bytes);
-        if self.bytes + bytes > MOST_BYTES || self.files.len() >= MOST_FILES {
+        // Those without an identifier are in `infos` alone.
+        let files = self.files.len().max(self.infos.len());
+        if self.bytes + bytes > MOST_BYTES || files >= MOST_FILES {
             self.forget();
         }
         self.bytes += bytes;
@@ -344,6 +346,82 @@ mod tests {
         let main = functions.iter().find(|one| one.name == "main").unwrap();
         let of = found(&made, &registers(START + main.offset), &[0; 64]);
         assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::DAMAGED));
+    }
+
+    /// Entries of one byte of code each, without an index, which have a long text in common.
+    fn slow_to_read(folder: &Path) -> std::path::PathBuf {
+        let common = 16_u32 << 20;
+        let mut frames: Vec<u8> = Vec::new();
+        frames.extend((common - 4).to_ne_bytes());
+        frames.extend([0, 0, 0, 0, 1]);
+        let common = usize::try_from(common).unwrap();
+        frames.resize(common - 8, b'S');
+        frames.resize(common, 0);
+        for nth in 0..400_000_u32 {
+            frames.extend(20_u32.to_ne_bytes());
+            let back = u32::try_from(frames.len()).unwrap();
+            frames.extend(back.to_ne_bytes());
+            frames.extend([nth, 0, 1, 0].map(u32::to_ne_bytes).concat());
+        }
+        std::fs::write(folder.join("frames"), frames).unwrap();
+        let source = ".globl main\nmain: ret\n.section .eh_frame,\"a\",%progbits\n\
+                      .incbin \"frames\"\n.section .note.GNU-stack,\"\",%progbits\n";
+        std::fs::write(folder.join("a.s"), source).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args([
+            "-nostdlib",
+            "-Wl,--no-eh-frame-hdr",
+            "-Wl,--no-ld-generated-unwind-info",
+        ]);
+        compiler.args(["-Wl,-emain", "-o", "a", "a.s"]);
+        assert!(compiler.current_dir(folder).status().unwrap().success());
+        folder.join("a")
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn entries_with_much_in_common_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = slow_to_read(folder.path());
+        let binary = crate::probes::Binary::open(&file, &file, Path::new("/")).unwrap();
+        let info = FrameInfo::new(binary.unwind_data().unwrap());
+        // 16 MiB for each of them would take minutes.
+        assert_eq!(info.entries(), Some(0));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_stack_has_so_many_expressions_and_no_more() {
+        // Each frame is 8 bytes further out, which is computed.
+        let source = ".globl main\n.type main,%function\nmain:\n.cfi_startproc\n\
+                      .cfi_escape 0x0f,0x02,0x77,0x08\n.cfi_escape 0x10,0x03,0x02,0x77,0x00\n\
+                      .cfi_escape 0x10,0x06,0x02,0x77,0x00\n.cfi_escape 0x10,0x0c,0x02,0x77,0x00\n\
+                      nop\nret\n.cfi_endproc\n\
+                      .size main,.-main\n.section .note.GNU-stack,\"\",%progbits\n";
+        let folder = tempfile::tempdir().unwrap();
+        let (path, made) = (folder.path().join("a.s"), folder.path().join("a"));
+        std::fs::write(&path, source).unwrap();
+        let mut compiler = Command::new("cc");
+        assert!(
+            compiler
+                .arg("-o")
+                .arg(&made)
+                .arg(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let binary = crate::probes::Binary::open(&made, &made, Path::new("/")).unwrap();
+        let functions = binary.functions().unwrap();
+        let main = functions.iter().find(|one| one.name == "main").unwrap();
+        let at = START + main.offset;
+        let memory: Vec<u8> = (0..4096).flat_map(|_| (at + 1).to_ne_bytes()).collect();
+        let of = found(&made, &registers(at), &memory);
+        // Four of each function.
+        assert_eq!(
+            (of.addresses.len(), of.ends),
+            (256 / 4 + 1, stack_ends::DAMAGED)
+        );
     }
 
     #[cfg(target_arch = "x86_64")]
