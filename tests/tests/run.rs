@@ -17,13 +17,17 @@ fn a_commands_first_event_is_its_exec() {
     let trace = Tracer::start("run", ["--", "/bin/true"])
         .and_then(Tracer::finish)
         .unwrap();
-    let events = trace.events().unwrap();
+    let mut events = trace.events().unwrap();
+    // What the kernel did not report may come before: it is of another thread, and no loss.
+    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+    events.retain(|event| {
+        !["posix_trace_overflow", "posix_trace_resume"].contains(&event.event_type.as_str())
+    });
     let first = &events[0];
     assert!(first.is_system("exec"), "{}", first.line);
     assert_eq!(first.data["file"], "/bin/true");
     let last = events.iter().rfind(|event| event.is_system("exit"));
     assert_eq!(last.expect("its exit").pid, first.pid);
-    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
 }
 
 #[test]
