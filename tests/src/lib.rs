@@ -12,6 +12,7 @@ pub mod bpf;
 pub mod bpftrace;
 pub mod call_lines;
 pub mod cgroup;
+pub mod command;
 pub mod dist;
 pub mod event;
 pub mod ftrace;

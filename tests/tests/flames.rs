@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use tests::command;
 use tests::dist;
 use tests::rights::missing_right;
 use tests::tools;
@@ -18,16 +19,6 @@ struct Run {
     log: PathBuf,
     /// Nanoseconds that each function has measured.
     measured: HashMap<String, u64>,
-}
-
-fn run(command: &mut Command) -> Vec<u8> {
-    let output = command.stderr(Stdio::piped()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output.stdout
 }
 
 /// Records the program with these options.
@@ -43,7 +34,7 @@ fn recorded(options: &[&str]) -> Run {
         .arg("--")
         .arg(&program)
         .arg(&notes);
-    run(&mut ours);
+    command::output(&mut ours).unwrap();
     let notes = fs::read_to_string(&notes).unwrap();
     let measured = notes.lines().map(|line| {
         let (name, ns) = line.split_once(' ').unwrap();
@@ -59,7 +50,7 @@ fn recorded(options: &[&str]) -> Run {
 /// The paths of a flame graph with their nanoseconds.
 fn folded(log: &Path, kind: &str) -> Vec<(Vec<String>, u64)> {
     let mut ours = Command::new(dist::tracer_user().unwrap());
-    let text = run(ours.args(["stat", "--flame", kind]).arg(log));
+    let text = command::output(ours.args(["stat", "--flame", kind]).arg(log)).unwrap();
     paths(&String::from_utf8(text).unwrap())
 }
 
@@ -222,7 +213,7 @@ fn only_who_was_blocked_for_longer_than_the_limit_has_a_stack() {
 }
 
 fn run_read(command: &mut Command) -> String {
-    String::from_utf8(run(command)).unwrap()
+    command::text(command).unwrap()
 }
 
 #[test]
@@ -273,10 +264,13 @@ fn a_log_without_what_a_graph_is_made_of_says_what_to_record() {
     }
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    run(Command::new(dist::tracer_user().unwrap())
-        .args(["run", "--events", "exec", "--log"])
-        .arg(&log)
-        .args(["--", "true"]));
+    command::output(
+        Command::new(dist::tracer_user().unwrap())
+            .args(["run", "--events", "exec", "--log"])
+            .arg(&log)
+            .args(["--", "true"]),
+    )
+    .unwrap();
     for (kind, option) in [
         ("on-cpu", "--sample 99"),
         ("off-cpu", "--off-cpu 1ms"),
@@ -311,7 +305,7 @@ fn the_graphs_of_a_report_are_those_of_stat() {
     ]);
     let page = run.log.with_file_name("report.html");
     let mut ours = Command::new(dist::tracer_user().unwrap());
-    crate::run(ours.arg("report").arg(&run.log).arg("-o").arg(&page));
+    crate::command::output(ours.arg("report").arg(&run.log).arg("-o").arg(&page)).unwrap();
     let page = tools::report(&page).unwrap();
     let graphs = page.pointer("/header/flames").unwrap().as_array().unwrap();
     assert_eq!(graphs.len(), 3);

@@ -4,21 +4,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
+use tests::command;
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
-
-fn run(command: &mut Command) -> String {
-    let output = command.stderr(Stdio::piped()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// The program, at fixed addresses, with its debugger's part.
 fn program(folder: &Path) -> PathBuf {
@@ -38,7 +29,7 @@ fn program(folder: &Path) -> PathBuf {
 }
 
 fn objcopy(options: &[&str], from: &Path, to: &Path) {
-    run(Command::new("objcopy").args(options).arg(from).arg(to));
+    command::text(Command::new("objcopy").args(options).arg(from).arg(to)).unwrap();
 }
 
 /// The stacks of its calls of `getppid`: addresses with their functions, as far as they are its.
@@ -71,7 +62,7 @@ fn stacks(lines: &str) -> Vec<Vec<(u64, Vec<String>)>> {
 fn addr2line(program: &Path, address: u64) -> Vec<String> {
     let mut theirs = Command::new("addr2line");
     theirs.args(["-f", "-i", "-e"]).arg(program);
-    let text = run(theirs.arg(format!("{address:#x}")));
+    let text = command::text(theirs.arg(format!("{address:#x}"))).unwrap();
     text.lines().step_by(2).map(str::to_owned).collect()
 }
 
@@ -104,7 +95,7 @@ struct ForDebuggers(PathBuf);
 
 impl ForDebuggers {
     fn of(program: &Path, whole: &Path) -> Self {
-        let notes = run(Command::new("readelf").arg("-n").arg(program));
+        let notes = command::text(Command::new("readelf").arg("-n").arg(program)).unwrap();
         let id = notes.split("Build ID: ").nth(1).unwrap();
         let (first, rest) = id.trim().split_at(2);
         let folder = Path::new("/usr/lib/debug/.build-id").join(first);
@@ -133,7 +124,7 @@ fn traced(options: &[&str], program: &Path) -> String {
         .arg("--")
         .arg(program)
         .arg("6");
-    run(&mut ours)
+    command::text(&mut ours).unwrap()
 }
 
 #[test]
@@ -187,22 +178,28 @@ fn functions_in_others_are_shown_of_logs_and_in_flame_graphs() {
         .arg("--")
         .arg(&program)
         .arg("3000000");
-    run(&mut ours);
+    command::text(&mut ours).unwrap();
     let tool = || Command::new(dist::tracer_user().unwrap());
-    let text = run(tool()
-        .args(["read", "--events", "sample", "--inlined"])
-        .arg(&log));
+    let text = command::text(
+        tool()
+            .args(["read", "--events", "sample", "--inlined"])
+            .arg(&log),
+    )
+    .unwrap();
     assert!(
         text.contains("        asks (inlined) (inlined)\n"),
         "{text}"
     );
-    let flames = run(tool()
-        .args(["stat", "--flame", "on-cpu", "--inlined"])
-        .arg(&log));
+    let flames = command::text(
+        tool()
+            .args(["stat", "--flame", "on-cpu", "--inlined"])
+            .arg(&log),
+    )
+    .unwrap();
     assert!(
         flames.contains("main;outer;chosen_[i];between_[i];alone;twice_[i];asks_[i] "),
         "{flames}"
     );
-    let plain = run(tool().args(["stat", "--flame", "on-cpu"]).arg(&log));
+    let plain = command::text(tool().args(["stat", "--flame", "on-cpu"]).arg(&log)).unwrap();
     assert!(plain.contains("main;outer;alone ") && !plain.contains("_[i]"));
 }

@@ -5,9 +5,10 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
+use tests::command;
 use tests::dist;
 use tests::rights::missing_right;
 
@@ -64,16 +65,6 @@ fn same(one: &[Vec<String>], other: &[Vec<String>]) -> usize {
     pairs.filter(|(one, other)| one == other).count()
 }
 
-fn run(command: &mut Command) -> String {
-    let output = command.stderr(Stdio::piped()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[test]
 #[ignore = "loads eBPF"]
 fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
@@ -92,7 +83,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .arg(&program)
         .arg(POINTS.to_string())
         .arg(&notes);
-    run(&mut ours);
+    command::text(&mut ours).unwrap();
     // Not of the same run: perf fails on the eBPF programs that it finds. Each run of the program
     // has the same points.
     let mut theirs = Command::new("perf");
@@ -106,7 +97,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .arg(&program)
         .arg(POINTS.to_string())
         .arg("/dev/null");
-    run(&mut theirs);
+    command::text(&mut theirs).unwrap();
 
     let said: Vec<Vec<String>> = fs::read_to_string(&notes)
         .unwrap()
@@ -122,9 +113,12 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         "{:?}",
         first_difference(&ours, &said)
     );
-    let script = run(Command::new("perf")
-        .args(["script", "--comm", "stacks", "-F", "ip,sym", "-i"])
-        .arg(&data));
+    let script = command::text(
+        Command::new("perf")
+            .args(["script", "--comm", "stacks", "-F", "ip,sym", "-i"])
+            .arg(&data),
+    )
+    .unwrap();
     let theirs = of_perf(&script);
     // A full ring of theirs would be no difference of ours.
     assert_eq!(theirs.len(), POINTS);
@@ -179,13 +173,16 @@ fn what_is_no_frame_ends_a_stack_and_harms_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("frames", folder.path()).unwrap();
     let [notes, log] = ["notes", "log"].map(|name| folder.path().join(name));
-    run(Command::new(dist::tracer_user().unwrap())
-        .args(["run", "--events", "exec", "--syscalls", "getppid"])
-        .args(["--stack", "user", "--stack-for", "syscall-enter", "--log"])
-        .arg(&log)
-        .arg("--")
-        .arg(&program)
-        .arg(&notes));
+    command::text(
+        Command::new(dist::tracer_user().unwrap())
+            .args(["run", "--events", "exec", "--syscalls", "getppid"])
+            .args(["--stack", "user", "--stack-for", "syscall-enter", "--log"])
+            .arg(&log)
+            .arg("--")
+            .arg(&program)
+            .arg(&notes),
+    )
+    .unwrap();
 
     let said = fs::read_to_string(&notes).unwrap();
     let said: Vec<Vec<&str>> = said
@@ -213,7 +210,7 @@ fn what_is_no_frame_ends_a_stack_and_harms_nobody() {
 
 fn read(log: &Path, options: &[&str]) -> String {
     let mut command = Command::new(dist::tracer_user().unwrap());
-    run(command.arg("read").args(options).arg(log))
+    command::text(command.arg("read").args(options).arg(log)).unwrap()
 }
 
 fn first_difference<'a>(
@@ -231,10 +228,13 @@ fn without_being_asked_for_no_stack_is_recorded() {
     }
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    run(Command::new(dist::tracer_user().unwrap())
-        .args(["run", "--syscalls", "all", "--log"])
-        .arg(&log)
-        .args(["--", "true"]));
+    command::text(
+        Command::new(dist::tracer_user().unwrap())
+            .args(["run", "--syscalls", "all", "--log"])
+            .arg(&log)
+            .args(["--", "true"]),
+    )
+    .unwrap();
     let mut counts: HashMap<String, usize> = HashMap::new();
     for line in read(&log, &["--format", "json"]).lines() {
         let event: Value = serde_json::from_str(line).unwrap();

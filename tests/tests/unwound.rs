@@ -5,24 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
+use tests::command;
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
 
 /// Points of the program at which stacks are compared.
 const POINTS: usize = 500;
-
-fn run(command: &mut Command) -> String {
-    let output = command.stderr(Stdio::piped()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
 
 fn tool() -> Command {
     Command::new(dist::tracer_user().unwrap())
@@ -61,7 +52,7 @@ fn perf(data: &Path, call: u32, fields: &str, command: impl Fn() -> Command) -> 
             .arg("--")
             .arg(command.get_program())
             .args(command.get_args());
-        run(&mut record);
+        command::text(&mut record).unwrap();
         let mut script = Command::new("perf");
         script.args(["script", "--no-inline", "-F", fields, "-i"]);
         let output = script.arg(data).output().unwrap();
@@ -107,8 +98,8 @@ fn functions_without_frame_pointers_are_where_the_program_and_perf_say() {
             .arg(&program)
             .arg(POINTS.to_string())
             .arg(&notes);
-        run(&mut ours);
-        let lines = run(tool().args(["read", "--format", "json"]).arg(&log));
+        command::text(&mut ours).unwrap();
+        let lines = command::text(tool().args(["read", "--format", "json"]).arg(&log)).unwrap();
         events(&lines, "linux_trace_syscall_enter")
     };
     let by_frame_pointers = recorded(&[]);
@@ -214,8 +205,8 @@ fn functions_of_the_distribution_are_where_perf_saw_them() {
             .arg(&log)
             .arg("--")
             .args(command);
-        run(&mut ours);
-        let lines = run(tool().args(["read", "--format", "json"]).arg(&log));
+        command::text(&mut ours).unwrap();
+        let lines = command::text(tool().args(["read", "--format", "json"]).arg(&log)).unwrap();
         let ours = addresses(&lines);
         let script = perf(&data, code, "ip", || {
             let mut theirs = Command::new(command[0]);
@@ -272,7 +263,10 @@ fn what_was_not_copied_is_not_guessed() {
     ])
     .arg(&program)
     .args(["50", "/dev/null"]);
-    let entries = events(&run(&mut ours), "linux_trace_syscall_enter");
+    let entries = events(
+        &command::text(&mut ours).unwrap(),
+        "linux_trace_syscall_enter",
+    );
     assert_eq!(entries.len(), 50);
     let ends = |name: &str| {
         entries
@@ -302,7 +296,7 @@ fn what_was_not_copied_is_not_guessed() {
     .args(["--stack", "user,2", "--unwind", "dwarf", "--"])
     .arg(&program)
     .args(["1", "/dev/null"]);
-    let text = run(&mut ours);
+    let text = command::text(&mut ours).unwrap();
     assert!(
         text.contains("        ... more than were asked for\n"),
         "{text}"
@@ -326,7 +320,7 @@ fn probes_samples_and_blocked_threads_have_functions_too() {
     .args(["--stack", "user", "--unwind", "dwarf", "--"])
     .arg(&program)
     .args(["20", "/dev/null"]);
-    let lines = run(&mut ours);
+    let lines = command::text(&mut ours).unwrap();
     let probed: Vec<Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -356,7 +350,7 @@ fn probes_samples_and_blocked_threads_have_functions_too() {
         .arg(&folded)
         .args(how)
         .args(["--", "/usr/bin/python3", "-c", script]);
-        run(&mut ours);
+        command::text(&mut ours).unwrap();
         fs::read_to_string(folded).unwrap()
     };
     let time_in = |text: &str, functions: &[&str]| -> u64 {
