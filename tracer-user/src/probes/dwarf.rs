@@ -402,33 +402,11 @@ mod tests {
         assert_eq!(shown("main"), []);
     }
 
-    /// An object file whose many small units all have the same large table of abbreviations.
-    fn slow_to_read() -> Vec<u8> {
-        // Each is of a type, without children or attributes; an integer of two bytes is its code.
-        let abbreviations = (128_u32..16_000).flat_map(|code| {
-            let [low, high, ..] = (code & 0x7f | 0x80 | code >> 7 << 8).to_le_bytes();
-            [low, high, 0x24, 0, 0, 0]
-        });
-        let abbreviations: Vec<u8> = abbreviations.chain([0]).collect();
-        // Length, version, abbreviations, bytes of an address, and an entry.
-        let unit = [9, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 0x80, 0x01];
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        std::fs::write(at("abbrev"), abbreviations).unwrap();
-        std::fs::write(at("info"), unit.repeat(100_000)).unwrap();
-        let section =
-            |name: &str| format!(".section .debug_{name},\"\",%progbits\n.incbin \"{name}\"\n");
-        std::fs::write(at("a.s"), section("abbrev") + &section("info")).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler.args(["-c", "-o", "a.o", "a.s"]);
-        let made = compiler.current_dir(folder.path()).status().unwrap();
-        assert!(made.success());
-        std::fs::read(at("a.o")).unwrap()
-    }
-
     #[test]
     fn units_that_take_long_are_given_up() {
-        let program = slow_to_read();
+        let folder = tempfile::tempdir().unwrap();
+        crate::probes::slow::build(folder.path());
+        let program = std::fs::read(folder.path().join("a")).unwrap();
         let parsed = object::File::parse(&*program).unwrap();
         let mut units = Entries {
             until: Instant::now() + Duration::from_millis(50),

@@ -25,6 +25,8 @@ mod opening;
 mod registers;
 mod relative;
 mod served;
+#[cfg(test)]
+pub(crate) mod slow;
 mod spec;
 mod types;
 mod unwind_data;
