@@ -235,6 +235,9 @@ impl Call {
     /// Whether it opens a file without making one: no mode is given then.
     fn lacks_mode(&self) -> bool {
         const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
+        if !syscall_names::are_of_events() {
+            return false;
+        }
         let nr = libc::c_long::from(self.nr);
         let is_native = self.table == Table::Native;
         let flags = match nr {
@@ -412,6 +415,9 @@ pub fn descriptors(table: Table, nr: i32) -> impl Iterator<Item = usize> {
 
 /// The arguments of a call, where they are known.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
+    if !syscall_names::are_of_events() {
+        return None;
+    }
     static NATIVE: LazyLock<Calls> = LazyLock::new(native);
     static COMPAT: LazyLock<Calls> = LazyLock::new(compat);
     let calls = match table {

@@ -1,5 +1,7 @@
 //! Names of system calls and of the errors they return.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use syscalls::{Errno, Sysno};
 use tracer_common::kernel::socket_calls;
 
@@ -17,9 +19,39 @@ pub enum Table {
     Compat,
 }
 
+/// Whether the events that this process shows are of a machine of another kind, whose calls have
+/// other names.
+static IS_OF_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// Says which kind of machine the events are of, by its name in `uname`: where it is not this one,
+/// no call has a name or named arguments from now on. Returns whether that is new.
+pub fn take_as_of(machine: &[u8]) -> bool {
+    let is_ours = machine.is_empty() || FAMILY.iter().any(|name| machine.starts_with(name));
+    !is_ours && !IS_OF_OTHERS.swap(true, Ordering::Relaxed)
+}
+
+/// Whether the tables are those of the events.
+#[must_use]
+pub fn are_of_events() -> bool {
+    !IS_OF_OTHERS.load(Ordering::Relaxed)
+}
+
+/// What names of machines that share tables with this one begin with: a process may have asked to
+/// be shown the one of 32 bits.
+const FAMILY: &[&[u8]] = if cfg!(target_arch = "x86_64") {
+    &[b"x86_64", b"i386", b"i486", b"i586", b"i686"]
+} else if cfg!(target_arch = "aarch64") {
+    &[b"aarch64", b"arm"]
+} else {
+    &[std::env::consts::ARCH.as_bytes()]
+};
+
 /// The name of system call `nr`, or `None` where no such call is known.
 #[must_use]
 pub fn name(table: Table, nr: i32) -> Option<&'static str> {
+    if !are_of_events() {
+        return None;
+    }
     match table {
         Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(native_name),
         Table::Compat if HAS_COMPAT => {

@@ -9,10 +9,13 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::SyscallEnterData;
 use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter};
+use zerocopy::IntoBytes as _;
 
 /// A log that is being written.
 struct Log {
@@ -60,21 +63,26 @@ impl Log {
         self.folder.path().join("log")
     }
 
+    /// That of the next event.
+    fn header(&self, event_type: EventTypeId) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(1_000 + self.events * 1_000_000),
+            event_type,
+            pid: 7,
+            tid: 7,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
     /// Adds events and sees to it that they are in the file.
     fn add(&mut self, events: u64) {
         let event_type = self.types.define_user(b"tick", None);
         for _ in 0..events {
             self.events += 1;
-            let header = EventHeader {
-                time: MonotonicNs(1_000 + self.events * 1_000_000),
-                event_type,
-                pid: 7,
-                tid: 7,
-                cpu: None,
-                thread_id: 0,
-                program_address: 0,
-                truncation: Truncation::None,
-            };
+            let header = self.header(event_type);
             let data = self.events.to_string();
             self.writer
                 .append(&header, data.as_bytes(), b"clock", &self.types)
@@ -90,6 +98,74 @@ impl Log {
             .unwrap();
         Completed(self.folder)
     }
+}
+
+/// Makes a log one of a machine of another kind, in all copies of what its start says.
+fn make_foreign(log: &Path) {
+    const CRC: std::ops::Range<usize> = 12..16;
+    let mut bytes = fs::read(log).unwrap();
+    let machine = std::env::consts::ARCH.as_bytes();
+    let mut copies = 0;
+    for at in [0, 4096] {
+        let (_, copy) = bytes.split_at_mut(at);
+        let length = u32::from_le_bytes(copy[16..20].try_into().unwrap());
+        let copy = &mut copy[..usize::try_from(length).unwrap()];
+        let found = copy.windows(machine.len()).position(|word| word == machine);
+        let Some(found) = found else { continue };
+        copy[found..found + machine.len()].fill(0);
+        copy[found..found + 5].copy_from_slice(b"s390x");
+        copy[CRC].fill(0);
+        let crc = crc32c::crc32c(copy).to_le_bytes();
+        copy[CRC].copy_from_slice(&crc);
+        copies += 1;
+    }
+    assert!(copies > 0, "the machine is not in the log");
+    fs::write(log, bytes).unwrap();
+}
+
+#[test]
+fn calls_of_a_machine_of_another_kind_have_no_names_and_are_not_left_out_by_name() {
+    let mut log = Log::new();
+    let openat = SyscallEnterData {
+        number: i32::try_from(libc::SYS_openat).unwrap(),
+        compat: 0,
+        args: [1, 2, 3, 4, 5, 6],
+    };
+    let header = log.header(EventTypeId::SYSCALL_ENTER);
+    log.writer
+        .append(&header, openat.as_bytes(), b"clock", &log.types)
+        .unwrap();
+    log.writer.flush(&Ledger::default()).unwrap();
+    let log = log.complete();
+    let read = |options: &[&str]| {
+        let output = output("read", &log.path(), options);
+        assert_eq!(output.status.code(), Some(0));
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let json = ["--format", "json"];
+    let [ours, said] = read(&json);
+    assert!(
+        ours.contains("\"openat\"") && ours.contains("\"filename\""),
+        "{ours}"
+    );
+    assert!(!said.contains("another kind"), "{said}");
+    let [chosen, _] = read(&["--syscalls", "close"]);
+    assert!(!chosen.contains("openat"), "{chosen}");
+
+    make_foreign(&log.path());
+    let [theirs, said] = read(&json);
+    assert!(
+        said.contains("s390x") && said.contains("no names"),
+        "{said}"
+    );
+    assert!(
+        !theirs.contains("openat") && !theirs.contains("filename"),
+        "{theirs}"
+    );
+    let nr = libc::SYS_openat.to_string();
+    assert!(theirs.contains(&nr), "{theirs}");
+    let [chosen, _] = read(&["--syscalls", "close"]);
+    assert!(chosen.contains(&nr), "{chosen}");
 }
 
 /// A log that was completed.

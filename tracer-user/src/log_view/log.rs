@@ -10,6 +10,10 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 
+use crate::report::escape::push_for_people;
+use crate::syscall_names;
+use crate::terminal::say;
+
 /// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
 /// logs up.
 pub trait Log {
@@ -101,5 +105,19 @@ impl Log for LogReader {
 pub fn open(path: &Path) -> anyhow::Result<LogReader> {
     let what = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(what)?;
-    LogReader::open(file).with_context(what)
+    let log = LogReader::open(file).with_context(what)?;
+    let machine = &log.system().machine;
+    if syscall_names::take_as_of(machine) {
+        let mut line = path.as_os_str().as_encoded_bytes().to_vec();
+        line.extend_from_slice(b" is of another kind of machine: ");
+        line.extend_from_slice(machine);
+        let mut shown = Vec::new();
+        push_for_people(&mut shown, &line);
+        say(&format!(
+            "{}; its system calls have no names here, and none is left out by name: read it on \
+             such a machine",
+            String::from_utf8_lossy(&shown)
+        ));
+    }
+    Ok(log)
 }

@@ -13,7 +13,7 @@ use crate::predicate::{Predicate, Settled};
 use crate::report::push_short_name;
 use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
-use crate::syscall_names::Table;
+use crate::syscall_names::{Table, are_of_events};
 
 /// Which events of a log are wanted. What is not restricted is wanted.
 #[derive(Clone, Debug, Default)]
@@ -109,11 +109,14 @@ impl Wanted {
     }
 
     /// Whether an event is of no system call, or of one that is wanted. Data that is not as its
-    /// type says may be of any call.
+    /// type says may be of any call, and so may a call of a machine of another kind.
     fn has_call(&self, id: EventTypeId, data: &[u8]) -> bool {
         let Some(calls) = &self.syscalls else {
             return true;
         };
+        if !are_of_events() {
+            return true;
+        }
         let call = match id {
             EventTypeId::SYSCALL_ENTER => SyscallEnterData::read_from_prefix(data)
                 .map(|(call, _)| (call.number, call.compat))
