@@ -6,11 +6,12 @@ mod coarse_clock;
 mod namespace;
 pub mod totals;
 
-use std::env;
+use std::panic::resume_unwind;
+use std::{env, thread};
 
 use anyhow::{bail, ensure};
 
-use crate::tasks::{dist, setup};
+use crate::tasks::{dist, recorder, setup};
 use crate::{node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary};
 use totals::Totals;
@@ -56,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }
-    dist::run()?;
+    build()?;
 
     let mut totals = unprivileged(args)?;
     if !args.unprivileged {
@@ -65,6 +66,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
     Ok(())
+}
+
+/// Builds what is distributed, and the tests meanwhile: to link what is distributed keeps one
+/// processor busy for minutes, and no more.
+fn build() -> anyhow::Result<()> {
+    // The tests have it in them.
+    recorder::run()?;
+    thread::scope(|scope| {
+        let tests = scope.spawn(binaries::build);
+        dist::run()?;
+        let built = tests.join().unwrap_or_else(|panic| resume_unwind(panic));
+        built.map(drop)
+    })
 }
 
 /// The tests that trace PostgreSQL: it takes more than most people want to install for a test.
