@@ -26,6 +26,8 @@ const TIMES: usize = 5;
 const USER: &str = "user, 5 functions deep";
 const KERNEL: &str = "kernel";
 const BOTH: &str = "user and kernel, 5 deep";
+const UNWOUND: &str = "user, unwound in 2 KiB";
+const UNWOUND_MORE: &str = "user, unwound in 8 KiB";
 
 /// Stacks.
 pub fn stacks(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
@@ -44,6 +46,20 @@ pub fn stacks(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     contest.ours("user, 20 deep", getppid(20, &["--stack", "user"]));
     contest.ours(KERNEL, getppid(5, &["--stack", "kernel"]));
     contest.ours(BOTH, getppid(5, &["--stack", "user,kernel"]));
+    // Each brings its piece of the stack along: so many fit the ring, whoever is in the way of its
+    // reader.
+    let few = bench.work(1_000);
+    let unwound = |options: &'static [&'static str]| move || inside(Work::Getppid(5), few, options);
+    contest.ours(
+        UNWOUND,
+        unwound(&["--stack", "user", "--unwind", "dwarf,2K"]),
+    );
+    contest.ours(
+        UNWOUND_MORE,
+        unwound(&["--stack", "user", "--unwind", "dwarf,8K"]),
+    );
+    contest.goal(UNWOUND, Goal::Below(MOST_OF_A_STACK_NS));
+    contest.goal(UNWOUND_MORE, Goal::Below(MOST_OF_A_STACK_NS));
     contest.goal(USER, Goal::Below(MOST_OF_A_STACK_NS));
     contest.goal(KERNEL, Goal::Below(MOST_OF_A_STACK_NS));
     contest.goal(BOTH, Goal::Below(2.0 * MOST_OF_A_STACK_NS));
