@@ -158,6 +158,11 @@ impl Inlined {
         found
     }
 
+    /// Whether it is not read any more: addresses that come now have no functions in others.
+    pub fn is_given_up(&self, allowance: &Allowance) -> bool {
+        self.time.is_zero() || allowance.time.is_zero()
+    }
+
     fn look_up(&mut self, address: u64, mut clock: Clock) -> Option<Vec<Arc<str>>> {
         clock.look()?;
         let dwarf = self.data.dwarf();
@@ -418,6 +423,7 @@ mod tests {
             assert!(all.iter().any(|one| one == known), "{all:?}");
         }
         assert_eq!(file.at(u64::MAX, &mut allowance).len(), 0);
+        assert!(!file.is_given_up(&allowance));
         // Without time, nothing is known.
         let mut file = inlined(&program, folder.path()).unwrap();
         allowance.time = Duration::ZERO;
@@ -447,6 +453,7 @@ mod tests {
         let main = functions.iter().find(|one| one.name == "main").unwrap();
         assert_eq!(file.at(main.offset, &mut allowance).len(), 0);
         assert_eq!(allowance.time, Duration::ZERO, "it was not over before");
+        assert!(file.is_given_up(&allowance));
         let read = file.units.map_or(0, |units| units.headers.len());
         assert!((1..100_000).contains(&read), "{read}");
     }

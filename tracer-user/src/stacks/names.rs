@@ -15,6 +15,7 @@ use super::perf_map::PerfMap;
 use super::spaces::{BuildIds, Spaces};
 use super::{Mapping, Taken, files};
 use crate::log_view::each_symbol;
+use crate::terminal::say;
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -63,6 +64,20 @@ struct Inner {
 struct InlinedFiles {
     files: HashMap<ModuleKey, Inlined>,
     allowance: Allowance,
+    /// Files of which that was said.
+    said: HashSet<ModuleKey>,
+}
+
+impl InlinedFiles {
+    /// Says, once of a file, that not all of its functions in others are shown.
+    fn say_missing(&mut self, key: ModuleKey, why: &str) {
+        let file = String::from_utf8_lossy(&key.0).into_owned();
+        if self.said.insert(key) {
+            say(&format!(
+                "not all inlined functions of {file} are shown: {why}"
+            ));
+        }
+    }
 }
 
 /// A file: its path and build identifier.
@@ -267,6 +282,9 @@ impl Inner {
         };
         let offset = offset_in_file(mapping, frame.address, is_return);
         let names = file.at(offset, &mut inlined.allowance);
+        if file.is_given_up(&inlined.allowance) {
+            inlined.say_missing(key, "it would take too long to find them");
+        }
         frames.extend(names.iter().map(|name| Frame {
             function: Some((Arc::clone(name), 0)),
             is_inlined: true,
@@ -289,10 +307,12 @@ impl Inner {
         let binary = files::binary(pid, mapping, self.is_live, &mut self.build_ids)?;
         if let Some(inlined) = &mut self.inlined
             && let Some(data) = binary.debug_data()
-            && let Some(file) = Inlined::of(data, &mut inlined.allowance)
         {
             let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
-            inlined.files.insert(key, file);
+            match Inlined::of(data, &mut inlined.allowance) {
+                Some(file) => drop(inlined.files.insert(key, file)),
+                None => inlined.say_missing(key, "they would take too much memory"),
+            }
         }
         Some(Module::of(binary.functions().ok()?))
     }
