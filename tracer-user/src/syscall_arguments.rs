@@ -724,8 +724,18 @@ mod tests {
             let known = known(Table::Native, nr.cast_signed());
             let names: Option<Vec<_>> =
                 known.map(|known| known.iter().map(|known| known.name.to_owned()).collect());
-            let declared = format.lines().filter(is_argument).filter_map(name_of);
-            assert_eq!(names, Some(declared.collect()), "{name}");
+            // Newer kernels have what is at the addresses behind them: `buf_val`.
+            let mut declared: Vec<_> = format
+                .lines()
+                .filter(is_argument)
+                .filter_map(name_of)
+                .collect();
+            let arguments = declared.clone();
+            declared.retain(|name| {
+                let of = name.strip_suffix("_val").map(str::to_owned);
+                of.is_none_or(|of| !arguments.contains(&of))
+            });
+            assert_eq!(names, Some(declared), "{name}");
             compared += 1;
         }
         assert!(

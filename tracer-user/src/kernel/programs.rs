@@ -374,6 +374,10 @@ mod tests {
             let Some((mut ebpf, kernel)) = load(variant) else {
                 return;
             };
+            // Elsewhere nobody is let do that.
+            if variant.copied_bytes > 0 && !kernel.gives_registers() {
+                continue;
+            }
             Listing::load(&mut ebpf, &kernel.btf).unwrap();
             let mut refused = Vec::new();
             for tracepoint in tracepoints_of_kernel(&kernel) {
