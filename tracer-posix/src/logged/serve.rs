@@ -197,9 +197,17 @@ pub(super) fn settle_down(open: &[RawFd]) {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"posixtrace-log".as_ptr()) };
     // SAFETY: a string ended by a null.
     unsafe { libc::chdir(c"/".as_ptr()) };
-    let ordinary = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a valid object.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary) };
+    let priority: libc::c_int = 0;
+    // By the kernel itself: the function of musl only fails, since the rights would be a thread's.
+    // SAFETY: the kernel's `struct sched_param` has the priority alone.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            &raw const priority,
+        )
+    };
     // SAFETY: a string ended by a null.
     let nothing = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     for standard in 0..3 {

@@ -176,7 +176,7 @@ fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
     }
     // SAFETY: a plain sum.
     let empty = unsafe { libc::CMSG_LEN(0) };
-    let bytes = found.cmsg_len.saturating_sub(empty as usize);
+    let bytes = in_bytes(found.cmsg_len).saturating_sub(in_bytes(empty));
     let count = (bytes / size_of::<RawFd>()).min(MOST_FILES);
     // SAFETY: the header is within the space.
     let data = unsafe { libc::CMSG_DATA(control) }.cast::<RawFd>();
@@ -190,6 +190,11 @@ fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
     (0..count)
         .map(|index| unsafe { OwnedFd::from_raw_fd(descriptor(index)) })
         .collect()
+}
+
+/// A length, whose type is not the same in all C libraries.
+fn in_bytes(length: impl TryInto<usize>) -> usize {
+    length.try_into().unwrap_or(usize::MAX)
 }
 
 fn header_of(part: &mut libc::iovec, files: &mut ControlBuffer) -> libc::msghdr {
@@ -211,7 +216,7 @@ pub(super) fn is_readable(socket: &OwnedFd, time: Duration) -> bool {
     };
     // The kernel writes what is left of it.
     let mut time = libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: libc::c_long::from(time.subsec_nanos()),
     };
     // SAFETY: one valid entry and a valid time; the mask of signals stays as it is.

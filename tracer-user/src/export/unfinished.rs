@@ -276,8 +276,18 @@ fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
     let from = CString::new(from.as_os_str().as_bytes())?;
     let to = CString::new(to.as_os_str().as_bytes())?;
     let here = libc::AT_FDCWD;
+    // By the kernel itself: not every C library has the function.
     // SAFETY: both are C strings.
-    succeeded(unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), flags) })
+    succeeded(unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            here,
+            from.as_ptr(),
+            here,
+            to.as_ptr(),
+            flags,
+        )
+    })
 }
 
 /// Both names are there all the time, where the file system can do that.
@@ -301,8 +311,8 @@ fn is_unknown(error: &io::Error) -> bool {
     )
 }
 
-fn succeeded(result: libc::c_int) -> io::Result<()> {
-    if result == 0 {
+fn succeeded(result: impl Into<i64>) -> io::Result<()> {
+    if result.into() == 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())

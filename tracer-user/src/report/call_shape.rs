@@ -9,7 +9,8 @@ use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{
-    Data, Struct, entries, push_blocked, push_clone3_result, push_new_name_length, variables,
+    Data, Struct, entries, ioctl_command, push_blocked, push_clone3_result, push_new_name_length,
+    variables,
 };
 use crate::syscall_texts::{Text, Texts, push_quoted};
 use crate::syscall_values::named_constant;
@@ -402,7 +403,7 @@ fn takes_no_argument(command: u64) -> bool {
         libc::TIOCNXCL,
         libc::TIOCNOTTY,
     ]
-    .map(|known| known & 0xffff_ffff)
+    .map(ioctl_command)
     .contains(&(command & 0xffff_ffff))
 }
 

@@ -215,13 +215,13 @@ pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
 
 /// Appends what a command of `ioctl` takes, or gives back, where it is known.
 pub fn push_ioctl(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
-    const TAKES: [libc::c_ulong; 4] = [
+    const TAKES: [libc::Ioctl; 4] = [
         libc::TIOCSWINSZ,
         libc::FIONBIO,
         libc::FIOASYNC,
         libc::TIOCSPGRP,
     ];
-    const GIVES: [libc::c_ulong; 5] = [
+    const GIVES: [libc::Ioctl; 5] = [
         libc::TIOCGWINSZ,
         libc::FIONREAD,
         libc::TIOCGPGRP,
@@ -230,14 +230,15 @@ pub fn push_ioctl(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
     ];
     let command = call.registers[1];
     let is_known = if is_filled {
-        GIVES.contains(&command)
+        GIVES.map(ioctl_command).contains(&command)
     } else {
-        TAKES.contains(&command)
+        TAKES.map(ioctl_command).contains(&command)
     };
     if !is_known {
         return None;
     }
-    let shown = if matches!(command, libc::TIOCGWINSZ | libc::TIOCSWINSZ) {
+    let of_sizes = [libc::TIOCGWINSZ, libc::TIOCSWINSZ].map(ioctl_command);
+    let shown = if of_sizes.contains(&command) {
         format!(
             "{{ws_row={}, ws_col={}, ws_xpixel={}, ws_ypixel={}}}",
             bytes.u16(0)?,
@@ -250,6 +251,11 @@ pub fn push_ioctl(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
     };
     out.extend_from_slice(shown.as_bytes());
     Some(())
+}
+
+/// A command of `ioctl` as the kernel takes it: the C libraries have different types for it.
+pub fn ioctl_command(known: impl TryInto<u64>) -> u64 {
+    known.try_into().unwrap_or(u64::MAX)
 }
 
 /// Appends bytes in quotes, each as two digits.

@@ -19,7 +19,7 @@ mod waiting;
 use std::mem::size_of;
 
 use bytes::Bytes;
-pub use files::{device, mode as file_mode};
+pub use files::{device, ioctl_command, mode as file_mode};
 pub use gathered::{entries, push_new_name_length, strings, variables};
 pub use narrow::Narrow;
 pub use process::push_clone3_result;
@@ -235,8 +235,9 @@ impl Struct {
             Self::Timespec | Self::TimeLeft | Self::Timeval => 16,
             Self::FileTimes | Self::TimerSpec | Self::TimerVal | Self::ProcessTimes => 32,
             Self::Limit | Self::ThreadName => 16,
-            Self::Usage => size_of::<libc::rusage>(),
-            Self::SystemInfo => size_of::<libc::sysinfo>(),
+            // Of the kernel: some C libraries have more behind it.
+            Self::Usage => 144,
+            Self::SystemInfo => 112,
             // The first two of its names.
             Self::SystemName => 130,
             Self::WaitStatus | Self::Length | Self::Int => 4,

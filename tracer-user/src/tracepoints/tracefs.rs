@@ -91,7 +91,8 @@ fn is_tracefs(path: &CStr) -> bool {
     let failed = unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) };
     // SAFETY: all-zero bytes are valid, and so is what the kernel writes.
     let found = unsafe { found.assume_init() };
-    failed == 0 && found.f_type == libc::TRACEFS_MAGIC
+    // With a sign in some C libraries, and without in others.
+    failed == 0 && i128::from(found.f_type) == i128::from(libc::TRACEFS_MAGIC)
 }
 
 /// Mounts them without a name.

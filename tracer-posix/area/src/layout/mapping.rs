@@ -416,8 +416,14 @@ fn permitted_bytes() -> io::Result<libc::off_t> {
     libc::off_t::try_from(bytes).map_err(io::Error::other)
 }
 
+/// What `getrlimit()` takes: the C libraries differ.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
 #[inline]
-fn limit_of(resource: libc::__rlimit_resource_t) -> io::Result<u64> {
+fn limit_of(resource: Resource) -> io::Result<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -478,7 +484,9 @@ pub(super) fn is_ordinary_memory(file: &impl AsFd) -> bool {
     // SAFETY: `facts` may be written to.
     let is_known = unsafe { libc::fstatfs(raw, facts.as_mut_ptr()) } == 0;
     // SAFETY: zeroed, then filled by the kernel: all of it is integers.
-    is_known && unsafe { facts.assume_init() }.f_type == libc::TMPFS_MAGIC
+    let kind = unsafe { facts.assume_init() }.f_type;
+    // With a sign in some C libraries, and without in others.
+    is_known && i128::from(kind) == i128::from(libc::TMPFS_MAGIC)
 }
 
 /// Whether the file can neither shrink nor grow, so that mapping it is safe whoever made it.

@@ -94,7 +94,7 @@ pub(crate) fn sleep(waiting: &AtomicU32, time: Duration) {
 
 fn futex_wait(word: &AtomicU32, before: u32, time: Option<Duration>) {
     let time = time.map(|time| libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
     });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
