@@ -89,6 +89,13 @@ pub const TO_TEST_PACKAGES: &[Need] = &[Need {
     packages: &["mmdebstrap", "debian-archive-keyring"],
 }];
 
+/// What the archive for any Linux is tried in.
+pub const TO_TEST_TARBALLS: &[Need] = &[Need {
+    what: "a static busybox",
+    holds: || Path::new(BUSYBOX).exists(),
+    packages: &["busybox-static"],
+}];
+
 /// What the tests compare with.
 pub const TO_TEST: &[Need] = &[
     Need {

@@ -4,7 +4,7 @@ use crate::tasks::{build_ebpf, recorder};
 use crate::{process, workspace};
 
 /// The profile of what is shipped, and the folder in `target` that it is left in.
-const PROFILE: &str = "--profile=shipped";
+pub const PROFILE: &str = "--profile=shipped";
 
 /// Builds the eBPF object and the program that records, and then the library and the command line,
 /// which take them in.

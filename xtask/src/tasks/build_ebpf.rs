@@ -30,7 +30,7 @@ const TARGET: &str = "bpfeb-unknown-none";
 const FLAGS: [&str; 3] = ["-Cdebuginfo=2", "-Clink-arg=--btf", "-Ctarget-cpu=v3"];
 
 /// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
-const SEPARATOR: &str = "\x1f";
+pub const SEPARATOR: &str = "\x1f";
 
 /// What to do with the object.
 #[derive(clap::Args)]
@@ -136,7 +136,7 @@ fn build() -> anyhow::Result<Vec<u8>> {
 }
 
 /// Flags by which no path of this machine gets into what the compiler writes.
-fn paths_taken_out() -> anyhow::Result<Vec<OsString>> {
+pub fn paths_taken_out() -> anyhow::Result<Vec<OsString>> {
     let mut sysroot = Command::new("rustc");
     sysroot.current_dir(workspace::root());
     let sysroot = PathBuf::from(process::output(sysroot.args(["--print", "sysroot"]))?);

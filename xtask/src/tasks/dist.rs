@@ -21,7 +21,7 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
 /// Everything but the manual pages: what programs need.
 pub fn without_pages() -> Vec<Piece> {
     let shared = Content::Compiled {
-        from: "target/shipped/libposixtrace.so",
+        from: "target/shipped/libposixtrace.so".to_owned(),
         mode: 0o644,
     };
     let archive = Content::Archive {
@@ -29,7 +29,7 @@ pub fn without_pages() -> Vec<Piece> {
         exports: "tracer-posix/libposixtrace/exports.txt",
     };
     let program = Content::Compiled {
-        from: "target/shipped/tracer-user",
+        from: "target/shipped/tracer-user".to_owned(),
         mode: 0o755,
     };
     let mut pieces = vec![
@@ -112,22 +112,39 @@ const COPIES: &[(Part, &str, &str)] = &[
 pub fn run() -> anyhow::Result<PathBuf> {
     build::run()?;
     man::of_programs()?;
-    lay_out(&pieces()?)
+    let dist = workspace::target("dist");
+    lay_out(&pieces()?, &dist)?;
+    Ok(dist)
 }
 
 /// As [`run`], but for the manual pages: what makes them takes half as long to build again.
 pub fn run_without_pages() -> anyhow::Result<PathBuf> {
     build::run()?;
-    lay_out(&without_pages())
+    let dist = workspace::target("dist");
+    lay_out(&without_pages(), &dist)?;
+    Ok(dist)
 }
 
-fn lay_out(pieces: &[Piece]) -> anyhow::Result<PathBuf> {
-    let dist = workspace::target("dist");
+/// Lays out the tool alone, with a program that was built otherwise.
+pub fn lay_out_tool(program: &str, to: &Path) -> anyhow::Result<()> {
+    let mut pieces = pieces()?;
+    pieces.retain(|piece| piece.part == Part::Tool);
+    for piece in &mut pieces {
+        if let Content::Compiled { from, .. } = &mut piece.content {
+            program.clone_into(from);
+        }
+    }
+    // What another version had is no part of this one.
+    let _ = fs::remove_dir_all(to);
+    lay_out(&pieces, to)
+}
+
+fn lay_out(pieces: &[Piece], dist: &Path) -> anyhow::Result<()> {
     for piece in pieces {
         let to = dist.join(&piece.path);
         lay_whole(piece, &to).with_context(|| format!("cannot make {}", to.display()))?;
     }
-    Ok(dist)
+    Ok(())
 }
 
 /// Makes it under another name. A program that runs from the old file keeps that, and none begins

@@ -20,6 +20,7 @@ pub mod pictures;
 mod piece;
 pub mod recorder;
 pub mod setup;
+mod static_program;
 pub mod stress;
 pub mod test;
 pub mod vmtest;

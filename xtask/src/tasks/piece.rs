@@ -33,7 +33,7 @@ pub enum Content {
     /// A copy of a program or library, without what only a debugger needs.
     Compiled {
         /// Its path.
-        from: &'static str,
+        from: String,
         /// File mode.
         mode: u32,
     },

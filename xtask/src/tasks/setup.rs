@@ -93,6 +93,17 @@ pub fn for_virtual_machines() -> anyhow::Result<()> {
 pub fn for_arm64(target: &str) -> anyhow::Result<()> {
     for_c_programs()?;
     packages::install_missing(packages::FOR_ARM64)?;
+    add_target(target)
+}
+
+/// Sets up what the program needs that is linked with musl, whose target has this name. All of it
+/// is Rust, and the target brings the C library: only the linker is of the system.
+pub fn for_static_program(target: &str) -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_BUILD)?;
+    add_target(target)
+}
+
+fn add_target(target: &str) -> anyhow::Result<()> {
     let sysroot = sysroot()?;
     if Path::new(&sysroot)
         .join("lib/rustlib")

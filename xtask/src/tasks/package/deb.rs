@@ -15,12 +15,12 @@ use crate::{process, workspace};
 /// Makes all of them. Returns their paths.
 pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let architecture = process::output(Command::new("dpkg").arg("--print-architecture"))?;
-    let work = workspace::target("package/deb");
+    let (dist, work) = (workspace::target("dist"), workspace::target("package/deb"));
     let mut made = Vec::new();
     for package in PACKAGES {
         let root = work.join(package.deb);
         let documents = documents::of_debian(package, release)?;
-        let paths = system::lay_out(System::Debian, package.part, &documents, &root)?;
+        let paths = system::lay_out(System::Debian, package.part, &dist, &documents, &root)?;
         let control = root.join("DEBIAN");
         fs::create_dir_all(&control)?;
         fs::write(control.join("md5sums"), sums(&root, &paths)?)?;

@@ -53,12 +53,30 @@ pub fn of_rpm(package: &Package) -> anyhow::Result<Vec<Document>> {
     Ok(documents)
 }
 
+/// The documents of the archive for any Linux.
+pub fn of_archive() -> anyhow::Result<Vec<Document>> {
+    let at = |file: &str, text: String| Document {
+        path: format!("share/doc/tracer-user/{file}").into(),
+        text,
+        is_compressed: false,
+    };
+    let mut documents = vec![at("THIRD-PARTY", licences::of_static(&["tracer-user"])?)];
+    let licences = ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
+    for page in licences.iter().chain(PAGES) {
+        documents.push(at(file_name(page), read(page)?));
+    }
+    Ok(documents)
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 fn in_common(package: &Package, name: &str, system: System) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     if package.part == Part::Tool {
         for page in PAGES {
-            let file = page.rsplit('/').next().unwrap_or(page);
-            documents.push(document(name, file, read(page)?, false));
+            documents.push(document(name, file_name(page), read(page)?, false));
         }
     }
     let linked = match package.part {
@@ -69,7 +87,7 @@ fn in_common(package: &Package, name: &str, system: System) -> anyhow::Result<Ve
     };
     let path = match system {
         System::Debian => format!("usr/share/doc/{name}/THIRD-PARTY"),
-        System::Rpm => format!("usr/share/licenses/{name}/LICENSE-THIRD-PARTY"),
+        System::Rpm | System::Any => format!("usr/share/licenses/{name}/LICENSE-THIRD-PARTY"),
     };
     documents.push(Document {
         path: path.into(),

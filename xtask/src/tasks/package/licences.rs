@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Deserialize;
 
+use crate::tasks::static_program;
 use crate::{process, workspace};
 
 #[derive(Deserialize)]
@@ -50,13 +51,27 @@ struct Kind {
     kind: Option<String>,
 }
 
+/// What comes with Rust for musl, and is linked in.
+const OF_MUSL: &str = include_str!("licences/musl.txt");
+
 /// The crates of others that these of ours are linked with, and the texts of their licences.
 pub fn of_linked(ours: &[&str]) -> anyhow::Result<String> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    of_linked_for(&platform, ours)
+}
+
+/// The same of a program that is linked with musl, and of musl.
+pub fn of_static(ours: &[&str]) -> anyhow::Result<String> {
+    let crates = of_linked_for(static_program::TARGET, ours)?;
+    let line = "-".repeat(78);
+    Ok(format!("{crates}\n{line}\n{OF_MUSL}"))
+}
+
+fn of_linked_for(platform: &str, ours: &[&str]) -> anyhow::Result<String> {
     let said = process::output(workspace::cargo("metadata").args([
         "--format-version=1",
         "--filter-platform",
-        &platform,
+        platform,
     ]))?;
     let metadata: Metadata = serde_json::from_str(&said).context("cargo metadata")?;
     let linked = linked_with(&metadata, ours);

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use super::{Made, Release, make_in};
+use super::{CHECKSUMS, Choice, Made, Release, folder, make_in};
 use crate::{packages, privilege, process, workspace};
-use systems::{Bare, bare};
+use systems::{Bare, bare, of_busybox};
 
 /// The release that is given the layout of a system with rpm, and that boots.
 const NEWEST: &str = "trixie";
@@ -20,6 +20,7 @@ const NEWEST: &str = "trixie";
 const IN_COMMON: &str = include_str!("life/common.sh");
 const OF_DEBIAN: &str = include_str!("life/debian.sh");
 const OF_RPM: &str = include_str!("life/rpm.sh");
+const OF_TARBALL: &str = include_str!("life/tarball.sh");
 const PROGRAM: &str = include_str!("life/program.c");
 
 /// Packages that those under test are upgraded to.
@@ -27,10 +28,10 @@ pub struct Upgrade(Made);
 
 impl Upgrade {
     /// Makes them.
-    pub fn make(release: &Release) -> anyhow::Result<Self> {
+    pub fn make(release: &Release, choice: Choice) -> anyhow::Result<Self> {
         let folder = workspace::target("package/next");
         let _ = fs::remove_dir_all(&folder);
-        Ok(Self(make_in(release, &folder)?))
+        Ok(Self(make_in(release, choice, &folder)?))
     }
 }
 
@@ -52,7 +53,15 @@ const SYSTEMS: &[(&str, &str, Live)] = &[
         "The flight recorder of a service, under systemd",
         service::run,
     ),
+    (
+        TARBALL,
+        "A system of busybox alone, without a C library",
+        tarball,
+    ),
 ];
+
+/// The system that the archive is for.
+pub const TARBALL: &str = "tarball";
 
 /// Goes through the life of packages in a system; the second ones are the upgrade.
 type Live = fn(&Made, &Upgrade) -> anyhow::Result<()>;
@@ -64,7 +73,13 @@ pub fn names() -> Vec<&'static str> {
 
 /// Goes through the life of all of them, in the systems that are named, or in all.
 pub fn run(made: &Made, next: &Upgrade, only: &[String]) -> anyhow::Result<()> {
-    packages::install_missing(packages::TO_TEST_PACKAGES)?;
+    let choice = Choice::of(only);
+    if choice.packages {
+        packages::install_missing(packages::TO_TEST_PACKAGES)?;
+    }
+    if choice.tarball {
+        packages::install_missing(packages::TO_TEST_TARBALLS)?;
+    }
     privilege::check(WHY)?;
     for (name, title, live) in SYSTEMS {
         if only.is_empty() || only.iter().any(|one| one == name) {
@@ -87,6 +102,13 @@ fn rpm(made: &Made, next: &Upgrade) -> anyhow::Result<()> {
     let bare = bare(NEWEST)?;
     bring(&bare, &made.rpms, &next.0.rpms)?;
     live_with_rpm(&bare)
+}
+
+fn tarball(made: &Made, _next: &Upgrade) -> anyhow::Result<()> {
+    let bare = of_busybox()?;
+    let tarball = made.tarball.clone().context("the archive is not made")?;
+    bring(&bare, &[tarball, folder().join(CHECKSUMS)], &[])?;
+    live(&bare, OF_TARBALL)
 }
 
 /// Puts the packages, and the program that uses the library, where the script looks for them.

@@ -1,4 +1,5 @@
-//! Makes packages of what `dist` lays out: for Debian, and for systems with rpm.
+//! Makes packages of what `dist` lays out: for Debian, for systems with rpm, and an archive with a
+//! static program for all others.
 //!
 //! The control files are written here, and `dpkg-deb` and `rpmbuild` make the packages:
 //! `cargo deb` and `cargo generate-rpm` would have the list of files a second time, in the
@@ -11,15 +12,16 @@ mod licences;
 mod life;
 mod rpm;
 mod system;
+mod tarball;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::tasks::dist;
 use crate::tasks::piece::Part;
+use crate::tasks::{dist, man, static_program};
 use crate::{packages, process, workspace};
 
 /// What to make.
@@ -29,10 +31,10 @@ pub struct Args {
     /// from where this machine's do)
     #[arg(long)]
     test: bool,
-    /// With --test: only in this system; may be given more than once
-    #[arg(long, value_name = "SYSTEM", requires = "test", value_parser = life::names())]
+    /// Only what this system needs, and with --test only in it; may be given more than once
+    #[arg(long, value_name = "SYSTEM", value_parser = life::names())]
     only: Vec<String>,
-    /// Take what target/dist has, without building it anew
+    /// Take what was built, without building it anew
     #[arg(long)]
     no_build: bool,
     /// Which packages of this version they are
@@ -162,56 +164,126 @@ fn folder() -> PathBuf {
     workspace::target("packages")
 }
 
+/// What is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice {
+    /// Packages for package managers.
+    packages: bool,
+    /// The archive for all others.
+    tarball: bool,
+}
+
+impl Choice {
+    /// What these systems need; all of it where none is named.
+    fn of(systems: &[String]) -> Self {
+        let is_tarball = |system: &String| system == life::TARBALL;
+        Self {
+            packages: systems.is_empty() || !systems.iter().all(is_tarball),
+            tarball: systems.is_empty() || systems.iter().any(is_tarball),
+        }
+    }
+}
+
 /// Makes the packages, and checks them as distributions do.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    packages::install_missing(packages::TO_PACKAGE)?;
+    let choice = Choice::of(&args.only);
+    if choice.packages {
+        packages::install_missing(packages::TO_PACKAGE)?;
+    }
     let release = Release::of(args)?;
     if !args.no_build {
-        dist::run()?;
+        build(choice)?;
     }
-    let made = make(&release)?;
+    let made = make(&release, choice)?;
     checksums()?;
-    check::run(&made)?;
+    if choice.packages {
+        check::run(&made)?;
+    }
     if args.test {
-        // Not left with the others: nobody is to install them.
-        let next = life::Upgrade::make(&release.next())?;
+        // Not left with the others: nobody is to install them. An archive is not upgraded.
+        let upgrade = Choice {
+            tarball: false,
+            ..choice
+        };
+        let next = life::Upgrade::make(&release.next(), upgrade)?;
         life::run(&made, &next, &args.only)?;
     }
     println!("\n{}", folder().display());
     Ok(())
 }
 
+fn build(choice: Choice) -> anyhow::Result<()> {
+    if choice.packages {
+        dist::run()?;
+    } else {
+        man::of_programs()?;
+    }
+    if choice.tarball {
+        static_program::build()?;
+    }
+    Ok(())
+}
+
 /// Packages that were made.
+#[derive(Default)]
 struct Made {
     debs: Vec<PathBuf>,
     rpms: Vec<PathBuf>,
+    tarball: Option<PathBuf>,
 }
 
-fn make(release: &Release) -> anyhow::Result<Made> {
+fn make(release: &Release, choice: Choice) -> anyhow::Result<Made> {
     // What an earlier version has left is no part of this one.
     let _ = fs::remove_dir_all(folder());
     fs::create_dir_all(folder())?;
-    make_in(release, &folder())
+    make_in(release, choice, &folder())
 }
 
-fn make_in(release: &Release, folder: &std::path::Path) -> anyhow::Result<Made> {
+fn make_in(release: &Release, choice: Choice, folder: &Path) -> anyhow::Result<Made> {
     fs::create_dir_all(folder)?;
-    Ok(Made {
-        debs: deb::make(release, folder)?,
-        rpms: rpm::make(release, folder)?,
-    })
+    let mut made = Made::default();
+    if choice.packages {
+        made.debs = deb::make(release, folder)?;
+        made.rpms = rpm::make(release, folder)?;
+    }
+    if choice.tarball {
+        made.tarball = Some(tarball::make(release, folder)?);
+    }
+    Ok(made)
 }
 
-/// `SHA256SUMS` of all that is there.
+/// What has the checksums.
+const CHECKSUMS: &str = "SHA256SUMS";
+
+/// Checksums of all that is there.
 fn checksums() -> anyhow::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder())? {
         names.push(entry?.file_name());
     }
-    names.retain(|name| name != "SHA256SUMS");
+    names.retain(|name| name != CHECKSUMS);
     names.sort();
     let mut command = Command::new("sha256sum");
     let sums = process::output(command.args(names).current_dir(folder()))?;
-    fs::write(folder().join("SHA256SUMS"), sums + "\n")?;
+    fs::write(folder().join(CHECKSUMS), sums + "\n")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_what_the_systems_need() {
+        let of = |systems: &[&str]| {
+            let systems: Vec<String> = systems.iter().map(|one| (*one).to_owned()).collect();
+            let Choice { packages, tarball } = Choice::of(&systems);
+            (packages, tarball)
+        };
+
+        assert_eq!(of(&[]), (true, true));
+        assert_eq!(of(&["tarball"]), (false, true));
+        assert_eq!(of(&["trixie", "rpm"]), (true, false));
+        assert_eq!(of(&["trixie", "tarball"]), (true, true));
+    }
 }

@@ -14,13 +14,13 @@ use crate::{process, workspace};
 
 /// Makes all of them. Returns their paths.
 pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let work = workspace::target("package/rpm");
+    let (dist, work) = (workspace::target("dist"), workspace::target("package/rpm"));
     let _ = fs::remove_dir_all(&work);
     let mut spec = preamble(release);
     for package in PACKAGES {
         let root = work.join("staged").join(package.rpm);
         let documents = documents::of_rpm(package)?;
-        let paths = system::lay_out(System::Rpm, package.part, &documents, &root)?;
+        let paths = system::lay_out(System::Rpm, package.part, &dist, &documents, &root)?;
         spec.push_str(&part(package, &paths));
     }
     let _ = write!(

@@ -8,9 +8,9 @@ use std::process::Command;
 use anyhow::Context as _;
 
 use super::documents::Document;
+use crate::process;
 use crate::tasks::dist;
 use crate::tasks::piece::{Content, Part};
-use crate::{process, workspace};
 
 /// A kind of system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum System {
     Debian,
     /// Fedora, openSUSE and others with rpm.
     Rpm,
+    /// Any: where an archive is unpacked.
+    Any,
 }
 
 impl System {
@@ -27,6 +29,7 @@ impl System {
         match self {
             Self::Debian => format!("lib/{}-linux-gnu", std::env::consts::ARCH),
             Self::Rpm => "lib64".to_owned(),
+            Self::Any => "lib".to_owned(),
         }
     }
 
@@ -34,6 +37,9 @@ impl System {
     pub fn path(self, in_dist: &str) -> PathBuf {
         const UNITS: &str = "lib/systemd/";
         const ZSH: &str = "share/zsh/site-functions/";
+        if self == Self::Any {
+            return in_dist.into();
+        }
         let below_usr = match (in_dist.strip_prefix("lib/"), in_dist.strip_prefix(ZSH)) {
             (Some(library), _) if !in_dist.starts_with(UNITS) => {
                 format!("{}/{library}", self.libraries())
@@ -47,10 +53,12 @@ impl System {
     }
 }
 
-/// Lays the files of a part out below `root`. Returns their paths from the root.
+/// Lays the files of a part out below `root`, from where `dist` has laid them out. Returns their
+/// paths from the root.
 pub fn lay_out(
     system: System,
     part: Part,
+    dist: &Path,
     documents: &[Document],
     root: &Path,
 ) -> anyhow::Result<Vec<PathBuf>> {
@@ -60,7 +68,7 @@ pub fn lay_out(
     for piece in pieces.iter().filter(|piece| piece.part == part) {
         let path = system.path(&piece.path);
         let to = root.join(&path);
-        let from = workspace::target("dist").join(&piece.path);
+        let from = dist.join(&piece.path);
         make_folder_of(&to)?;
         match &piece.content {
             Content::Link { to: target } => symlink(target, &to)?,

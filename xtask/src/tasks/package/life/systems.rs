@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 
 use super::WHY;
-use crate::{privilege, process, workspace};
+use crate::{packages, privilege, process, workspace};
 
 /// The root of a system.
 pub struct Bare {
@@ -37,6 +37,20 @@ pub fn that_boots(suite: &str) -> anyhow::Result<Bare> {
         suite,
         &["--include=systemd-sysv,nginx-light"],
     )
+}
+
+/// A system that has busybox, which is static, and nothing else.
+pub fn of_busybox() -> anyhow::Result<Bare> {
+    let bare = new_root("busybox")?;
+    let folders = ["bin", "dev", "etc", "life", "proc", "run", "sys", "tmp"];
+    let mut make = privilege::as_root("mkdir", WHY)?;
+    process::run(make.args(folders.map(|folder| bare.root.join(folder))))?;
+    let mut copy = privilege::as_root("cp", WHY)?;
+    process::run(copy.arg(packages::BUSYBOX).arg(bare.root.join("bin")))?;
+    let mut install = privilege::as_root("chroot", WHY)?;
+    let names = ["/bin/busybox", "--install", "-s", "/bin"];
+    process::run(install.arg(&bare.root).args(names))?;
+    Ok(bare)
 }
 
 /// Debian. What was made once is used again for a day.
