@@ -127,13 +127,13 @@ fn enter_with_texts<C: Tracepoint>(
     let texts = Texts {
         event_type: SYSCALL_ENTER_TEXTS,
         program_address: registers.address(),
-        arguments: data.args,
+        arguments: &data.args,
         signal_mask: registers.signal_mask(nr, is_compat),
         points_to,
         returned: 0,
         is_compat: data.compat,
     };
-    let unread = texts.record(task, data);
+    let unread = texts.record(task, &data);
     if unread != 0 {
         maps::remember_unread(task.tid(), texts.program_address, unread);
     }
@@ -155,16 +155,17 @@ fn exit_with_texts<C: Tracepoint>(
         compat: u32::from(is_compat),
         ret,
     };
+    let arguments = called.arguments(registers, is_compat);
     let texts = Texts {
         event_type: SYSCALL_EXIT_TEXTS,
         program_address: registers.address(),
-        arguments: called.arguments(registers, is_compat),
+        arguments: &arguments,
         signal_mask: 0,
         points_to,
         returned: ret.cast_unsigned(),
         is_compat: data.compat,
     };
-    texts.record(task, data);
+    texts.record(task, &data);
 }
 
 /// What is to be read as a call ends: what it has filled in, or what could not be read as it began,

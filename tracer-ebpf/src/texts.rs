@@ -21,13 +21,13 @@ use crate::record::{Wake, record_if};
 use crate::task::Task;
 
 /// A call, and which of its arguments are read.
-pub struct Texts {
+pub struct Texts<'a> {
     /// The type of the record.
     pub event_type: u16,
     /// Where the program goes on.
     pub program_address: u64,
     /// What the registers for arguments hold.
-    pub arguments: [u64; 6],
+    pub arguments: &'a [u64; 6],
     /// Where the signals lie that are blocked once a signal handler has ended.
     pub signal_mask: u64,
     /// 16 bits for each that is read: see [`call_texts`].
@@ -38,10 +38,10 @@ pub struct Texts {
     pub is_compat: u32,
 }
 
-impl Texts {
+impl Texts<'_> {
     /// Records the call: a bit for each argument that could not be read.
     #[inline(always)]
-    pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: D) -> u32 {
+    pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: &D) -> u32 {
         let is_second = is_gathered(self.points_to >> call_texts::BITS);
         if is_second || is_gathered(self.points_to) {
             // Before the record begins: below it, the stack has no space for all who gather.
@@ -55,7 +55,7 @@ impl Texts {
         }
         if is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS) {
             // Most paths are short, and a short record costs less: the lines of the ring are cold.
-            if self.may_be_short() {
+            if self.may_be_short::<C>() {
                 let unread = self.record_in::<C, D, { string_space::SMALL }, true>(task, data, 0);
                 if unread & TOO_LONG == 0 {
                     return unread;
@@ -78,12 +78,15 @@ impl Texts {
     }
 
     /// Whether there may be enough space in the least: nothing is asked for but text, and what fits
-    /// in any case. As a call ends text is rarely read, and the verifier has enough to walk.
+    /// in any case. As a call ends text is rarely read, and the verifier has enough to walk; that of
+    /// the kernels to which the other kind of program goes walks each space anew, and has enough
+    /// with one.
     #[inline(always)]
-    fn may_be_short(&self) -> bool {
+    fn may_be_short<C: Tracepoint>(&self) -> bool {
         let fits =
             |points_to| !is_wide(points_to) || points_to & call_texts::KIND == call_texts::TEXT;
-        self.event_type == SYSCALL_ENTER_TEXTS
+        C::IS_DIRECT
+            && self.event_type == SYSCALL_ENTER_TEXTS
             && STRING_BYTES.load() as usize + string_space::MORE <= string_space::SMALL
             && fits(self.points_to)
             && fits(self.points_to >> call_texts::BITS)
@@ -96,7 +99,7 @@ impl Texts {
     fn record_in<C: Tracepoint, D: Copy + 'static, const N: usize, const IS_WIDE: bool>(
         &self,
         task: &Task<C>,
-        data: D,
+        data: &D,
         gathered: i32,
     ) -> u32 {
         let mut unread = 0;
@@ -108,7 +111,7 @@ impl Texts {
             unsafe { record.cast::<RecordHeader>().write(header) };
             let data_at = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, data));
             // SAFETY: inside the record.
-            unsafe { data_at.cast::<D>().write(data) };
+            unsafe { data_at.cast::<D>().write(*data) };
             let scratch = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes));
             self.write_arguments(scratch);
             let first = Pointed::of(scratch, self.points_to);
@@ -132,7 +135,7 @@ impl Texts {
     /// The arguments, with nothing before them and the mask of signals behind them.
     #[inline(always)]
     fn entries(&self) -> [u64; 8] {
-        let [first, second, third, fourth, fifth, sixth] = self.arguments;
+        let [first, second, third, fourth, fifth, sixth] = *self.arguments;
         [
             0,
             first,

@@ -54,8 +54,8 @@ pub const BUDGETS: &[Budget] = &[
     budget("cpu_idle", 470, 470),
     budget("sys_enter_descriptors", 28400, 29500),
     budget("sys_exit_descriptors", 26500, 29500),
-    budget("sys_enter", 77500, 51000),
-    budget("sys_exit", 75500, 69500),
+    budget("sys_enter", 77500, 49000),
+    budget("sys_exit", 77500, 73000),
 ];
 
 /// The budget of a program.

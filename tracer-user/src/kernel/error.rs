@@ -126,6 +126,19 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// Whether it is a program of system calls that the kernel did not take.
+    pub(super) fn is_for_system_calls(&self) -> bool {
+        matches!(
+            self,
+            Self::Program {
+                name: "sys_enter" | "sys_exit",
+                ..
+            }
+        )
+    }
+}
+
 impl From<Unmet> for LoadError {
     fn from(unmet: Unmet) -> Self {
         Self::Unmet { unmet }
@@ -135,9 +148,6 @@ impl From<Unmet> for LoadError {
 /// What can be left out, so that an older kernel takes the others.
 fn advice(program: &str) -> &'static str {
     match program {
-        "sys_enter" | "sys_exit" => {
-            "; with --string-size 0 it records calls without what their arguments point to"
-        }
         "sys_enter_descriptors" | "sys_exit_descriptors" => "; leave out --descriptors",
         _ => "",
     }

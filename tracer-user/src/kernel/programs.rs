@@ -381,11 +381,24 @@ mod tests {
             Listing::load(&mut ebpf, &kernel.btf).unwrap();
             let mut refused = Vec::new();
             for tracepoint in tracepoints_of_kernel(&kernel) {
-                if let Err(error) = attach_btf(&mut ebpf, &kernel.btf, tracepoint) {
-                    refused.push((tracepoint.name, last_words(&error)));
+                let is_of_calls = matches!(tracepoint.name, "sys_enter" | "sys_exit");
+                // Where there is no helper for registers, BTF tracepoints are not taken, and of
+                // those of calls only what reads no arguments.
+                let is_old = !kernel.gives_registers();
+                if is_old && is_of_calls && variant.string_bytes > 0 {
+                    continue;
                 }
-                if let Err(error) = attach_raw(&mut ebpf, tracepoint) {
-                    refused.push((tracepoint.name, last_words(&error)));
+                let refusals: Vec<_> = [
+                    attach_btf(&mut ebpf, &kernel.btf, tracepoint).err(),
+                    attach_raw(&mut ebpf, tracepoint).err(),
+                ]
+                .into_iter()
+                .flatten()
+                .map(|error| (tracepoint.name, last_words(&error)))
+                .collect();
+                // Older verifiers walk what follows each reservation anew. One form is enough.
+                if refusals.len() > 1 || requirements::is_at_least(6, 12) {
+                    refused.extend(refusals);
                 }
             }
             assert!(refused.is_empty(), "{variant:?}: {refused:#?}");

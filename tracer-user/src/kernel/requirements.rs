@@ -200,7 +200,12 @@ pub fn locked_memory() -> Result<bool, Unmet> {
 /// Whether a link to many sites of programs can be for one process: before 6.10 some kernels then
 /// pass over its other threads.
 pub fn scopes_links_by_process() -> bool {
-    version(&release()).is_some_and(|version| version >= (6, 10))
+    is_at_least(6, 10)
+}
+
+/// Whether the kernel is of this version or a later one.
+pub fn is_at_least(major: u32, minor: u32) -> bool {
+    version(&release()).is_some_and(|version| version >= (major, minor))
 }
 
 /// The kernel's release, as `uname -r` prints it.

@@ -38,15 +38,37 @@ pub struct KernelTracer {
     lost: LostByCpu,
     /// The types that are recorded, as bits.
     recorded: u64,
+    /// Whether what arguments of system calls point to is read.
+    reads_arguments: bool,
 }
 
 impl KernelTracer {
     /// Checks the kernel, loads and attaches. Nothing is traced yet.
     ///
+    /// Where the kernel does not take the programs that read what arguments of system calls point
+    /// to, they do without ([`reads_arguments`](Self::reads_arguments)).
+    ///
     /// # Errors
     ///
     /// See [`LoadError`].
     pub fn load(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
+        match Self::load_with(options) {
+            // What reads them is most of the programs, and more than verifiers of old walk.
+            Err(error) if options.string_bytes > 0 && error.is_for_system_calls() => {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "what arguments of system calls point to is left out"
+                );
+                Self::load_with(&KernelOptions {
+                    string_bytes: 0,
+                    ..options.clone()
+                })
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_with(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
         let object = object();
         let ring_bytes = options.rounded_ring_bytes()?;
         let kernel = requirements::examine()?;
@@ -84,6 +106,7 @@ impl KernelTracer {
             wanted: maps.wanted,
             lost: maps.lost,
             recorded: attached.recorded,
+            reads_arguments: options.string_bytes > 0,
             ebpf,
             _probes: attached.probes,
             _tracepoints: attached.tracepoints,
@@ -160,6 +183,13 @@ impl KernelTracer {
     /// is in force at once.
     pub fn set_syscalls(&mut self, calls: &SyscallSet) {
         self.wanted.set_syscalls(calls);
+    }
+
+    /// Whether what arguments of system calls point to is read: that may have been asked for, and
+    /// be more than the kernel takes.
+    #[must_use]
+    pub fn reads_arguments(&self) -> bool {
+        self.reads_arguments
     }
 
     /// Whether events of this type are recorded where they are wanted: the kernel may have no

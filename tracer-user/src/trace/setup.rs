@@ -241,6 +241,13 @@ impl Setup {
         if !lacking.is_empty() {
             say(&format!("{what} {}: not traced", lacking.join(", ")));
         }
+        if self.string_bytes > 0 && !kernel.reads_arguments() {
+            say(
+                "this kernel's verifier does not take the programs that read what arguments of \
+                 system calls point to: these are shown as addresses (--string-size 0 asks for \
+                 that, and starts sooner)",
+            );
+        }
         Ok(())
     }
 
