@@ -1,7 +1,7 @@
 //! The kernel source: loads the eBPF programs and reads what they record.
 //!
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
-//!   where fields lie (`btf`), and loads (`object`, `options`, `loading`) and
+//!   where fields lie (`btf`; `assembled`), and loads (`object`, `options`, `loading`) and
 //!   attaches the programs (`programs`, `probes`, `tracepoints`; `perf`, `sampling`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
@@ -12,6 +12,7 @@
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
 
+mod assembled;
 mod btf;
 #[cfg(test)]
 mod budget;

@@ -4,7 +4,7 @@ use tracer_common::kernel::cpu_variable;
 
 use super::offsets::Global;
 use super::reader::Btf;
-use crate::kernel::call::{PROGRAM_LOAD, ProgramAttributes, bpf};
+use crate::kernel::assembled::{CALL, EXIT, Instruction, JUMP, LOAD, READ, SET, load};
 
 /// A variable, or the function by which all of them are read, as the object names it and as the
 /// kernel does.
@@ -23,31 +23,17 @@ pub struct Variable {
 /// cost; elsewhere by their names, where the kernel was built with those.
 #[must_use]
 pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
-    let way = from_run_queue(btf);
+    let way = readable(btf).zip(from_run_queue(btf));
     let mut variables = Vec::new();
     let mut globals = Vec::new();
-    if let Some((function, of_way)) = &way {
+    if let Some(((function, word), of_way)) = &way {
         variables.push(*function);
+        globals.push(*word);
         globals.extend_from_slice(of_way);
     }
-    for (name, global, found) in [
-        (
-            "__preempt_count",
-            "PREEMPT_COUNT_DISTANCE",
-            preempt_count(btf),
-        ),
-        ("hrtimer_bases", "HRTIMER_BASES_DISTANCE", hrtimers(btf)),
-        ("timer_bases", "TIMER_BASES_DISTANCE", timers(btf)),
-    ] {
-        let Some((variable, inside)) = found else {
-            continue;
-        };
-        let distance = way.as_ref().and_then(|_| distance(btf, name));
-        if let Some(value) = distance {
-            globals.push(Global {
-                name: global,
-                value,
-            });
+    for (distance, variable, inside) in of_each_cpu(btf) {
+        if let Some(distance) = distance.filter(|_| way.is_some()) {
+            globals.push(distance);
         } else if is_named(variable.id) {
             variables.push(variable);
         } else {
@@ -56,6 +42,26 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
         globals.extend(inside);
     }
     (variables, globals)
+}
+
+/// Each variable that there is: how far it is from the run queue, where that is known, and the
+/// globals that say where in it something is.
+fn of_each_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {
+    let variables = [
+        (
+            "__preempt_count",
+            "PREEMPT_COUNT_DISTANCE",
+            preempt_count(btf),
+        ),
+        ("hrtimer_bases", "HRTIMER_BASES_DISTANCE", hrtimers(btf)),
+        ("timer_bases", "TIMER_BASES_DISTANCE", timers(btf)),
+    ];
+    let found = variables.into_iter().filter_map(|(variable, name, found)| {
+        let (id, inside) = found?;
+        let distance = distance(btf, variable).map(|value| Global { name, value });
+        Some((distance, id, inside))
+    });
+    found.collect()
 }
 
 /// From the run queue of a CPU to another of its variables, modulo 2^32.
@@ -67,12 +73,22 @@ fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
     Some(offset?.wrapping_sub(btf.offset_of_variable("runqueues")?))
 }
 
-/// The function that makes any address readable, and how to come to the run queue; `None` where one
-/// or the other is not there.
-fn from_run_queue(btf: &Btf<'_>) -> Option<Found> {
-    let word = btf.structure("rb_node")?;
+/// The function that makes any address readable, and the type of what is read there; `None` where
+/// one or the other is not there.
+fn readable(btf: &Btf<'_>) -> Option<(Variable, Global)> {
+    let value = btf.structure("rb_node")?;
+    let id = btf.function("bpf_rdonly_cast")?;
+    let variable = Variable {
+        placeholder: cpu_variable::READABLE,
+        id,
+    };
+    let name = "WORD_TYPE";
+    is_callable(id, value).then_some((variable, Global { name, value }))
+}
+
+/// How to come to the run queue.
+fn from_run_queue(btf: &Btf<'_>) -> Option<Vec<Global>> {
     let globals = [
-        ("WORD_TYPE", word),
         (
             "TASK_FAIR_QUEUE",
             btf.member_offset("task_struct", &["se", "cfs_rq"])?,
@@ -82,16 +98,19 @@ fn from_run_queue(btf: &Btf<'_>) -> Option<Found> {
             btf.member_offset("cfs_rq", &["rq"])?,
         ),
     ];
-    let function = btf.function("bpf_rdonly_cast")?;
-    is_callable(function, word).then(|| found(cpu_variable::READABLE, function, &globals))
+    Some(named(&globals))
+}
+
+fn named(globals: &[(&'static str, u32)]) -> Vec<Global> {
+    let globals = globals.iter().copied();
+    let globals = globals.map(|(name, value)| Global { name, value });
+    globals.collect()
 }
 
 type Found = (Variable, Vec<Global>);
 
 fn found(placeholder: u64, id: u32, globals: &[(&'static str, u32)]) -> Found {
-    let globals = globals.iter().copied();
-    let globals = globals.map(|(name, value)| Global { name, value });
-    (Variable { placeholder, id }, globals.collect())
+    (Variable { placeholder, id }, named(globals))
 }
 
 /// The count of interrupts: from 6.2 to 6.14 it was in a struct. Only on x86.
@@ -167,51 +186,14 @@ fn is_callable(function: u32, word: u32) -> bool {
 
 /// Whether the kernel loads a program.
 fn is_taken(program: &[Instruction]) -> bool {
-    let attributes = ProgramAttributes {
-        kind: RAW_TRACEPOINT,
-        count: u32::try_from(program.len()).unwrap_or(0),
-        instructions: program.as_ptr().expose_provenance() as u64,
-        license: c"GPL".as_ptr().expose_provenance() as u64,
-        ..ProgramAttributes::default()
-    };
-    // SAFETY: what it names lives until after the call.
-    unsafe { bpf(PROGRAM_LOAD, &attributes) }.is_ok()
+    load(program).is_ok()
 }
 
-const RAW_TRACEPOINT: u32 = 17;
 /// The helper `bpf_this_cpu_ptr`.
 const THIS_CPU_POINTER: i32 = 154;
-const CALL: u8 = 0x85;
 /// `BPF_PSEUDO_KFUNC_CALL`, in the upper half of the registers: what is called is a function of the
 /// kernel's.
 const FUNCTION: u8 = 2;
-/// Loads 64 bits from register 0 into it.
-const READ: u8 = 0x79;
-/// Jumps; by 0 it does nothing.
-const JUMP: u8 = 0x05;
-/// Sets a register.
-const SET: u8 = 0xb7;
-const EXIT: u8 = 0x95;
-
-/// `struct bpf_insn`.
-#[repr(C)]
-struct Instruction {
-    code: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-impl Instruction {
-    const fn new(code: u8, registers: u8, immediate: i32) -> Self {
-        Self {
-            code,
-            registers,
-            offset: 0,
-            immediate,
-        }
-    }
-}
 
 /// Makes of each instruction in `object` that loads the constant of a variable one that loads the
 /// address of the kernel's, and of one that loads that of the function a call of it. The rest stays
@@ -242,8 +224,6 @@ pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
 
 /// Bytes of an instruction that loads 64 bits: two in one.
 const INSTRUCTION: usize = 16;
-/// Loads 64 bits.
-const LOAD: u8 = 0x18;
 /// `BPF_PSEUDO_BTF_ID`, in the upper half of the registers: the constant names a variable.
 const VARIABLE: u8 = 3;
 
@@ -262,7 +242,7 @@ fn loaded_constant(instruction: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn load(constant: u64, register: u8) -> Vec<u8> {
+    fn loading(constant: u64, register: u8) -> Vec<u8> {
         let halves = constant.to_le_bytes();
         let mut bytes = vec![LOAD, register, 0, 0];
         bytes.extend_from_slice(&halves[..4]);
@@ -278,15 +258,15 @@ mod tests {
             id: 77,
         };
         let mut object = vec![0; 8];
-        object.extend(load(5, 1));
-        object.extend(load(cpu_variable::PREEMPT_COUNT, 2));
-        object.extend(load(cpu_variable::TIMER_BASES, 3));
+        object.extend(loading(5, 1));
+        object.extend(loading(cpu_variable::PREEMPT_COUNT, 2));
+        object.extend(loading(cpu_variable::TIMER_BASES, 3));
         let before = object.clone();
 
         name_variables(&mut object, &[variable]);
 
         assert_eq!(object[..24], before[..24]);
-        assert_eq!(object[24..40], load(77, 0x32)[..]);
+        assert_eq!(object[24..40], loading(77, 0x32)[..]);
         assert_eq!(object[40..], before[40..]);
     }
 
@@ -296,7 +276,7 @@ mod tests {
             placeholder: cpu_variable::READABLE,
             id: 0x1_0203,
         };
-        let mut object = load(cpu_variable::READABLE, 0);
+        let mut object = loading(cpu_variable::READABLE, 0);
 
         name_variables(&mut object, &[function]);
 
