@@ -52,6 +52,7 @@ impl Tracing {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,
+            types: None,
             verbose: false,
         };
         match KernelTracer::load(&options) {
@@ -145,10 +146,17 @@ fn own_programs() -> Vec<String> {
     let loaded = aya::programs::loaded_programs().filter_map(Result::ok);
     let mut names: Vec<String> = loaded
         .filter(|program| ids.contains(&program.id()))
-        .map(|program| program.name_as_str().unwrap_or_default().to_owned())
+        .map(|program| without_form(program.name_as_str().unwrap_or_default()).to_owned())
         .collect();
     names.sort_unstable();
     names
+}
+
+/// The name of a program, without what that of a raw tracepoint ends with, which may be cut.
+fn without_form(name: &str) -> &str {
+    let ends = ["_raw", "_ra", "_r", "_"];
+    let name_of = |end| name.strip_suffix(end);
+    ends.into_iter().find_map(name_of).unwrap_or(name)
 }
 
 /// `TASK_COMM_LEN`-like limit on the names of programs in the kernel.

@@ -70,6 +70,7 @@ impl Tracing {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,
+            types: None,
             verbose: false,
         })
     }
@@ -708,6 +709,7 @@ fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec,
+            types: None,
             verbose: false,
         }) else {
             return;
@@ -777,6 +779,7 @@ fn the_programs_own_diagnostics_reach_tracing() {
         choice: ProcessChoice::Given,
         inherit: true,
         wakes_at_exec: true,
+        types: None,
         verbose: true,
     }) else {
         return;
@@ -857,7 +860,7 @@ fn every_check_holds_where_loading_works() {
     if Tracing::load(MIB, ALL).is_none() {
         return;
     }
-    for check in checks() {
+    for check in checks(None) {
         assert!(check.holds, "{check:?}");
         assert_eq!(check.remedy, None);
     }

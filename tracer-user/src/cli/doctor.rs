@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use super::exit;
@@ -14,17 +15,23 @@ const CAP_SYS_PTRACE: u32 = 19;
 
 /// Check what tracing needs on this machine, and say what to do where it is missing
 #[derive(Debug, clap::Args)]
-pub struct DoctorArgs {}
+pub struct DoctorArgs {
+    /// Look whether this file serves as the kernel's types, as the other commands take it
+    #[arg(long, value_name = "FILE")]
+    btf: Option<PathBuf>,
+}
 
 /// What `doctor` does, checked.
 #[derive(Clone, Debug)]
 pub struct DoctorConfig {
+    btf: Option<PathBuf>,
     is_coloured: bool,
 }
 
 impl From<DoctorArgs> for DoctorConfig {
-    fn from(_: DoctorArgs) -> Self {
+    fn from(args: DoctorArgs) -> Self {
         Self {
+            btf: args.btf,
             is_coloured: ColorChoice::Auto.is_coloured(&io::stdout()),
         }
     }
@@ -44,10 +51,12 @@ struct Finding {
 ///
 /// It cannot be printed.
 pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
-    let of_kernel = kernel::checks().into_iter().map(|check| Finding {
-        check,
-        is_optional: false,
-    });
+    let of_kernel = kernel::checks(config.btf.as_deref())
+        .into_iter()
+        .map(|check| Finding {
+            check,
+            is_optional: false,
+        });
     let probes = Finding {
         check: kernel::probe_check(),
         is_optional: true,

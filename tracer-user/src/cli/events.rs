@@ -1,6 +1,7 @@
 //! `tracer-user events`: every type of event, and whether this kernel has it.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 
 use super::tracepoint_list;
-use crate::kernel::{Availability, availability};
+use crate::kernel::{Availability, LoadError, availability};
 use crate::report::push_short_name;
 use crate::tracepoints::Pattern;
 
@@ -23,6 +24,11 @@ pub struct EventsArgs {
     /// what the kernel's BTF has of them: no categories, and fields of some
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
     tracepoints: Option<String>,
+    /// Where the kernel does not describe its types (/sys/kernel/btf/vmlinux): take them from this
+    /// file, BTF or an ELF file with a section .BTF, such as vmlinux. It must be of the very kernel
+    /// that runs
+    #[arg(long, value_name = "FILE")]
+    btf: Option<PathBuf>,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -32,6 +38,7 @@ pub struct EventsArgs {
 #[derive(Clone, Debug)]
 pub struct EventsConfig {
     tracepoints: Option<Pattern>,
+    btf: Option<PathBuf>,
     is_json: bool,
 }
 
@@ -42,6 +49,7 @@ impl TryFrom<EventsArgs> for EventsConfig {
         let pattern = args.tracepoints.as_deref().map(Pattern::new).transpose();
         Ok(Self {
             tracepoints: pattern.context("--tracepoints")?,
+            btf: args.btf,
             is_json: args.json,
         })
     }
@@ -54,9 +62,9 @@ impl TryFrom<EventsArgs> for EventsConfig {
 /// It cannot be printed.
 pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
     if let Some(pattern) = &config.tracepoints {
-        return tracepoint_list::run(pattern, config.is_json);
+        return tracepoint_list::run(pattern, config.btf.as_deref(), config.is_json);
     }
-    let kernel = availability();
+    let kernel = availability(config.btf.as_deref()).map_err(LoadError::from)?;
     let mut out = Vec::new();
     if !config.is_json {
         writeln!(

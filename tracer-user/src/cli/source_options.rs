@@ -82,6 +82,11 @@ pub struct SourceArgs {
         help_heading = TRACED
     )]
     pub(super) ring_size: String,
+    /// Where the kernel does not describe its types (/sys/kernel/btf/vmlinux): take them from this
+    /// file, BTF or an ELF file with a section .BTF, such as vmlinux. It must be of the very kernel
+    /// that runs, which is checked
+    #[arg(long, value_name = "FILE", conflicts_with = "file", help_heading = TRACED)]
+    pub(super) btf: Option<PathBuf>,
     /// Which stacks are recorded
     #[arg(skip)]
     pub(super) stack: StackArgs,
@@ -203,6 +208,7 @@ impl SourceArgs {
             inherit: true,
             follow_wakers: args.follow_wakers,
             system: !args.no_system,
+            btf: args.btf,
             selection,
             syscalls,
             string_bytes: 0,

@@ -79,6 +79,11 @@ pub struct TopArgs {
     /// Each ring between kernel and tracer
     #[arg(long, value_name = "SIZE", default_value = "2M")]
     ring_size: String,
+    /// Where the kernel does not describe its types (/sys/kernel/btf/vmlinux): take them from this
+    /// file, BTF or an ELF file with a section .BTF, such as vmlinux. It must be of the very kernel
+    /// that runs, which is checked
+    #[arg(long, value_name = "FILE", conflicts_with = "no_system")]
+    btf: Option<PathBuf>,
 }
 
 /// What `top` does, checked.
@@ -132,11 +137,12 @@ impl TryFrom<TopArgs> for TopConfig {
         let has_live_option = args.duration.is_some()
             || args.syscalls.is_some()
             || !args.add_events.is_empty()
+            || args.btf.is_some()
             || args.follow_wakers;
         ensure!(
             file.is_none() || !has_live_option,
-            "--duration, --syscalls, --add-events and --follow-wakers go with processes; a log has \
-             what was recorded"
+            "--duration, --syscalls, --add-events, --btf and --follow-wakers go with processes; a \
+             log has what was recorded"
         );
         let (is_once, stays) = (args.once, args.duration.is_none());
         let duration = match (window, args.duration) {
@@ -161,6 +167,7 @@ impl TryFrom<TopArgs> for TopConfig {
             predicate: PredicateArgs::default(),
             probes: args.probes,
             ring_size: args.ring_size,
+            btf: args.btf,
             stack: StackArgs::default(),
             no_system,
             command: Vec::new(),

@@ -1,5 +1,7 @@
 //! The options that `attach` and `run` have in common.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, ensure};
 use tracer_common::event_type::EventTypeId;
 
@@ -127,6 +129,11 @@ pub struct TraceArgs {
         allow_negative_numbers = true
     )]
     thread_ring_size: String,
+    /// Where the kernel does not describe its types (/sys/kernel/btf/vmlinux): take them from this
+    /// file, BTF or an ELF file with a section .BTF, such as vmlinux. It must be of the very kernel
+    /// that runs, which is checked
+    #[arg(long, value_name = "FILE", conflicts_with = "no_system")]
+    btf: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -241,6 +248,7 @@ impl TraceArgs {
             inherit: !args.no_inherit,
             follow_wakers: args.follow_wakers,
             system: !args.no_system,
+            btf: args.btf,
             selection,
             syscalls: narrowed.syscalls,
             string_bytes,

@@ -1,11 +1,12 @@
 //! `tracer-user events --tracepoints`: the tracepoints of this kernel.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::kernel::tracepoints_of_btf;
+use crate::kernel::{LoadError, Unmet, tracepoints_of_btf};
 use crate::terminal::say;
 use crate::tracepoints::{FindError, Pattern, list};
 
@@ -36,11 +37,15 @@ struct ObjectField {
 /// # Errors
 ///
 /// Nobody says which there are, or the list cannot be printed.
-pub fn run(pattern: &Pattern, is_json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(pattern: &Pattern, btf: Option<&Path>, is_json: bool) -> anyhow::Result<ExitCode> {
     let objects = match list(pattern) {
         Ok(found) => found.into_iter().map(Object::from).collect(),
         Err(FindError::NoTracefs { source }) => {
-            let found = of_btf(pattern).map_err(|_no_btf| FindError::NoTracefs { source })?;
+            let found = match of_btf(pattern, btf) {
+                Ok(found) => found,
+                Err(unmet) if btf.is_some() => return Err(LoadError::from(unmet).into()),
+                Err(_no_btf) => return Err(FindError::NoTracefs { source }.into()),
+            };
             say(
                 "the kernel's tracing files are for root alone: these are the tracepoints that its BTF has, \
                  without categories, and with the fields of those that have a record of their own",
@@ -68,8 +73,8 @@ pub fn run(pattern: &Pattern, is_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// What BTF has.
-fn of_btf(pattern: &Pattern) -> anyhow::Result<Vec<Object>> {
-    let all = tracepoints_of_btf()?.into_iter();
+fn of_btf(pattern: &Pattern, btf: Option<&Path>) -> Result<Vec<Object>, Unmet> {
+    let all = tracepoints_of_btf(btf)?.into_iter();
     let fitting = all.filter(|described| pattern.has_name(&described.name));
     let objects = fitting.map(|described| Object {
         name: described.name,

@@ -39,6 +39,11 @@ impl Instruction {
             immediate,
         }
     }
+
+    /// The same, with an offset from an address, or how far it jumps.
+    pub const fn with_offset(self, offset: i16) -> Self {
+        Self { offset, ..self }
+    }
 }
 
 /// Loads a program for raw tracepoints.

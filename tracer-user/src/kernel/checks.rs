@@ -1,19 +1,24 @@
 //! What `tracer-user doctor` prints about the kernel's events.
 
+use std::path::Path;
+
 use tracer_common::event_type::EventTypeId;
 
 use super::btf::offsets;
+use super::btf::reader::Btf;
 use super::check::Check;
 use super::namespace::{self, Nested};
 use super::object::object;
 use super::programs::{tracepoint_names, tracepoints_of};
 use super::requirements;
+use super::types::{self, Types};
 use super::unmet::Unmet;
 
 /// Looks at everything the kernel's events need: kernel version, BTF, ring buffers, BTF
-/// tracepoints, lockdown, capabilities, pid namespace, the eBPF object, task-struct fields.
+/// tracepoints, lockdown, capabilities, pid namespace, the eBPF object, task-struct fields. `given`
+/// is the file with its types, where there is one.
 #[must_use]
-pub fn checks() -> Vec<Check> {
+pub fn checks(given: Option<&Path>) -> Vec<Check> {
     let mut checks = vec![
         Check::held("kernel", requirements::release()),
         Check::held("eBPF object", format!("built in, {} bytes", object().len())),
@@ -43,7 +48,7 @@ pub fn checks() -> Vec<Check> {
             }),
         ),
     ];
-    checks.extend(type_checks());
+    checks.extend(type_checks(given));
     checks
 }
 
@@ -77,14 +82,15 @@ pub const PROC_OF_ANOTHER: &str = "/proc is not there, or is that of another pid
 /// What to do about that.
 pub const MOUNT_PROC: &str = "mount it: mount -t proc proc /proc (or: unshare --mount-proc)";
 
+const TYPES: &str = "kernel types (BTF)";
+
 /// What depends on the kernel's BTF.
-fn type_checks() -> Vec<Check> {
-    const TYPES: &str = "kernel types (BTF)";
-    let bytes = match requirements::read_btf() {
-        Ok(bytes) => bytes,
+fn type_checks(given: Option<&Path>) -> Vec<Check> {
+    let types = match types::read(given) {
+        Ok(types) => types,
         Err(unmet) => return vec![Check::of(TYPES, Err(unmet))],
     };
-    let btf = match requirements::parse_btf(&bytes) {
+    let btf = match types.parse() {
         Ok(btf) => btf,
         Err(unmet) => return vec![Check::of(TYPES, Err(unmet))],
     };
@@ -105,17 +111,47 @@ fn type_checks() -> Vec<Check> {
             missing.join(", ")
         )
     };
-    let addresses = if btf.has_helper("bpf_task_pt_regs") {
+    let addresses = if types.file.is_some() {
+        "by walking the stack, for want of the kernel's own types: slower"
+    } else if btf.has_helper("bpf_task_pt_regs") {
         "by the registers of the thread"
     } else {
         "by walking the stack, for want of bpf_task_pt_regs (5.15): slower"
     };
-    vec![
-        Check::held(TYPES, format!("{} bytes", bytes.len())),
+    let mut checks = vec![
+        Check::of(TYPES, whose(&types, &btf, given)),
         Check::of("task fields", fields),
         Check::held("tracepoints", tracepoints),
         Check::held("addresses of calls", addresses),
-    ]
+    ];
+    if types.file.is_some() {
+        checks.push(Check::held("not recorded", types::LEFT_OUT));
+    }
+    checks
+}
+
+/// Whose types they are, and whether they are right.
+fn whose(types: &Types, btf: &Btf<'_>, given: Option<&Path>) -> Result<String, Unmet> {
+    let bytes = types.bytes.len();
+    match (&types.file, given) {
+        (None, None) => Ok(format!("{bytes} bytes")),
+        (None, Some(given)) => Ok(format!(
+            "{bytes} bytes; {} has the same offsets, and is not needed",
+            given.display()
+        )),
+        (Some(path), _) => {
+            requirements::capabilities()?;
+            if requirements::pid_namespace()?.is_some() {
+                return Err(Unmet::NestedWithFile);
+            }
+            let globals = offsets::globals(btf).map_err(|source| Unmet::Field { source })?;
+            let (_, right) = types::compared(path, btf, globals)?;
+            Ok(format!(
+                "{bytes} bytes of {}, of this kernel: {right} members compared",
+                path.display()
+            ))
+        }
+    }
 }
 
 /// Whether the kernel has a type of event.
@@ -129,17 +165,25 @@ pub enum Availability {
     Unknown,
 }
 
-/// Says of each of the kernel's types whether this kernel has it.
-pub fn availability() -> impl Fn(EventTypeId) -> Availability {
-    let bytes = requirements::read_btf().unwrap_or_default();
-    let known = requirements::parse_btf(&bytes).ok().map(|btf| {
-        let there = |name: &&str| btf.tracepoint_arguments(name).is_some();
-        tracepoint_names().filter(there).collect::<Vec<_>>()
-    });
-    move |id| match &known {
+/// Says of each of the kernel's types whether this kernel has it, by the file with its types where
+/// one is `given`.
+///
+/// # Errors
+///
+/// That file cannot be used.
+pub fn availability(given: Option<&Path>) -> Result<impl Fn(EventTypeId) -> Availability, Unmet> {
+    let known = match types::read(given) {
+        Ok(types) => types.parse().ok().map(|btf| {
+            let there = |name: &&str| btf.tracepoint_arguments(name).is_some();
+            tracepoint_names().filter(there).collect::<Vec<_>>()
+        }),
+        Err(unmet) if given.is_some() => return Err(unmet),
+        Err(_) => None,
+    };
+    Ok(move |id| match &known {
         None => Availability::Unknown,
         Some(known) => tracepoints_of(id)
             .find(|name| !known.contains(name))
             .map_or(Availability::There, Availability::Lacks),
-    }
+    })
 }

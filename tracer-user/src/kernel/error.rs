@@ -68,6 +68,12 @@ pub enum LoadError {
     )]
     NoRegisters,
 
+    /// As [`NoRegisters`](Self::NoRegisters), for want of the kernel's own types.
+    #[error(
+        "--unwind dwarf needs the kernel's own types, and --btf gives others; without it, functions are found by frame pointers"
+    )]
+    NoRegistersWithFile,
+
     /// A map cannot be used as it must be.
     #[error("the eBPF map {name} cannot be used")]
     Map {

@@ -166,7 +166,7 @@ impl<'a> Plan<'a> {
             describes: self.describes(),
             is_verbose: self.options.verbose,
         };
-        parameters.load(object, &self.kernel.btf)
+        parameters.load(object, self.kernel.btf.as_ref())
     }
 
     /// Makes the rings, and maps what is shared with the programs. All of it is there before they
@@ -226,14 +226,14 @@ impl<'a> Plan<'a> {
         let has = |name: &str| self.kernel.tracepoints.contains(&name);
         // New processes have their pids known from then on: now those that are there.
         let list = |ebpf: &mut Ebpf| {
-            if self.kernel.namespace.is_some() {
-                let listed = Listing::load(ebpf, &self.kernel.btf)?;
+            if let (Some(_), Some(btf)) = (self.kernel.namespace, &self.kernel.btf) {
+                let listed = Listing::load(ebpf, btf)?;
                 listed.threads(ebpf)?;
                 listing = Some(listed);
             }
             Ok(())
         };
-        let attached = programs::attach(ebpf, &self.kernel.btf, bits, has, list)?;
+        let attached = programs::attach(ebpf, self.kernel.btf.as_ref(), bits, has, list)?;
         let probes = probes::attach(ebpf, &self.options.probes);
         let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
         let tracepoints = tracepoints::attach(ebpf, &self.options.tracepoints);
@@ -289,7 +289,7 @@ pub(super) struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    pub fn load(&self, object: &[u8], btf: &Btf) -> Result<Ebpf, LoadError> {
+    pub fn load(&self, object: &[u8], btf: Option<&Btf>) -> Result<Ebpf, LoadError> {
         // Level 0 is below every message: the verifier then drops them as dead code.
         let (log_level, log_bytes) = if self.is_verbose {
             (LOG_DEBUG, LOG_BYTES)
@@ -326,7 +326,7 @@ impl Parameters<'_> {
         };
         let mut loader = EbpfLoader::new();
         loader
-            .btf(Some(btf))
+            .btf(btf)
             .map_max_entries(LOST, self.cpus)
             .map_max_entries("RUNNING", self.cpus)
             .map_max_entries("INTERRUPTS", self.cpus)

@@ -1,8 +1,9 @@
 //! The kernel source: loads the eBPF programs and reads what they record.
 //!
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
-//!   where fields lie (`btf`; `assembled`), and loads (`object`, `options`, `loading`) and
-//!   attaches the programs (`programs`, `probes`, `tracepoints`; `perf`, `sampling`).
+//!   where fields lie, or a file that is compared with it (`btf`, `types`, `self_check`;
+//!   `assembled`), and loads (`object`, `options`, `loading`) and attaches the programs
+//!   (`programs`, `probes`, `tracepoints`; `perf`, `sampling`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
 //!   are (`choice`); and which system calls are recorded (`calls`).
@@ -11,6 +12,8 @@
 //! - [`checks`] is what `tracer-user doctor` prints.
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
+
+use std::path::Path;
 
 mod assembled;
 mod btf;
@@ -39,12 +42,14 @@ mod requirements;
 mod ring;
 mod rings;
 mod sampling;
+mod self_check;
 mod source;
 mod stacks;
 mod switches;
 mod traced;
 mod tracepoints;
 mod tracer;
+mod types;
 mod unmet;
 
 /// Reads any bytes as BTF, and asks of them what is asked of a kernel's.
@@ -55,17 +60,19 @@ pub fn look_through_btf(untrusted: &[u8]) {
         let _ = types.tracepoint_arguments("sched_switch");
         let _ = types.has_helper("bpf_task_pt_regs");
         let _ = types.tracepoints();
+        let _ = btf::variables::find_from_run_queue(&types);
     }
 }
 
-/// The tracepoints that this kernel's BTF has, which needs no privileges.
+/// The tracepoints that this kernel's BTF has, or that in the file that is `given`, which needs no
+/// privileges.
 ///
 /// # Errors
 ///
 /// It cannot be read.
-pub fn tracepoints_of_btf() -> Result<Vec<DescribedTracepoint>, Unmet> {
-    let bytes = requirements::read_btf()?;
-    Ok(requirements::parse_btf(&bytes)?.tracepoints())
+pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoint>, Unmet> {
+    let types = types::read(given)?;
+    Ok(types.parse()?.tracepoints())
 }
 
 pub use btf::tracepoints::Described as DescribedTracepoint;

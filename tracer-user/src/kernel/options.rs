@@ -1,5 +1,7 @@
 //! What the kernel source is made with.
 
+use std::path::PathBuf;
+
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::wanted;
 
@@ -40,6 +42,8 @@ pub struct KernelOptions {
     pub inherit: bool,
     /// Whether the reader is woken by each exec: it has to look at the new program at once.
     pub wakes_at_exec: bool,
+    /// The file with the kernel's types, where they are not to be only the kernel's own.
+    pub types: Option<PathBuf>,
     /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
     /// `tracer_ebpf`, level debug.
     pub verbose: bool,
@@ -88,6 +92,7 @@ mod tests {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,
+            types: None,
             verbose: false,
         }
     }

@@ -134,10 +134,11 @@ pub struct Attached {
 
 /// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel has
 /// their tracepoints: `has` says of which it does. Types that say which processes exist cannot be
-/// done without. `after_first` is called once new processes are seen, and nothing else is.
+/// done without. Without the kernel's own types, `btf`, all are raw. `after_first` is called once
+/// new processes are seen, and nothing else is.
 pub fn attach(
     ebpf: &mut Ebpf,
-    btf: &Btf,
+    btf: Option<&Btf>,
     wanted_bits: u64,
     has: impl Fn(&str) -> bool,
     after_first: impl FnOnce(&mut Ebpf) -> Result<(), LoadError>,
@@ -165,16 +166,23 @@ pub fn attach(
     Ok(attached)
 }
 
-fn attach_one(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &Tracepoint) -> Result<ProgramFd, LoadError> {
-    let source = match attach_btf(ebpf, btf, tracepoint) {
-        Ok(program) => return Ok(program),
-        Err(source) => source,
+fn attach_one(
+    ebpf: &mut Ebpf,
+    btf: Option<&Btf>,
+    tracepoint: &Tracepoint,
+) -> Result<ProgramFd, LoadError> {
+    let as_btf = match btf.map(|btf| attach_btf(ebpf, btf, tracepoint)) {
+        Some(Ok(program)) => return Ok(program),
+        Some(Err(source)) => Some(source),
+        None => None,
     };
-    tracing::debug!(
-        program = tracepoint.name,
-        error = &source as &dyn std::error::Error,
-        "no BTF tracepoint, so a raw one is tried"
-    );
+    if let Some(source) = &as_btf {
+        tracing::debug!(
+            program = tracepoint.name,
+            error = source as &dyn std::error::Error,
+            "no BTF tracepoint, so a raw one is tried"
+        );
+    }
     attach_raw(ebpf, tracepoint).map_err(|raw| {
         tracing::debug!(
             program = tracepoint.raw_program(),
@@ -183,7 +191,7 @@ fn attach_one(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &Tracepoint) -> Result<Pro
         );
         LoadError::Program {
             name: tracepoint.name,
-            source: Box::new(source),
+            source: Box::new(as_btf.unwrap_or(raw)),
         }
     })
 }
@@ -254,7 +262,7 @@ mod tests {
 
     /// The object as loaded without anything attached, or `None` where this test may not run.
     fn load(variant: Variant) -> Option<(Ebpf, Kernel)> {
-        let Ok(mut kernel) = requirements::examine() else {
+        let Ok(mut kernel) = requirements::examine(None) else {
             let is_required =
                 std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
             assert!(!is_required, "a right is missing");
@@ -292,7 +300,7 @@ mod tests {
             describes: variant.describes,
             is_verbose: variant.is_verbose,
         };
-        let ebpf = parameters.load(object(), &kernel.btf).unwrap();
+        let ebpf = parameters.load(object(), kernel.btf.as_ref()).unwrap();
         Some((ebpf, kernel))
     }
 
@@ -378,7 +386,8 @@ mod tests {
             if variant.copied_bytes > 0 && !kernel.gives_registers() {
                 continue;
             }
-            Listing::load(&mut ebpf, &kernel.btf).unwrap();
+            let btf = kernel.btf.as_ref().unwrap();
+            Listing::load(&mut ebpf, btf).unwrap();
             let mut refused = Vec::new();
             for tracepoint in tracepoints_of_kernel(&kernel) {
                 let is_of_calls = matches!(tracepoint.name, "sys_enter" | "sys_exit");
@@ -389,7 +398,7 @@ mod tests {
                     continue;
                 }
                 let refusals: Vec<_> = [
-                    attach_btf(&mut ebpf, &kernel.btf, tracepoint).err(),
+                    attach_btf(&mut ebpf, btf, tracepoint).err(),
                     attach_raw(&mut ebpf, tracepoint).err(),
                 ]
                 .into_iter()
@@ -440,11 +449,12 @@ mod tests {
         let Some((mut ebpf, kernel)) = load(MOST) else {
             return;
         };
+        let btf = kernel.btf.as_ref().unwrap();
         let mut used = Vec::new();
         for tracepoint in tracepoints_of_kernel(&kernel) {
             let program = ebpf.program_mut(tracepoint.name).unwrap();
             let program: &mut BtfTracePoint = program.try_into().unwrap();
-            program.load(tracepoint.site(), &kernel.btf).unwrap();
+            program.load(tracepoint.site(), btf).unwrap();
             let instructions = program.info().unwrap().verified_instruction_count();
             let program = ebpf.program_mut(&tracepoint.raw_program()).unwrap();
             let program: &mut RawTracePoint = program.try_into().unwrap();

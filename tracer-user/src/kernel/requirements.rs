@@ -1,11 +1,12 @@
 //! What the kernel and this process must have, found out before anything is loaded: the
 //! verifier's own words would not say it.
 
+use std::path::Path;
 use std::{fs, io};
 
+use aya::Btf;
 use aya::maps::MapType;
 use aya::sys::is_map_supported;
-use aya::{Btf, Endianness};
 
 use tracer_common::kernel::globals::NO_OFFSET;
 
@@ -14,13 +15,15 @@ use super::btf::reader;
 use super::btf::variables::{self, Variable};
 use super::namespace::{self, Nested};
 use super::programs::tracepoint_names;
-use super::unmet::{BTF_PATH, Unmet};
+use super::types;
+use super::unmet::Unmet;
 
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 
 /// What loading needs to know of the kernel.
 pub struct Kernel {
-    pub btf: Btf,
+    /// Its own types; `None` where they are from a file.
+    pub btf: Option<Btf>,
     pub globals: Vec<Global>,
     /// The tracepoints that it has of those that programs are for.
     pub tracepoints: Vec<&'static str>,
@@ -45,34 +48,42 @@ impl Kernel {
     }
 }
 
-/// Checks everything that can be checked before loading.
-pub fn examine() -> Result<Kernel, Unmet> {
+/// Checks everything that can be checked before loading. `given` is the file with the kernel's
+/// types, where there is one.
+pub fn examine(given: Option<&Path>) -> Result<Kernel, Unmet> {
     capabilities()?;
     lockdown()?;
-    let bytes = read_btf()?;
-    let btf = parse_btf(&bytes)?;
-    let mut globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    let types = types::read(given)?;
+    let btf = types.parse()?;
+    let globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
     let namespace = pid_namespace()?;
     if namespace.is_some() {
         has_upids(&globals)?;
     }
-    let (variables, offsets) = variables::find(&btf);
-    globals.extend(offsets);
     let tracepoints = tracepoint_names()
         .filter(|name| btf.tracepoint_arguments(name).is_some())
         .collect();
     locked_memory()?;
     ring_buffers()?;
-    let btf = Btf::parse(&bytes, Endianness::default()).map_err(|source| Unmet::BtfUnusable {
-        source: Box::new(source),
-    })?;
+    let (globals, variables) = match &types.file {
+        None => with_variables(&btf, globals),
+        Some(_) if namespace.is_some() => return Err(Unmet::NestedWithFile),
+        Some(path) => (types::compared(path, &btf, globals)?.0, Vec::new()),
+    };
     Ok(Kernel {
-        btf,
+        btf: types.for_loader()?,
         globals,
         tracepoints,
         namespace,
         variables,
     })
+}
+
+/// The variables that can be named, since the types are the kernel's own.
+fn with_variables(btf: &reader::Btf<'_>, mut globals: Vec<Global>) -> (Vec<Global>, Vec<Variable>) {
+    let (variables, offsets) = variables::find(btf);
+    globals.extend(offsets);
+    (globals, variables)
 }
 
 /// The pid namespace of this process; `None` for the first one.
@@ -156,14 +167,6 @@ fn chosen_mode(modes: &str) -> Option<&str> {
         .find_map(|mode| mode.strip_prefix('[')?.strip_suffix(']'))
 }
 
-pub fn read_btf() -> Result<Vec<u8>, Unmet> {
-    fs::read(BTF_PATH).map_err(|source| Unmet::Btf { source })
-}
-
-pub fn parse_btf(bytes: &[u8]) -> Result<reader::Btf<'_>, Unmet> {
-    reader::Btf::parse(bytes).map_err(|source| Unmet::BtfDamaged { source })
-}
-
 /// Whether the kernel has ring buffers: by making one, since distributions bring features to
 /// older kernels.
 pub fn ring_buffers() -> Result<(), Unmet> {
@@ -232,6 +235,7 @@ pub fn cpus() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::btf::file::FileError;
 
     fn missing(held: &[u32]) -> Option<&'static str> {
         let held = held
@@ -292,6 +296,16 @@ mod tests {
             Unmet::UserNamespace,
             Unmet::PidNamespace { source: source() },
             Unmet::Btf { source: source() },
+            Unmet::BtfMissing,
+            Unmet::NestedWithFile,
+            Unmet::TypesFile {
+                path: "/x".into(),
+                why: FileError::NoSection,
+            },
+            Unmet::OtherKernel {
+                path: "/x".into(),
+                why: "y".to_owned(),
+            },
             Unmet::RingBuffer { release: release() },
             Unmet::Refused { source: source() },
             Unmet::LockedMemory {

@@ -20,6 +20,7 @@ use super::requirements;
 use super::source::KernelSource;
 use super::traced::Traced;
 use super::tracepoints::{self, Layouts};
+use super::types;
 use crate::syscall_choice::SyscallSet;
 
 /// The loaded and attached eBPF programs. All of it ends with the process or when this and its
@@ -40,6 +41,8 @@ pub struct KernelTracer {
     recorded: u64,
     /// Whether what arguments of system calls point to is read.
     reads_arguments: bool,
+    /// What is not recorded, in words.
+    left_out: Option<&'static str>,
 }
 
 impl KernelTracer {
@@ -71,9 +74,12 @@ impl KernelTracer {
     fn load_with(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
         let object = object();
         let ring_bytes = options.rounded_ring_bytes()?;
-        let kernel = requirements::examine()?;
+        let kernel = requirements::examine(options.types.as_deref())?;
         if options.stacks.copied_bytes > 0 && !kernel.gives_registers() {
-            return Err(LoadError::NoRegisters);
+            return Err(match kernel.btf {
+                Some(_) => LoadError::NoRegisters,
+                None => LoadError::NoRegistersWithFile,
+            });
         }
         let plan = Plan::new(options, &kernel, ring_bytes);
 
@@ -107,6 +113,7 @@ impl KernelTracer {
             lost: maps.lost,
             recorded: attached.recorded,
             reads_arguments: options.string_bytes > 0,
+            left_out: kernel.btf.is_none().then_some(types::LEFT_OUT),
             ebpf,
             _probes: attached.probes,
             _tracepoints: attached.tracepoints,
@@ -197,6 +204,13 @@ impl KernelTracer {
     #[must_use]
     pub fn records(&self, id: EventTypeId) -> bool {
         self.recorded & wanted::bit(id) != 0
+    }
+
+    /// What is not recorded since the kernel's types are from a file, in words; `None` where they
+    /// are its own.
+    #[must_use]
+    pub fn left_out(&self) -> Option<&'static str> {
+        self.left_out
     }
 
     /// What the programs are to record, to be changed by the streams of others.

@@ -1,10 +1,13 @@
 //! What is lacking, and what to do about it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::btf::file::FileError;
 use super::btf::offsets::FieldMissing;
 use super::btf::reader;
+use super::requirements::release;
+use super::self_check::SelfCheckError;
 
 /// Where the kernel describes its types.
 pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
@@ -37,6 +40,38 @@ pub enum Unmet {
         /// Why.
         source: io::Error,
     },
+    /// The kernel has no description of its types.
+    #[error("this kernel does not describe its types: there is no {BTF_PATH}")]
+    BtfMissing,
+    /// A file is not what the kernel's types are read from.
+    #[error("{} does not serve as the kernel's types: {why}", path.display())]
+    TypesFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: FileError,
+    },
+    /// The types in a file are not those of the kernel that runs.
+    #[error("{} is not of this kernel ({}): {why}", path.display(), release())]
+    OtherKernel {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        why: String,
+    },
+    /// Nobody can say whether the types in a file are those of the kernel that runs.
+    #[error("{} cannot be compared with this kernel: {why}", path.display())]
+    NotCompared {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: SelfCheckError,
+    },
+    /// Where types are from a file, pids are those of the first pid namespace.
+    #[error(
+        "with the kernel's types from a file, processes are traced from the first pid namespace alone"
+    )]
+    NestedWithFile,
     /// What the kernel gives as description of its types is none.
     #[error("{BTF_PATH} holds no usable type information")]
     BtfDamaged {
@@ -91,12 +126,29 @@ impl Unmet {
                  and CAP_BPF and CAP_PERFMON (--cap-add BPF --cap-add PERFMON)"
             }
             Self::PidNamespace { .. } => "mount it: mount -t proc proc /proc",
-            Self::Btf { .. } if !Path::new("/sys/kernel").exists() => {
+            Self::Btf { .. } | Self::BtfMissing if !Path::new("/sys/kernel").exists() => {
                 "mount sysfs: mount -t sysfs sysfs /sys"
             }
             Self::Lockdown => "boot with lockdown=integrity or without lockdown",
-            Self::Btf { .. } | Self::BtfDamaged { .. } | Self::BtfUnusable { .. } => {
-                "use a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+            Self::BtfMissing
+            | Self::Btf { .. }
+            | Self::BtfDamaged { .. }
+            | Self::BtfUnusable { .. } => {
+                "give its types by --btf FILE (its vmlinux with debug symbols, or the file of \
+                 exactly this kernel from BTFHub), or use a kernel built with \
+                 CONFIG_DEBUG_INFO_BTF=y"
+            }
+            Self::TypesFile { why, .. } => why.remedy(),
+            Self::OtherKernel { .. } => {
+                "take the file of exactly the kernel that uname -r names: vmlinux of the package \
+                 with its debug symbols, or that of BTFHub; or leave --btf out where \
+                 /sys/kernel/btf/vmlinux is there"
+            }
+            Self::NotCompared { .. } => {
+                "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, and report this one"
+            }
+            Self::NestedWithFile => {
+                "run it on the host, or in a container that has the host's pids (--pid=host)"
             }
             Self::Field { .. } => "use a kernel of another version, and report this one",
             Self::RingBuffer { .. } => "use kernel 5.8 or later",

@@ -1,6 +1,7 @@
 //! What a trace is set up with.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -63,6 +64,8 @@ pub struct Setup {
     pub follow_wakers: bool,
     /// Whether the kernel's events are traced.
     pub system: bool,
+    /// The file with the kernel's types, where the kernel may have none.
+    pub btf: Option<PathBuf>,
     /// The types that are shown.
     pub selection: Selection,
     /// The system calls that are traced, where those types are.
@@ -149,6 +152,7 @@ impl Setup {
                 inherit: self.inherit,
                 // Its trace area is looked for.
                 wakes_at_exec: self.selection.has_user(),
+                types: self.btf.clone(),
                 verbose: tracing::enabled!(tracing::Level::DEBUG),
             };
             let (tracer, source) = KernelTracer::load(&options)
@@ -224,6 +228,11 @@ impl Setup {
 
     /// Reports which of the chosen types this kernel does not have, and goes on with the others.
     fn report_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
+        if let Some(left_out) = kernel.left_out() {
+            say(&format!(
+                "the kernel's types are from a file, so this is not recorded: {left_out}"
+            ));
+        }
         let chosen = self.selection.of_kernel();
         let lacking: Vec<&str> = chosen
             .iter()

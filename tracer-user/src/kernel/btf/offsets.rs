@@ -473,6 +473,14 @@ pub fn missing(btf: &Btf<'_>) -> Vec<String> {
         .collect()
 }
 
+/// The member that a global is the offset of, as `struct.member`; `None` where it is no offset.
+#[must_use]
+pub fn member(global: &str) -> Option<String> {
+    let mut fields = FIELDS.iter();
+    let field = fields.find(|field| field.global == global)?;
+    Some(format!("{}.{}", field.of, first_name(field)))
+}
+
 fn offset(btf: &Btf<'_>, field: &Field) -> Option<u32> {
     field.ways.iter().find_map(|way| {
         let offset = btf.member_offset(field.of, way.path)?;

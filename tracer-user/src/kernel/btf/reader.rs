@@ -89,6 +89,12 @@ struct Member {
 }
 
 impl<'a> Btf<'a> {
+    /// Whether a file that begins so may be BTF of this machine.
+    #[must_use]
+    pub fn begins(untrusted: &[u8]) -> bool {
+        read_u16(untrusted, 0) == Some(MAGIC)
+    }
+
     /// Reads the frame of `untrusted` and finds where each type begins.
     ///
     /// # Errors

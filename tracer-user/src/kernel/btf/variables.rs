@@ -44,6 +44,23 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
     (variables, globals)
 }
 
+/// The globals for programs that read everything by a helper, and so need no identifier of the
+/// kernel's: variables are found from the run queue, or not at all.
+#[must_use]
+pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
+    let Some(mut globals) = from_run_queue(btf) else {
+        return Vec::new();
+    };
+    for (distance, _, inside) in of_each_cpu(btf) {
+        let Some(distance) = distance else {
+            continue;
+        };
+        globals.push(distance);
+        globals.extend(inside);
+    }
+    globals
+}
+
 /// Each variable that there is: how far it is from the run queue, where that is known, and the
 /// globals that say where in it something is.
 fn of_each_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {

@@ -1,0 +1,303 @@
+//! The program that reads what there is to compare, in the thread that asks.
+//!
+//! It is attached to the entries of all system calls for as long as this thread takes for one call,
+//! which no other program makes with these arguments.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::SelfCheckError;
+use super::pinned::Pinned;
+use super::readings::{Base, Reading, VALUE_BYTES};
+use crate::kernel::assembled::{self, CALL as CALL_HELPER, EXIT, Instruction, LOAD, READ, SET};
+use crate::kernel::call::bpf;
+use crate::kernel::mapping::{Access, Mapping};
+
+/// The system call that is made: it takes no arguments, and so changes nothing.
+pub const CALL: u64 = libc::SYS_getpid as u64;
+/// What is given to it all the same.
+pub const ARGUMENTS: [u64; 6] = [
+    0x5a01_0000_0b1f_0001,
+    0x5a02_0000_0b1f_0002,
+    0x5a03_0000_0b1f_0003,
+    0x5a04_0000_0b1f_0004,
+    0x5a05_0000_0b1f_0005,
+    0x5a06_0000_0b1f_0006,
+];
+
+/// What was read.
+pub struct Observed {
+    /// Of each reading; `None` where nothing can be read there.
+    pub values: Vec<Option<[u8; VALUE_BYTES]>>,
+    pub around: Around,
+}
+
+/// What the kernel's helpers say of the same moment.
+pub struct Around {
+    pub cpu: u64,
+    /// The thread's control group.
+    pub group: u64,
+    pub root_group: u64,
+    /// Where the registers lie.
+    pub registers: u64,
+}
+
+/// Where in the map something is, in bytes.
+mod at {
+    pub const DONE: i16 = 0;
+    pub const CPU: i16 = 8;
+    pub const GROUP: i16 = 16;
+    pub const ROOT_GROUP: i16 = 24;
+    pub const REGISTERS: i16 = 32;
+    pub const VALUES: usize = 64;
+    /// A value, and what the helper returned that read it.
+    pub const EACH: usize = super::VALUE_BYTES + 8;
+}
+
+/// Reads all of it.
+///
+/// # Errors
+///
+/// The kernel does not take the program, or does not run it.
+pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
+    let bytes = at::VALUES + readings.len() * at::EACH;
+    let map = make_map(bytes).map_err(SelfCheckError::impossible("bpf(BPF_MAP_CREATE)"))?;
+    let seen = Mapping::new(map.as_fd(), bytes, Access::Read);
+    let seen = seen.map_err(SelfCheckError::impossible("mmap"))?;
+    let program = assembled::load(&assemble(map.as_raw_fd(), readings));
+    let program = program.map_err(SelfCheckError::impossible("bpf(BPF_PROG_LOAD)"))?;
+    // Where it may not be pinned, less is seen.
+    let _pinned = Pinned::to_last().ok();
+    leave_the_cpu();
+    let link = attach(&program);
+    let link = link.map_err(SelfCheckError::impossible("bpf(BPF_RAW_TRACEPOINT_OPEN)"))?;
+    call();
+    drop(link);
+    let word = |at: usize| seen.word(at).map_or(0, |word| word.load(Ordering::Acquire));
+    let header = |at: i16| usize::try_from(at).map_or(0, word);
+    if header(at::DONE) == 0 {
+        let why = io::Error::other("the program did not run");
+        return Err(SelfCheckError::impossible("sys_enter")(why));
+    }
+    let values = (0..readings.len()).map(|index| {
+        let start = at::VALUES + index * at::EACH;
+        let mut value = [0; VALUE_BYTES];
+        let (low, high) = value.split_at_mut(8);
+        low.copy_from_slice(&word(start).to_ne_bytes());
+        high.copy_from_slice(&word(start + 8).to_ne_bytes());
+        (word(start + VALUE_BYTES) == 0).then_some(value)
+    });
+    Ok(Observed {
+        values: values.collect(),
+        around: Around {
+            cpu: header(at::CPU),
+            group: header(at::GROUP),
+            root_group: header(at::ROOT_GROUP),
+            registers: header(at::REGISTERS),
+        },
+    })
+}
+
+/// The kernel writes some of a thread's registers down as the thread leaves its CPU.
+fn leave_the_cpu() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+/// Makes the call.
+fn call() {
+    let [a, b, c, d, e, f] = ARGUMENTS;
+    // SAFETY: the call takes no arguments, whatever is in the registers for them.
+    unsafe { libc::syscall(libc::SYS_getpid, a, b, c, d, e, f) };
+}
+
+/// Makes an array of one entry that can be mapped.
+fn make_map(bytes: usize) -> io::Result<OwnedFd> {
+    const CREATE: libc::c_int = 0;
+    const ARRAY: u32 = 2;
+    const MAPPABLE: u32 = 1 << 10;
+    let bytes = u32::try_from(bytes).map_err(io::Error::other)?;
+    let attributes: [u32; 5] = [ARRAY, 4, bytes, 1, MAPPABLE];
+    // SAFETY: it names nothing in memory.
+    unsafe { bpf(CREATE, &attributes) }
+}
+
+/// `union bpf_attr` of `BPF_RAW_TRACEPOINT_OPEN`.
+#[repr(C)]
+struct OpenAttributes {
+    name: u64,
+    program: u32,
+    nothing: u32,
+}
+
+fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
+    const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+    let attributes = OpenAttributes {
+        name: c"sys_enter".as_ptr().expose_provenance() as u64,
+        program: program.as_raw_fd().cast_unsigned(),
+        nothing: 0,
+    };
+    // SAFETY: the name lives until after the call.
+    unsafe { bpf(RAW_TRACEPOINT_OPEN, &attributes) }
+}
+
+/// Registers of the program, and what they hold.
+mod register {
+    pub const RESULT: u8 = 0;
+    pub const FIRST: u8 = 1;
+    pub const SECOND: u8 = 2;
+    pub const THIRD: u8 = 3;
+    /// `struct pt_regs *`, and then the same again.
+    pub const CONTEXT: u8 = 6;
+    pub const MAP: u8 = 7;
+    pub const TASK: u8 = 8;
+    pub const FRAME: u8 = 10;
+}
+
+/// Helpers, as the kernel counts them.
+mod helper {
+    pub const CPU: i32 = 8;
+    pub const PID: i32 = 14;
+    pub const TASK: i32 = 35;
+    pub const GROUP: i32 = 80;
+    pub const READ: i32 = 113;
+    pub const ANCESTOR: i32 = 123;
+}
+
+const COPY: u8 = 0xbf;
+const ADD: u8 = 0x07;
+const WRITE: u8 = 0x7b;
+const JUMP_IF_OTHER: u8 = 0x5d;
+const JUMP_IF_NOT: u8 = 0x55;
+
+/// Instructions, some of which leave the program.
+#[derive(Default)]
+struct Assembly {
+    instructions: Vec<Instruction>,
+    /// Those that jump to the end.
+    leaving: Vec<usize>,
+}
+
+impl Assembly {
+    fn put(&mut self, code: u8, target: u8, source: u8, immediate: i32) {
+        self.put_at(code, target, source, 0, immediate);
+    }
+
+    fn put_at(&mut self, code: u8, target: u8, source: u8, offset: i16, immediate: i32) {
+        let registers = target | source << 4;
+        let instruction = Instruction::new(code, registers, immediate).with_offset(offset);
+        self.instructions.push(instruction);
+    }
+
+    fn call(&mut self, helper: i32) {
+        self.put(CALL_HELPER, 0, 0, helper);
+    }
+
+    /// Loads a constant of 64 bits, or what `kind` makes of it.
+    fn load(&mut self, target: u8, kind: u8, low: u32, high: u32) {
+        self.put(LOAD, target, kind, low.cast_signed());
+        self.put(0, 0, 0, high.cast_signed());
+    }
+
+    /// Leaves unless two registers are the same.
+    fn leave_unless_same(&mut self, one: u8, other: u8) {
+        self.leaving.push(self.instructions.len());
+        self.put(JUMP_IF_OTHER, one, other, 0);
+    }
+
+    fn leave_unless(&mut self, register: u8, value: i32) {
+        self.leaving.push(self.instructions.len());
+        self.put(JUMP_IF_NOT, register, 0, value);
+    }
+
+    /// Writes down what a helper says.
+    fn write_down(&mut self, helper: i32, at: i16) {
+        self.call(helper);
+        self.put_at(WRITE, register::MAP, register::RESULT, at, 0);
+    }
+
+    /// Reads from the address in the third register to that in the first one.
+    fn read(&mut self, bytes: usize) {
+        let bytes = i32::try_from(bytes).unwrap_or(0);
+        self.put(SET, register::SECOND, 0, bytes);
+        self.call(helper::READ);
+    }
+
+    /// Follows the pointers of a reading, and writes down what is at its end.
+    fn reading(&mut self, reading: &Reading, to: usize) {
+        const POINTER: i16 = -8;
+        let base = match reading.base {
+            Base::Task => register::TASK,
+            Base::Registers => register::CONTEXT,
+        };
+        if base == register::CONTEXT {
+            self.put_at(READ, register::THIRD, base, 0, 0);
+        } else {
+            self.put(COPY, register::THIRD, base, 0);
+        }
+        let (last, pointers) = reading.steps.split_last().unwrap_or((&0, &[]));
+        for offset in pointers {
+            self.put(ADD, register::THIRD, 0, *offset);
+            self.put(COPY, register::FIRST, register::FRAME, 0);
+            self.put(ADD, register::FIRST, 0, POINTER.into());
+            self.read(size_of::<u64>());
+            self.put_at(READ, register::THIRD, register::FRAME, POINTER, 0);
+        }
+        self.put(ADD, register::THIRD, 0, *last);
+        self.put(COPY, register::FIRST, register::MAP, 0);
+        self.put(ADD, register::FIRST, 0, i32::try_from(to).unwrap_or(0));
+        self.read(reading.bytes);
+        let failed = i16::try_from(to + VALUE_BYTES).unwrap_or(0);
+        self.put_at(WRITE, register::MAP, register::RESULT, failed, 0);
+    }
+
+    /// Ends the program.
+    fn finish(mut self) -> Vec<Instruction> {
+        let end = self.instructions.len();
+        for at in self.leaving {
+            let distance = i16::try_from(end.saturating_sub(at + 1)).unwrap_or(0);
+            if let Some(jump) = self.instructions.get_mut(at) {
+                *jump = jump.with_offset(distance);
+            }
+        }
+        self.instructions.push(Instruction::new(SET, 0, 0));
+        self.instructions.push(Instruction::new(EXIT, 0, 0));
+        self.instructions
+    }
+}
+
+fn assemble(map: i32, readings: &[Reading]) -> Vec<Instruction> {
+    /// `BPF_PSEUDO_MAP_VALUE`: the address of the map's first entry.
+    const ENTRY: u8 = 2;
+    let mut program = Assembly::default();
+    program.put(COPY, register::CONTEXT, register::FIRST, 0);
+    // Only in this thread, in this call, once.
+    program.call(helper::PID);
+    // SAFETY: takes nothing, and cannot fail.
+    let tid = unsafe { libc::gettid() };
+    let pid = std::process::id();
+    program.load(register::FIRST, 0, tid.cast_unsigned(), pid);
+    program.leave_unless_same(register::RESULT, register::FIRST);
+    program.put_at(READ, register::FIRST, register::CONTEXT, 8, 0);
+    program.leave_unless(register::FIRST, i32::try_from(CALL).unwrap_or(-1));
+    program.load(register::MAP, ENTRY, map.cast_unsigned(), 0);
+    program.put_at(READ, register::FIRST, register::MAP, at::DONE, 0);
+    program.leave_unless(register::FIRST, 0);
+    program.write_down(helper::CPU, at::CPU);
+    if readings.iter().any(Reading::is_of_group) {
+        program.write_down(helper::GROUP, at::GROUP);
+        program.put(SET, register::FIRST, 0, 0);
+        program.write_down(helper::ANCESTOR, at::ROOT_GROUP);
+    }
+    program.put_at(READ, register::FIRST, register::CONTEXT, 0, 0);
+    program.put_at(WRITE, register::MAP, register::FIRST, at::REGISTERS, 0);
+    program.call(helper::TASK);
+    program.put(COPY, register::TASK, register::RESULT, 0);
+    for (index, reading) in readings.iter().enumerate() {
+        program.reading(reading, at::VALUES + index * at::EACH);
+    }
+    program.put(SET, register::FIRST, 0, 1);
+    program.put_at(WRITE, register::MAP, register::FIRST, at::DONE, 0);
+    program.finish()
+}
