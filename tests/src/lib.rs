@@ -10,6 +10,7 @@ pub mod attacker;
 pub mod beside_strace;
 pub mod bpf;
 pub mod bpftrace;
+pub mod btf;
 pub mod call_lines;
 pub mod cgroup;
 pub mod command;

@@ -53,6 +53,15 @@ pub fn tracefs() -> anyhow::Result<Option<Mount>> {
     }
 }
 
+/// Hides what is in a folder from this thread and from what it starts.
+///
+/// # Errors
+///
+/// It takes root.
+pub fn hidden(folder: &Path) -> anyhow::Result<Mount> {
+    Mount::at("tmpfs", "", folder, None)
+}
+
 /// Gives this thread, and what it starts from now on, a mount namespace of its own, unless it has
 /// one already.
 ///

@@ -62,6 +62,39 @@ pub fn calls(program: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
     Ok(calls)
 }
 
+/// Calls and, of them, those that failed, by name: the table of `strace -c`.
+///
+/// # Errors
+///
+/// strace or the command failed.
+pub fn table(command: &[String]) -> anyhow::Result<BTreeMap<String, (u64, u64)>> {
+    let folder = tempfile::tempdir()?;
+    let table = folder.path().join("table");
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-c", "-U", "name,calls,errors", "-o"])
+        .arg(&table)
+        .arg("--")
+        .args(command)
+        .status()
+        .context("cannot run strace")?;
+    ensure!(status.success(), "{command:?} failed under strace");
+    let table = fs::read_to_string(table)?;
+    let mut counts = BTreeMap::new();
+    // A heading, a line, the rows, a line, the total.
+    for row in table
+        .lines()
+        .skip(2)
+        .take_while(|row| !row.starts_with("---"))
+    {
+        let mut words = row.split_whitespace();
+        let name = words.next().context("no name")?;
+        let calls = words.next().context("no calls")?.parse()?;
+        let errors = words.next().map_or(Ok(0), str::parse)?;
+        counts.insert(name.to_owned(), (calls, errors));
+    }
+    Ok(counts)
+}
+
 fn count_in(log: &str) -> Counts {
     let mut counts = Counts::default();
     for line in log.lines() {

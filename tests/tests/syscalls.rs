@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use anyhow::{Context as _, ensure};
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::target::values_after;
 use tests::tracer::Tracer;
-use tests::{dist, mount};
+use tests::{dist, mount, strace};
 
 const ROUNDS: i64 = 200;
 
@@ -34,35 +33,6 @@ fn counts<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, u
     counts
 }
 
-/// Calls and, of them, those that failed, by name: the table of `strace -c`.
-fn strace_counts(command: &[String]) -> anyhow::Result<BTreeMap<String, (u64, u64)>> {
-    let folder = tempfile::tempdir()?;
-    let table = folder.path().join("table");
-    let status = Command::new("strace")
-        .args(["-f", "-qq", "-c", "-U", "name,calls,errors", "-o"])
-        .arg(&table)
-        .arg("--")
-        .args(command)
-        .status()
-        .context("cannot run strace")?;
-    ensure!(status.success(), "{command:?} failed under strace");
-    let table = std::fs::read_to_string(table)?;
-    let mut counts = BTreeMap::new();
-    // A heading, a line, the rows, a line, the total.
-    for row in table
-        .lines()
-        .skip(2)
-        .take_while(|row| !row.starts_with("---"))
-    {
-        let mut words = row.split_whitespace();
-        let name = words.next().context("no name")?;
-        let calls = words.next().context("no calls")?.parse()?;
-        let errors = words.next().map_or(Ok(0), str::parse)?;
-        counts.insert(name.to_owned(), (calls, errors));
-    }
-    Ok(counts)
-}
-
 #[test]
 #[ignore = "loads eBPF"]
 fn every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often() {
@@ -71,7 +41,7 @@ fn every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often() {
     }
     let folder = tempfile::tempdir().unwrap();
     let command = program(&folder).unwrap();
-    let mut expected = strace_counts(&command).unwrap();
+    let mut expected = strace::table(&command).unwrap();
     assert!(expected["getppid"].0 == 3 * 200 && expected["openat"].1 >= 3 * 200);
 
     let events = traced(&command, &["--events", "syscall"]).unwrap();
@@ -158,7 +128,7 @@ fn a_call_that_a_filter_refuses_has_its_end_and_no_beginning() {
     let said = String::from_utf8(said.stdout).unwrap();
     assert_eq!(said, format!("refused {ROUNDS}\n"));
     let times = u64::try_from(ROUNDS).unwrap();
-    let strace = strace_counts(&command).unwrap();
+    let strace = strace::table(&command).unwrap();
     assert_eq!(strace["getppid"], (times, times));
     assert_eq!(strace["getsid"], (times + 1, 0));
 
