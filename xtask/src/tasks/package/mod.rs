@@ -6,6 +6,7 @@
 //! manifests of crates, and know neither `dpkg-shlibdeps` of a library nor what it provides.
 
 mod check;
+mod crates;
 mod deb;
 mod documents;
 mod licences;
@@ -37,6 +38,9 @@ pub struct Args {
     /// Take what was built, without building it anew
     #[arg(long)]
     no_build: bool,
+    /// Package the crates for cargo's registry instead, and verify them as those who get them do
+    #[arg(long, conflicts_with_all = ["test", "only", "no_build"])]
+    crates: bool,
     /// Which packages of this version they are
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     revision: u32,
@@ -186,6 +190,9 @@ impl Choice {
 
 /// Makes the packages, and checks them as distributions do.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.crates {
+        return crates::run();
+    }
     let choice = Choice::of(&args.only);
     if choice.packages {
         packages::install_missing(packages::TO_PACKAGE)?;

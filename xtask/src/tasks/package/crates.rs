@@ -1,0 +1,199 @@
+//! The crates, as a stranger gets them: what `cargo publish` would upload, and nothing else, is
+//! built and documented, without what only the eBPF object needs.
+
+mod absent;
+mod documentation;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use crate::{process, workspace};
+
+/// The most that a registry takes, compressed.
+const MOST_BYTES: u64 = 10 << 20;
+
+/// What each of them has, beside its sources.
+const IN_ALL: &[&str] = &["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+
+/// What some have that nobody else could make.
+const IN_SOME: &[(&str, &str)] = &[("tracer-user", "ebpf/tracer-ebpf.o")];
+
+/// What is of no use to whoever gets a crate.
+const STRAYS: &[&str] = &[
+    "fuzz/",
+    "page/test/",
+    "page/package.json",
+    "page/tsconfig.json",
+];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Crate>,
+}
+
+/// A crate of ours.
+#[derive(Deserialize)]
+struct Crate {
+    name: String,
+    version: String,
+    description: Option<String>,
+    license: Option<String>,
+    readme: Option<PathBuf>,
+    rust_version: Option<String>,
+    keywords: Vec<String>,
+    categories: Vec<String>,
+    /// `None`: anywhere.
+    publish: Option<Vec<String>>,
+}
+
+/// Packages them in the order in which each needs those before it, and verifies them.
+pub fn run() -> anyhow::Result<()> {
+    let crates = published()?;
+    for one in &crates {
+        check_manifest(one)?;
+        check_files(&one.name, &files_of(one)?)?;
+    }
+    let path = absent::path()?;
+    publish(&crates, &path)?;
+    for one in &crates {
+        check_size(one)?;
+    }
+    documentation::make(&crates, &path)
+}
+
+/// Those that are for everybody, in the order of their names.
+fn published() -> anyhow::Result<Vec<Crate>> {
+    let mut ask = workspace::cargo("metadata");
+    let said = process::output(ask.args(["--format-version=1", "--no-deps"]))?;
+    let metadata: Metadata = serde_json::from_str(&said).context("cargo metadata")?;
+    let mut crates = metadata.packages;
+    crates.retain(|one| one.publish.is_none());
+    crates.sort_by(|a, b| a.name.cmp(&b.name));
+    ensure!(!crates.is_empty(), "no crate is for everybody");
+    Ok(crates)
+}
+
+/// Fails where a manifest does not say what registries show.
+fn check_manifest(one: &Crate) -> anyhow::Result<()> {
+    let said = [
+        ("description", one.description.is_some()),
+        ("license", one.license.is_some()),
+        ("readme", one.readme.is_some()),
+        ("rust-version", one.rust_version.is_some()),
+        (
+            "keywords, five at most",
+            (1..=5).contains(&one.keywords.len()),
+        ),
+        (
+            "categories, five at most",
+            (1..=5).contains(&one.categories.len()),
+        ),
+    ];
+    let missing: Vec<&str> = said
+        .iter()
+        .filter(|(_, is)| !is)
+        .map(|(key, _)| *key)
+        .collect();
+    ensure!(
+        missing.is_empty(),
+        "the manifest of {} does not say: {}",
+        one.name,
+        missing.join("; ")
+    );
+    Ok(())
+}
+
+/// The paths of what a crate would have.
+fn files_of(one: &Crate) -> anyhow::Result<Vec<String>> {
+    let mut list = workspace::cargo("package");
+    let said = process::output(list.args(["--list", "--allow-dirty", "--package", &one.name]))?;
+    Ok(said.lines().map(str::to_owned).collect())
+}
+
+/// Fails where something is missing, or there that is of no use.
+fn check_files(name: &str, files: &[String]) -> anyhow::Result<()> {
+    let of_it = IN_SOME.iter().filter(|(of, _)| *of == name);
+    for wanted in IN_ALL.iter().chain(of_it.map(|(_, file)| file)) {
+        ensure!(
+            files.iter().any(|file| file == wanted),
+            "{name} would be published without {wanted}"
+        );
+    }
+    let is_stray = |file: &&String| STRAYS.iter().any(|stray| file.starts_with(stray));
+    if let Some(stray) = files.iter().find(is_stray) {
+        anyhow::bail!("{name} would be published with {stray}: add it to `exclude`");
+    }
+    Ok(())
+}
+
+/// Packages all of them, and builds each from its package and those of the others: cargo has them
+/// in a registry of its own meanwhile. Nothing is uploaded.
+fn publish(crates: &[Crate], path: &OsStr) -> anyhow::Result<()> {
+    let mut publish = workspace::cargo("publish");
+    // What is not committed yet can be tried too.
+    publish.args(["--dry-run", "--allow-dirty", "--target-dir"]);
+    publish.arg(folder()).env("PATH", path);
+    for one in crates {
+        publish.args(["--package", &one.name]);
+    }
+    process::run(&mut publish)?;
+    // That leaves no packages where cargo promises them to be.
+    let mut package = workspace::cargo("package");
+    package.args(["--quiet", "--no-verify", "--allow-dirty", "--target-dir"]);
+    package.arg(folder());
+    for one in crates {
+        package.args(["--package", &one.name]);
+    }
+    process::run(&mut package)
+}
+
+fn check_size(one: &Crate) -> anyhow::Result<()> {
+    let file = archive(one);
+    let bytes = file
+        .metadata()
+        .with_context(|| file.display().to_string())?
+        .len();
+    println!("{:9} bytes  {} {}", bytes, one.name, one.version);
+    ensure!(
+        bytes <= MOST_BYTES,
+        "{} has {bytes} bytes: registries take {MOST_BYTES}",
+        one.name
+    );
+    Ok(())
+}
+
+/// Where cargo leaves a package.
+fn archive(one: &Crate) -> PathBuf {
+    let name = format!("{}-{}.crate", one.name, one.version);
+    folder().join("package").join(name)
+}
+
+/// Where all of this is built: apart from what is built here otherwise.
+fn folder() -> PathBuf {
+    workspace::target("crates")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_and_what_is_too_much_is_found() {
+        let files = |more: &[&str]| -> Vec<String> {
+            IN_ALL
+                .iter()
+                .chain(more)
+                .map(|one| (*one).to_owned())
+                .collect()
+        };
+
+        assert!(check_files("tracer-log", &files(&["src/lib.rs"])).is_ok());
+        assert!(check_files("tracer-user", &files(&["src/lib.rs"])).is_err());
+        assert!(check_files("tracer-user", &files(&["ebpf/tracer-ebpf.o"])).is_ok());
+        assert!(check_files("tracer-log", &files(&["fuzz/Cargo.toml"])).is_err());
+        assert!(check_files("tracer-log", &["README.md".to_owned()]).is_err());
+    }
+}
