@@ -78,9 +78,8 @@ impl Texts<'_> {
     }
 
     /// Whether there may be enough space in the least: nothing is asked for but text, and what fits
-    /// in any case. As a call ends text is rarely read, and the verifier has enough to walk; that of
-    /// the kernels to which the other kind of program goes walks each space anew, and has enough
-    /// with one.
+    /// in any case. As a call ends text is rarely read, and the verifier has enough to walk; old
+    /// ones, to which the other kind of program goes, walk each space anew.
     #[inline(always)]
     fn may_be_short<C: Tracepoint>(&self) -> bool {
         let fits =

@@ -152,7 +152,8 @@ fn own_programs() -> Vec<String> {
     names
 }
 
-/// The name of a program, without what that of a raw tracepoint ends with, which may be cut.
+/// The name of a program, without what one of a raw tracepoint ends with, of which the kernel may
+/// have a part alone.
 fn without_form(name: &str) -> &str {
     let ends = ["_raw", "_ra", "_r", "_"];
     let name_of = |end| name.strip_suffix(end);

@@ -10,12 +10,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::SyscallEnterData;
 use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter};
-use zerocopy::IntoBytes as _;
 
 /// A log that is being written.
 struct Log {
@@ -126,14 +124,12 @@ fn make_foreign(log: &Path) {
 #[test]
 fn calls_of_a_machine_of_another_kind_have_no_names_and_are_not_left_out_by_name() {
     let mut log = Log::new();
-    let openat = SyscallEnterData {
-        number: i32::try_from(libc::SYS_openat).unwrap(),
-        compat: 0,
-        args: [1, 2, 3, 4, 5, 6],
-    };
+    // As `SyscallEnterData` begins: which call, of the machine's table, and its registers.
+    let nr = i32::try_from(libc::SYS_openat).unwrap();
+    let openat = [&nr.to_ne_bytes()[..], &[0; 4], &[1; 48]].concat();
     let header = log.header(EventTypeId::SYSCALL_ENTER);
     log.writer
-        .append(&header, openat.as_bytes(), b"clock", &log.types)
+        .append(&header, &openat, b"clock", &log.types)
         .unwrap();
     log.writer.flush(&Ledger::default()).unwrap();
     let log = log.complete();

@@ -254,8 +254,9 @@ pub fn push_ioctl(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
 }
 
 /// A command of `ioctl` as the kernel takes it: the C libraries have different types for it.
-pub fn ioctl_command(known: impl TryInto<u64>) -> u64 {
-    known.try_into().unwrap_or(u64::MAX)
+pub fn ioctl_command(known: libc::Ioctl) -> u64 {
+    // An `int` in some, whose highest bit is its sign.
+    u64::try_from(i128::from(known) & 0xffff_ffff).unwrap_or(u64::MAX)
 }
 
 /// Appends bytes in quotes, each as two digits.
