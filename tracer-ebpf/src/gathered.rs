@@ -157,7 +157,7 @@ impl Gathering {
 /// The smaller one, in one register of 64 bits. Of a copy of 32 bits the verifier of 6.1 does not
 /// notice that the other one was compared.
 #[inline(always)]
-fn bounded(mut value: u64, most: u64) -> u64 {
+pub fn bounded(mut value: u64, most: u64) -> u64 {
     // SAFETY: it changes nothing, and after it the compiler does not know where the value is from.
     // Without an instruction two lines of the source would have one address, which no kernel takes.
     unsafe { asm!("{0} = {0}", inout(reg) value, options(pure, nomem, nostack)) };

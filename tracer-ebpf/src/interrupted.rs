@@ -22,16 +22,14 @@ use crate::cpu::this_cpu;
 use crate::maps;
 use crate::offsets::{
     FAIR_QUEUE_RUN_QUEUE, HAS_TASK_PT_REGS, HRTIMER_BASE_BYTES, HRTIMER_BASES_DISTANCE,
-    HRTIMER_RUNNING, NOTES_INTERRUPTS, PREEMPT_COUNT, PREEMPT_COUNT_DISTANCE, REGS_CALL,
-    TASK_FAIR_QUEUE, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK, TIMER_BASE_BYTES,
-    TIMER_BASES, TIMER_BASES_DISTANCE, TIMER_RUNNING,
+    HRTIMER_RUNNING, INTERRUPT_BITS, NOTES_INTERRUPTS, PREEMPT_COUNT, PREEMPT_COUNT_DISTANCE,
+    REGS_CALL, TASK_FAIR_QUEUE, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK,
+    TIMER_BASE_BYTES, TIMER_BASES, TIMER_BASES_DISTANCE, TIMER_RUNNING,
 };
 use crate::task::{Address, Task, field};
 
 /// Bits of the count: a soft interrupt is served.
 const SOFTIRQ: u32 = 0x100;
-/// Bits of the count: interrupts that are no soft ones, those that cannot be masked included.
-const IRQ: u32 = 0xff_0000;
 
 /// Clocks of `hrtimer_cpu_base` whose timers run in the interrupt; as many others follow whose
 /// timers run in a soft interrupt.
@@ -100,7 +98,7 @@ pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     } else {
         return noted::<C>(ctx, running);
     };
-    if count & IRQ != 0 {
+    if count & INTERRUPT_BITS.load() != 0 {
         return if hrtimer_runs::<C>(queue, 0) {
             waker_context::HRTIMER
         } else {

@@ -184,6 +184,8 @@ globals! {
     TIMER_BASES_DISTANCE = NO_OFFSET;
     /// `task_struct::thread_info.preempt_count`; on machines that have it there.
     TASK_PREEMPT_COUNT = NO_OFFSET;
+    /// Bits of the count: interrupts that are no soft ones.
+    INTERRUPT_BITS = 0x00ff_0000;
     /// `task_struct::softirq_disable_cnt`; on real-time kernels.
     TASK_SOFTIRQ_COUNT = NO_OFFSET;
     /// `hrtimer_cpu_base::clock_base`, and in its first entry `running`.

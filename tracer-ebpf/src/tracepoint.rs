@@ -20,6 +20,7 @@ use tracer_common::kernel::{
     TracepointData, TracepointSite, tracepoint_space,
 };
 
+use crate::gathered::bounded;
 use crate::probe::Current;
 use crate::record::{Wake, record_by};
 use crate::stack;
@@ -96,7 +97,7 @@ fn record_in<const N: usize>(ctx: &TracePointContext, thread: &Current, index: u
         unsafe { data.cast::<[u32; 2]>().write([length, 0]) };
         let to = data.wrapping_add(offset_of!(TracepointData<N>, bytes));
         #[expect(clippy::cast_possible_truncation, reason = "some thousand")]
-        let bytes = length.min(N as u32);
+        let bytes = bounded(u64::from(length), N as u64) as u32;
         let from = ctx.as_ptr().wrapping_byte_add(TRACEPOINT_COMMON_BYTES);
         // SAFETY: the helper writes at most the `N` bytes that there are, and checks the address.
         unsafe { read_kernel_bytes(to.cast(), bytes, from.cast_const()) };

@@ -419,6 +419,10 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         value: u32::from(btf.has_helper("bpf_task_pt_regs")),
     });
     globals.push(Global {
+        name: "INTERRUPT_BITS",
+        value: interrupt_bits(btf),
+    });
+    globals.push(Global {
         name: "CODE_ADDRESS_BITS",
         value: CODE_ADDRESS_BITS,
     });
@@ -461,6 +465,17 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         globals.push(Global { name, value });
     }
     Ok(globals)
+}
+
+/// The bits of the kernel's count that say that an interrupt is served which is no soft one, those
+/// that cannot be masked included. Kernels that count too how often interrupts were disabled (seen
+/// in 7.3) do so in the bits that others have for that.
+fn interrupt_bits(btf: &Btf<'_>) -> u32 {
+    if btf.variable("local_interrupt_disable_state").is_some() {
+        0x7f00_0000
+    } else {
+        0x00ff_0000
+    }
 }
 
 /// The fields that this kernel does not have, as `struct.member`.
@@ -534,7 +549,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 18)
+            Ok(FIELDS.len() + 19)
         );
     }
 }
