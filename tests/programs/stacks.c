@@ -4,6 +4,9 @@
  *
  * stacks COUNT FILE; makes COUNT calls of getppid, each in a chain of functions that is chosen by
  * chance, and writes a line for each into FILE: the functions, the innermost first.
+ *
+ * With -DUSER_EVENTS, instead of each call it emits an event "mark". Meanwhile a handler interrupts
+ * it again and again, and emits an event "alarm".
  */
 #ifdef WITHOUT_FRAME_POINTERS
 #pragma GCC optimize("omit-frame-pointer", "no-optimize-sibling-calls")
@@ -11,6 +14,11 @@
 #pragma GCC optimize("no-omit-frame-pointer", "no-optimize-sibling-calls")
 #endif
 
+#ifdef USER_EVENTS
+#include <signal.h>
+#include <sys/time.h>
+#include <trace.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -30,6 +38,28 @@ static const char *where[DEEPEST + 2];
 static int depth;
 static FILE *notes;
 
+#ifdef USER_EVENTS
+static trace_event_id_t mark, alarmed;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    posix_trace_event(alarmed, NULL, 0);
+    __asm__ volatile("" : : : "memory");
+}
+
+static void begin_alarms(void)
+{
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 100}, {0, 100}};
+
+    posix_trace_eventid_open("mark", &mark);
+    posix_trace_eventid_open("alarm", &alarmed);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+#endif
+
 static unsigned int next(unsigned int state)
 {
     return state * 1103515245u + 12345u;
@@ -43,7 +73,9 @@ __attribute__((noinline)) static long point(unsigned int state, int left)
     (void)state;
     (void)left;
     where[depth++] = "point";
-#ifdef __x86_64__
+#if defined(USER_EVENTS)
+    posix_trace_event(mark, NULL, 0);
+#elif defined(__x86_64__)
     __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
     {
@@ -98,6 +130,9 @@ int main(int argc, char **argv)
 
     if (argc != 3 || !(notes = fopen(argv[2], "w")))
         return 2;
+#ifdef USER_EVENTS
+    begin_alarms();
+#endif
     where[depth++] = "main";
     for (count = atoi(argv[1]); count > 0; count--) {
         int left;

@@ -2,7 +2,7 @@
 
 /// Declares `$name(id, data, length)`: it returns at once where nobody traces, and goes on in `$at`
 /// otherwise, with the return address as fourth argument: on x86-64 and arm64 that of the trace
-/// point, else 0.
+/// point, else 0. There it is a static probe too (`trace_point_site`).
 macro_rules! trace_point {
     ($(#[$doc:meta])* $name:ident => $at:ident) => {
         $(#[$doc])*
@@ -19,15 +19,19 @@ macro_rules! trace_point {
             data: *const ::std::ffi::c_void,
             length: usize,
         ) {
-            // The frame of what follows is made only where there is something to do.
+            // The frame of what follows is made only where there is something to do. Until then,
+            // who unwinds the function finds the caller as at its start.
             std::arch::naked_asm!(
+                ".cfi_startproc",
                 "mov rax, qword ptr [rip + {enabled}]",
                 "cmp dword ptr [rax], 0",
                 "jne 2f",
                 "ret",
                 "2:",
                 "mov rcx, qword ptr [rsp]",
+                ::tracer_area::trace_point_site!(),
                 "jmp {at}",
+                ".cfi_endproc",
                 enabled = sym ::tracer_area::enabled::OWN,
                 at = sym $at,
             )
@@ -48,6 +52,7 @@ macro_rules! trace_point {
             length: usize,
         ) {
             std::arch::naked_asm!(
+                ".cfi_startproc",
                 "adrp x8, {enabled}",
                 "ldr x8, [x8, :lo12:{enabled}]",
                 "ldr w8, [x8]",
@@ -55,7 +60,9 @@ macro_rules! trace_point {
                 "ret",
                 "2:",
                 "mov x3, x30",
+                ::tracer_area::trace_point_site!(),
                 "b {at}",
+                ".cfi_endproc",
                 enabled = sym ::tracer_area::enabled::OWN,
                 at = sym $at,
             )

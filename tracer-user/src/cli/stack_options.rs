@@ -21,9 +21,10 @@ pub struct StackArgs {
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Record stacks only with these: syscall, fault, switch-out, signal, wakeup (that of the
-    /// waker), or single types of them, probe, tracepoint, separated by commas; none: only samples
-    /// and those of --off-cpu. Without it, with all of these that are recorded, but wakeup. Of a
-    /// system call it is that with which it begins, unless syscall-exit is named
+    /// waker), or single types of them, probe, tracepoint, user, separated by commas; none: only
+    /// samples and those of --off-cpu. Without it, with all of these that are recorded, but wakeup
+    /// and user. Of a system call it is that with which it begins, unless syscall-exit is named. A
+    /// user event costs its program an interruption then: its trace point is probed
     #[arg(long, value_name = "LIST", requires = "stack")]
     stack_for: Option<String>,
     /// Record so many times a second who has each CPU, and its stack: 99, at most 10000. With what
@@ -51,6 +52,9 @@ pub struct StackArgs {
 
 /// The word of `--stack-for` for no type.
 const NONE: &str = "none";
+
+/// Its word for user events.
+const USER: &str = "user";
 
 /// Samples a second at most: each takes some microseconds.
 const MOST_SAMPLES: u32 = 10_000;
@@ -104,8 +108,18 @@ impl StackArgs {
             (_, None) => stacks::USUAL | stacks::PROBES | stacks::TRACEPOINTS,
             (_, Some(list)) => types(list).context("--stack-for")?,
         };
+        options.user_events = self.stack.is_some() && self.names(USER);
+        ensure!(
+            !options.user_events || options.user_frames > 0,
+            "--stack-for {USER}: user events happen in the program, whose functions --stack leaves \
+             out; give --stack user"
+        );
+        ensure!(
+            !options.user_events || selection.has_user(),
+            "--stack-for {USER}: no user events are chosen; name them in --events too"
+        );
         // Of a call one stack is enough: that with which it begins. Another one would cost as much.
-        if selection.has(EventTypeId::SYSCALL_ENTER) && !self.names_exits() {
+        if selection.has(EventTypeId::SYSCALL_ENTER) && !self.names("syscall-exit") {
             options.types &= !wanted::bit(EventTypeId::SYSCALL_EXIT);
         }
         if let Some(typed) = &self.sample {
@@ -123,10 +137,10 @@ impl StackArgs {
         Ok((options, selection))
     }
 
-    /// Whether stacks are asked for of what calls return, by its own name.
-    fn names_exits(&self) -> bool {
+    /// Whether stacks are asked for by this very word.
+    fn names(&self, wanted: &str) -> bool {
         let words = self.stack_for.as_deref().unwrap_or_default().split(',');
-        words.map(str::trim).any(|word| word == "syscall-exit")
+        words.map(str::trim).any(|word| word == wanted)
     }
 
     /// The first option that was typed, and what.
@@ -242,14 +256,14 @@ fn types(list: &str) -> anyhow::Result<u64> {
         bits |= match word {
             "probe" => stacks::PROBES,
             "tracepoint" => stacks::TRACEPOINTS,
-            NONE => 0,
+            NONE | USER => 0,
             _ => {
                 let named = Selection::of_words([word])?;
                 let named = named.of_kernel();
                 let of_word = named.iter().fold(0, |bits, id| bits | wanted::bit(*id));
                 ensure!(
                     of_word & stacks::TYPES != 0,
-                    "events of \"{word}\" have no stacks; those that have are {}, probe, tracepoint",
+                    "events of \"{word}\" have no stacks; those that have are {}, probe, tracepoint, user",
                     known().join(", ")
                 );
                 of_word & stacks::TYPES
@@ -318,6 +332,23 @@ mod tests {
         assert_eq!(of(Some("probe, syscall-exit"), both), exit);
         let ends = Selection::of_words(["syscall-exit"]).unwrap();
         assert_eq!(of(None, ends), enter | exit);
+    }
+
+    #[test]
+    fn user_events_have_stacks_where_they_are_named() {
+        assert!(!options("user", None).unwrap().user_events);
+        let chosen = options("user", Some("user")).unwrap();
+        assert_eq!((chosen.user_events, chosen.types), (true, 0));
+        assert_eq!(chosen.recorded_types(), stacks::PROBES);
+        assert!(chosen.are_wanted());
+        assert!(refused("kernel", Some("user")).contains("give --stack user"));
+        let args = StackArgs {
+            stack: Some("user".to_owned()),
+            stack_for: Some("user".to_owned()),
+            ..StackArgs::default()
+        };
+        let refusal = args.options(Selection::of_words(["exec"]).unwrap(), true);
+        assert!(refusal.unwrap_err().to_string().contains("--events"));
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl<'a> Plan<'a> {
     fn globals(&self) -> Vec<Global> {
         let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
         let stacks = &self.options.stacks;
-        let [low, high] = halves(stacks.types);
+        let [low, high] = halves(stacks.recorded_types());
         let limit = stacks.off_cpu.unwrap_or_default().as_nanos();
         let [off_cpu_low, off_cpu_high] = halves(u64::try_from(limit).unwrap_or(u64::MAX));
         let of_plan = [

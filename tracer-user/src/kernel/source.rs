@@ -12,7 +12,7 @@ use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};
 use super::diagnostics::Diagnostics;
 use super::losses::Losses;
-use super::probes::{NO_PREFERENCE, ProbeNames, with_type};
+use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
 use super::rings::Rings;
 use super::stacks::{Stacks, is_stack};
 use super::switches::Switches;
@@ -92,7 +92,7 @@ impl KernelSource {
     pub(super) fn with_stacks(self, options: &StackOptions) -> Self {
         let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(|| Stacks::begin(options.user_frames)),
+            stacks: are_recorded.then(|| Stacks::begin(options)),
             ..self
         }
     }
@@ -177,6 +177,15 @@ impl Source for KernelSource {
                     return;
                 }
                 let record_type = header.event_type.0;
+                if self.probes.is_trace_point(&header) {
+                    let address = address_of_trace_point(data);
+                    let both = stacks.as_mut().zip(address);
+                    damaged += u64::from(both.is_none());
+                    if let Some((stacks, address)) = both {
+                        stacks.push_of_user_event(&header, address, batch);
+                    }
+                    return;
+                }
                 let data = &*self.probes.data(&header, data);
                 match self.probes.identified(header, batch) {
                     Some(header) => {

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    COPIED_BYTES, MOST_FRAMES, RecordHeader, STACK_RECORD, StackData, StackRecord, UNWIND_RECORD,
-    UnwindRecord, stack_ends,
+    COPIED_BYTES, MOST_FRAMES, PROBE_RECORDS, RecordHeader, STACK_RECORD, StackData, StackRecord,
+    TRACEPOINT_RECORDS, UNWIND_RECORD, UnwindRecord, stack_ends, stacks,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::Batch;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::mapped::{Mapped, Report};
-use crate::stacks::{BuildIds, Mapping, Taken, push_mapping, read_mappings};
+use crate::stacks::{
+    BuildIds, Mapping, NEXT_USER_EVENT, StackOptions, Taken, push_mapping, read_mappings,
+};
 use crate::unwind::{Copied, Found, Space, Unwinder};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
@@ -56,6 +58,8 @@ pub struct Stacks {
     unwinder: Unwinder,
     /// Of the program, at most so many.
     most_frames: usize,
+    /// Whether probes have stacks for their own events.
+    are_of_probes: bool,
 }
 
 /// What is known of a process.
@@ -94,8 +98,8 @@ impl Process {
 }
 
 impl Stacks {
-    /// From now on; of the program, a stack has at most so many functions.
-    pub fn begin(most_frames: u32) -> Self {
+    /// From now on, with these options.
+    pub fn begin(options: &StackOptions) -> Self {
         let mapped = Mapped::begin();
         if let Err(error) = &mapped {
             tracing::debug!(
@@ -111,7 +115,8 @@ impl Stacks {
             ended: Vec::new(),
             since: MonotonicNs(0),
             unwinder: Unwinder::default(),
-            most_frames: usize::try_from(most_frames).unwrap_or(MOST_FRAMES),
+            most_frames: usize::try_from(options.user_frames).unwrap_or(MOST_FRAMES),
+            are_of_probes: options.types & stacks::PROBES != 0,
         }
     }
 
@@ -185,9 +190,28 @@ impl Stacks {
         if self.waiting.is_empty() {
             return;
         }
-        if let Some(data) = self.waiting.remove(&(header.tid, record_type)) {
+        let is_wanted = self.are_of_probes || !is_probe(record_type);
+        if let Some(data) = self.waiting.remove(&(header.tid, record_type))
+            && is_wanted
+        {
             self.push(*header, data, header.event_type, batch);
         }
+    }
+
+    /// Pushes the stack of the user event that the thread emits next at this address: `header` is
+    /// that of the record of the trace point.
+    pub fn push_of_user_event(
+        &mut self,
+        header: &EventHeader,
+        address: u64,
+        batch: &mut Batch<'_>,
+    ) {
+        let waiting = self.waiting.remove(&(header.tid, header.event_type.0));
+        let Some(taken) = waiting.as_deref().and_then(Taken::of) else {
+            return;
+        };
+        let data = from_trace_point(&taken, header.program_address, address, self.most_frames);
+        self.push(*header, data, NEXT_USER_EVENT, batch);
     }
 
     fn push(
@@ -254,6 +278,31 @@ impl Stacks {
         }
         std::mem::take(&mut process.unsaid)
     }
+}
+
+/// Whether a record of this type is that of a probe.
+fn is_probe(record_type: u32) -> bool {
+    (u32::from(PROBE_RECORDS)..u32::from(TRACEPOINT_RECORDS)).contains(&record_type)
+}
+
+/// The data of the stack of a trace point at `address`, with no type in it yet. The stack was taken
+/// at the instruction at `probed`: that is the trace point itself, or lies in the function that was
+/// called there. So the stack begins at the trace point; of the kernel it has nothing.
+fn from_trace_point(taken: &Taken<'_>, probed: u64, address: u64, most_frames: usize) -> Vec<u8> {
+    let callers = taken.user().skip_while(|of| *of == probed);
+    let callers = callers.skip_while(|of| *of == address);
+    let user: Vec<u64> = std::iter::once(address)
+        .chain(callers)
+        .take(most_frames.max(1))
+        .collect();
+    let head = StackData {
+        event_type: 0,
+        kernel_frames: 0,
+        // 127 at most.
+        user_frames: u16::try_from(user.len()).unwrap_or(0),
+        ..taken.head
+    };
+    [head.as_bytes(), user.as_bytes()].concat()
 }
 
 /// Header, type of the event's record, and the data of the stack's event, with no type in it yet.
@@ -378,6 +427,35 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::*;
+
+    #[test]
+    fn the_stack_of_a_user_event_begins_at_its_trace_point() {
+        const PROBED: u64 = 0x7f00;
+        const POINT: u64 = 0x4010;
+        let of = |user: &[u64], address: u64, most: usize| {
+            let head = StackData {
+                kernel_frames: 1,
+                user_frames: u16::try_from(user.len()).unwrap(),
+                ..StackData::new_zeroed()
+            };
+            let kernel: u64 = 0xffff_8000;
+            let data = [head.as_bytes(), kernel.as_bytes(), user.as_bytes()].concat();
+            let taken = Taken::of(&data).unwrap();
+            let found = from_trace_point(&taken, PROBED, address, most);
+            let found = Taken::of(&found).unwrap();
+            assert_eq!(found.kernel().count(), 0);
+            found.user().collect::<Vec<_>>()
+        };
+        // By frame pointers: the function that is called has none of its own.
+        assert_eq!(of(&[PROBED, 0x5000], POINT, 127), [POINT, 0x5000]);
+        // By tables.
+        assert_eq!(of(&[PROBED, POINT, 0x5000], POINT, 127), [POINT, 0x5000]);
+        // Where the trace point itself is probed.
+        assert_eq!(of(&[PROBED, 0x5000], PROBED, 127), [PROBED, 0x5000]);
+        // Of nothing, and not more than is wanted.
+        assert_eq!(of(&[], POINT, 127), [POINT]);
+        assert_eq!(of(&[PROBED, 0x5000, 0x6000], POINT, 2), [POINT, 0x5000]);
+    }
 
     #[test]
     fn what_was_copied_is_read_within_its_record() {

@@ -98,7 +98,10 @@ impl KernelTracer {
             losses,
             maps.wanted.clone(),
             attached.recorded & wanted::OPTIONAL,
-            ProbeNames(options.probes.kinds.clone()),
+            ProbeNames {
+                kinds: options.probes.kinds.clone(),
+                trace_points: options.probes.trace_points,
+            },
             Layouts::of(&options.tracepoints),
             maps.log,
         );

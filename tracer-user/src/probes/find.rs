@@ -62,6 +62,8 @@ pub struct Probes {
     pub kinds: Vec<ProbeKind>,
     /// The locations, each of which belongs to one probe.
     pub locations: Vec<Location>,
+    /// The index of the probe that trace points are, where those are probed: it is no kind.
+    pub trace_points: Option<u16>,
     /// The processes that are to be stopped there; `None` for all, of which the traced ones are
     /// recorded.
     pub only: Option<Vec<i32>>,
@@ -97,6 +99,17 @@ pub enum FindError {
         files: usize,
         /// One that is there and nearly so called.
         similar: Option<String>,
+    },
+    /// No file has trace points.
+    #[error(
+        "no trace point of libposixtrace in {}, so no user event can have a stack \
+         (--stack-for user); is the program linked with the library of this version? \
+         `tracer-user probes PID` lists posixtrace:event then",
+        files_text(*files)
+    )]
+    NoTracePoints {
+        /// Files that were looked at.
+        files: usize,
     },
     /// No file is called so.
     #[error("no file {} is mapped; give one of: {}", file.display(), mapped.join(", "))]
@@ -171,14 +184,21 @@ fn files_text(files: usize) -> String {
     }
 }
 
-/// Finds all that was asked for.
+/// Provider and name of the static probe that each trace point is.
+const TRACE_POINT: (&str, &str) = ("posixtrace", "event");
+
+/// Finds all that was asked for, and the trace points where those are probed too.
 ///
 /// # Errors
 ///
 /// One of them cannot be found.
-pub fn find(specs: &[ProbeSpec], subject: Subject<'_>) -> Result<Probes, FindError> {
+pub fn find(
+    specs: &[ProbeSpec],
+    with_trace_points: bool,
+    subject: Subject<'_>,
+) -> Result<Probes, FindError> {
     let mut probes = Probes::default();
-    if specs.is_empty() {
+    if specs.is_empty() && !with_trace_points {
         return Ok(probes);
     }
     if specs.len() > MAX_PROBES {
@@ -206,8 +226,27 @@ pub fn find(specs: &[ProbeSpec], subject: Subject<'_>) -> Result<Probes, FindErr
             probes.locations.push(location);
         }
     }
+    if with_trace_points {
+        let index = u16::try_from(kinds.len()).unwrap_or(u16::MAX);
+        probes.locations.extend(trace_points(index, &used)?);
+        probes.trace_points = Some(index);
+    }
     probes.kinds = kinds;
     Ok(probes)
+}
+
+/// All trace points of these files, as the probe with this index.
+fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindError> {
+    let (provider, name) = TRACE_POINT;
+    let found = usdt(provider, name, used).map_err(|error| match error {
+        FindError::NoUsdt { files, .. } => FindError::NoTracePoints { files },
+        other => other,
+    })?;
+    let locations = found.into_iter().map(|(mut location, _)| {
+        location.site.probe = index;
+        location
+    });
+    Ok(locations.collect())
 }
 
 /// A location, and what is known of its values.
@@ -532,7 +571,7 @@ mod tests {
     }
 
     fn found(spec: ProbeSpec) -> Result<Probes, FindError> {
-        find(&[spec], Subject::Processes(&[own_pid()]))
+        find(&[spec], false, Subject::Processes(&[own_pid()]))
     }
 
     fn own_name() -> String {
@@ -604,7 +643,7 @@ mod tests {
     fn the_same_name_twice_is_one_event_type() {
         let spec = ProbeSpec::function(&format!("{}:main", own_name())).unwrap();
         let twice = [spec.clone(), spec];
-        let probes = find(&twice, Subject::Processes(&[own_pid()])).unwrap();
+        let probes = find(&twice, false, Subject::Processes(&[own_pid()])).unwrap();
         assert_eq!((probes.kinds.len(), probes.locations.len()), (1, 2));
     }
 

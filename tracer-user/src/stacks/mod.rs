@@ -30,6 +30,10 @@ pub use spaces::{BuildIds, read_mappings};
 
 use tracer_common::event_type::EventTypeId;
 
+/// The type that a stack names which is the one of a user event: of the next one that its thread
+/// emits at the first of its addresses. No event has this type.
+pub const NEXT_USER_EVENT: EventTypeId = EventTypeId(u32::MAX);
+
 /// The types that stacks consist of.
 pub const TYPES: [EventTypeId; 3] = [
     EventTypeId::STACK,

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use tracer_common::kernel::stacks;
+
 /// Which stacks are recorded. By default none is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackOptions {
     /// The types of whose events stacks are recorded, as bits: see
     /// [`stacks`](tracer_common::kernel::stacks).
     pub types: u64,
+    /// Whether user events have them.
+    pub user_events: bool,
     /// Addresses of the kernel, at most; 0: none.
     pub kernel_frames: u32,
     /// Addresses of the program, at most; 0: none.
@@ -25,8 +29,20 @@ impl StackOptions {
     /// Whether any are.
     #[must_use]
     pub fn are_wanted(&self) -> bool {
-        let is_any = self.types != 0 || self.off_cpu.is_some() || self.samples_per_second > 0;
+        let is_any =
+            self.recorded_types() != 0 || self.off_cpu.is_some() || self.samples_per_second > 0;
         is_any && (self.kernel_frames > 0 || self.user_frames > 0)
+    }
+
+    /// The types of which our programs record stacks, as bits. A user event has the stack of a
+    /// probe.
+    #[must_use]
+    pub fn recorded_types(&self) -> u64 {
+        if self.user_events {
+            self.types | stacks::PROBES
+        } else {
+            self.types
+        }
     }
 
     /// For how much time on a CPU a sample counts, in nanoseconds; 0 where there are none.

@@ -5,9 +5,9 @@ use std::mem::offset_of;
 
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
-use tracer_engine::event::Event;
+use tracer_engine::event::{Event, EventHeader};
 
-use super::{Names, Stack, Taken};
+use super::{NEXT_USER_EVENT, Names, Stack, Taken};
 
 /// Stacks that wait at a time. Beyond that, all are forgotten: their events were not wanted.
 const MOST: usize = 16_384;
@@ -15,9 +15,18 @@ const MOST: usize = 16_384;
 /// Instead of a time: whoever is woken, when that is recorded.
 const WHEN_WOKEN: u64 = u64::MAX;
 
-/// Stacks by the time and thread of their events.
+/// Between the stack of a user event and the event, in nanoseconds, at most: the thread may have
+/// lost its CPU in between. A stack that is older is that of another event, which nobody wanted.
+const LONGEST_BEFORE: u64 = 100_000_000;
+
+/// Stacks whose events have not come yet.
 #[derive(Debug, Default)]
-pub struct Pending(HashMap<(u64, i32), Owned>);
+pub struct Pending {
+    /// By the time and thread of their events.
+    by_time: HashMap<(u64, i32), Owned>,
+    /// Of user events, by the address of the trace point and the thread, with their own time.
+    by_address: HashMap<(u64, i32), (u64, Owned)>,
+}
 
 /// The data of a stack, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +65,7 @@ impl Pending {
     /// Whether none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_time.is_empty() && self.by_address.is_empty()
     }
 
     /// Takes a stack that belongs to an event, until that comes; false where it is an event of its
@@ -64,38 +73,69 @@ impl Pending {
     pub fn put(&mut self, event: &Event<'_>) -> bool {
         match Taken::of(event.data) {
             Some(taken) if taken.head.event_type != 0 => {
-                if self.0.len() >= MOST {
-                    self.0.clear();
-                }
                 let header = &event.header;
+                if taken.head.event_type == NEXT_USER_EVENT.0 {
+                    self.put_by_address(event, &taken);
+                    return true;
+                }
+                if self.by_time.len() >= MOST {
+                    self.by_time.clear();
+                }
                 let key = match taken.head.woken_tid {
                     0 => (header.time.0, header.tid),
                     woken => (WHEN_WOKEN, woken.cast_signed()),
                 };
-                self.0.insert(key, Owned::of(event));
+                self.by_time.insert(key, Owned::of(event));
                 true
             }
             _ => false,
         }
     }
 
+    fn put_by_address(&mut self, event: &Event<'_>, taken: &Taken<'_>) {
+        if self.by_address.len() >= MOST {
+            self.by_address.clear();
+        }
+        if let Some(address) = taken.user().next() {
+            let key = (address, event.header.tid);
+            let timed = (event.header.time.0, Owned::of(event));
+            self.by_address.insert(key, timed);
+        }
+    }
+
+    /// The stack of this user event, which says so from now on.
+    fn take_by_address(&mut self, header: &EventHeader) -> Option<Owned> {
+        let key = (header.program_address, header.tid);
+        let (time, mut owned) = self.by_address.remove(&key)?;
+        let since = header.time.0.checked_sub(time)?;
+        let type_of = owned.data.first_chunk_mut()?;
+        *type_of = header.event_type.0.to_ne_bytes();
+        (since <= LONGEST_BEFORE).then_some(owned)
+    }
+
     /// The stack of this event.
     pub fn take(&mut self, event: &Event<'_>) -> Option<Owned> {
-        if self.0.is_empty() {
+        let header = &event.header;
+        if header.event_type.is_user()
+            && !self.by_address.is_empty()
+            && let Some(stack) = self.take_by_address(header)
+        {
+            return Some(stack);
+        }
+        if self.by_time.is_empty() {
             return None;
         }
-        let header = &event.header;
         if header.event_type == EventTypeId::WAKEUP {
-            let stack = self.0.remove(&(WHEN_WOKEN, header.tid))?;
+            let stack = self.by_time.remove(&(WHEN_WOKEN, header.tid))?;
             // That of another one, whose wake-up was not seen, is of no use to anybody.
             return (waker_tid(event.data) == Some(stack.tid)).then_some(stack);
         }
         let key = (header.time.0, header.tid);
-        let taken = Taken::of(&self.0.get(&key)?.data)?;
+        let taken = Taken::of(&self.by_time.get(&key)?.data)?;
         if taken.head.event_type != header.event_type.0 {
             return None;
         }
-        self.0.remove(&key)
+        self.by_time.remove(&key)
     }
 }
 
@@ -125,6 +165,50 @@ mod tests {
             program_address: 0,
             truncation: Truncation::None,
         }
+    }
+
+    #[test]
+    fn the_stack_of_a_user_event_waits_for_that_of_its_thread_and_trace_point() {
+        const USER: EventTypeId = EventTypeId(1030);
+        let mut pending = Pending::default();
+        let put = |pending: &mut Pending, time, tid, address: u64| {
+            let mut data = StackData::new_zeroed();
+            (data.event_type, data.user_frames) = (NEXT_USER_EVENT.0, 1);
+            let data = [data.as_bytes(), address.as_bytes()].concat();
+            let header = header(EventTypeId::STACK, time, tid);
+            assert!(pending.put(&Event {
+                header,
+                data: &data
+            }));
+        };
+        let take = |pending: &mut Pending, event_type, time, tid, address| {
+            let header = EventHeader {
+                program_address: address,
+                ..header(event_type, time, tid)
+            };
+            let taken = pending.take(&Event { header, data: &[] })?;
+            Some(Taken::of(&taken.data)?.head.event_type)
+        };
+        put(&mut pending, 10, 7, 0x400);
+        // A handler has interrupted it there, and is done first.
+        put(&mut pending, 20, 7, 0x500);
+        assert_eq!(take(&mut pending, USER, 25, 8, 0x500), None);
+        assert_eq!(
+            take(&mut pending, EventTypeId::SYSCALL_ENTER, 25, 7, 0x500),
+            None
+        );
+        assert_eq!(take(&mut pending, USER, 25, 7, 0x500), Some(USER.0));
+        assert_eq!(take(&mut pending, USER, 30, 7, 0x400), Some(USER.0));
+        assert_eq!(take(&mut pending, USER, 31, 7, 0x400), None);
+        // Of an event that nobody wanted, and of one that was emitted before.
+        put(&mut pending, 40, 7, 0x400);
+        assert_eq!(
+            take(&mut pending, USER, 41 + LONGEST_BEFORE, 7, 0x400),
+            None
+        );
+        put(&mut pending, 40, 7, 0x400);
+        assert_eq!(take(&mut pending, USER, 39, 7, 0x400), None);
+        assert!(pending.is_empty());
     }
 
     #[test]

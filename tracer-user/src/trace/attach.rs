@@ -91,7 +91,7 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
         "--no-system goes with pids only: the kernel's events say which processes are chosen"
     );
     let (wakes, woken) = unbounded_channel();
-    let to_probe = if setup.probes.is_empty() {
+    let to_probe = if setup.probes.is_empty() && !setup.stacks.user_events {
         Vec::new()
     } else {
         targets.there_now()

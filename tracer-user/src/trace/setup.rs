@@ -118,7 +118,8 @@ impl Setup {
     ///
     /// The kernel's events are not available, or the log cannot be made.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
-        let mut probes = probes::find(&self.probes, subject).context("cannot probe")?;
+        let mut probes =
+            probes::find(&self.probes, self.stacks.user_events, subject).context("cannot probe")?;
         if let (ProcessChoice::Given, Subject::Processes(pids), false) =
             (&choice, subject, self.inherit)
         {

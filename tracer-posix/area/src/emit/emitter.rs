@@ -31,27 +31,20 @@ use crate::system::signals::HeldBack;
 /// instruction interrupts it more often.
 const TRIES: usize = 100;
 
-/// Records an event of a user type in every stream that wants it. Anything else than a user type
-/// is ignored: a program does not forge the system's events.
-#[inline(always)]
-pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
-    if enabled::is_set() {
-        emit_out_of_line(event_type, data, address);
-    }
-}
-
 /// Whether any stream runs that this process may be traced by, or where that is not known yet.
 #[inline(always)]
 pub fn is_traced() -> bool {
     enabled::is_set()
 }
 
+/// Records an event of a user type in every stream that wants it, when the process was found to be
+/// traced. Anything else than a user type is ignored: a program does not forge the system's events.
 #[inline(never)]
-fn emit_out_of_line(event_type: EventTypeId, data: &[u8], address: u64) {
+pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
     emit_enabled(event_type, data, address);
 }
 
-/// As [`emit`], when the enabled word was found set.
+/// As [`emit`], inline.
 #[inline(always)]
 pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
     if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {

@@ -9,6 +9,7 @@ pub(crate) mod inherited;
 pub(crate) mod process;
 pub(crate) mod resident;
 pub(crate) mod sequence;
+mod site;
 pub(crate) mod start;
 pub(crate) mod thread;
 pub(crate) mod tls;

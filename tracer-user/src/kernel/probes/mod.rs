@@ -187,9 +187,14 @@ pub fn probe_check() -> Check {
     }
 }
 
-/// What is known of the probes, by the index of each.
+/// What is known of the probes.
 #[derive(Debug, Default)]
-pub struct ProbeNames(pub Vec<ProbeKind>);
+pub struct ProbeNames {
+    /// By the index of each.
+    pub kinds: Vec<ProbeKind>,
+    /// The index of trace points, which are probed for their stacks alone.
+    pub trace_points: Option<u16>,
+}
 
 impl ProbeNames {
     /// The header with the id that the stream has given to the probe's type; `None` for a probe
@@ -198,20 +203,37 @@ impl ProbeNames {
         let Some(index) = index_of(&header) else {
             return Some(header);
         };
-        let kind = self.0.get(index)?;
+        let kind = self.kinds.get(index)?;
         let id = batch.user_event_type(kind.name.as_bytes(), NO_PREFERENCE);
         Some(with_type(header, id))
+    }
+
+    /// Whether this is the record of a trace point.
+    pub fn is_trace_point(&self, header: &EventHeader) -> bool {
+        let wanted = self.trace_points.map(usize::from);
+        wanted.is_some() && index_of(header) == wanted
     }
 
     /// The data of an event with this header as it came: where the values have types, it says
     /// itself what they are.
     pub fn data<'a>(&self, header: &EventHeader, untrusted: &'a [u8]) -> Cow<'a, [u8]> {
-        let kind = index_of(header).and_then(|index| self.0.get(index));
+        let kind = index_of(header).and_then(|index| self.kinds.get(index));
         match kind.and_then(|kind| kind.signature.as_ref()) {
             Some(signature) => Cow::Owned(typed(signature, untrusted)),
             None => Cow::Borrowed(untrusted),
         }
     }
+}
+
+/// The address of the trace point that is the last of the values of its probe.
+pub fn address_of_trace_point(untrusted: &[u8]) -> Option<u64> {
+    const INDEX: usize = 3;
+    let mut data = ProbeData::new_zeroed();
+    let bytes = data.as_mut_bytes();
+    let given = untrusted.get(..untrusted.len().min(bytes.len()))?;
+    bytes.get_mut(..given.len())?.copy_from_slice(given);
+    let is_read = usize::from(data.count) > INDEX && data.unread >> INDEX & 1 == 0;
+    is_read.then_some(data.args[INDEX])
 }
 
 fn index_of(header: &EventHeader) -> Option<usize> {

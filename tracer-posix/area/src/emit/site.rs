@@ -1,0 +1,57 @@
+//! Where tools that know nothing of trace areas see an event: a static probe (USDT).
+
+/// The text of an instruction that does nothing, and of the note that makes it the static probe
+/// `posixtrace:event`. Where nobody has set that probe, this is all that there is of it.
+///
+/// Its arguments are in the registers in which a function has them: the identifier of the type, the
+/// data, how much there is of it, and the address of the trace point. `tracer-user` asks there for
+/// stacks of user events. The instruction is one that the kernel can replace by a call (since 6.18,
+/// on x86-64), or need not execute elsewhere; its label is 47.
+#[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! trace_point_site {
+    () => {
+        concat!(
+            "47: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n",
+            $crate::trace_point_note!("4@%edi 8@%rsi 8@%rdx 8@%rcx")
+        )
+    };
+}
+
+/// The same on arm64.
+#[cfg(target_arch = "aarch64")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! trace_point_site {
+    () => {
+        concat!(
+            "47: nop\n",
+            $crate::trace_point_note!("4@w0 8@x1 8@x2 8@x3")
+        )
+    };
+}
+
+/// The note of a static probe without a semaphore, as `<sys/sdt.h>` makes it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! trace_point_note {
+    ($arguments:literal) => {
+        concat!(
+            ".pushsection .note.stapsdt, \"\", @note\n",
+            ".balign 4\n",
+            ".4byte 42f - 41f, 45f - 43f, 3\n",
+            "41: .asciz \"stapsdt\"\n",
+            "42: .balign 4\n",
+            "43: .8byte 47b, 0, 0\n",
+            ".asciz \"posixtrace\"\n",
+            ".asciz \"event\"\n",
+            ".asciz \"",
+            $arguments,
+            "\"\n",
+            "45: .balign 4\n",
+            ".popsection\n"
+        )
+    };
+}
