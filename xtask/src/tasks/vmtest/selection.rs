@@ -29,6 +29,16 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
+        test: "threads_block_in_the_calls_that_the_kernel_says",
+        why: "there is no disk, so no page fault waits for one",
+        is_for_slowness: false,
+    },
+    LeftOut {
+        test: "descriptors_are_what_strace_says",
+        why: "strace has the names of sockets from modules that are not loaded there",
+        is_for_slowness: false,
+    },
+    LeftOut {
         test: "kernel::programs::tests::no_program_takes_the_verifier_longer_than_its_budget_says",
         why: "the budgets are those of the newest verifier",
         is_for_slowness: false,
