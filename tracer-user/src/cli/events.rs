@@ -98,9 +98,8 @@ pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
 const ADDED: &str = "\
 WITH IT            COST      FOR EACH EVENT THAT HAS ONE
   --stack user     heavy     1.4 µs, and 0.06 µs for each function beyond the first five; of a
-                             system call 0.3 µs
-  --unwind dwarf   heavy     1.2 to 1.9 µs instead, and 4 to 5 µs where the stack begins within the
-                             8K that are copied; dwarf,2K: 1 µs
+                             system call 0.3 µs; of a user event (--stack-for user) 2 µs
+  --unwind dwarf   heavy     0.5 to 3 µs instead, of a system call; dwarf,2K: 0.4 µs
   --stack kernel   heavy     1.7 µs
   --string-size    heavy     0.2 µs for a text that a call is given; 0 reads none
 ";
