@@ -7,6 +7,9 @@
  *
  * With -DUSER_EVENTS, instead of each call it emits an event "mark". Meanwhile a handler interrupts
  * it again and again, and emits an event "alarm".
+ *
+ * With -DMANY, instead of each call it touches a page for the first time, sends itself a signal, and
+ * wakes a thread.
  */
 #ifdef WITHOUT_FRAME_POINTERS
 #pragma GCC optimize("omit-frame-pointer", "no-optimize-sibling-calls")
@@ -18,6 +21,12 @@
 #include <signal.h>
 #include <sys/time.h>
 #include <trace.h>
+#endif
+#ifdef MANY
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #endif
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +69,50 @@ static void begin_alarms(void)
 }
 #endif
 
+#ifdef MANY
+static volatile char *page;
+static int asked[2], answered[2];
+
+static void on_signal(int signal)
+{
+    (void)signal;
+}
+
+static void *answer(void *none)
+{
+    char byte;
+
+    while (read(asked[0], &byte, 1) == 1 && write(answered[1], &byte, 1) == 1)
+        ;
+    return none;
+}
+
+static void begin_many(size_t count)
+{
+    pthread_t thread;
+
+    page = mmap(NULL, count * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise((void *)page, count * 4096, MADV_NOHUGEPAGE);
+    signal(SIGUSR1, on_signal);
+    if (page == MAP_FAILED || pipe(asked) || pipe(answered) ||
+        pthread_create(&thread, NULL, answer, NULL))
+        exit(3);
+}
+
+static inline __attribute__((always_inline)) void do_many(void)
+{
+    char byte = 0;
+
+    *page = 1;
+    page += 4096;
+    kill(getpid(), SIGUSR1);
+    /* Until the other one waits again. */
+    usleep(2000);
+    if (write(asked[1], &byte, 1) != 1 || read(answered[0], &byte, 1) != 1)
+        exit(4);
+}
+#endif
+
 static unsigned int next(unsigned int state)
 {
     return state * 1103515245u + 12345u;
@@ -75,6 +128,8 @@ __attribute__((noinline)) static long point(unsigned int state, int left)
     where[depth++] = "point";
 #if defined(USER_EVENTS)
     posix_trace_event(mark, NULL, 0);
+#elif defined(MANY)
+    do_many();
 #elif defined(__x86_64__)
     __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
@@ -132,6 +187,9 @@ int main(int argc, char **argv)
         return 2;
 #ifdef USER_EVENTS
     begin_alarms();
+#endif
+#ifdef MANY
+    begin_many((size_t)atoi(argv[1]));
 #endif
     where[depth++] = "main";
     for (count = atoi(argv[1]); count > 0; count--) {

@@ -372,3 +372,58 @@ fn probes_samples_and_blocked_threads_have_functions_too() {
     // By frame pointers none of that is found.
     assert_eq!(time_in(&flames("off-cpu", &[]), &of_sleep), 0);
 }
+
+#[test]
+#[ignore = "loads eBPF"]
+fn faults_signals_wakers_and_tracepoints_have_functions_too() {
+    if missing_right().is_some() {
+        return;
+    }
+    const COUNT: usize = 50;
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), &["-DMANY"]);
+    let [notes, log] = ["notes", "log"].map(|name| folder.path().join(name));
+    let mut ours = tool();
+    ours.args(["run", "--events", "fault-user,signal-generate,wakeup"])
+        .args(["--tracepoint", "signal:signal_generate"])
+        .args(["--stack", "user", "--unwind", "dwarf", "--stack-for"])
+        .arg("fault-user,signal-generate,wakeup,tracepoint")
+        .args(["--ring-size", "64M", "--log"])
+        .arg(&log)
+        .arg("--")
+        .arg(&program)
+        .arg(COUNT.to_string())
+        .arg(&notes);
+    command::text(&mut ours).unwrap();
+    let lines = command::text(tool().args(["read", "--format", "json"]).arg(&log)).unwrap();
+    let notes = fs::read_to_string(&notes).unwrap();
+    let said: Vec<Vec<String>> = notes
+        .lines()
+        .map(|line| line.split(' ').map(str::to_owned).collect())
+        .collect();
+    assert_eq!(said.len(), COUNT);
+    let of_points = |event_type: &str| -> Vec<Vec<String>> {
+        let all = events(&lines, event_type);
+        let with_stacks = all.iter().filter(|event| event["stack"].is_array());
+        // The first call of a function in a library is a fault as well.
+        let is_in_library = |event: &Value| {
+            event_type == "linux_trace_fault_user" && event["stack"][0]["symbol"] != "point"
+        };
+        let own = with_stacks
+            .filter(|event| !is_in_library(event))
+            .map(|event| functions(event, "point"));
+        own.filter(|own| !own.is_empty()).collect()
+    };
+    for event_type in [
+        "linux_trace_fault_user",
+        "linux_trace_signal_generate",
+        "tracepoint:signal:signal_generate",
+    ] {
+        assert_eq!(of_points(event_type), said, "{event_type}");
+    }
+    // A thread that is late does not wait, and is not woken.
+    let wakers = of_points("linux_trace_wakeup");
+    assert!(wakers.len() * 10 >= COUNT * 9, "{}", wakers.len());
+    let unknown = wakers.iter().find(|own| !said.contains(own));
+    assert_eq!(unknown, None);
+}
