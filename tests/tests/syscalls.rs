@@ -20,7 +20,8 @@ fn traced(command: &[String], options: &[&str]) -> anyhow::Result<Vec<Event>> {
     let words = options.iter().copied().chain(["--"]);
     let words = words.chain(command.iter().map(String::as_str));
     let trace = Tracer::start("run", words)?.finish()?;
-    assert_eq!(trace.summary()?.all_lost(), 0);
+    let summary = trace.summary()?;
+    assert_eq!(summary.all_lost(), 0, "{:?}", summary.lost);
     trace.events()
 }
 
