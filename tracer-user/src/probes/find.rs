@@ -227,6 +227,11 @@ pub fn find(
         }
     }
     if with_trace_points {
+        if kinds.len() >= MAX_PROBES {
+            return Err(FindError::TooMany {
+                asked: kinds.len() + 1,
+            });
+        }
         let index = u16::try_from(kinds.len()).unwrap_or(u16::MAX);
         probes.locations.extend(trace_points(index, &used)?);
         probes.trace_points = Some(index);
