@@ -30,6 +30,7 @@ pub mod made_stacks;
 pub mod made_types;
 pub mod mount;
 pub mod namespace;
+pub mod noted;
 pub mod processes;
 pub mod rights;
 pub mod sequence_log;

@@ -10,6 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 use tests::command;
 use tests::dist;
+use tests::noted;
 use tests::rights::missing_right;
 
 /// Points of the program at which stacks are compared.
@@ -99,11 +100,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .arg("/dev/null");
     command::text(&mut theirs).unwrap();
 
-    let said: Vec<Vec<String>> = fs::read_to_string(&notes)
-        .unwrap()
-        .lines()
-        .map(|line| line.split(' ').map(str::to_owned).collect())
-        .collect();
+    let said = noted::chains(&notes).unwrap();
     assert_eq!(said.len(), POINTS);
     let ours = of_json(&read(&log, &["--format", "json"]));
     assert_eq!(ours.len(), POINTS);

@@ -10,6 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 use tests::command;
 use tests::dist::{self, Linkage};
+use tests::noted;
 use tests::rights::missing_right;
 
 /// Points of the program at which stacks are compared.
@@ -104,11 +105,7 @@ fn functions_without_frame_pointers_are_where_the_program_and_perf_say() {
     };
     let by_frame_pointers = recorded(&[]);
     let entries = recorded(&["--unwind", "dwarf"]);
-    let said: Vec<Vec<String>> = fs::read_to_string(&notes)
-        .unwrap()
-        .lines()
-        .map(|line| line.split(' ').map(str::to_owned).collect())
-        .collect();
+    let said = noted::chains(&notes).unwrap();
     assert_eq!((said.len(), entries.len()), (POINTS, POINTS));
     let same = |events: &[Value]| {
         let pairs = events.iter().zip(&said);
@@ -396,11 +393,7 @@ fn faults_signals_wakers_and_tracepoints_have_functions_too() {
         .arg(&notes);
     command::text(&mut ours).unwrap();
     let lines = command::text(tool().args(["read", "--format", "json"]).arg(&log)).unwrap();
-    let notes = fs::read_to_string(&notes).unwrap();
-    let said: Vec<Vec<String>> = notes
-        .lines()
-        .map(|line| line.split(' ').map(str::to_owned).collect())
-        .collect();
+    let said = noted::chains(&notes).unwrap();
     assert_eq!(said.len(), COUNT);
     let of_points = |event_type: &str| -> Vec<Vec<String>> {
         let all = events(&lines, event_type);

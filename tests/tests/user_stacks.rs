@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +10,7 @@ use serde_json::Value;
 use tests::bpftrace::Counted;
 use tests::command;
 use tests::dist::{self, Linkage};
+use tests::noted;
 use tests::rights::missing_right;
 
 /// Events of the program whose stacks are compared.
@@ -47,11 +47,7 @@ fn recorded(folder: &Path, program: &Path, options: &[&str]) -> (Vec<Value>, Vec
     let events = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    let notes = fs::read_to_string(&notes).unwrap();
-    let said = notes
-        .lines()
-        .map(|line| line.split(' ').map(str::to_owned).collect());
-    (events.collect(), said.collect())
+    (events.collect(), noted::chains(&notes).unwrap())
 }
 
 /// The functions of each event of this type, from where it was emitted to `main`.
