@@ -326,7 +326,7 @@ impl Areas {
             return false;
         };
         self.looks_left = left;
-        if !proc_fs::exists(pid) {
+        if proc_fs::has_ended(pid) {
             return true;
         }
         let id = *id;
@@ -414,22 +414,23 @@ impl Areas {
         self.searches.values().map(|search| search.due).min()
     }
 
-    /// Forgets the processes for which `is_live` is false.
-    pub fn keep_only(&mut self, is_live: impl Fn(i32) -> bool) {
+    /// Forgets the processes for which `is_live` is false. Who has written to an area is remembered
+    /// as long as `is_known` is true: there may be events left to read of a process that has ended.
+    pub fn keep_only(&mut self, is_live: impl Fn(i32) -> bool, is_known: impl Fn(i32) -> bool) {
         self.looks_left = USERS_LOOKED_AT;
         self.searches.retain(|pid, _| is_live(*pid));
         self.asked_for.retain(|pid| is_live(*pid));
         if self.has_exec_events {
-            self.give_up(is_live);
+            self.give_up(is_live, is_known);
         }
     }
 
     /// Gives up the areas whose users have all ended: a trace may see thousands. Without events
     /// that report forks not all users are known.
-    fn give_up(&mut self, is_live: impl Fn(i32) -> bool) {
+    fn give_up(&mut self, is_live: impl Fn(i32) -> bool, is_known: impl Fn(i32) -> bool) {
         for known in self.known.values_mut() {
             known.users.retain(|pid| is_live(*pid));
-            known.writers.retain(|pid| is_live(*pid));
+            known.writers.retain(|pid| is_known(*pid));
             known.retirement.allow(known.users.is_empty());
         }
         self.known.retain(|_, known| !known.retirement.has_ended());
@@ -560,13 +561,56 @@ mod tests {
         );
     }
 
+    /// An area that nobody uses.
+    fn unused(owner: u32) -> Known {
+        Known {
+            owner,
+            users: HashSet::new(),
+            writers: HashSet::new(),
+            tag: None,
+            retirement: Retirement::default(),
+        }
+    }
+
     #[test]
     fn what_has_ended_is_looked_at_no_more() {
         let mut areas = areas();
         areas.search(1, MonotonicNs(0));
-        areas.keep_only(|pid| pid != 1);
+        areas.keep_only(|pid| pid != 1, |_| true);
 
         assert!(areas.searches.is_empty());
+    }
+
+    #[test]
+    fn who_has_ended_is_still_believed_to_have_used_its_area() {
+        let mut areas = areas();
+        let (id, tag) = (
+            AreaId {
+                device: 1,
+                inode: 1,
+            },
+            areas.free_tag(),
+        );
+        let mut known = unused(1);
+        (known.tag, known.writers) = (tag, HashSet::from([1]));
+        areas.known.insert((id, None), known);
+        let tag = tag.unwrap();
+        areas.has_exec_events = true;
+        areas.keep_only(|_| false, |pid| pid == 1);
+        assert!(areas.may_write(tag, 1));
+        areas.keep_only(|_| false, |_| false);
+        assert!(!areas.may_write(tag, 1));
+
+        // One that nobody has waited for has no memory that could be looked at.
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(ended.id()).unwrap();
+        while !proc_fs::has_ended(pid) {
+            std::thread::yield_now();
+        }
+        assert!(areas.is_used_by(tag, pid));
+        ended.wait().unwrap();
+        let ours = i32::try_from(std::process::id()).unwrap();
+        assert!(!areas.is_used_by(tag, ours));
     }
 
     #[test]
@@ -584,22 +628,15 @@ mod tests {
     #[test]
     fn a_user_with_a_thousand_areas_takes_no_slot_of_others() {
         let mut areas = areas();
-        let known = |owner| Known {
-            owner,
-            users: HashSet::new(),
-            writers: HashSet::new(),
-            tag: None,
-            retirement: Retirement::default(),
-        };
         let id = |inode| AreaId { device: 1, inode };
         for inode in 0..MOST_AREAS_OF_USER as u64 {
             assert!(!areas.are_too_many(1));
-            areas.known.insert((id(inode), None), known(1));
+            areas.known.insert((id(inode), None), unused(1));
         }
         assert!(areas.are_too_many(1) && !areas.are_too_many(2));
         for inode in 0..MOST_AREAS as u64 {
             let owner = u32::try_from(inode).unwrap();
-            areas.known.insert((id(inode), None), known(owner));
+            areas.known.insert((id(inode), None), unused(owner));
         }
         assert!(areas.are_too_many(70_000));
     }

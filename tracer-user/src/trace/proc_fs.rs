@@ -210,6 +210,11 @@ pub fn exists(pid: i32) -> bool {
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
+/// Whether a process has ended for certain; whoever keeps the kernel from answering has not.
+pub fn has_ended(pid: i32) -> bool {
+    !exists(pid) || matches!(Stat::read(pid), Ok(Some(stat)) if stat.has_ended())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

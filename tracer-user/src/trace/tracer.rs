@@ -288,7 +288,7 @@ impl Tracer {
         let processes = &self.processes;
         self.start_ticks.retain(|pid, _| processes.is_live(*pid));
         if let Some(areas) = &mut self.areas {
-            areas.keep_only(|pid| processes.is_live(pid));
+            areas.keep_only(|pid| processes.is_live(pid), |pid| processes.knows(pid));
         }
     }
 
