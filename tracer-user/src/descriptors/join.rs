@@ -29,8 +29,9 @@ pub fn is_descriptors(untrusted: &[u8]) -> bool {
 #[derive(Debug)]
 pub struct Descriptors {
     options: DescriptorOptions,
-    /// By thread.
-    waiting: HashMap<u32, Waiting>,
+    /// By thread and CPU: both records are in the ring of that CPU, and other rings may have older
+    /// or later ones of a thread that has moved.
+    waiting: HashMap<(u32, u32), Waiting>,
 }
 
 #[derive(Debug)]
@@ -73,7 +74,8 @@ impl Descriptors {
             time_ns: head.header.time_ns,
             items,
         };
-        self.waiting.insert(head.header.tid, waiting);
+        let of = (head.header.tid, u32::from(head.header.cpu));
+        self.waiting.insert(of, waiting);
         Some(())
     }
 
@@ -85,7 +87,8 @@ impl Descriptors {
         }
         // Whatever else waits is of a call whose event was lost.
         let tid = u32::try_from(header.tid).unwrap_or(0);
-        let Some(waiting) = self.waiting.remove(&tid) else {
+        let of = header.cpu.map(|cpu| (tid, cpu));
+        let Some(waiting) = of.and_then(|of| self.waiting.remove(&of)) else {
             return Cow::Borrowed(data);
         };
         let call = data.first_chunk().map(|four| u32::from_ne_bytes(*four));

@@ -107,6 +107,9 @@ impl KernelSource {
 
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64, untold_switches: u64) {
         for lost in self.losses.ring_full() {
+            if let Some(stacks) = &mut self.stacks {
+                stacks.forget();
+            }
             tracing::debug!(cpu = lost.cpu, count = lost.count, "a ring was full");
             batch.lose(Loss {
                 cause: LossCause::KernelRingFull,

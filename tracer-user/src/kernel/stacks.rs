@@ -44,8 +44,8 @@ pub fn is_stack(untrusted: &[u8]) -> bool {
 /// Stacks on their way to their events.
 #[derive(Debug)]
 pub struct Stacks {
-    /// By thread and type of the event's record: the data of the stack's event.
-    waiting: HashMap<(i32, u32), Vec<u8>>,
+    /// The data of the stack's event.
+    waiting: HashMap<Of, Vec<u8>>,
     processes: HashMap<i32, Process>,
     build_ids: BuildIds,
     /// `None` where the kernel does not report them.
@@ -60,6 +60,27 @@ pub struct Stacks {
     most_frames: usize,
     /// Whether probes have stacks for their own events.
     are_of_probes: bool,
+}
+
+/// Whose stack it is. Both records are in one ring, which is that of a CPU. Another ring, which is
+/// read before or after it, may have older or later ones of a thread that has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Of {
+    tid: i32,
+    /// That of the event's record.
+    record_type: u32,
+    cpu: Option<u32>,
+}
+
+impl Of {
+    /// The event with this header, whose record has this type.
+    fn event(header: &EventHeader, record_type: u32) -> Self {
+        Self {
+            tid: header.tid,
+            record_type,
+            cpu: header.cpu,
+        }
+    }
 }
 
 /// What is known of a process.
@@ -180,8 +201,13 @@ impl Stacks {
         if self.waiting.len() >= MOST_WAITING {
             self.waiting.clear();
         }
-        self.waiting.insert((header.tid, event_type), data);
+        self.waiting.insert(Of::event(&header, event_type), data);
         Some(())
+    }
+
+    /// Forgets the stacks that wait, since records were lost: their events may be among those.
+    pub fn forget(&mut self) {
+        self.waiting.clear();
     }
 
     /// Pushes the stack of the event that is pushed next, if it has one: `record_type` is that of
@@ -191,7 +217,7 @@ impl Stacks {
             return;
         }
         let is_wanted = self.are_of_probes || !is_probe(record_type);
-        if let Some(data) = self.waiting.remove(&(header.tid, record_type))
+        if let Some(data) = self.waiting.remove(&Of::event(header, record_type))
             && is_wanted
         {
             self.push(*header, data, header.event_type, batch);
@@ -206,7 +232,8 @@ impl Stacks {
         address: u64,
         batch: &mut Batch<'_>,
     ) {
-        let waiting = self.waiting.remove(&(header.tid, header.event_type.0));
+        let of = Of::event(header, header.event_type.0);
+        let waiting = self.waiting.remove(&of);
         let Some(taken) = waiting.as_deref().and_then(Taken::of) else {
             return;
         };
@@ -424,6 +451,7 @@ impl<'a> Raw<'a> {
 #[cfg(test)]
 mod tests {
     use tracer_common::kernel::USUAL_FRAMES;
+    use tracer_engine::EventTypes;
     use zerocopy::FromZeros;
 
     use super::*;
@@ -455,6 +483,54 @@ mod tests {
         // Of nothing, and not more than is wanted.
         assert_eq!(of(&[], POINT, 127), [POINT]);
         assert_eq!(of(&[PROBED, 0x5000, 0x6000], POINT, 2), [POINT, 0x5000]);
+    }
+
+    #[test]
+    fn a_thread_that_has_moved_has_each_stack_at_its_own_event() {
+        const PROBE: u32 = PROBE_RECORDS as u32;
+        let options = StackOptions {
+            types: stacks::PROBES,
+            ..StackOptions::default()
+        };
+        let mut waiting = Stacks::begin(&options);
+        let (mut types, mut events, mut data, mut losses) =
+            (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
+        let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
+        let take = |waiting: &mut Stacks, batch: &mut Batch<'_>, cpu: u16, frames: i32| {
+            let mut header = RecordHeader::new_zeroed();
+            (header.pid, header.tid, header.cpu) = (7, 8, cpu);
+            header.event_type = STACK_RECORD;
+            let bytes = frames * 8;
+            let head = [header.as_bytes(), PROBE.as_bytes(), bytes.as_bytes()];
+            let mut record = head.concat();
+            record.resize(size_of::<StackRecord<USUAL_FRAMES>>(), 0);
+            waiting.take(&record, batch).unwrap();
+        };
+        let event = |cpu| EventHeader {
+            time: MonotonicNs(1),
+            event_type: EventTypeId(1030),
+            pid: 7,
+            tid: 8,
+            cpu: Some(cpu),
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        // The ring of the first CPU was read up to the stack, then that of the second one, where
+        // the thread was before.
+        take(&mut waiting, &mut batch, 0, 2);
+        take(&mut waiting, &mut batch, 1, 1);
+        for cpu in [1, 0, 0] {
+            waiting.push_before(PROBE, &event(cpu), &mut batch);
+        }
+        take(&mut waiting, &mut batch, 0, 3);
+        waiting.forget();
+        waiting.push_before(PROBE, &event(0), &mut batch);
+        let pushed = events.iter().map(|event| {
+            let frames = Taken::of(event.data(&data)).unwrap().kernel().count();
+            (event.header.cpu, frames)
+        });
+        assert_eq!(pushed.collect::<Vec<_>>(), [(Some(1), 1), (Some(0), 2)]);
     }
 
     #[test]
