@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,8 +11,10 @@ use serde_json::Value;
 use tests::bpftrace::Counted;
 use tests::command;
 use tests::dist::{self, Linkage};
+use tests::namespace::shell;
 use tests::noted;
 use tests::rights::missing_right;
+use tests::tracer::Tracer;
 
 /// Events of the program whose stacks are compared.
 const EVENTS: usize = 5000;
@@ -176,4 +179,73 @@ fn bpftrace_sees_each_event_with_where_it_was_emitted() {
         *emitted.entry(format!("[{address}]")).or_insert(0) += 1;
     }
     assert_eq!(counts, emitted);
+}
+
+/// Threads that emit, and how often each does.
+const THREADS: usize = 16;
+const ROUNDS: usize = 2000;
+
+/// Attaches with this script, of which `$pid` is the program, at this depth of pid namespaces. Each
+/// event of the program says where it was emitted: that is its stack.
+fn check_threads(depth: usize, start: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("event_stacks", folder.path()).unwrap();
+    let script = format!(
+        "{start}; while ! grep -q posixtrace /proc/$pid/maps; do sleep 0.02; done
+        exec \"$0\" attach $pid --format json --ring-size 64M --stream-size 16M \
+            --stack user --stack-for user --events user"
+    )
+    .replace("PROGRAM", &format!("\"$1\" {THREADS} {ROUNDS} \"$2\""));
+    let go = folder.path().join("go");
+    let tracer = dist::tracer_user().unwrap();
+    let mut command = shell(depth, &script, &[&tracer, &program, &go]);
+    let mut tracer = Tracer::start_command(&mut command).unwrap();
+    tracer.wait_for(|event| event.is_user("waiting")).unwrap();
+    fs::write(&go, "").unwrap();
+    let trace = tracer.finish().unwrap();
+
+    let mut emitted = [0; 2];
+    for event in trace.events().unwrap() {
+        let of_type = ["mark", "alarm"]
+            .iter()
+            .position(|name| event.is_user(name));
+        let Some(of_type) = of_type else {
+            continue;
+        };
+        let line: Value = serde_json::from_str(&event.line).unwrap();
+        let frames = line["stack"].as_array();
+        let frames = frames.unwrap_or_else(|| panic!("no stack: {line}; {}", trace.stderr));
+        let names = frames.iter().filter_map(|frame| frame["symbol"].as_str());
+        let names = names.collect::<Vec<_>>().join(" ");
+        assert!(names.starts_with(event.text().unwrap()), "{line}");
+        emitted[of_type] += 1;
+    }
+    // An event that a handler jumps out of, when its thread gets its ring, is lost and counted.
+    let lost = trace.summary().unwrap().all_lost();
+    assert!(usize::try_from(lost).unwrap() < THREADS, "{}", trace.stderr);
+    assert!(emitted[0] + THREADS > THREADS * ROUNDS, "{emitted:?}");
+    assert!(emitted[1] > THREADS, "{emitted:?}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn threads_whose_handlers_jump_out_have_each_its_own_stacks() {
+    if missing_right().is_some() {
+        return;
+    }
+    check_threads(0, "PROGRAM & pid=$!");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn in_pid_namespaces_stacks_are_those_of_their_threads() {
+    if missing_right().is_some() {
+        return;
+    }
+    for depth in 1..=2 {
+        check_threads(depth, "PROGRAM & pid=$!");
+    }
+    let from_outside = "unshare --pid --fork PROGRAM & outer=$!; \
+                        while ! pid=$(pgrep -P $outer); do sleep 0.02; done";
+    check_threads(0, from_outside);
 }
