@@ -72,6 +72,9 @@ globals! {
     REGS_STACK = NO_OFFSET;
     /// `pt_regs`: the program's frame pointer.
     REGS_FRAME = NO_OFFSET;
+    /// Flags of a task that is a worker which the kernel made for a program (`PF_IO_WORKER`,
+    /// `PF_USER_WORKER`): before 6.4 the second bit means something else.
+    USER_WORKER = 0x10;
     /// Bits of an address to which a function returns; those above say that nobody has forged it.
     CODE_ADDRESS_BITS = 64;
     /// How far behind the end of the stack the signals lie that are blocked once a signal handler

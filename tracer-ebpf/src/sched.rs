@@ -15,7 +15,7 @@ use crate::cpu::this_cpu;
 use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{
-    HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK, WORD_TYPE,
+    HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK, USER_WORKER, WORD_TYPE,
 };
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
@@ -183,7 +183,7 @@ fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8,
         0
     };
     let task_flags = prev.flags();
-    if task_flags & (flags::KERNEL_THREAD | flags::USER_WORKER) != 0 {
+    if task_flags & (flags::KERNEL_THREAD | USER_WORKER.load()) != 0 {
         return (waits_in::KERNEL | io, 0);
     }
     if task_flags & flags::EXITING != 0 {

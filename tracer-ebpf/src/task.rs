@@ -38,8 +38,6 @@ const UPID_BYTES: usize = 16;
 
 /// Flags of a task.
 pub mod flags {
-    /// It is a worker that the kernel made for a program (`PF_IO_WORKER`, `PF_USER_WORKER`).
-    pub const USER_WORKER: u32 = 0x4010;
     /// It ends (`PF_EXITING`).
     pub const EXITING: u32 = 0x4;
     /// It is a thread of the kernel (`PF_KTHREAD`).

@@ -55,7 +55,8 @@ pub fn examine(given: Option<&Path>) -> Result<Kernel, Unmet> {
     lockdown()?;
     let types = types::read(given)?;
     let btf = types.parse()?;
-    let globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    let mut globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    globals.push(user_worker());
     let namespace = pid_namespace()?;
     if namespace.is_some() {
         has_upids(&globals)?;
@@ -77,6 +78,17 @@ pub fn examine(given: Option<&Path>) -> Result<Kernel, Unmet> {
         namespace,
         variables,
     })
+}
+
+/// The flags of workers, which the types do not say.
+fn user_worker() -> Global {
+    // Before 6.4 the second one is free; in the first releases of 5.15, and before, all programs
+    // may have it from the first one (`PF_USED_ASYNC`).
+    let value = if is_at_least(6, 4) { 0x4010 } else { 0x10 };
+    Global {
+        name: "USER_WORKER",
+        value,
+    }
 }
 
 /// The variables that can be named, since the types are the kernel's own.
