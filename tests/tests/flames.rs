@@ -312,7 +312,7 @@ fn the_graphs_of_a_report_are_those_of_stat() {
     for (graph, kind) in graphs.iter().zip(["on-cpu", "off-cpu", "wakeup"]) {
         let shown = tools::folded(graph).unwrap();
         let mut expected = folded(&run.log, kind);
-        assert!(expected.len() > 3, "{kind}: {expected:?}");
+        assert!(expected.len() > 1, "{kind}: {expected:?}");
         let mut shown = paths(&shown);
         expected.sort();
         shown.sort();

@@ -739,6 +739,10 @@ mod tests {
             if name == "bpf" {
                 declared.retain(|name| !name.ends_with("_common"));
             }
+            // So they are called before 6.0.
+            if name == "getrandom" && declared.first().is_some_and(|first| first == "buf") {
+                declared.splice(..2, ["ubuf", "len"].map(str::to_owned));
+            }
             assert_eq!(names, Some(declared), "{name}");
             compared += 1;
         }

@@ -333,19 +333,22 @@ mod tests {
         }
     }
 
+    /// With what adds least.
+    const LEAST: Variant = Variant {
+        string_bytes: 0,
+        frames: 0,
+        is_choosing: false,
+        describes: false,
+        ..MOST
+    };
+
+    // Several tests, since each takes minutes where the kernel runs on a processor in software.
+
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
     fn the_kernel_takes_every_program_in_both_forms() {
-        let is_verbose = true;
-        let namespace = 1;
-        let plain = Variant {
-            string_bytes: 0,
-            frames: 0,
-            is_choosing: false,
-            describes: false,
-            ..MOST
-        };
-        for variant in [
+        let (is_verbose, namespace) = (true, 1);
+        take_all(&[
             MOST,
             Variant { is_verbose, ..MOST },
             Variant { namespace, ..MOST },
@@ -354,21 +357,35 @@ mod tests {
                 namespace,
                 ..MOST
             },
-            Variant {
-                string_bytes: 4096,
-                frames: 1,
-                ..MOST
-            },
+        ]);
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn the_kernel_takes_every_program_that_copies_stacks() {
+        take_all(&[
             Variant {
                 copied_bytes: 2048,
                 ..MOST
             },
             Variant {
                 copied_bytes: 8192,
-                ..plain
+                ..LEAST
             },
             Variant {
                 copied_bytes: 32_768,
+                ..MOST
+            },
+        ]);
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn the_kernel_takes_every_program_that_does_less() {
+        take_all(&[
+            Variant {
+                string_bytes: 4096,
+                frames: 1,
                 ..MOST
             },
             Variant { frames: 0, ..MOST },
@@ -376,9 +393,17 @@ mod tests {
                 string_bytes: 0,
                 ..MOST
             },
-            plain,
-            Variant { namespace, ..plain },
-        ] {
+            LEAST,
+            Variant {
+                namespace: 1,
+                ..LEAST
+            },
+        ]);
+    }
+
+    /// Loads every program of each variant in both forms.
+    fn take_all(variants: &[Variant]) {
+        for &variant in variants {
             let Some((mut ebpf, kernel)) = load(variant) else {
                 return;
             };
@@ -395,6 +420,11 @@ mod tests {
                 // those of calls only what reads no arguments.
                 let is_old = !kernel.gives_registers();
                 if is_old && is_of_calls && variant.string_bytes > 0 {
+                    continue;
+                }
+                // The verifier of 5.15 does not follow descriptors in messages.
+                let describes = tracepoint.name.ends_with("_descriptors");
+                if describes && !requirements::is_at_least(6, 1) {
                     continue;
                 }
                 let refusals: Vec<_> = [
