@@ -17,6 +17,9 @@ pub struct Kernel {
     is_realtime: bool,
 }
 
+/// A series of which Debian has no package any more: its image is given.
+pub const WITHOUT_PACKAGE: &str = "5.15";
+
 /// Those that are tested, under the name that one types.
 pub const KERNELS: [(&str, Kernel); 7] = [
     ("5.10", kernel("5.10", false)),
@@ -43,7 +46,7 @@ const fn kernel(series: &'static str, is_realtime: bool) -> Kernel {
 
 /// What boots.
 pub struct Image {
-    /// The Debian package it is from.
+    /// The Debian package it is from, or that it is from none.
     pub package: String,
     /// The compressed kernel.
     pub path: PathBuf,
@@ -69,6 +72,17 @@ pub const MODULES: [&str; 14] = [
     "cuse",
     "loop",
 ];
+
+impl Image {
+    /// One that somebody has built, with all that the guest needs built in.
+    pub fn given(path: &Path) -> Self {
+        Self {
+            package: "built from its sources".to_owned(),
+            path: path.to_owned(),
+            modules: Vec::new(),
+        }
+    }
+}
 
 impl Kernel {
     /// Finds the newest package, fetches it unless it is there, and takes the image out. Nothing

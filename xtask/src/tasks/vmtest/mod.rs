@@ -1,9 +1,9 @@
 //! The tests that load eBPF, on other kernels than this machine's.
 //!
-//! Each kernel is Debian's own package. Its guest has the files of this machine, the compiler and
-//! the tools among them, and changes only its own memory. The eBPF object is the one inside the
-//! `tracer-user` that is distributed. What a kernel said of each test is noted in the repository as
-//! soon as it is known, and [`table`] makes a document of it.
+//! Each kernel is Debian's own package, or an image that is given. Its guest has the files of this
+//! machine, the compiler and the tools among them, and changes only its own memory. The eBPF object
+//! is the one inside the `tracer-user` that is distributed. What a kernel said of each test is
+//! noted in the repository as soon as it is known, and [`table`] makes a document of it.
 
 mod apt;
 mod archive;
@@ -23,14 +23,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::tasks::test::Arch;
 use crate::tasks::{dist, setup};
 use crate::workspace;
 use cases::Case;
 use initramfs::Guest;
-use kernels::{KERNELS, Kernel};
+use kernels::{Image, KERNELS, Kernel, WITHOUT_PACKAGE};
 use machine::Processors;
 use selection::Selection;
 pub use system::boot;
@@ -41,6 +41,9 @@ pub struct Args {
     /// Kernel to boot, or all; may be given more than once
     #[arg(long, value_name = "KERNEL", default_value = "all", value_parser = names())]
     kernel: Vec<String>,
+    /// Boot this image as the kernel that is chosen, instead of Debian's
+    #[arg(long, value_name = "FILE", conflicts_with = "arch")]
+    image: Option<PathBuf>,
     /// Leave a kernel whose tests take longer than this together
     #[arg(long, value_name = "SECONDS", default_value = "7200")]
     limit: u64,
@@ -65,7 +68,7 @@ pub struct Args {
 
 fn names() -> Vec<&'static str> {
     let names = KERNELS.iter().map(|(name, _)| *name);
-    names.chain(["all"]).collect()
+    names.chain([WITHOUT_PACKAGE, "all"]).collect()
 }
 
 /// Builds once, boots one kernel after the other, and says how each went.
@@ -76,6 +79,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(Arch::Aarch64) = args.arch {
         return arm64::run(args);
     }
+    let chosen = chosen(&args.kernel);
+    ensure!(
+        args.image.is_none() || chosen.len() == 1,
+        "--image is for one kernel, which --kernel names"
+    );
     setup::for_virtual_machines()?;
     let processors = Processors::of_this_machine();
     let built = if args.as_built {
@@ -87,8 +95,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
     let guest = Guest::of_this_machine();
     let mut outcomes = Vec::new();
-    for (name, kernel) in chosen(&args.kernel) {
-        let outcome = kernel.fetch().and_then(|image| {
+    for (name, kernel) in chosen {
+        let image = match (&args.image, kernel) {
+            (Some(path), _) => Ok(Image::given(path)),
+            (None, Some(kernel)) => kernel.fetch(),
+            (None, None) => bail!("Debian has no package of {name}: give an image, with --image"),
+        };
+        let outcome = image.and_then(|image| {
             run::all(&run::Order {
                 name,
                 image,
@@ -132,8 +145,13 @@ fn build(processors: Processors) -> anyhow::Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn chosen(typed: &[String]) -> impl Iterator<Item = (&'static str, Kernel)> {
-    KERNELS
+/// The kernels that were typed. All are those of which there are packages.
+fn chosen(typed: &[String]) -> Vec<(&'static str, Option<Kernel>)> {
+    let is_typed = |name: &str| typed.iter().any(|typed| typed == name);
+    let packaged = KERNELS
         .into_iter()
-        .filter(|(name, _)| typed.iter().any(|typed| typed == name || typed == "all"))
+        .filter(|(name, _)| is_typed(name) || is_typed("all"))
+        .map(|(name, kernel)| (name, Some(kernel)));
+    let given = is_typed(WITHOUT_PACKAGE).then_some((WITHOUT_PACKAGE, None));
+    packaged.chain(given).collect()
 }

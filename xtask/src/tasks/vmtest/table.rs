@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use super::arm64;
 use super::cases::Case;
-use super::kernels::KERNELS;
+use super::kernels::{KERNELS, WITHOUT_PACKAGE};
 use super::machine::Processors;
 use super::results::{Results, Verdict};
 use super::selection;
@@ -37,6 +37,7 @@ pub fn check() -> anyhow::Result<()> {
 fn made() -> anyhow::Result<String> {
     let mut kernels = Vec::new();
     let names = KERNELS.iter().map(|(name, _)| *name);
+    let names = names.chain([WITHOUT_PACKAGE]);
     for name in names.chain(arm64::KERNELS.iter().map(|(name, _)| *name)) {
         kernels.push((name, Results::load(name)?));
     }
