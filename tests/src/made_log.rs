@@ -82,6 +82,7 @@ pub fn write(path: &Path, lost: u64) -> anyhow::Result<u64> {
         cause: LossCause::Late,
         count: lost,
         since: MonotonicNs(START_NS),
+        is_marked: false,
     });
     let status = FinalStatus::default();
     log.writer.complete(&log.types, stream.ledger(), status)?;

@@ -12,7 +12,7 @@
 //! | part | target | controller |
 //! |---|---|---|
 //! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations` |
-//! | [`StreamControl`] | `refused_*`, `emitters`, the pool's words | everything else, `consumed` |
+//! | [`StreamControl`] | `refused_*`, `emitters`, `full_since`, `lost_*`, the pool's words | everything else, `consumed` |
 //! | [`NameEntry`] | yes | yes, by the same rules |
 //! | [`ProcessEntry`] | yes | no |
 //! | [`EnteringEntry`] | yes | clears those of threads that are no more |
@@ -30,7 +30,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The name of an area's file, as a literal.
 macro_rules! memfd_name {
@@ -177,9 +177,11 @@ pub struct StreamControl {
     /// Bit 0: the reader sleeps on this word, or is about to. Whoever has recorded an event and
     /// finds it set clears it, counts one more waking in the other bits, and wakes the reader.
     pub waiting: AtomicU32,
-    /// Past this time, in ticks, events are refused and counted: the controller gave no sign of
-    /// life. `u64::MAX` for a stream that needs no such signs.
-    pub lease_until: AtomicU64,
+    /// Past this time, in ticks, events are refused and counted: the stream was full then
+    /// ([`full_since`](Self::full_since)), or its controller gave no sign of life
+    /// ([`lease_until`](Self::lease_until)). `u64::MAX` where neither holds. Lowered by the target,
+    /// raised by the controller.
+    pub accepts_until: AtomicU64,
     /// One of [`pool_mode`].
     pub mode: AtomicU32,
     /// Bytes of each chunk: a power of two, from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
@@ -236,6 +238,19 @@ pub struct StreamControl {
     /// [`controller_namespace`](Self::controller_namespace)), or 0 where the controller does not
     /// know.
     pub target_namespace: AtomicU64,
+    /// Until this time, in ticks, the controller counts as alive. `u64::MAX` for a stream that needs
+    /// no such signs. Written by the controller.
+    pub lease_until: AtomicU64,
+    /// When the stream first had no space for an event, in ticks; `u64::MAX`: it has had, since the
+    /// controller looked last. Set by the target, taken back by the controller.
+    pub full_since: AtomicU64,
+    /// When the chunk was closed, in ticks, that was closed last of those which were taken again and
+    /// may have had unread events: none of these is newer. Raised by the target.
+    pub lost_until: AtomicU64,
+    /// The time of the oldest event, in ticks, of the chunks that were taken again since the
+    /// controller looked last; `u64::MAX`: there were none. Lowered by the target, set back by the
+    /// controller.
+    pub lost_since: AtomicU64,
 }
 
 /// Most data of one event.
@@ -430,6 +445,8 @@ pub struct ChunkStart {
     /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one
     /// has the higher count.
     pub named: AtomicU64,
+    /// When the chunk was closed, in ticks. None of its events is newer.
+    pub closed_at: AtomicU64,
 }
 
 /// Type number of a record that is no event: the thread that emits from here on. The first record

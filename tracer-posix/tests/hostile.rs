@@ -310,7 +310,7 @@ fn whatever_a_target_writes_the_reader_goes_on() {
     let (mut source, mut hostile, generation) = reader_and_hostile();
     let (mut types, mut events, mut data, mut losses) =
         (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
-    let (mut seen, mut last) = (0, None);
+    let (mut found, mut last) = (0, None);
     let begin = Instant::now();
     for round in 0..400_u32 {
         hostile.give_window(generation);
@@ -349,12 +349,13 @@ fn whatever_a_target_writes_the_reader_goes_on() {
             assert!(event.data(&data).len() <= usize::from(u16::MAX));
             assert!(event.header.time.0 < u64::MAX / 2, "a time that is to come");
         }
-        seen += events.len();
+        // Much of it lies before what is said to have been overwritten.
+        found += events.len() as u64 + losses.iter().map(|loss| loss.count).sum::<u64>();
         if round % 10 == 0 {
             source.control(&control(round % 20 == 0));
         }
     }
     drop(source);
-    assert!(seen > 0, "some of the nonsense looks like events");
+    assert!(found > 0, "some of the nonsense looks like events");
     assert!(begin.elapsed() < Duration::from_secs(60), "held up");
 }

@@ -26,6 +26,7 @@ pub struct ActiveStream<L: Flush = NoLog> {
     turn: usize,
     /// When it was stopped last.
     stopped: MonotonicNs,
+    sources_so_far: u32,
 }
 
 /// Longer than any source is behind the clock: they have their own bounds for threads that are
@@ -89,6 +90,7 @@ impl<L: Flush> ActiveStream<L> {
             limit: None,
             turn: 0,
             stopped: MonotonicNs(0),
+            sources_so_far: 0,
         }
     }
 
@@ -117,7 +119,9 @@ impl<L: Flush> ActiveStream<L> {
         self.sources.push(Merged {
             source,
             stated: MonotonicNs(0),
+            number: self.sources_so_far,
         });
+        self.sources_so_far = self.sources_so_far.wrapping_add(1);
     }
 
     /// Starts the stream.
@@ -131,6 +135,7 @@ impl<L: Flush> ActiveStream<L> {
         let mut wanted = self.wanted();
         wanted.running = true;
         self.control(&wanted);
+        self.let_sources_take_again();
         let at = self.settle();
         self.core.start(at, caller);
         self.control(&self.wanted());
@@ -224,9 +229,29 @@ impl<L: Flush> ActiveStream<L> {
             now,
             ..
         } = self;
-        merge.round(sources, types, core, *now, &mut |core, types| {
+        let watermark = merge.round(sources, types, core, *now, &mut |core, types| {
             log.flush(core, types, Origin::NONE);
-        })
+        });
+        self.go_on_where_it_was_full();
+        watermark
+    }
+
+    /// After a source was full: it takes events again, where nobody has to read any before.
+    fn go_on_where_it_was_full(&mut self) {
+        if self.core.takes_again() {
+            self.let_sources_take_again();
+        } else if self.core.is_stopped_and_empty() {
+            self.let_sources_take_again();
+            self.core.restart((self.now)());
+        }
+    }
+
+    /// Lets sources that were full record events again.
+    fn let_sources_take_again(&mut self) {
+        for merged in &mut self.sources {
+            merged.source.take_again();
+        }
+        self.core.sources_take_again();
     }
 
     /// As [`sync`](Self::sync), as far as there is time.
@@ -244,7 +269,9 @@ impl<L: Flush> ActiveStream<L> {
         let mut flush = |core: &mut StreamCore, types: &EventTypes| {
             log.flush(core, types, Origin::NONE);
         };
-        merge.round_until((sources, turn), types, core, *now, end, &mut flush)
+        let watermark = merge.round_until((sources, turn), types, core, *now, end, &mut flush);
+        self.go_on_where_it_was_full();
+        watermark
     }
 
     /// Sleeps until an event is there, but not for longer than `time`, and where not every source
@@ -379,6 +406,7 @@ impl<L: Flush> ActiveStream<L> {
     fn prepare_restart(&mut self) {
         if self.core.restarts_when_read() {
             self.sync();
+            self.let_sources_take_again();
         }
     }
 

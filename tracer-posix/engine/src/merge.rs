@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Loss, Pending, Source, Unread};
+use crate::source::{Batch, Loss, Mark, Pending, Source, Unread};
 
 use super::EventTypes;
 use super::stream::StreamCore;
@@ -16,6 +16,8 @@ const NOTHING_MORE: MonotonicNs = MonotonicNs(u64::MAX);
 pub(super) struct Merged {
     pub(super) source: Box<dyn Source>,
     pub(super) stated: MonotonicNs,
+    /// Which of the stream's sources it is.
+    pub(super) number: u32,
 }
 
 /// Whether a source has handed over a portion only.
@@ -28,10 +30,17 @@ pub(super) fn has_more(sources: &[Merged]) -> bool {
 pub(super) struct Merge {
     events: Vec<Pending>,
     losses: Vec<Loss>,
+    marks: Vec<Mark>,
     data: Vec<u8>,
 }
 
 impl Merge {
+    /// Where a source hands over what it has.
+    fn batch<'a>(&'a mut self, source: u32, types: &'a mut EventTypes) -> Batch<'a> {
+        Batch::new(types, &mut self.events, &mut self.data, &mut self.losses)
+            .of_source(source, &mut self.marks)
+    }
+
     /// Collects a portion from each source that has more, or from all where none has; drops those
     /// that have ended, and feeds what is certain to be in order. Returns the time up to which it
     /// is: no source will bring anything older. `now` serves where no source has a say. `flush` is
@@ -47,8 +56,7 @@ impl Merge {
         let is_all = !has_more(sources);
         sources.retain_mut(|merged| {
             if is_all || merged.source.has_more() {
-                let mut batch =
-                    Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+                let mut batch = self.batch(merged.number, types);
                 merged.stated = merged.source.collect(&mut batch);
             }
             merged.stated != NOTHING_MORE
@@ -78,7 +86,7 @@ impl Merge {
             .iter_mut()
             .filter(|merged| merged.source.comes_first())
         {
-            let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+            let mut batch = self.batch(merged.number, types);
             merged.stated = merged.source.collect(&mut batch);
         }
         let mut is_first_time = true;
@@ -94,8 +102,7 @@ impl Merge {
                 };
                 let is_asked = is_first_time && !merged.source.comes_first();
                 if is_asked || merged.source.has_more() {
-                    let mut batch =
-                        Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+                    let mut batch = self.batch(merged.number, types);
                     merged.stated = merged.source.collect(&mut batch);
                     if Instant::now() >= end {
                         break;
@@ -125,7 +132,7 @@ impl Merge {
     ) -> bool {
         let mut is_known = true;
         sources.retain_mut(|merged| {
-            let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+            let mut batch = self.batch(merged.number, types);
             let unread = merged.source.count_unread(until, end, &mut batch);
             is_known &= unread != Unread::Unknown;
             unread != Unread::Counted
@@ -143,6 +150,7 @@ impl Merge {
         // Each ring brings its events in order: a stable sort finds these runs and merges them.
         self.events.sort_by_key(|event| event.header.time);
         self.losses.sort_by_key(|loss| loss.since);
+        self.marks.sort_by_key(|mark| mark.time);
         let ready = self
             .events
             .partition_point(|event| event.header.time <= until);
@@ -151,20 +159,23 @@ impl Merge {
         if let Some(events) = self.events.get_mut(..ready) {
             ties::settle(events, &self.data);
         }
+        let marked = self.marks.partition_point(|mark| mark.time <= until);
         let mut losses = self.losses.drain(..certain).peekable();
+        let mut marks = self.marks.drain(..marked).peekable();
         for event in self.events.get(..ready).unwrap_or_default() {
+            while let Some(mark) = marks.next_if(|mark| mark.time < event.header.time) {
+                core.take_mark(mark);
+            }
             while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
                 core.feed_loss(loss);
             }
             if core.needs_flush_before(&event.header, event.data_length) {
                 flush(core);
             }
-            if event.gap_until > MonotonicNs(0) {
-                core.stop_at_gap(event.gap_until, event.header.time);
-            }
             core.take(&event.header, event.data(&self.data));
         }
         // What is left was lost after the last event that is certain.
+        marks.for_each(|mark| core.take_mark(mark));
         losses.for_each(|loss| core.feed_loss(loss));
         self.events.drain(..ready);
         self.compact();
@@ -302,6 +313,7 @@ mod tests {
                 cause: LossCause::NotRead,
                 count: Self::UNREAD,
                 since: Self::HAS,
+                is_marked: false,
             });
             Unread::Counted
         }

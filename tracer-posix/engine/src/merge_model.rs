@@ -55,6 +55,7 @@ impl Source for Portions {
             cause: LossCause::KernelRingFull,
             count: std::mem::take(&mut queue.lost),
             since: MonotonicNs(queue.lost_since),
+            is_marked: false,
         });
         queue.portion = 0;
         match queue.events.first() {

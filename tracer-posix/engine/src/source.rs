@@ -78,6 +78,10 @@ pub trait Source: Send {
     /// with what was there before.
     fn begin_anew(&mut self) {}
 
+    /// The stream has space again, after this source has said that it is [full](Batch::mark_full):
+    /// whoever emits from now on is recorded.
+    fn take_again(&mut self) {}
+
     /// The stream ends: what this has not brought of the time up to `until` nobody waits for any
     /// longer. It is counted as lost ([`LossCause::NotRead`]), if that can be done by `end`, and
     /// this is collected no more.
@@ -242,6 +246,18 @@ pub struct Loss {
     /// Not later than the first of them, and not earlier than the last event before it; as exact as
     /// the source knows.
     pub since: MonotonicNs,
+    /// Whether the source says by itself where they are missing ([`Batch::mark_missing`],
+    /// [`Batch::mark_full`]). Otherwise the stream takes it that they are from `since` on.
+    pub is_marked: bool,
+}
+
+/// A place in the sequence of a source's events that its stream marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// After all events that are not newer, and before all others.
+    pub(crate) time: MonotonicNs,
+    /// Whether the source had no space from then on, and takes nothing any more.
+    pub(crate) is_full: bool,
 }
 
 /// One event in a [`Batch`]: where its data lies is the batch's business.
@@ -251,9 +267,8 @@ pub struct Pending {
     pub header: EventHeader,
     pub(crate) data_start: usize,
     pub(crate) data_length: usize,
-    /// Events of the same thread are missing right before it, and had got lost by then; 0 where
-    /// none are.
-    pub(crate) gap_until: MonotonicNs,
+    /// The source that has brought it, by its number in the stream.
+    pub(crate) source: u32,
 }
 
 impl Pending {
@@ -281,6 +296,11 @@ pub struct Batch<'a> {
     events: &'a mut Vec<Pending>,
     data: &'a mut Vec<u8>,
     losses: &'a mut Vec<Loss>,
+    /// `None` where nobody marks anything.
+    marks: Option<&'a mut Vec<Mark>>,
+    source: u32,
+    /// How many events were there before, of all sources.
+    start: usize,
 }
 
 impl<'a> Batch<'a> {
@@ -293,9 +313,21 @@ impl<'a> Batch<'a> {
     ) -> Self {
         Self {
             types,
+            start: events.len(),
             events,
             data,
             losses,
+            marks: None,
+            source: 0,
+        }
+    }
+
+    /// The same for the source with this number, which marks places in `marks`.
+    pub(crate) fn of_source(self, source: u32, marks: &'a mut Vec<Mark>) -> Self {
+        Self {
+            marks: Some(marks),
+            source,
+            ..self
         }
     }
 
@@ -313,16 +345,51 @@ impl<'a> Batch<'a> {
             header,
             data_start,
             data_length,
-            gap_until: MonotonicNs(0),
+            source: self.source,
         });
     }
 
-    /// Says of the event that was added last that events of its thread are missing right before it,
-    /// which had got lost by `until`.
-    pub fn mark_gap(&mut self, until: MonotonicNs) {
-        if let Some(event) = self.events.last_mut() {
-            event.gap_until = until.min(event.header.time);
+    /// Says that events of this source are missing after those that are not newer than `since`, and
+    /// before all others. A stream that has a place for it marks it there.
+    pub fn mark_missing(&mut self, since: MonotonicNs) {
+        self.put_mark(since, false);
+    }
+
+    /// Says that this source was full at that time: all that it had space for is not newer, and it
+    /// takes nothing any more until it is [opened anew](Source::take_again).
+    pub fn mark_full(&mut self, at: MonotonicNs) {
+        self.put_mark(at, true);
+    }
+
+    fn put_mark(&mut self, time: MonotonicNs, is_full: bool) {
+        if let Some(marks) = &mut self.marks {
+            marks.push(Mark { time, is_full });
         }
+    }
+
+    /// Takes the events of this source back that are newer than `after`, and not newer than
+    /// `until`, as far as the stream has not taken them in yet: those after the last watermark. How
+    /// many there were, and the time of the oldest.
+    pub fn take_back(
+        &mut self,
+        after: MonotonicNs,
+        until: MonotonicNs,
+    ) -> (u64, Option<MonotonicNs>) {
+        let Self { source, start, .. } = *self;
+        let (mut count, mut oldest) = (0, None::<MonotonicNs>);
+        let mut index = 0;
+        self.events.retain(|event| {
+            let time = event.header.time;
+            let stays = event.source != source || time <= after || time > until;
+            if !stays {
+                count += 1;
+                oldest = Some(oldest.map_or(time, |oldest| oldest.min(time)));
+                self.start -= usize::from(index < start);
+            }
+            index += 1;
+            stays
+        });
+        (count, oldest)
     }
 
     /// How many events are here, those of other sources included.
@@ -345,10 +412,10 @@ impl<'a> Batch<'a> {
             .map(|event| (&event.header, event.data(self.data)))
     }
 
-    /// The headers of the events that came when there were so many already, to be changed by a
-    /// source that knows more of them than the one that it has asked.
-    pub fn headers_since(&mut self, count: usize) -> impl Iterator<Item = &mut EventHeader> {
-        let events = self.events.get_mut(count..).unwrap_or_default();
+    /// The headers of the events that came to this batch, to be changed by a source that knows more
+    /// of them than the one that it has asked.
+    pub fn new_headers(&mut self) -> impl Iterator<Item = &mut EventHeader> {
+        let events = self.events.get_mut(self.start..).unwrap_or_default();
         events.iter_mut().map(|event| &mut event.header)
     }
 

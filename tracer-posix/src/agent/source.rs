@@ -198,6 +198,7 @@ impl AgentSource {
                 cause: received_cause(cause),
                 count,
                 since: MonotonicNs(since),
+                is_marked: false,
             });
         }
         if has_more {
@@ -227,6 +228,7 @@ impl AgentSource {
                 cause: LossCause::KernelRingFull,
                 count: 1,
                 since: self.watermark,
+                is_marked: false,
             });
         }
     }

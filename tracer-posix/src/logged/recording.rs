@@ -327,6 +327,7 @@ mod tests {
                 cause: LossCause::NotRead,
                 count,
                 since: MonotonicNs(1),
+                is_marked: false,
             });
             Unread::Counted
         }

@@ -77,6 +77,7 @@ impl Queue {
             cause: LossCause::KernelRingFull,
             count: 1,
             since,
+            is_marked: false,
         });
     }
 

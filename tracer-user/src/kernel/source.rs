@@ -115,6 +115,7 @@ impl KernelSource {
                 cause: LossCause::KernelRingFull,
                 count: lost.count,
                 since: lost.since,
+                is_marked: false,
             });
         }
         let since = self.watermark;
@@ -129,6 +130,7 @@ impl KernelSource {
                 cause,
                 count,
                 since,
+                is_marked: false,
             });
         }
     }

@@ -35,9 +35,8 @@ impl Tagged {
 
 impl Source for Tagged {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
-        let before = batch.len();
         let watermark = self.source.collect(batch);
-        for header in batch.headers_since(before) {
+        for header in batch.new_headers() {
             tag(header, self.area);
         }
         watermark
@@ -53,6 +52,10 @@ impl Source for Tagged {
 
     fn begin_anew(&mut self) {
         self.source.begin_anew();
+    }
+
+    fn take_again(&mut self) {
+        self.source.take_again();
     }
 
     fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {

@@ -878,6 +878,7 @@ mod tests {
             cause: LossCause::KernelRingFull,
             count: 3,
             since: MonotonicNs(1),
+            is_marked: false,
         };
         scene.steps.send(Step::Loss(loss)).unwrap();
         scene.then(EventTypeId::EXIT, PID, &[0; 8]);

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use tracer_common::area::{StreamControl, emitters};
+use tracer_common::area::{StreamControl, emitters, pool_mode};
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 
 use super::enabled;
@@ -21,6 +21,7 @@ use super::start;
 use super::thread::{self, PerStream, Role, ThreadState};
 use super::tls;
 use crate::layout::chunk::{Moment, Refusal};
+use crate::layout::gate;
 use crate::layout::mapping::Parts;
 use crate::layout::record::Emission;
 use crate::layout::ticks::{HAS_LONG_TICKS, TickSource, wait_for_earlier_loads};
@@ -167,7 +168,34 @@ fn count_refused(parts: Parts<'static>, event_type: EventTypeId) {
             && process::is_traced_by(slot, control, generation)
         {
             control.refused_no_chunk.fetch_add(1, Relaxed);
+            shut_where_nothing_is_overwritten(control);
         }
+    }
+}
+
+/// An event was refused for want of space, of whatever kind. A stream that overwrites its oldest
+/// events goes on without it.
+#[cold]
+pub(super) fn shut_where_nothing_is_overwritten(control: &StreamControl) {
+    if control.mode.load(Relaxed) != pool_mode::OVERWRITE_OLDEST {
+        shut(control);
+    }
+}
+
+/// An event came after the stream had ceased to take any. Where the gate was not shut for want of
+/// space, the controller gave no sign of life for too long; or it has opened the gate meanwhile.
+#[cold]
+fn shut_where_it_was_late(control: &StreamControl) {
+    if process::tick_source().now() > control.accepts_until.load(Relaxed) {
+        shut(control);
+    }
+}
+
+/// Shuts the stream's gate, and wakes the reader, who has something to report.
+fn shut(control: &StreamControl) {
+    gate::shut(control, process::tick_source().now());
+    if wake::is_awaited(control) {
+        wake::wake(control);
     }
 }
 
@@ -231,8 +259,9 @@ fn emit_to_stream(
                 }
             }
             Err(Refused::Stale) => return,
-            Err(Refused::LeaseExpired) => {
+            Err(Refused::NotAccepted) => {
                 state.count_refused_in_chunk(per_stream, parts, slot);
+                shut_where_it_was_late(control);
                 return;
             }
             Err(Refused::Nested) => {
@@ -242,13 +271,14 @@ fn emit_to_stream(
         }
     }
     control.refused_no_chunk.fetch_add(1, Relaxed);
+    shut_where_nothing_is_overwritten(control);
 }
 
 /// Why an event was not recorded.
 enum Refused {
     NoSpace,
     Stale,
-    LeaseExpired,
+    NotAccepted,
     Nested,
 }
 
@@ -266,7 +296,7 @@ fn record(
                 Outcome::Recorded => return Ok(()),
                 Outcome::NoSpace => return Err(Refused::NoSpace),
                 Outcome::Stale => return Err(Refused::Stale),
-                Outcome::LeaseExpired => return Err(Refused::LeaseExpired),
+                Outcome::NotAccepted => return Err(Refused::NotAccepted),
                 Outcome::Interrupted => {}
             }
         }
@@ -313,7 +343,7 @@ fn record_marked(
     written.map_err(|refusal| match refusal {
         Refusal::NoSpace => Refused::NoSpace,
         Refusal::Stale => Refused::Stale,
-        Refusal::LeaseExpired => Refused::LeaseExpired,
+        Refusal::NotAccepted => Refused::NotAccepted,
     })
 }
 
@@ -334,8 +364,8 @@ impl Moment for ThisMoment<'_> {
         process::tick_source().now_after_wait()
     }
 
-    fn is_leased(&self, ticks: u64) -> bool {
-        ticks <= self.control.lease_until.load(Relaxed)
+    fn accepts(&self, ticks: u64) -> bool {
+        ticks <= self.control.accepts_until.load(Relaxed)
     }
 
     fn cpu_plus_one(&self) -> u16 {

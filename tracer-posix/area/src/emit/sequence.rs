@@ -25,8 +25,8 @@ pub(super) enum Outcome {
     NoSpace = 1,
     /// The stream has ended.
     Stale = 2,
-    /// Its controller gave no sign of life for too long.
-    LeaseExpired = 3,
+    /// The stream's gate is shut.
+    NotAccepted = 3,
     /// It was interrupted. Nothing is recorded: try again.
     Interrupted = 4,
 }
@@ -46,7 +46,7 @@ impl Outcome {
             0 => Self::Recorded,
             1 => Self::NoSpace,
             2 => Self::Stale,
-            3 => Self::LeaseExpired,
+            3 => Self::NotAccepted,
             _ => Self::Interrupted,
         }
     }
@@ -212,7 +212,7 @@ mod x86_64 {
                 per_stream_generation = const offset_of!(PerStream, generation),
                 generation = const offset_of!(StreamControl, generation),
                 emitters = const offset_of!(StreamControl, emitters),
-                lease = const offset_of!(StreamControl, lease_until),
+                lease = const offset_of!(StreamControl, accepts_until),
                 alone = const emitters::ONE,
                 begun = const offset_of!(ChunkHeader, begun),
                 window = const WINDOW_BYTES,
@@ -375,7 +375,7 @@ mod aarch64 {
                 per_stream_control = const offset_of!(PerStream, control),
                 per_stream_generation = const offset_of!(PerStream, generation),
                 generation = const offset_of!(StreamControl, generation),
-                lease = const offset_of!(StreamControl, lease_until),
+                lease = const offset_of!(StreamControl, accepts_until),
                 begun = const offset_of!(ChunkHeader, begun),
                 window = const WINDOW_BYTES,
                 options(nostack),
@@ -485,7 +485,7 @@ mod tests {
             // SAFETY: all of it is atomics, for which zeros are valid.
             let control: StreamControl = unsafe { std::mem::zeroed() };
             control.generation.store(GENERATION, Relaxed);
-            control.lease_until.store(u64::MAX, Relaxed);
+            control.accepts_until.store(u64::MAX, Relaxed);
             let control: &'static StreamControl = Box::leak(Box::new(control));
             let shift = (CHUNK_BYTES / size_of::<ChunkHeader>()).trailing_zeros();
             Self {
@@ -523,7 +523,7 @@ mod tests {
             TickSource::CycleCounter.now()
         }
 
-        fn is_leased(&self, _: u64) -> bool {
+        fn accepts(&self, _: u64) -> bool {
             true
         }
 
@@ -618,9 +618,9 @@ mod tests {
         thread.control.generation.store(GENERATION + 1, Relaxed);
         assert_eq!(thread.emit(b"x"), Outcome::Stale);
         thread.control.generation.store(GENERATION, Relaxed);
-        thread.control.lease_until.store(1, Relaxed);
-        assert_eq!(thread.emit(b"x"), Outcome::LeaseExpired);
-        thread.control.lease_until.store(u64::MAX, Relaxed);
+        thread.control.accepts_until.store(1, Relaxed);
+        assert_eq!(thread.emit(b"x"), Outcome::NotAccepted);
+        thread.control.accepts_until.store(u64::MAX, Relaxed);
         assert_eq!(chunk.head(), Head::EMPTY);
         assert!(chunk.under_way().is_some(), "the mark was set before");
 

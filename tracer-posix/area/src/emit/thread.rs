@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
 
 use tracer_common::area::{LEFT_FOR_GOOD, STREAM_SLOTS, StreamControl, chunk_state, emitters};
 
+use super::emitter;
 use super::in_hand::{Change, InHand};
 use super::process;
 use super::tls;
@@ -276,6 +277,7 @@ impl ThreadState {
                     Some(old) => old.header.refused.fetch_add(1, Relaxed),
                     None => control.refused_no_chunk.fetch_add(1, Relaxed),
                 };
+                emitter::shut_where_nothing_is_overwritten(control);
             }
             if let Some(chunk_ref) = new.as_ref().or(old.as_ref()) {
                 self.install(per_stream, &pool, chunk_ref);
@@ -284,6 +286,7 @@ impl ThreadState {
         });
         if is_there.is_none() && control.generation.load(Acquire) == per_stream.generation.get() {
             control.refused_no_chunk.fetch_add(1, Relaxed);
+            emitter::shut_where_nothing_is_overwritten(control);
         }
         is_there.unwrap_or(false)
     }

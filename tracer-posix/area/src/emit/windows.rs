@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use tracer_common::area::{DATA_OFFSET, WINDOW_BYTES, WINDOW_SLOTS};
+use tracer_common::area::{DATA_OFFSET, StreamControl, WINDOW_BYTES, WINDOW_SLOTS};
 
 use super::process;
 use crate::layout::mapping;
@@ -49,6 +49,17 @@ impl Windows for OwnWindows {
     fn provide(&self, base: NonNull<u8>, bytes: usize) -> bool {
         process::parts_if_ready()
             .is_none_or(|parts| overcommit::provide_if_strict(parts, base, bytes))
+    }
+
+    fn ticks(&self) -> Option<u64> {
+        Some(process::tick_source().now())
+    }
+
+    fn note_overwritten(&self, control: &StreamControl, first: Option<u64>, closed_at: u64) {
+        control.lost_until.fetch_max(closed_at, AcqRel);
+        control
+            .lost_since
+            .fetch_min(first.unwrap_or(closed_at), AcqRel);
     }
 }
 

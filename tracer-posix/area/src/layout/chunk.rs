@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use tracer_common::event_type::EventTypeId;
 
 use super::atomics::{AtomicU64, compiler_fence};
+use super::identity::IDENTITY_TAKES;
 use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes};
 
 /// Index of the head, and of the chunk's ordinal.
@@ -26,6 +27,7 @@ const ORDINAL_WORD: usize = 1;
 const OPENED_WORD: usize = 2;
 const HOME_WORD: usize = 3;
 const NAMED_WORD: usize = 4;
+const CLOSED_AT_WORD: usize = 5;
 /// Where the first record starts, in bytes.
 pub(super) const FIRST_RECORD: u64 = 64;
 
@@ -70,8 +72,8 @@ pub(crate) enum Refusal {
     NoSpace,
     /// The stream has ended.
     Stale,
-    /// Its controller gave no sign of life for too long.
-    LeaseExpired,
+    /// The stream's gate is shut.
+    NotAccepted,
 }
 
 /// What an emission has to ask on its way.
@@ -81,8 +83,8 @@ pub(crate) trait Moment {
     fn is_current(&self) -> bool;
     /// The time now, in ticks, not taken before what precedes it in the program is done.
     fn ticks(&self) -> u64;
-    /// Whether the stream's controller is looked after at this time.
-    fn is_leased(&self, ticks: u64) -> bool;
+    /// Whether the stream takes events at this time.
+    fn accepts(&self, ticks: u64) -> bool;
     /// The CPU plus one, or 0 where it is not known.
     fn cpu_plus_one(&self) -> u16;
 }
@@ -131,6 +133,29 @@ impl<'a> Chunk<'a> {
                 word.store(value, Relaxed);
             }
         }
+    }
+
+    /// Says when it was closed, in ticks.
+    pub(super) fn set_closed_at(self, ticks: u64) {
+        if let Some(word) = self.words.get(CLOSED_AT_WORD) {
+            word.store(ticks, Relaxed);
+        }
+    }
+
+    /// When it was closed, in ticks, as it says itself.
+    pub(crate) fn untrusted_closed_at(self) -> u64 {
+        let word = self.words.get(CLOSED_AT_WORD);
+        word.map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// The time of its first event, in ticks, as it says itself. `None` where it says none.
+    pub(crate) fn untrusted_first_time(self) -> Option<u64> {
+        let first = FIRST_RECORD.checked_add(u64::try_from(IDENTITY_TAKES).ok()?)?;
+        let [time] = self.words_at(first, WORD)? else {
+            return None;
+        };
+        let time = time.load(Relaxed);
+        (self.head().offset() > first && time > 0).then_some(time)
     }
 
     /// Makes it the chunk with this ordinal, without records. Nobody else reads or writes it now.
@@ -201,9 +226,9 @@ impl<'a> Chunk<'a> {
         third.store(emission.third_word(), Relaxed);
         record::put_data(data, emission.data);
         let ticks = moment.ticks();
-        if !moment.is_leased(ticks) {
+        if !moment.accepts(ticks) {
             self.begun.store(untrusted.0, Release);
-            return Err(Refusal::LeaseExpired);
+            return Err(Refusal::NotAccepted);
         }
         time.store(ticks, Relaxed);
         self.head_word().store(after.0, Release);

@@ -4,6 +4,7 @@ pub(crate) mod atomics;
 pub(crate) mod chunk;
 pub(crate) mod chunk_ref;
 pub(crate) mod file;
+pub(crate) mod gate;
 pub(crate) mod identity;
 pub(crate) mod links;
 pub(crate) mod mapping;

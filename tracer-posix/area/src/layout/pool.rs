@@ -19,6 +19,25 @@
 //! read one of them: then at least *S* bytes lie in full chunks, all of them older than the event,
 //! and the stream, whose size is *S*, would have refused it too. The merge drops what is too much.
 //!
+//! # The law of contiguity
+//!
+//! One buffer has no holes, and a pool must have none: *what is kept is contiguous*. It is a suffix
+//! of what was emitted, by all threads and in the order of time, where the oldest events are
+//! overwritten, and a prefix where they stay; and the same between any two places where a loss is
+//! marked. The pool by itself does not see to that. A slow writer's open chunk has events that are
+//! older than those of others that were overwritten, and has room while others have none.
+//!
+//! *Overwriting.* A chunk says when it was closed; none of its events is newer. Who takes one again
+//! notes that time, the newest of all (`lost_until`), before it writes the chunk over. A reader who
+//! misses events drops and counts all that is not newer than that time, of whatever writer. All
+//! that is lost is older, so nothing is missing from what is left. And enough is left: that time is
+//! the closing of some *X* as above, and the *F* − *T* chunks that were filled after it hold the
+//! newest *S* bytes.
+//!
+//! *Keeping.* The first event that is refused shuts the stream's [gate](super::gate): from then on
+//! all are, of whatever writer. A reader drops and counts what was recorded later than that, and
+//! says that the stream was full at that time.
+//!
 //! A record never takes more space in a chunk than the size that a stream accounts for it; the
 //! record that names a new writer included.
 //!
@@ -66,6 +85,13 @@ pub(crate) trait Windows: Copy {
     fn provide(&self, _base: NonNull<u8>, _bytes: usize) -> bool {
         true
     }
+    /// The time now, in ticks. `None` where nobody emits.
+    fn ticks(&self) -> Option<u64> {
+        None
+    }
+    /// Notes that a chunk is taken again that may have unread events: the time of the first one,
+    /// where it is known, and when the chunk was closed.
+    fn note_overwritten(&self, _control: &StreamControl, _first: Option<u64>, _closed_at: u64) {}
 }
 
 /// How many chains or ended chunks a thread looks at until it has one: as many as there are threads
@@ -305,9 +331,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         let released = || self.released().pop();
         let unread = was_read.or_else(released).or_else(|| self.take_unused());
         let ordinal = unread.or_else(|| {
-            overwrites
+            let oldest = overwrites
                 .then(|| self.closed().pop(|_closing| true))
-                .flatten()
+                .flatten();
+            oldest.inspect(|ordinal| self.note_overwritten(*ordinal))
         })?;
         let chunk_ref = self.chunk_ref(ordinal)?;
         if !self.windows.provide(chunk_ref.base, chunk_ref.bytes) {
@@ -315,6 +342,16 @@ impl<'a, W: Windows> Pool<'a, W> {
             return None;
         }
         self.claim(&chunk_ref).then_some(chunk_ref)
+    }
+
+    /// Notes what is lost with a chunk, before it is written over: a reader who finds that it was
+    /// finds the note too.
+    fn note_overwritten(&self, ordinal: u32) {
+        if let Some(chunk) = self.chunk_ref(ordinal).and_then(|found| found.chunk()) {
+            let (first, closed_at) = (chunk.untrusted_first_time(), chunk.untrusted_closed_at());
+            self.windows
+                .note_overwritten(self.control, first, closed_at);
+        }
     }
 
     /// Makes a chunk this thread's that nobody else has. Whoever reads it finds out.
@@ -489,6 +526,9 @@ impl<'a, W: Windows> Pool<'a, W> {
             chain.closed.store(events, Release);
             // It may go on in another chunk without having been in a list: see `stranded`.
             links::touch(&chain.link);
+        }
+        if let (Some(chunk), Some(ticks)) = (chunk_ref.chunk(), self.windows.ticks()) {
+            chunk.set_closed_at(ticks);
         }
         if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
             self.control.writers.fetch_sub(1, Relaxed);

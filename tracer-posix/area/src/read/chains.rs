@@ -46,6 +46,13 @@ impl ChainCursors {
         self.known.get_mut(&chain)
     }
 
+    /// How many events of a chain are missing before the one with this index: all, of a chain that
+    /// was never seen.
+    pub(super) fn missing_before(&self, chain: u32, index: u64) -> u64 {
+        let known = self.known.get(&chain);
+        known.map_or(index, |known| known.missing_before(index))
+    }
+
     /// How often since the last call one could not be followed, and what was in it not be read.
     pub(super) fn take_refused(&mut self) -> u64 {
         std::mem::take(&mut self.refused)

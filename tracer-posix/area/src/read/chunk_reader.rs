@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tracer_common::area::IDENTITY_RECORD;
 
+use super::bounds::Bounds;
 use super::round::{ChunkSnapshot, turn};
 use super::type_ids::TypeIds;
 use crate::discover::reader_windows::AreaWindows;
@@ -63,8 +64,6 @@ pub(super) struct ChainCursor {
     /// Events that were read or reported as lost.
     pub(super) accounted: u64,
     pub(super) last_time: MonotonicNs,
-    /// By when events had got lost that are missing before the next one.
-    gap: Option<MonotonicNs>,
 }
 
 impl ChainCursor {
@@ -72,12 +71,11 @@ impl ChainCursor {
         Self {
             accounted: 0,
             last_time,
-            gap: None,
         }
     }
 
     /// How many events of the chain are missing before the one with this index.
-    fn missing_before(&self, index: u64) -> u64 {
+    pub(super) fn missing_before(&self, index: u64) -> u64 {
         let missing = index.wrapping_sub(self.accounted);
         // An index that is less than what was accounted for already makes this "negative".
         if missing > u64::MAX / 2 { 0 } else { missing }
@@ -90,12 +88,11 @@ impl ChainCursor {
             return;
         }
         self.accounted = events;
-        // Before the next one, whenever that is.
-        self.gap = Some(MonotonicNs(u64::MAX));
         batch.lose(Loss {
             cause,
             count: lost,
             since: self.last_time,
+            is_marked: true,
         });
     }
 }
@@ -161,6 +158,7 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) clock: &'a TickClock,
     pub(super) types: &'a mut TypeIds,
     pub(super) cause: LossCause,
+    pub(super) bounds: &'a mut Bounds,
 }
 
 impl Reader<'_, '_> {
@@ -180,17 +178,17 @@ impl Reader<'_, '_> {
         let Some(chunk) = chunk_ref.chunk() else {
             return false;
         };
-        let mark = batch.mark();
         let is_first = known.events == 0 && known.refused == 0;
         if is_first && chain.missing_before(snapshot.present.first) > 0 {
-            chain.gap = Some(MonotonicNs(u64::MAX));
+            self.bounds.cut(None, self.pool.control, self.clock, batch);
         }
+        let mark = batch.mark();
         let mut read = Read {
             cursor: known.cursor,
             identity: known.identity,
             last_time: chain.last_time,
-            gap: chain.gap,
             events: 0,
+            dropped: 0,
             damaged: 0,
         };
         let mut data = Vec::new();
@@ -208,6 +206,7 @@ impl Reader<'_, '_> {
         if turn(chunk_ref.header.state.load(Relaxed)) != snapshot.present.turn {
             // The next chunk of the chain shows how many are lost.
             batch.go_back(mark);
+            self.bounds.cut(None, self.pool.control, self.clock, batch);
             return false;
         }
         if is_first {
@@ -236,9 +235,11 @@ impl Reader<'_, '_> {
                 // Two readings of the counter without a fence may be in the other order.
                 header.time = header.time.max(read.last_time);
                 read.last_time = header.time;
-                batch.push(header, data);
-                if let Some(until) = read.gap.take() {
-                    batch.mark_gap(until);
+                if self.bounds.keep(record.ticks) {
+                    batch.push(header, data);
+                } else {
+                    self.bounds.note_dropped(record.ticks, header.time);
+                    read.dropped = read.dropped.saturating_add(1);
                 }
             }
             None => read.damaged = read.damaged.saturating_add(1),
@@ -254,14 +255,15 @@ impl Reader<'_, '_> {
         snapshot: &ChunkSnapshot,
         batch: &mut Batch<'_>,
     ) {
-        let mut lose = |cause, count| {
+        let mut lose = |cause, count, is_marked| {
             batch.lose(Loss {
                 cause,
                 count,
                 since: read.last_time,
+                is_marked,
             });
         };
-        lose(LossCause::Damaged, read.damaged);
+        lose(LossCause::Damaged, read.damaged, false);
         // What was refused came after all that is in the chunk.
         let refused = if read.cursor.is_at(snapshot.head) {
             snapshot.refused.wrapping_sub(known.refused)
@@ -270,18 +272,12 @@ impl Reader<'_, '_> {
         };
         // What a target says of itself may be nonsense; that it takes events back is.
         let refused = if refused > u64::MAX / 2 { 0 } else { refused };
-        lose(self.cause, refused);
+        lose(self.cause, refused.saturating_add(read.dropped), true);
         known.refused = known.refused.wrapping_add(refused);
         known.cursor = read.cursor;
         known.identity = read.identity;
         known.events = known.events.wrapping_add(read.events);
         chain.last_time = read.last_time;
-        // What was refused was counted before the clock was looked at last.
-        chain.gap = if refused > 0 {
-            Some(self.clock.newest())
-        } else {
-            read.gap
-        };
         chain.accounted = chain
             .accounted
             .wrapping_add(read.events)
@@ -321,9 +317,9 @@ pub(super) struct Read {
     pub(super) cursor: Cursor,
     pub(super) identity: Identity,
     pub(super) last_time: MonotonicNs,
-    /// As [`ChainCursor::gap`].
-    gap: Option<MonotonicNs>,
     pub(super) events: u64,
+    /// Events that lie outside of what is kept.
+    dropped: u64,
     /// Records that say nonsense.
     pub(super) damaged: u64,
 }

@@ -169,6 +169,12 @@ impl Source for DeferredSource {
         }
     }
 
+    fn take_again(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.take_again();
+        }
+    }
+
     fn keep_newest(&mut self, bytes: Option<usize>) {
         if let Some(source) = &mut self.source {
             source.keep_newest(bytes);

@@ -5,10 +5,11 @@
 //! one go.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
+use super::bounds::Spared;
 use super::chunk_reader::ChunkCursor;
 use super::newest::{Newest, least_size};
 use super::reading::Reading;
@@ -87,6 +88,8 @@ impl Reading {
                 closed,
                 consumed,
                 bytes: 0,
+                now,
+                cut: None,
             },
             run: None,
             settled: now,
@@ -137,8 +140,13 @@ impl Reading {
                 return false;
             }
             self.changes = Some(*changes);
-            if let Some(keeps) = self.keeps {
-                self.pass_overwritten(pool, keeps);
+            if self.lacks_ends(&look.round.closed) {
+                look.round.cut = Some(Spared::NOTHING);
+            }
+            if let Some(keeps) = self.keeps
+                && let Some(spared) = self.pass_overwritten(pool, keeps)
+            {
+                look.round.cut = Some(spared);
             }
             self.present
                 .sort_unstable_by_key(|present| (present.chain, present.first));
@@ -233,8 +241,23 @@ impl Reading {
         true
     }
 
+    /// Whether the newest events of a chain are in no chunk any more. `closed` is of each chain how
+    /// many events it had.
+    fn lacks_ends(&self, closed: &[(u32, u64)]) -> bool {
+        let mut ends: HashMap<u32, u64> = HashMap::new();
+        for present in &self.present {
+            let events = present.head.events().saturating_add(present.refused);
+            let end = ends.entry(present.chain).or_default();
+            *end = (*end).max(present.first.saturating_add(events));
+        }
+        closed.iter().any(|(chain, closed)| {
+            let is_there = ends.get(chain).is_some_and(|end| end >= closed);
+            !is_there && self.chains.missing_before(*chain, *closed) > 0
+        })
+    }
+
     /// Passes the closed chunks by of which the stream would keep nothing.
-    fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) {
+    fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) -> Option<Spared> {
         let mut closed = Vec::new();
         let mut open = Vec::new();
         for present in &self.present {
@@ -258,9 +281,7 @@ impl Reading {
         }
         // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old
         // `closing`. And one that is taken out of it now is not read in any case.
-        let Some(first) = pool.first_closing() else {
-            return;
-        };
+        let first = pool.first_closing()?;
         closed.retain(|(closing, ..)| *closing >= first);
         closed.sort_unstable_by_key(|(closing, ..)| Reverse(*closing));
         let mut newest = Newest::new(keeps, open.into_iter());
@@ -282,6 +303,12 @@ impl Reading {
         let ordinals: HashSet<u32> = ordinals.collect();
         self.present
             .retain(|present| !ordinals.contains(&present.ordinal));
+        let spared = overwritten.iter().map(|(_, snapshot, _)| Spared {
+            // Where it was read in part, or says nothing, all before is in the stream.
+            since: snapshot.present.first_time.unwrap_or(0),
+            until: snapshot.present.closed_at,
+        });
+        spared.reduce(Spared::and)
     }
 }
 

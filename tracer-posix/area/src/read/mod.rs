@@ -3,6 +3,7 @@
 pub(crate) mod abandoned;
 pub(crate) mod allowance;
 pub(crate) mod bell;
+pub(crate) mod bounds;
 pub(crate) mod chains;
 pub(crate) mod chunk_reader;
 pub(crate) mod deferred;

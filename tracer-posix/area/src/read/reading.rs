@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::abandoned::Abandoned;
+use super::bounds::Bounds;
 use super::chains::ChainCursors;
 use super::chunk_reader::{ChainCursor, ChunkCursor, Reader};
 use super::round::{ChunkSnapshot, Present, Round, Run};
@@ -19,6 +20,7 @@ use super::type_ids::TypeIds;
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::chunk_ref::ChunkRef;
+use crate::layout::gate;
 use crate::layout::identity::thread_of;
 use crate::layout::pool::Pool;
 use crate::layout::ticks::TickClock;
@@ -73,6 +75,7 @@ pub(super) struct Reading {
     /// What was read of each chunk, by its ordinal.
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) chains: ChainCursors,
+    pub(super) bounds: Bounds,
     /// How often a thread was found amid an emission for long.
     pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
@@ -87,6 +90,8 @@ impl Reading {
     /// Has read nothing. What is missing is lost for `cause`.
     pub(super) fn new(clock: TickClock, cause: LossCause) -> Self {
         let now = clock.source().now();
+        let overwrites = cause == LossCause::ThreadRingOverwritten;
+        let bounds = Bounds::new(overwrites, clock.time_of(now));
         Self {
             settled: now,
             settled_time: clock.time_of(now),
@@ -99,6 +104,7 @@ impl Reading {
             stranded: Stranded::new(),
             chunks: HashMap::new(),
             chains: ChainCursors::default(),
+            bounds,
             waits: Cell::default(),
             keeps: None,
         }
@@ -107,6 +113,24 @@ impl Reading {
     /// Nothing older can come, but for what a round still has to read.
     pub(super) fn settled(&self) -> MonotonicNs {
         self.settled_time
+    }
+
+    /// Drops what is not kept, as a look has found it, before anything of its round is read.
+    pub(super) fn keep_contiguous(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        round: &Round,
+        batch: &mut Batch<'_>,
+    ) {
+        let Self { bounds, clock, .. } = self;
+        if let Some(spared) = round.cut {
+            bounds.cut(Some(spared), pool.control, clock, batch);
+        }
+        if let Some(since) = gate::shut_since(pool.control)
+            && since <= round.now
+        {
+            bounds.shut(since, self.cause, clock, batch);
+        }
     }
 
     /// Reads the next portion of a round. Whether it brought anything.
@@ -223,6 +247,7 @@ impl Reading {
                 clock: &self.clock,
                 types: &mut self.types,
                 cause: self.cause,
+                bounds: &mut self.bounds,
             };
             let known = self.chunks.get_mut(&snapshot.present.ordinal);
             let Some(known) = known.filter(|known| known.turn == snapshot.present.turn) else {

@@ -7,6 +7,7 @@ use std::sync::atomic::fence;
 
 use tracer_common::area::chunk_state;
 
+use super::bounds::Spared;
 use crate::layout::chunk::Head;
 use crate::layout::chunk_ref::ChunkRef;
 use tracer_engine::event::MonotonicNs;
@@ -27,6 +28,9 @@ pub(super) struct Present {
     pub(super) refused: u64,
     /// Its position among the closed ones.
     pub(super) closing: u64,
+    /// When it was closed, in ticks, if it is, and the time of its first event, where that is known.
+    pub(super) closed_at: u64,
+    pub(super) first_time: Option<u64>,
 }
 
 /// What is there to be read as of one moment.
@@ -41,6 +45,10 @@ pub(super) struct Round {
     pub(super) consumed: Option<u64>,
     /// Bytes of records that it began with.
     pub(super) bytes: u64,
+    /// All that is not newer is found, in ticks.
+    pub(super) now: u64,
+    /// Events were found missing, those included that are not read.
+    pub(super) cut: Option<Spared>,
 }
 
 /// What there is of one chain.
@@ -139,6 +147,8 @@ pub(super) fn present(
         head: chunk.head(),
         refused,
         closing: chunk_ref.header.closing.load(Relaxed),
+        closed_at: chunk.untrusted_closed_at(),
+        first_time: chunk.untrusted_first_time(),
     };
     // Had it been opened anew meanwhile, it would have another state.
     fence(Acquire);

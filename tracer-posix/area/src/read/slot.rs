@@ -16,6 +16,7 @@ use crate::discover::find::Area;
 use crate::discover::liveness;
 use crate::emit::process;
 use crate::layout::chunk_ref::Shape;
+use crate::layout::gate;
 use crate::layout::links;
 use crate::layout::mapping::Parts;
 use crate::layout::overcommit;
@@ -165,6 +166,9 @@ impl Slot {
             process::note_namespace(own.namespace);
         }
         control.lease_until.store(u64::MAX, Relaxed);
+        gate::open(control);
+        control.lost_until.store(0, Relaxed);
+        control.lost_since.store(u64::MAX, Relaxed);
         for word in &control.filter {
             word.store(0, Relaxed);
         }

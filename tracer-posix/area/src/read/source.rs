@@ -18,6 +18,7 @@ use super::type_ids::NameShare;
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
 use crate::emit::process;
+use crate::layout::gate;
 use crate::layout::mapping::Parts;
 use crate::layout::names;
 use crate::layout::pool::Pool;
@@ -126,7 +127,7 @@ impl AreaSource {
             .now()
             .saturating_add(self.reading.clock.ticks_in(lease));
         if let Some(control) = self.control_words() {
-            control.lease_until.store(until, Relaxed);
+            gate::renew_lease(control, until);
         }
     }
 
@@ -144,37 +145,32 @@ impl AreaSource {
         let nesting = control.refused_nested.load(Relaxed);
         let since = self.watermark;
         // How much was in it nobody knows: one event at least.
-        batch.lose(Loss {
-            cause: LossCause::NoThreadRing,
-            count: self.area.windows().take_failures(),
-            since,
-        });
-        batch.lose(Loss {
-            cause: LossCause::NoThreadRing,
-            count: self.reading.chains.take_refused(),
-            since,
-        });
-        let counts = [
-            (
-                no_chunk,
-                &mut self.refused_no_chunk,
-                LossCause::NoThreadRing,
-            ),
-            (
-                nesting,
-                &mut self.refused_nested,
-                LossCause::NestedTooDeeply,
-            ),
-        ];
-        for (now, known, cause) in counts {
+        let failures = self.area.windows().take_failures();
+        let unfollowed = self.reading.chains.take_refused();
+        let mut lose = |cause, count, is_marked| {
             batch.lose(Loss {
                 cause,
-                count: now.saturating_sub(*known),
+                count,
                 since,
+                is_marked,
             });
-            *known = now.max(*known);
-        }
+        };
+        lose(LossCause::NoThreadRing, failures, false);
+        lose(LossCause::NoThreadRing, unfollowed, false);
+        // Where nothing is overwritten, the gate is shut then.
+        let is_gate_shut = self.reading.cause == LossCause::ThreadRingFull;
+        let no_chunk = newly(no_chunk, &mut self.refused_no_chunk);
+        lose(LossCause::NoThreadRing, no_chunk, is_gate_shut);
+        let nesting = newly(nesting, &mut self.refused_nested);
+        lose(LossCause::NestedTooDeeply, nesting, false);
     }
+}
+
+/// By how much a count has grown since it was `known`. One that another process takes back has not.
+fn newly(now: u64, known: &mut u64) -> u64 {
+    let grown = now.saturating_sub(*known);
+    *known = now.max(*known);
+    grown
 }
 
 /// Why events are lost in a stream of this mode.
@@ -188,6 +184,7 @@ fn lost_in_pool(mode: RingMode) -> LossCause {
 impl Source for AreaSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         self.renew_lease();
+        self.reading.bounds.passed = self.watermark;
         self.area.trim_windows();
         let area = &self.area;
         let Some(parts) = area.parts() else {
@@ -219,7 +216,9 @@ impl Source for AreaSource {
                     self.watermark = self.waited_for(self.watermark);
                     return self.watermark;
                 }
-                look.into_round()
+                let round = look.into_round();
+                self.reading.keep_contiguous(&pool, &round, batch);
+                round
             }
         };
         if self.reading.read_portion(&pool, &mut round, batch, &slice) {
@@ -233,6 +232,8 @@ impl Source for AreaSource {
         }
         let settled = self.reading.settled();
         let until = round.until().map_or(settled, |until| until.min(settled));
+        let Reading { bounds, clock, .. } = &mut self.reading;
+        bounds.tell_missing(until, clock, batch);
         self.has = self.has.max(until);
         self.watermark = self.watermark.max(until);
         if !round.is_read() {
@@ -241,6 +242,8 @@ impl Source for AreaSource {
             return self.watermark;
         }
         self.reading.end_round(&round, batch);
+        let Reading { bounds, clock, .. } = &mut self.reading;
+        bounds.tell(round.now, clock, batch);
         self.collect_refusals(batch);
         self.apply_filter();
         let is_idle = self.last_brought.elapsed() > IDLE_BEFORE_RETIRING;
@@ -249,6 +252,19 @@ impl Source for AreaSource {
             return MonotonicNs(u64::MAX);
         }
         self.watermark
+    }
+
+    fn take_again(&mut self) {
+        let Some(control) = self.control_words() else {
+            return;
+        };
+        let since = gate::shut_since(control).or(self.reading.bounds.shut_since());
+        let Some(since) = since else { return };
+        gate::open(control);
+        // Who has seen it shut has read the clock before this.
+        membarrier::barrier();
+        let now = self.reading.clock.source().now();
+        self.reading.bounds.open(since, now);
     }
 
     fn has_more(&self) -> bool {

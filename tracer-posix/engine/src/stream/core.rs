@@ -16,7 +16,7 @@ use tracer_common::event_type::EventTypeId;
 use super::buffer::{Buffer, Gap, Oldest};
 use crate::event::{EventHeader, MonotonicNs, Truncation, stop};
 use crate::sizes::{MAX_SYSTEM_DATA, event_size};
-use crate::source::{Loss, LossCause};
+use crate::source::{Loss, LossCause, Mark};
 use crate::{EventSet, Ledger, StreamFullPolicy};
 
 /// How `posix_trace_set_filter()` combines the given set with the filter.
@@ -84,6 +84,8 @@ pub struct StreamCore {
     last_reported: MonotonicNs,
     /// A `RESUME` to be given out before the next event.
     resume: Option<MonotonicNs>,
+    /// A source is full, and takes nothing until it is told that the stream does again.
+    is_source_full: bool,
 }
 
 impl StreamCore {
@@ -102,6 +104,7 @@ impl StreamCore {
             horizon: MonotonicNs(0),
             last_reported: MonotonicNs(0),
             resume: None,
+            is_source_full: false,
         }
     }
 
@@ -142,7 +145,42 @@ impl StreamCore {
 
     /// Takes the word that events were lost before they came here.
     pub fn feed_loss(&mut self, loss: Loss) {
-        self.lose(loss.cause, loss.count, loss.since.max(self.horizon));
+        if loss.is_marked {
+            self.ledger.lose(loss.cause, loss.count);
+            self.is_overrun = true;
+        } else {
+            self.lose(loss.cause, loss.count, loss.since.max(self.horizon));
+        }
+    }
+
+    /// Takes the word of a source that events are missing after all that were fed so far.
+    pub(crate) fn take_mark(&mut self, mark: Mark) {
+        self.is_source_full |= mark.is_full;
+        let at = mark.time.max(self.horizon);
+        self.is_overrun = true;
+        if self.policy != StreamFullPolicy::UntilFull {
+            self.buffer.push_gap(Gap { since: at });
+        } else if mark.is_full && self.is_running() {
+            self.horizon = at;
+            self.stop_full(at);
+        }
+    }
+
+    /// Whether the sources that are full may take events again: the stream does not wait for its
+    /// reader.
+    pub(crate) fn takes_again(&mut self) -> bool {
+        let waits = self.policy == StreamFullPolicy::UntilFull;
+        !waits && std::mem::take(&mut self.is_source_full)
+    }
+
+    /// The sources that were full take events again.
+    pub(crate) fn sources_take_again(&mut self) {
+        self.is_source_full = false;
+    }
+
+    /// Whether the stream has stopped itself and holds nothing, its STOP neither: that is filtered.
+    pub(crate) fn is_stopped_and_empty(&self) -> bool {
+        self.activity == Activity::StoppedFull && self.buffer.events() == 0
     }
 
     fn lose(&mut self, cause: LossCause, count: u64, since: MonotonicNs) {
@@ -151,18 +189,6 @@ impl StreamCore {
         // A stream that stops when it is full marks what is missing by its STOP and START.
         if self.policy != StreamFullPolicy::UntilFull {
             self.buffer.push_gap(Gap { since });
-        }
-    }
-
-    /// Events are missing before the one that comes next, at `time`, which had got lost by `until`.
-    /// A stream that stops when it is full has been full in between, or, where it has started again
-    /// since, the pool that its events come from has.
-    pub(crate) fn stop_at_gap(&mut self, until: MonotonicNs, time: MonotonicNs) {
-        if self.policy == StreamFullPolicy::UntilFull
-            && matches!(self.activity, Activity::Running { since, .. } if until > since)
-        {
-            self.stop_full(self.horizon.max(time));
-            self.is_overrun = true;
         }
     }
 
@@ -228,6 +254,9 @@ impl StreamCore {
                 is_restarted: false,
             };
             self.record_start(caller);
+            if self.is_source_full && self.policy == StreamFullPolicy::UntilFull {
+                self.stop_full(self.horizon);
+            }
         }
     }
 
@@ -415,14 +444,16 @@ impl StreamCore {
     #[inline]
     fn free_space(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;
-        if self.activity == Activity::StoppedFull && self.buffer.events() == 0 {
-            let at = self.horizon.max(now());
-            self.restart(at);
+        // Where a source is full, it has to be told before.
+        if self.is_stopped_and_empty() && !self.is_source_full {
+            self.restart(now());
         }
     }
 
+    /// Starts a stream again that had stopped itself, now that it is empty.
     #[cold]
-    fn restart(&mut self, at: MonotonicNs) {
+    pub(crate) fn restart(&mut self, at: MonotonicNs) {
+        let at = at.max(self.horizon);
         self.activity = Activity::Running {
             since: at,
             is_restarted: true,
@@ -584,6 +615,7 @@ mod tests {
             cause: LossCause::KernelRingFull,
             count: 7,
             since: MonotonicNs(11),
+            is_marked: false,
         });
         core.feed(event(12), b"");
 

@@ -81,7 +81,7 @@ impl Moment for Now<'_> {
         self.shared.ticks()
     }
 
-    fn is_leased(&self, _ticks: u64) -> bool {
+    fn accepts(&self, _ticks: u64) -> bool {
         true
     }
 
@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
                 self.attempts += 1;
                 self.shared.refused.fetch_add(1, Relaxed);
             }
-            Err(Refusal::Stale | Refusal::LeaseExpired) => {}
+            Err(Refusal::Stale | Refusal::NotAccepted) => {}
         }
     }
 

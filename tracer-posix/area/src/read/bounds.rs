@@ -1,0 +1,208 @@
+//! Which of the events that are found are kept, so that what is kept has no holes: see the law of
+//! contiguity at [`pool`](crate::layout::pool).
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use tracer_common::area::StreamControl;
+
+use crate::layout::gate;
+use crate::layout::ticks::TickClock;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Loss, LossCause};
+
+/// What is not read, since the stream would keep nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spared {
+    /// The time of the oldest event, in ticks.
+    pub(super) since: u64,
+    /// When the last of the chunks was closed, in ticks.
+    pub(super) until: u64,
+}
+
+impl Spared {
+    pub(super) const NOTHING: Self = Self {
+        since: u64::MAX,
+        until: 0,
+    };
+
+    /// What is not read here, and there.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            since: self.since.min(other.since),
+            until: self.until.max(other.until),
+        }
+    }
+}
+
+/// What one stream keeps of what is found in its chunks.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// Whether the oldest events may be overwritten.
+    overwrites: bool,
+    /// Nothing that is not newer, in ticks.
+    cut: u64,
+    /// When the oldest event was emitted that is missing before what is kept, as far as is known;
+    /// `None` where the stream was told.
+    missing_since: Option<MonotonicNs>,
+    /// Nothing that is newer, in ticks: the gate was shut then. [`gate::OPEN`] where it is open.
+    shut: u64,
+    /// Whether the stream was told so.
+    is_told: bool,
+    /// Between which times, in ticks, the gate was shut before: nothing that is newer than the
+    /// first and not newer than the second.
+    closings: Vec<(u64, u64)>,
+    /// The stream has taken in all that is not newer.
+    pub(super) passed: MonotonicNs,
+}
+
+impl Bounds {
+    /// Of a stream that has had no losses.
+    pub(super) fn new(overwrites: bool, passed: MonotonicNs) -> Self {
+        Self {
+            overwrites,
+            cut: 0,
+            missing_since: None,
+            shut: gate::OPEN,
+            is_told: false,
+            closings: Vec::new(),
+            passed,
+        }
+    }
+
+    /// Whether an event of this time, in ticks, is kept.
+    #[inline(always)]
+    pub(super) fn keep(&self, ticks: u64) -> bool {
+        ticks > self.cut
+            && ticks <= self.shut
+            && self
+                .closings
+                .iter()
+                .all(|(after, until)| ticks <= *after || ticks > *until)
+    }
+
+    /// Events are missing that were overwritten: nothing is kept that may be older than one of
+    /// them. Nor is what the stream was `spared`.
+    pub(super) fn cut(
+        &mut self,
+        spared: Option<Spared>,
+        control: &StreamControl,
+        clock: &TickClock,
+        batch: &mut Batch<'_>,
+    ) {
+        if !self.overwrites {
+            return;
+        }
+        let spared = spared.unwrap_or(Spared::NOTHING);
+        // Nobody has closed a chunk later than now.
+        let untrusted = control.lost_until.load(Acquire).max(spared.until);
+        let until = untrusted.min(clock.source().now());
+        if until <= self.cut {
+            return;
+        }
+        self.cut = until;
+        let time_of = |ticks| clock.time_of(ticks).min(clock.newest());
+        let (count, oldest) = batch.take_back(self.passed, time_of(until));
+        let overwritten = control.lost_since.swap(u64::MAX, AcqRel);
+        let since = time_of(overwritten.min(spared.since).min(until));
+        let since = oldest.map_or(since, |oldest| oldest.min(since));
+        batch.lose(Loss {
+            cause: LossCause::ThreadRingOverwritten,
+            count,
+            since,
+            is_marked: true,
+        });
+        self.note_missing(since.max(self.passed));
+    }
+
+    fn note_missing(&mut self, since: MonotonicNs) {
+        let before = self.missing_since.unwrap_or(since);
+        self.missing_since = Some(before.min(since));
+    }
+
+    /// An event of this time was found and not kept.
+    pub(super) fn note_dropped(&mut self, ticks: u64, time: MonotonicNs) {
+        if ticks <= self.cut && self.missing_since.is_some() {
+            self.note_missing(time.max(self.passed));
+        }
+    }
+
+    /// All up to this time was handed over: says where events are missing, if none that is older
+    /// can be found any more.
+    pub(super) fn tell_missing(
+        &mut self,
+        until: MonotonicNs,
+        clock: &TickClock,
+        batch: &mut Batch<'_>,
+    ) {
+        if until >= clock.time_of(self.cut)
+            && let Some(since) = self.missing_since.take()
+        {
+            batch.mark_missing(since);
+        }
+    }
+
+    /// Takes note of a gate that was found shut, if that is new; `since` is in ticks.
+    pub(super) fn shut(
+        &mut self,
+        since: u64,
+        cause: LossCause,
+        clock: &TickClock,
+        batch: &mut Batch<'_>,
+    ) {
+        if self.shut != gate::OPEN {
+            return;
+        }
+        self.shut = since;
+        self.is_told = false;
+        let after = clock.time_of(since).max(self.passed);
+        let (count, since) = batch.take_back(after, MonotonicNs(u64::MAX));
+        batch.lose(Loss {
+            cause,
+            count,
+            since: since.unwrap_or(after),
+            is_marked: true,
+        });
+    }
+
+    /// All up to this time, in ticks, was handed over: says that the stream was full, if it was by
+    /// then and that was not said.
+    pub(super) fn tell(&mut self, read_until: u64, clock: &TickClock, batch: &mut Batch<'_>) {
+        if self.shut <= read_until && !self.is_told {
+            self.is_told = true;
+            batch.mark_full(clock.time_of(self.shut).max(self.passed));
+        }
+        // What was emitted before is in the stream, or was dropped.
+        self.closings.retain(|(_, until)| *until > read_until);
+    }
+
+    /// The gate was shut since then, as far as is known, and was opened before `now`, in ticks.
+    pub(super) fn open(&mut self, since: u64, now: u64) {
+        self.closings.push((since.min(self.shut), now));
+        self.shut = gate::OPEN;
+    }
+
+    /// Since when the gate is shut, as far as is known.
+    pub(super) fn shut_since(&self) -> Option<u64> {
+        (self.shut != gate::OPEN).then_some(self.shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_from_the_shutting_of_the_gate_to_its_opening() {
+        let mut bounds = Bounds::new(false, MonotonicNs(0));
+        assert!(bounds.keep(100));
+        bounds.shut = 50;
+        assert!(bounds.keep(50) && !bounds.keep(51));
+        bounds.open(50, 70);
+        bounds.shut = 90;
+        let kept: Vec<u64> = (49..92).filter(|ticks| bounds.keep(*ticks)).collect();
+        assert_eq!(
+            kept,
+            [49, 50].into_iter().chain(71..=90).collect::<Vec<_>>()
+        );
+    }
+}
