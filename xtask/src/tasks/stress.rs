@@ -1,6 +1,7 @@
 //! `cargo xtask stress`: random stress of the trace area, for as long as one likes.
 
 use crate::process;
+use crate::tasks::build;
 use crate::workspace;
 
 /// What to stress, and for how long.
@@ -14,12 +15,17 @@ pub struct Args {
     seed: Option<u64>,
 }
 
-/// Builds the program and runs it.
+/// Builds the program, and the command line, which reads some of its streams, and runs it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    build::run()?;
     let mut command = workspace::cargo("run");
     command
         .args(["--release", "--package=tests", "--bin=stress", "--"])
         .arg(args.seconds.to_string())
-        .args(args.seed.map(|seed| seed.to_string()));
+        .args(args.seed.map(|seed| seed.to_string()))
+        .env(
+            "TRACER_USER",
+            workspace::root().join("target/shipped/tracer-user"),
+        );
     process::run(&mut command)
 }

@@ -7,7 +7,9 @@
 //! that was sent has to have been seen, or counted as lost, in order, with its data; and at the end
 //! of all rounds no memory, descriptor or thread is left.
 
+mod contiguous;
 mod held;
+mod law;
 mod random;
 mod round;
 mod tally;
@@ -36,10 +38,14 @@ fn run(seconds: u64, seed: u64) -> anyhow::Result<()> {
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut rounds, mut seen, mut lost) = (0, 0, 0);
     let mut before = None;
+    let (file, shared) = contiguous::shared()?;
+    let mut contiguous = 0;
     while Instant::now() < end {
         watch();
         let of_round =
             round(rounds, seed).with_context(|| format!("round {rounds} of seed {seed}"))?;
+        contiguous += contiguous::round((&file, shared), rounds, seed)
+            .with_context(|| format!("contiguous round {rounds} of seed {seed}"))?;
         rounds += 1;
         seen += of_round.0;
         lost += of_round.1;
@@ -48,6 +54,7 @@ fn run(seconds: u64, seed: u64) -> anyhow::Result<()> {
         }
     }
     println!("{rounds} rounds, {seen} seen + {lost} lost = sent");
+    println!("{contiguous} of other rounds are contiguous");
     if let Some(before) = before {
         let now = Held::now()?;
         ensure!(
@@ -70,6 +77,18 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if arguments
+        .first()
+        .is_some_and(|first| first == contiguous::READ)
+    {
+        return match contiguous::be_the_reader(&arguments[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("stress: the reader: {error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     if arguments.first().is_some_and(|first| first == "--emit") {
         // Another sender each time: which is not known here, nor has it an order.
         let mut data = [0; 16];

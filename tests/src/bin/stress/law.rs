@@ -1,0 +1,198 @@
+//! The law of contiguity, held against what emitters that run at once say of themselves: between
+//! two places where a loss is marked no event of any sender is missing, and what is missing there
+//! was emitted there.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use anyhow::{Context as _, ensure};
+use tracer_area::monotonic_now;
+use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_posix::EventTypeId;
+use tracer_posix::emit::UserEvent;
+
+/// Senders of one round: threads and children.
+pub const SENDERS: usize = 16;
+/// Emissions of a sender whose times are remembered.
+const REMEMBERED: usize = 1 << 15;
+/// Two clocks are compared: the emitter's own, and the reader's interpolation of its ticks.
+const TOLERANCE_NS: u64 = 50_000;
+
+/// When one event was emitted.
+struct Emission {
+    /// Which one, plus one.
+    number: AtomicU64,
+    begin: AtomicU64,
+    /// 0 until then.
+    end: AtomicU64,
+}
+
+/// What one sender has done.
+pub struct Sender {
+    pub begun: AtomicU64,
+    emissions: [Emission; REMEMBERED],
+}
+
+/// What all processes of a round share: it lies in a file, whose bytes are zero at first.
+pub struct Shared {
+    pub is_over: AtomicBool,
+    /// How many readers are ready.
+    pub ready: AtomicU32,
+    /// How many senders are at work.
+    pub at_work: AtomicU32,
+    pub senders: [Sender; SENDERS],
+}
+
+impl Shared {
+    pub fn begin(&self) {
+        for sender in &self.senders {
+            sender.begun.store(0, Relaxed);
+            for emission in &sender.emissions {
+                emission.number.store(0, Relaxed);
+            }
+        }
+        self.ready.store(0, Relaxed);
+        self.at_work.store(0, Relaxed);
+        self.is_over.store(false, Release);
+    }
+
+    /// Emits the next event of a sender: its index, and the number of the event.
+    pub fn emit(&self, event: UserEvent, sender: usize, filling: usize) {
+        let Some(Sender { begun, emissions }) = self.senders.get(sender) else {
+            return;
+        };
+        let number = begun.load(Relaxed);
+        let mut data = [0; 16 + 64];
+        data[..8].copy_from_slice(&(sender as u64).to_ne_bytes());
+        data[8..16].copy_from_slice(&number.to_ne_bytes());
+        let slot = usize::try_from(number).unwrap_or(0) % REMEMBERED;
+        if let Some(emission) = emissions.get(slot) {
+            emission.number.store(0, Release);
+            emission.begin.store(monotonic_now().0, Relaxed);
+            emission.end.store(0, Relaxed);
+            emission.number.store(number + 1, Release);
+            begun.store(number + 1, Release);
+            event.emit(&data[..16 + filling.min(64)]);
+            emission.end.store(monotonic_now().0, Release);
+        }
+    }
+
+    /// When an event was emitted: from when, and until when if it was. `None` where that is not
+    /// remembered any more.
+    fn emission(&self, sender: usize, number: u64) -> Option<(u64, Option<u64>)> {
+        let slot = usize::try_from(number).ok()? % REMEMBERED;
+        let emission = self.senders.get(sender)?.emissions.get(slot)?;
+        if emission.number.load(Acquire) != number + 1 {
+            return None;
+        }
+        let (begin, end) = (emission.begin.load(Relaxed), emission.end.load(Acquire));
+        let is_same = emission.number.load(Acquire) == number + 1;
+        is_same.then_some((begin, (end != 0).then_some(end)))
+    }
+}
+
+/// How far a stream was read.
+pub struct Law<'a> {
+    shared: &'a Shared,
+    event: EventTypeId,
+    /// Of each sender the number of the next event, and in which stretch the last one was.
+    next: [(u64, u64); SENDERS],
+    /// Stretches between marks so far, and when this one begins.
+    stretch: u64,
+    since: Option<MonotonicNs>,
+    is_stopped: bool,
+    pub seen: u64,
+}
+
+impl<'a> Law<'a> {
+    /// Of a stream of which nothing was read; `is_late` where the senders had begun before it.
+    pub fn new(shared: &'a Shared, event: EventTypeId, is_late: bool) -> Self {
+        Self {
+            shared,
+            event,
+            next: [(0, 0); SENDERS],
+            stretch: u64::from(is_late),
+            since: None,
+            is_stopped: false,
+            seen: 0,
+        }
+    }
+
+    /// Takes the next event that the stream gives out.
+    pub fn take(&mut self, header: &EventHeader, data: &[u8]) -> anyhow::Result<()> {
+        match header.event_type {
+            EventTypeId::OVERFLOW | EventTypeId::STOP => self.mark(header)?,
+            EventTypeId::START => self.is_stopped = false,
+            id if id == self.event => self.event(header.time, data)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Events are missing from here on: none that began after the first one of this stretch, and was
+    /// over before now.
+    fn mark(&mut self, header: &EventHeader) -> anyhow::Result<()> {
+        self.stretch += 1;
+        self.is_stopped = header.event_type == EventTypeId::STOP;
+        let Some(since) = self.since.take() else {
+            return Ok(());
+        };
+        for (sender, (next, _)) in self.next.iter().enumerate() {
+            if let Some((begin, Some(end))) = self.shared.emission(sender, *next) {
+                ensure!(
+                    begin < since.0 + TOLERANCE_NS || end + TOLERANCE_NS >= header.time.0,
+                    "event {next} of sender {sender} is missing, which began {} ns after the \
+                     first and was over {} ns before {:?}",
+                    begin - since.0,
+                    header.time.0 - end,
+                    header.event_type
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, time: MonotonicNs, data: &[u8]) -> anyhow::Result<()> {
+        let (sender, rest) = data.split_first_chunk().context("no sender")?;
+        let number = rest.first_chunk().context("no number")?;
+        let sender = usize::try_from(u64::from_ne_bytes(*sender))?;
+        let number = u64::from_ne_bytes(*number);
+        let since = *self.since.get_or_insert(time);
+        let (next, last) = *self.next.get(sender).context("no such sender")?;
+        ensure!(number >= next, "{number} of sender {sender} after {next}");
+        ensure!(
+            number == next || last < self.stretch,
+            "events {next} to {number} of sender {sender} are missing, and nobody marks it"
+        );
+        if number > next
+            && let Some((begin, _)) = self.shared.emission(sender, number - 1)
+        {
+            ensure!(
+                begin <= since.0 + TOLERANCE_NS,
+                "event {} of sender {sender} is missing, which began {} ns after the others' first",
+                number - 1,
+                begin - since.0
+            );
+        }
+        self.next[sender] = (number + 1, self.stretch);
+        self.seen += 1;
+        Ok(())
+    }
+
+    /// All was read, and nobody emits any more: what is missing at the end is older than what is
+    /// there, unless the stream has stopped.
+    pub fn end(&self) -> anyhow::Result<()> {
+        let Some(since) = self.since.filter(|_| !self.is_stopped) else {
+            return Ok(());
+        };
+        for (sender, (next, _)) in self.next.iter().enumerate() {
+            if let Some((begin, _)) = self.shared.emission(sender, *next) {
+                ensure!(
+                    begin < since.0 + TOLERANCE_NS,
+                    "the newest events of sender {sender} are missing, from {next} on"
+                );
+            }
+        }
+        Ok(())
+    }
+}
