@@ -113,6 +113,13 @@ cases! {
         several_streams_of_one_process_are_independent
         an_event_that_nobody_traces_has_no_effect
     }
+    contiguity {
+        whatever_its_size_a_stream_until_full_keeps_a_prefix_and_stops
+        whatever_its_size_a_full_stream_says_so
+        whoever_waits_for_an_event_gets_the_stop_of_a_full_stream
+        a_stream_that_is_full_for_one_is_full_for_all
+        a_looping_stream_keeps_a_suffix_of_what_all_emit
+    }
     policies {
         a_looping_stream_keeps_the_newest_events
         a_full_looping_stream_is_not_full_once_an_event_was_read
