@@ -44,7 +44,7 @@ pub enum Linkage {
     Static,
 }
 
-/// Compiles `tests/programs/NAME.c` into `into` as a user of the library would, and returns the
+/// Compiles `tests/programs/NAME.c`, or `NAME.cc`, into `into` as a user of the library would, and returns the
 /// program.
 ///
 /// Where `TRACER_PROGRAMS` names a folder that has it, the program is taken from there instead: in
@@ -74,7 +74,10 @@ pub fn program_names() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(programs()).context("tests/programs")? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "c") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "c" || extension == "cc")
+        {
             names.extend(
                 path.file_stem()
                     .and_then(|name| name.to_str())
@@ -99,10 +102,16 @@ pub fn compile_static(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn compile_program(name: &str, into: &Path, linkage: Linkage) -> anyhow::Result<PathBuf> {
-    let source = programs().join(name).with_extension("c");
+    let source = programs().join(name);
+    let of_cpp = source.with_extension("cc");
+    let (compiler, source) = if of_cpp.exists() {
+        ("g++", of_cpp)
+    } else {
+        ("cc", source.with_extension("c"))
+    };
     let program = into.join(name);
     compile_file(
-        "cc",
+        compiler,
         &source,
         &program,
         &["-Wall", "-Wextra", "-Werror"],

@@ -475,6 +475,66 @@ fn a_thousand_probes_end_at_once() {
     }
 }
 
+/// The kernel's own return probe ends such a program at its first exception.
+#[test]
+#[ignore = "loads eBPF"]
+fn spans_of_a_function_leave_exceptions_jumps_and_other_stacks_alone() {
+    const ROUNDS: u64 = 100_000;
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("unwinding", folder.path()).unwrap();
+    let rounds = ROUNDS.to_string();
+    let untraced = Command::new(&program).arg(&rounds).output().unwrap();
+    assert!(untraced.status.success());
+    let said = String::from_utf8_lossy(&untraced.stdout);
+    let count_of = |word: &str| -> u64 {
+        let (_, rest) = said.split_once(word).expect("it says so");
+        let count = rest.split_whitespace().next().expect("a count");
+        count.parse().expect("a number")
+    };
+
+    let span = at(&program, "handle");
+    let traced = Command::new(dist::tracer_user().unwrap())
+        .args(["stat", "--format", "json", "--span", &span, "--"])
+        .args([program.as_os_str(), rounds.as_ref()])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&traced.stdout), said);
+    // The answer comes behind what the program says, and 1 is for events that were lost.
+    assert!(matches!(traced.status.code(), Some(0 | 1)), "{traced:?}");
+    let answer = String::from_utf8_lossy(&traced.stderr);
+    let start = answer.find('{').expect("an answer");
+    let mut answers = serde_json::Deserializer::from_str(&answer[start..]).into_iter::<Value>();
+    let answer = answers.next().expect("an answer").unwrap();
+    let took = &answer["spans"][0]["took"];
+    // The last one on the other stack never goes on.
+    let returned = ROUNDS - count_of("thrown") - count_of("jumped") - 1;
+    let lost = answer["lost"].as_object().expect("by cause");
+    if lost.values().all(|count| count == 0) {
+        assert_eq!(took["count"], returned, "{answer}");
+    }
+    assert!(took["count"].as_u64().unwrap() > returned / 2, "{took}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_return_probe_where_exceptions_pass_through_is_warned_of() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("unwinding", folder.path()).unwrap();
+    let traced = Command::new(dist::tracer_user().unwrap())
+        .args(["run", "--retprobe", &at(&program, "handle"), "--"])
+        .args([program.as_os_str(), "7".as_ref()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(said.contains(" has __cxa_throw: a program ends "), "{said}");
+}
+
 /// Whether the kernel is 6.6 or later.
 fn kernel_has_links_to_many_sites() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("its release");

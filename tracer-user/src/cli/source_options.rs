@@ -171,8 +171,18 @@ impl SourceArgs {
         });
         for spec in spans {
             if let SpanSpec::Function(typed, _) = spec {
-                probes.push(ProbeSpec::function(typed).context("--span")?);
-                probes.push(ProbeSpec::on_return(typed).context("--span")?);
+                let function = ProbeSpec::function(typed).context("--span")?;
+                let borders = function.span_borders();
+                let borders = borders.with_context(|| {
+                    format!("--span {typed:?} is of a whole function; give FILE:FUNCTION")
+                })?;
+                // What is asked for by itself is there already.
+                let is_new = |border: &ProbeSpec| {
+                    let name = border.event_name();
+                    probes.iter().all(|probe| probe.event_name() != name)
+                };
+                let new: Vec<_> = borders.into_iter().filter(is_new).collect();
+                probes.extend(new);
             }
         }
         let mut syscalls = SyscallSet::of_names(called).context("--span")?;

@@ -328,6 +328,51 @@ impl Binary {
         Some(look(&parsed, segments))
     }
 
+    /// Whether Go has made it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(super) fn is_of_go(&self) -> Result<bool, BinaryError> {
+        const SECTIONS: [&str; 3] = [".go.buildinfo", ".gopclntab", ".note.go.buildid"];
+        self.read(|parsed| {
+            SECTIONS
+                .iter()
+                .any(|name| parsed.section_by_name(name).is_some())
+        })
+    }
+
+    /// By what it may leave a function otherwise than by its return, if it says that: the function
+    /// that throws exceptions, or changes stacks.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(super) fn leaves_stacks(&self) -> Result<Option<&'static str>, BinaryError> {
+        const MEANS: [&str; 9] = [
+            "__cxa_throw",
+            "_Unwind_RaiseException",
+            "_Unwind_Resume",
+            "_Unwind_ForcedUnwind",
+            "swapcontext",
+            "setcontext",
+            "makecontext",
+            "jump_fcontext",
+            "siglongjmp",
+        ];
+        self.read(|parsed| {
+            let names = parsed.symbols().chain(parsed.dynamic_symbols());
+            let names = names.filter_map(|symbol| symbol.name().ok());
+            // The first of them that is there.
+            let places = names.filter_map(|name| {
+                // Of a symbol with its version, `name@VERSION`.
+                let bare = name.split('@').next().unwrap_or(name);
+                MEANS.iter().position(|means| *means == bare)
+            });
+            places.min().and_then(|first| MEANS.get(first).copied())
+        })
+    }
+
     /// Its static probes, each site of each.
     ///
     /// # Errors

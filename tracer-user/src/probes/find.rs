@@ -12,6 +12,7 @@ use zerocopy::FromZeros;
 use super::arguments::{self, Argument};
 use super::binary::{Binary, BinaryError, Function, StaticProbe};
 use super::dwarf::Entries;
+use super::exits::{self, Borders, NotDecoded, Piece};
 use super::files::{self, Used};
 use super::instructions;
 use super::registers;
@@ -142,6 +143,36 @@ pub enum FindError {
          function): probe the one it chooses, such as __{symbol}_avx2", file.display()
     )]
     Indirect {
+        /// The file.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+    },
+    /// It is not certain where the function is left.
+    #[error(
+        "where {symbol} of {} is left cannot be seen in its code: {why}; name what its spans begin \
+         and end with (--span NAME=probe:F..probe:G, with --probe for both), or probe its return \
+         by the kernel, which ends programs whose exceptions pass through it (--probe and \
+         --retprobe {}:{symbol})",
+        file.display(),
+        file.display()
+    )]
+    NotDecoded {
+        /// The file.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+        /// Why.
+        why: NotDecoded,
+    },
+    /// The return of a function of Go.
+    #[error(
+        "{} is made by Go, which ends a program whose return is probed when a stack grows; \
+         use --span {}:{symbol}, or --probe with +BYTES at its return instructions",
+        file.display(),
+        file.display()
+    )]
+    ReturnInGo {
         /// The file.
         file: PathBuf,
         /// The function.
@@ -350,7 +381,9 @@ fn locations_of(
             result,
         } => {
             let binaries = named(file, used, subject)?;
-            let found = functions(&binaries, symbol, 0)?.into_iter();
+            let found = functions(&binaries, symbol, 0)?;
+            warn_of_returns(&found, symbol)?;
+            let found = found.into_iter();
             let untyped = [Argument::in_register(registers::result())];
             let locations = found.map(|(binary, function)| {
                 let signature = result.map(Signature::result);
@@ -371,7 +404,114 @@ fn locations_of(
             });
             Ok(locations.collect())
         }
+        ProbeSpec::SpanBegin { file, symbol } => {
+            let found = bordered(&named(file, used, subject)?, symbol)?.into_iter();
+            let all = registers::arguments().map(Argument::in_register);
+            let locations = found.map(|(binary, borders)| {
+                let kind = probe_kind::FUNCTION;
+                (instruction(&binary, borders.entry, site(kind, &all)), None)
+            });
+            Ok(locations.collect())
+        }
+        ProbeSpec::SpanEnd { file, symbol } => {
+            let mut locations = Vec::new();
+            let result = [Argument::in_register(registers::result())];
+            for (binary, borders) in bordered(&named(file, used, subject)?, symbol)? {
+                let mut add = |offsets: &[u64], arguments: &[Argument]| {
+                    let site = site(probe_kind::RETURN, arguments);
+                    let added = offsets.iter().map(|at| instruction(&binary, *at, site));
+                    locations.extend(added.map(|location| (location, None)));
+                };
+                add(&borders.returns, &result);
+                // Its result is that of the function in which it goes on.
+                add(&borders.tail_calls, &[]);
+                if !borders.tail_calls.is_empty() {
+                    say(&format!(
+                        "{symbol} of {} may end by going on in another function (a tail call): \
+                         its spans end there",
+                        binary.path().display()
+                    ));
+                }
+            }
+            Ok(locations)
+        }
     }
+}
+
+/// A probe at an instruction.
+fn instruction(binary: &Arc<Binary>, offset: u64, site: ProbeSite) -> Location {
+    Location {
+        binary: Arc::clone(binary),
+        offset,
+        semaphore: None,
+        is_return: false,
+        site,
+    }
+}
+
+/// The functions of that name, and where each begins and is left.
+fn bordered(
+    binaries: &[Arc<Binary>],
+    symbol: &str,
+) -> Result<Vec<(Arc<Binary>, Borders)>, FindError> {
+    let mut found = Vec::new();
+    for (binary, function) in functions(binaries, symbol, 0)? {
+        let borders = borders_of(&binary, &function)?;
+        let borders = borders.map_err(|why| FindError::NotDecoded {
+            file: binary.path().to_owned(),
+            symbol: symbol.to_owned(),
+            why,
+        })?;
+        found.push((binary, borders));
+    }
+    Ok(found)
+}
+
+/// What its code says. Of a function that is megabytes long nobody wants that.
+fn borders_of(
+    binary: &Binary,
+    function: &Function,
+) -> Result<Result<Borders, NotDecoded>, BinaryError> {
+    const LONGEST: usize = 4 << 20;
+    const PIECES: usize = 64;
+    let piece = |function: &Function| -> Result<Piece, BinaryError> {
+        Ok(Piece {
+            offset: function.offset,
+            code: binary.code(function, LONGEST)?,
+        })
+    };
+    let mut pieces = vec![piece(function)?];
+    // What is seldom executed: `name.cold`, `name.cold.1`.
+    let is_cold = |other: &&Function| {
+        let rest = other.name.strip_prefix(&function.name);
+        rest.is_some_and(|rest| rest.starts_with(".cold"))
+    };
+    let all = binary.functions()?;
+    for cold in all.iter().filter(is_cold).take(PIECES) {
+        pieces.push(piece(cold)?);
+    }
+    Ok(exits::borders(&pieces))
+}
+
+/// Refuses what would end the programs of a file for certain, and warns of what may.
+fn warn_of_returns(found: &[(Arc<Binary>, Function)], symbol: &str) -> Result<(), FindError> {
+    for (binary, _) in found {
+        if binary.is_of_go()? {
+            return Err(FindError::ReturnInGo {
+                file: binary.path().to_owned(),
+                symbol: symbol.to_owned(),
+            });
+        }
+        if let Some(means) = binary.leaves_stacks()? {
+            say(&format!(
+                "warning: {file} has {means}: a program ends when it unwinds or leaves a stack on \
+                 which the return of {symbol} is probed; --span {file}:{symbol} probes its return \
+                 instructions instead, which harms nothing",
+                file = binary.path().display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, FindError> {

@@ -7,6 +7,7 @@
 //!   their arguments (`arguments`, `registers`), and what types say of those of a function
 //!   (`types`), which a file may say itself (`dwarf`, `debug_data`), and how its functions call
 //!   (`unwind_data`);
+//! - `exits` finds in a function's code where it is left;
 //! - `opening` opens files that anybody may have put there, but not what programs of others serve
 //!   (`served`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
@@ -17,6 +18,7 @@ mod binary;
 mod bounded;
 mod debug_data;
 mod dwarf;
+mod exits;
 mod files;
 mod find;
 mod instructions;

@@ -37,6 +37,20 @@ pub enum ProbeSpec {
         /// The type of its result, where it was given.
         result: Option<ValueType>,
     },
+    /// `--span PATH:symbol`: where a function begins, for the spans of its calls.
+    SpanBegin {
+        /// The program or library.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+    },
+    /// The same, where the function is left: at its return instructions.
+    SpanEnd {
+        /// The program or library.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+    },
 }
 
 /// A probe that was typed wrongly.
@@ -119,6 +133,28 @@ impl ProbeSpec {
         })
     }
 
+    /// Where the spans of a function begin and end: what `--span` was given, as `--probe` takes it
+    /// too. `None` where it names no function's beginning.
+    #[must_use]
+    pub fn span_borders(&self) -> Option<[Self; 2]> {
+        match self {
+            Self::Function {
+                file,
+                symbol,
+                offset: 0,
+                types: None,
+            } => {
+                let (file, symbol) = (file.clone(), symbol.clone());
+                let begin = Self::SpanBegin {
+                    file: file.clone(),
+                    symbol: symbol.clone(),
+                };
+                Some([begin, Self::SpanEnd { file, symbol }])
+            }
+            _ => None,
+        }
+    }
+
     /// The name of its event type, at most as long as such a name may be.
     #[must_use]
     pub fn event_name(&self) -> String {
@@ -128,7 +164,10 @@ impl ProbeSpec {
                 symbol, offset: 0, ..
             } => format!("probe:{symbol}"),
             Self::Function { symbol, offset, .. } => format!("probe:{symbol}+{offset:#x}"),
-            Self::Return { symbol, .. } => format!("retprobe:{symbol}"),
+            Self::SpanBegin { symbol, .. } => format!("probe:{symbol}"),
+            Self::Return { symbol, .. } | Self::SpanEnd { symbol, .. } => {
+                format!("retprobe:{symbol}")
+            }
         };
         let end = name.floor_char_boundary(TRACE_EVENT_NAME_MAX);
         name.truncate(end);
