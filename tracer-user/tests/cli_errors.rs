@@ -37,6 +37,21 @@ fn a_pid_of_no_process_is_refused() {
 }
 
 #[test]
+fn a_pid_is_taken_where_a_log_is_and_by_the_same_option_everywhere() {
+    for typed in [
+        &["attach", "--no-system", "-p", "4194305"][..],
+        &["top", "--once", "--no-system", "-p", "4194305"],
+        &["stat", "4194305"],
+        &["why", "4194305", "--duration", "1s"],
+    ] {
+        let line = refused(typed);
+        // Who has no right to trace the kernel hears that first.
+        let is_taken = line.contains("no process has pid 4194305") || line.contains("CAP_");
+        assert!(is_taken, "{typed:?}: {line}");
+    }
+}
+
+#[test]
 fn a_process_that_has_ended_is_refused() {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();

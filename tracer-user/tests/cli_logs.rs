@@ -204,6 +204,39 @@ fn refused(subcommand: &str, file: &Path, options: &[&str]) -> String {
     line
 }
 
+#[test]
+fn what_is_made_of_a_log_lies_beside_it() {
+    let log = Log::new().complete();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.log");
+    fs::copy(log.path(), &path).unwrap();
+    for (subcommand, options, made) in [
+        ("report", &[][..], "a.html"),
+        ("export", &["--to", "perfetto"], "a.pftrace"),
+        ("export", &["--to", "chrome"], "a.json"),
+        ("export", &["--to", "ctf"], "a.ctf"),
+        ("export", &["--to", "parquet"], "a.parquet"),
+    ] {
+        let first = output(subcommand, &path, options);
+        let said = String::from_utf8_lossy(&first.stderr);
+        assert_eq!(first.status.code(), Some(0), "{said}");
+        assert!(folder.path().join(made).exists(), "{made}");
+        assert!(said.contains(made), "{said}");
+        // It is there now, and is not written over.
+        let second = output(subcommand, &path, options);
+        assert_eq!(second.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&second.stderr);
+        assert!(said.contains("--force"), "{said}");
+    }
+}
+
+#[test]
+fn a_log_has_what_was_recorded_and_no_time_is_added() {
+    let log = Log::new().complete();
+    let line = refused("stat", log.path().as_ref(), &["--duration", "1s"]);
+    assert!(line.contains("--duration goes with processes"), "{line}");
+}
+
 /// Waits for the end, but not for ever.
 fn ended(mut process: Child) -> ExitStatus {
     let start = Instant::now();

@@ -17,8 +17,20 @@ use crate::trace::{self, Setup, Targets};
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// Processes to trace
-    #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "named", "all"])]
+    #[arg(
+        value_name = "PID",
+        required_unless_present_any = ["pid", "comm", "cgroup", "named", "all"]
+    )]
     pids: Vec<String>,
+    /// The same, separated by commas, as `stat` and `why` take it
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        conflicts_with_all = ["comm", "cgroup", "named", "all"]
+    )]
+    pid: Vec<String>,
     /// Trace the processes of this name, of which the kernel has 15 bytes; `*` matches any bytes,
     /// `?` one: 'redis*'
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pids", "cgroup", "all"])]
@@ -53,7 +65,7 @@ impl TryFrom<AttachArgs> for AttachConfig {
         let (comm, cgroup) = (args.comm.as_deref(), args.cgroup.as_deref());
         let targets = match &args.named {
             Some(name) => named(name)?,
-            None => targets(&args.pids, comm, cgroup, args.all)?,
+            None => targets(&[args.pids, args.pid].concat(), comm, cgroup, args.all)?,
         };
         let page = args.trace.page(in_words(&targets))?;
         let setup = args.trace.setup(Sink::Stdout)?;
@@ -113,6 +125,7 @@ mod tests {
     fn targets_are_pids_or_a_name_or_a_group_or_everything() {
         let targets = |typed: &[&str]| config(typed).unwrap().targets;
         assert_eq!(targets(&["7", "8", "7"]), Targets::Pids(vec![7, 8]));
+        assert_eq!(targets(&["-p", "7,8", "9"]), Targets::Pids(vec![9, 7, 8]));
         assert_eq!(
             targets(&["--comm", "nginx"]),
             Targets::Named(NamePattern::new("nginx").unwrap())

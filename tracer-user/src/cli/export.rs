@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
+use super::output_beside;
 use crate::export::{ExportSetup, Target, export};
 
 /// Convert a trace log to what other tools open
@@ -43,12 +44,12 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write, or `-` for the standard output; for ctf, the folder. It is there when all
-    /// of it is written; until then a folder (and a file, where the file system knows no files
-    /// without a name) is called OUT.RANDOM.partial. What a killed export left of that, the next
-    /// one to OUT removes
+    /// The file to write, or `-` for the standard output; for ctf, the folder. Without it, the log's
+    /// name with .pftrace, .json, .ctf or .parquet. It is there when all of it is written; until
+    /// then a folder (and a file, where the file system knows no files without a name) is called
+    /// OUT.RANDOM.partial. What a killed export left of that, the next one to OUT removes
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    output: Option<PathBuf>,
     /// Replace what is there already
     #[arg(long)]
     force: bool,
@@ -83,10 +84,10 @@ impl TryFrom<ExportArgs> for ExportConfig {
         let until = args.until.as_deref().or(to);
         Ok(Self {
             setup: ExportSetup {
+                output: output_beside(args.output, &args.file, target.extension()),
                 file: args.file,
                 wanted: args.filter.wanted(until)?,
                 target,
-                output: args.output,
                 force: args.force,
             },
         })

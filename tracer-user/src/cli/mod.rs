@@ -30,6 +30,7 @@ mod tracepoint_list;
 mod trigger_options;
 mod why;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use std::io::{self, Write};
@@ -40,6 +41,7 @@ use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::report::escape::harmless_lines;
+use crate::terminal::say;
 
 pub use quantity::time;
 
@@ -178,6 +180,15 @@ fn first_paragraph(complaint: &str) -> String {
 fn pid(typed: &str) -> anyhow::Result<i32> {
     let pid = typed.parse().ok().filter(|pid| *pid > 0);
     pid.with_context(|| format!("{typed:?} is no pid; give the number of a process, such as 1234"))
+}
+
+/// What was given as output, or else a name beside the log's, which is said.
+fn output_beside(given: Option<PathBuf>, log: &Path, extension: &str) -> PathBuf {
+    given.unwrap_or_else(|| {
+        let output = log.with_extension(extension);
+        say(&format!("to {}", output.display()));
+        output
+    })
 }
 
 /// Lets the tool say what it does, on the standard error. `TRACER_LOG` chooses otherwise.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
+use super::output_beside;
 use crate::answers::SpanSpec;
 use crate::html_report::{ReportSetup, SLOWEST, make};
 
@@ -29,9 +30,10 @@ pub struct ReportArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The file to write, or `-` for the standard output. It is there when all of it is written
+    /// The file to write, or `-` for the standard output; without it, the log's name with .html. It
+    /// is there when all of it is written
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    output: Option<PathBuf>,
     /// Replace what is there already
     #[arg(long)]
     force: bool,
@@ -69,9 +71,9 @@ impl TryFrom<ReportArgs> for ReportConfig {
             setup: ReportSetup {
                 spans: spans.collect::<anyhow::Result<_>>()?,
                 wanted: args.filter.wanted(args.until.as_deref())?,
-                file: args.file,
                 title: None,
-                output: args.output,
+                output: output_beside(args.output, &args.file, "html"),
+                file: args.file,
                 force: args.force,
                 slowest: args.slowest,
             },

@@ -1,6 +1,7 @@
 //! Where the events come from that questions are asked of: a log, or processes that are traced.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,8 +35,8 @@ const THREAD_RING_BYTES: usize = 512 << 10;
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).args(["file", "pid", "comm", "cgroup", "all", "command"])))]
 pub struct SourceArgs {
-    /// A log
-    #[arg(value_name = "FILE")]
+    /// A log; or processes, as --pid takes them, where there is no file of that name
+    #[arg(value_name = "FILE|PID")]
     pub(super) file: Option<PathBuf>,
     /// Instead of a log: trace these processes, separated by commas, until they end, or as long as
     /// --duration says, or until Ctrl-C
@@ -58,17 +59,17 @@ pub struct SourceArgs {
     #[arg(long, help_heading = TRACED)]
     pub(super) all: bool,
     /// Trace who wakes these too, from then on, but not their children; 256 at most
-    #[arg(long, conflicts_with = "file", help_heading = TRACED)]
+    #[arg(long, help_heading = TRACED)]
     pub(super) follow_wakers: bool,
     /// For so long: 10s, 500ms, 1m
-    #[arg(long, value_name = "TIME", conflicts_with = "file", help_heading = TRACED)]
+    #[arg(long, value_name = "TIME", help_heading = TRACED)]
     pub(super) duration: Option<String>,
     /// Record these system calls too, separated by commas: names, patterns ('*at'), classes of
     /// strace (%file, %network), /regular expressions/, or all; those with ! are taken out
-    #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
+    #[arg(long, value_name = "LIST", help_heading = TRACED)]
     pub(super) syscalls: Option<String>,
     /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
-    #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
+    #[arg(long, value_name = "LIST", help_heading = TRACED)]
     pub(super) add_events: Vec<String>,
     #[command(flatten)]
     pub(super) predicate: PredicateArgs,
@@ -85,7 +86,7 @@ pub struct SourceArgs {
     /// Where the kernel does not describe its types (/sys/kernel/btf/vmlinux): take them from this
     /// file, BTF or an ELF file with a section .BTF, such as vmlinux. It must be of the very kernel
     /// that runs, which is checked
-    #[arg(long, value_name = "FILE", conflicts_with = "file", help_heading = TRACED)]
+    #[arg(long, value_name = "FILE", help_heading = TRACED)]
     pub(super) btf: Option<PathBuf>,
     /// Which stacks are recorded
     #[arg(skip)]
@@ -124,6 +125,46 @@ enum Who {
 }
 
 impl SourceArgs {
+    /// The same as typed, with pids as such where they stand for the log: digits, of which there is
+    /// no file.
+    ///
+    /// # Errors
+    ///
+    /// It is a log, and has an option that a log cannot have.
+    pub(super) fn checked(mut self) -> anyhow::Result<Self> {
+        let is_pids = |file: &PathBuf| {
+            let bytes = file.as_os_str().as_bytes();
+            let is_digits = bytes
+                .iter()
+                .all(|byte| byte.is_ascii_digit() || *byte == b',');
+            is_digits && !file.exists()
+        };
+        if let Some(file) = self.file.take_if(|file| is_pids(file)) {
+            let pids = file.to_string_lossy();
+            self.pid.extend(pids.split(',').map(str::to_owned));
+        }
+        if let (Some(file), Some(option)) = (&self.file, self.option_of_processes()) {
+            bail!(
+                "{option} goes with processes, and {} is read as a log, which has what was recorded",
+                file.display()
+            );
+        }
+        Ok(self)
+    }
+
+    /// What was given that a log cannot have.
+    fn option_of_processes(&self) -> Option<&'static str> {
+        let given = [
+            (self.follow_wakers, "--follow-wakers"),
+            (self.duration.is_some(), "--duration"),
+            (self.syscalls.is_some(), "--syscalls"),
+            (!self.add_events.is_empty(), "--add-events"),
+            (self.btf.is_some(), "--btf"),
+        ];
+        let given = given.into_iter().find(|(is_given, _)| *is_given);
+        given.map(|(_, option)| option)
+    }
+
     /// Where the events come from. The system calls that `spans` name are recorded, and of the
     /// whole machine `with_all` too.
     ///

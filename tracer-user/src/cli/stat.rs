@@ -107,7 +107,7 @@ impl TryFrom<StatArgs> for StatConfig {
             output: args.output.unwrap_or_else(|| STDOUT.into()),
             force: args.force,
         });
-        let mut source = args.source;
+        let mut source = args.source.checked()?;
         source.stack = match &flame {
             // What was typed counts; what is needed for the graph is there without that.
             Some(flame) if source.file.is_none() => {

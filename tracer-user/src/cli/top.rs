@@ -33,6 +33,15 @@ pub struct TopArgs {
     /// Processes to watch, or a log (with a / in its name where that is digits alone)
     #[arg(value_name = "PID|LOG")]
     what: Vec<String>,
+    /// Processes to watch, separated by commas, as `stat` and `why` take them
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        conflicts_with_all = ["what", "comm", "cgroup", "all"]
+    )]
+    pid: Vec<String>,
     /// Watch the processes of this name: 'redis*'
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "cgroup", "all"])]
     comm: Option<String>,
@@ -106,7 +115,7 @@ impl TryFrom<TopArgs> for TopConfig {
         let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
         let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
         let window = window(&args.window)?;
-        let (file, mut pid) = what(args.what)?;
+        let (file, mut pid) = what([args.what, args.pid].concat())?;
         let is_chosen = args.comm.is_some() || args.cgroup.is_some();
         let has_none = file.is_none() && pid.is_empty() && !is_chosen && !args.all;
         // Whoever wants something of the kernel gets a message that says what is missing for that.
@@ -303,6 +312,10 @@ mod tests {
         assert!(matches!(of_log.source, Source::Log(..)));
         assert!(matches!(
             config("--once 1 2,3").unwrap().source,
+            Source::Live(_)
+        ));
+        assert!(matches!(
+            config("--once -p 1,2").unwrap().source,
             Source::Live(_)
         ));
         assert!(refused("--once nowhere").contains("neither a pid nor a log"));

@@ -115,7 +115,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
             Question::Spans(specs) => specs,
             Question::Thread(..) => &[],
         };
-        let source = args.source.source(spans, &[])?;
+        let source = args.source.checked()?.source(spans, &[])?;
         let at = point("--at", args.at)?;
         let has_times = at.is_some()
             || matches!(asked, Question::Thread(_, from, until) if from.is_some() || until.is_some());

@@ -49,6 +49,17 @@ pub enum Target {
 }
 
 impl Target {
+    /// What the names of such files end with.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Perfetto => "pftrace",
+            Self::Chrome => "json",
+            Self::Ctf => "ctf",
+            Self::Parquet => "parquet",
+        }
+    }
+
     /// Whether it is nothing that people read.
     #[must_use]
     pub fn is_binary(self) -> bool {
