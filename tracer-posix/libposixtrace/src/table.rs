@@ -5,29 +5,29 @@
 //! forked child the parent's identifiers mean nothing: the child gets a table of its own, whose
 //! generations begin behind the parent's, and the parent's is left alone there, with its locks in
 //! whatever state the fork found them.
+//!
+//! A real-time thread that waits for a stream lends its priority to the thread that has it
+//! ([`PiLock`]). Locks are taken in this order: `entering`, `stream`, and then `activity` or
+//! `filter`, which are held while they are copied and for nothing else.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::codes::Invalid;
 use super::kind::Kind;
 use super::sanitizer;
 use super::types::TraceId;
 use tracer_area as area;
+use tracer_area::lock::{PiGuard, PiLock};
 use tracer_engine::{EventSet, Origin};
 use tracer_posix::logged::Activity;
 use tracer_posix::stream::LoggedStatus;
 
 /// How long a call that must not wait does so for another thread that uses the same stream.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// How often it looks meanwhile.
-const AGAIN: libc::timespec = libc::timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000,
-};
 
 /// A stream with what C programs need beside it.
 pub(super) struct Stream {
@@ -53,11 +53,11 @@ impl Stream {
 struct Entry {
     /// That of the stream that is here; 0 for none. Changed under the lock.
     generation: AtomicU32,
-    stream: Mutex<Option<Stream>>,
+    stream: PiLock<Option<Stream>>,
     /// What its recorder is doing, if there is one: read without the lock.
-    activity: Mutex<Option<Arc<Activity>>>,
+    activity: PiLock<Option<Arc<Activity>>>,
     /// The filter of an active stream: as the activity.
-    filter: Mutex<Option<EventSet>>,
+    filter: PiLock<Option<EventSet>>,
 }
 
 /// The stream that an identifier named a moment ago.
@@ -150,54 +150,31 @@ impl Held {
 
 /// What a lock protects, while it is held.
 pub(super) struct Locked<'a, T> {
-    guard: MutexGuard<'a, T>,
-    lock: &'a Mutex<T>,
+    guard: PiGuard<'a, T>,
+    lock: &'a PiLock<T>,
 }
 
 impl<'a, T> Locked<'a, T> {
-    fn wait(lock: &'a Mutex<T>) -> Self {
-        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        sanitizer::acquired(lock);
-        Self { guard, lock }
+    fn wait(lock: &'a PiLock<T>) -> Self {
+        Self::of(lock, lock.lock())
     }
 
     /// What it protects, if nobody has it now.
     #[inline]
-    fn try_now(lock: &'a Mutex<T>) -> Option<Self> {
-        let guard = match lock.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        sanitizer::acquired(lock);
-        Some(Self { guard, lock })
+    fn try_now(lock: &'a PiLock<T>) -> Option<Self> {
+        Some(Self::of(lock, lock.try_lock()?))
     }
 
     /// As [`wait`](Self::wait), but not for longer than `time`.
-    fn wait_until(lock: &'a Mutex<T>, time: Duration) -> Option<Self> {
-        let end = Instant::now() + time;
-        loop {
-            let taken = Self::try_now(lock);
-            if taken.is_some() || Instant::now() >= end {
-                return taken;
-            }
-            pause();
-        }
+    fn wait_until(lock: &'a PiLock<T>, time: Duration) -> Option<Self> {
+        Some(Self::of(lock, lock.lock_within(time)?))
     }
-}
 
-/// Lets other threads run. (By a system call: in the C library's function a thread may be
-/// cancelled.)
-fn pause() {
-    let time = AGAIN;
-    // SAFETY: a valid time; what is left of it is not asked for.
-    unsafe {
-        libc::syscall(
-            libc::SYS_nanosleep,
-            &raw const time,
-            std::ptr::null_mut::<libc::timespec>(),
-        )
-    };
+    #[inline]
+    fn of(lock: &'a PiLock<T>, guard: PiGuard<'a, T>) -> Self {
+        sanitizer::acquired(lock);
+        Self { guard, lock }
+    }
 }
 
 impl<T> Deref for Locked<'_, T> {
@@ -224,7 +201,7 @@ struct Table {
     pid: i32,
     entries: Box<[OnceLock<Box<Entry>>]>,
     /// Held by who enters a stream.
-    entering: Mutex<()>,
+    entering: PiLock<()>,
 }
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -253,7 +230,7 @@ fn table_made() -> Option<&'static Table> {
     let new = Box::new(Table {
         pid: area::own_pid(),
         entries: (0..MAX_STREAMS).map(|_| OnceLock::new()).collect(),
-        entering: Mutex::default(),
+        entering: PiLock::default(),
     });
     let new = Box::into_raw(new);
     if !found.is_null() {
@@ -328,7 +305,7 @@ extern "C" fn on_unload() {
     let Some(table) = table() else { return };
     for entry in table.entries.iter().filter_map(OnceLock::get) {
         // A thread that was killed in the middle of a call may hold the lock for ever.
-        if let Ok(mut held) = entry.stream.try_lock()
+        if let Some(mut held) = entry.stream.try_lock()
             && let Some(stream) = held.take()
         {
             entry.generation.store(0, Release);

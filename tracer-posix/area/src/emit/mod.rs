@@ -6,6 +6,8 @@ pub mod emitter;
 pub mod enabled;
 pub(crate) mod in_hand;
 pub(crate) mod inherited;
+#[doc(hidden)]
+pub mod lock;
 pub(crate) mod process;
 pub(crate) mod resident;
 pub(crate) mod sequence;

@@ -157,6 +157,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
 /// thread. Its state's memory is left behind, a copy-on-write page.
 pub(super) fn forget() {
     tls::set(std::ptr::null_mut());
+    tls::set_tid(0);
     let key = ENDING.load(Relaxed);
     if key != u32::MAX {
         // SAFETY: the key was made in `prepare`.

@@ -1,4 +1,4 @@
-//! Two words of thread-local memory, and what the thread pointer leads to.
+//! Three words of thread-local memory, and what the thread pointer leads to.
 //!
 //! On x86-64 and arm64 they are reached by the *initial-exec* model: one load, no call, and no
 //! allocation on a thread's first use, so that it can be reached from a signal handler also when
@@ -67,10 +67,10 @@ mod arch {
         ".globl linux_trace_thread",
         ".hidden linux_trace_thread",
         ".type linux_trace_thread, @object",
-        ".size linux_trace_thread, 16",
+        ".size linux_trace_thread, 32",
         ".balign 16",
         "linux_trace_thread:",
-        ".zero 16",
+        ".zero 32",
         ".popsection",
     );
 
@@ -145,6 +145,35 @@ mod arch {
         }
     }
 
+    /// The kernel's identifier of the thread, once it was [set](set_tid); 0 before.
+    #[inline(always)]
+    pub fn tid() -> u32 {
+        let word: u64;
+        // SAFETY: reads this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov {at}, qword ptr fs:[{at} + 16]",
+                at = out(reg) word,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        u32::try_from(word).unwrap_or(0)
+    }
+
+    pub fn set_tid(tid: u32) {
+        // SAFETY: writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov qword ptr fs:[{at} + 16], {tid}",
+                at = out(reg) _,
+                tid = in(reg) u64::from(tid),
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
     /// The thread's `pthread_t`: with both C libraries of this architecture the thread pointer.
     pub fn thread_id() -> u64 {
         let pointer: u64;
@@ -191,18 +220,18 @@ mod arch {
         ".globl linux_trace_thread",
         ".hidden linux_trace_thread",
         ".type linux_trace_thread, @object",
-        ".size linux_trace_thread, 16",
+        ".size linux_trace_thread, 32",
         ".balign 16",
         "linux_trace_thread:",
-        ".zero 16",
+        ".zero 32",
         ".popsection",
     );
 
-    /// This thread's own two words. Atomic since a handler may come in between: what is done with
+    /// This thread's own words. Atomic since a handler may come in between: what is done with
     /// one of them is then done before or after it.
     #[inline(always)]
-    fn words() -> &'static [AtomicPtr<c_void>; 2] {
-        let at: *const [AtomicPtr<c_void>; 2];
+    fn words() -> &'static [AtomicPtr<c_void>; 3] {
+        let at: *const [AtomicPtr<c_void>; 3];
         // SAFETY: computes an address from what the linker has written down and from the thread
         // pointer.
         unsafe {
@@ -223,30 +252,43 @@ mod arch {
 
     #[inline(always)]
     pub fn get() -> *mut c_void {
-        let [state, _] = words();
+        let [state, ..] = words();
         state.load(Relaxed)
     }
 
     pub fn set(state: *mut c_void) {
-        let [word, _] = words();
+        let [word, ..] = words();
         word.store(state, Relaxed);
     }
 
     /// Sets it, if it is null.
     pub fn set_if_null(state: *mut c_void) -> bool {
-        let [word, _] = words();
+        let [word, ..] = words();
         let null = ptr::null_mut();
         word.compare_exchange(null, state, Relaxed, Relaxed).is_ok()
     }
 
     pub fn is_ending() -> bool {
-        let [_, ending] = words();
+        let [_, ending, _] = words();
         !ending.load(Relaxed).is_null()
     }
 
     pub fn set_ending() {
-        let [_, ending] = words();
+        let [_, ending, _] = words();
         ending.store(ptr::without_provenance_mut(1), Relaxed);
+    }
+
+    /// The kernel's identifier of the thread, once it was [set](set_tid); 0 before.
+    #[inline(always)]
+    pub fn tid() -> u32 {
+        let [_, _, tid] = words();
+        u32::try_from(tid.load(Relaxed).addr()).unwrap_or(0)
+    }
+
+    pub fn set_tid(tid: u32) {
+        let [_, _, word] = words();
+        let tid = usize::try_from(tid).unwrap_or(0);
+        word.store(ptr::without_provenance_mut(tid), Relaxed);
     }
 
     /// The thread's `pthread_t`: a structure below the thread pointer, of a size that the C library
@@ -298,6 +340,15 @@ mod arch {
     thread_local! {
         static STATE: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
         static IS_ENDING: Cell<bool> = const { Cell::new(false) };
+        static TID: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub fn tid() -> u32 {
+        TID.with(Cell::get)
+    }
+
+    pub fn set_tid(tid: u32) {
+        TID.with(|cell| cell.set(tid));
     }
 
     pub fn get() -> *mut c_void {
@@ -338,4 +389,4 @@ mod arch {
 }
 
 use arch::{cpu_plus_one, thread_pointer};
-pub(crate) use arch::{get, is_ending, set, set_ending, set_if_null, thread_id};
+pub(crate) use arch::{get, is_ending, set, set_ending, set_if_null, set_tid, thread_id, tid};

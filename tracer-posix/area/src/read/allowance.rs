@@ -6,11 +6,11 @@
 //! those. What is left is given back by whoever opens a stream in the area next.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::spent::Spent;
 use crate::discover::find::Area;
+use crate::emit::lock::PiLock;
 
 /// For one stream, where its user has taken all that there is for it.
 const LEAST: Duration = Duration::from_millis(2);
@@ -26,7 +26,7 @@ const OF_ALL: Duration = Duration::from_millis(200);
 const COUNTS_FOR: u32 = 10;
 
 /// What was taken so far.
-static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
+static TAKEN: PiLock<Option<Taken>> = PiLock::new(None);
 
 #[derive(Default)]
 struct Taken {
@@ -99,8 +99,11 @@ impl Drop for Allowance {
 }
 
 fn with_taken<T>(look: impl FnOnce(&mut Taken) -> T) -> T {
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    look(taken.get_or_insert_default())
+    match TAKEN.lock_unless_left() {
+        Some(mut taken) => look(taken.get_or_insert_default()),
+        // A forked child that will never know what was taken before.
+        None => look(&mut Taken::default()),
+    }
 }
 
 #[cfg(test)]

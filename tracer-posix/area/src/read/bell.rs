@@ -5,15 +5,22 @@
 //! waits for descriptors lets signals through and sleeps in one step. A trace point can only wake
 //! who sleeps on a word. So there is a thread in between, for each stream whose reader ever had to
 //! sleep; it ends with the stream.
+//!
+//! The thread is an ordinary one (`SCHED_OTHER`), whoever makes it. While a real-time thread sleeps
+//! here, and no longer, it has the policy and the priority of that thread: who may run before its
+//! reader may run before it, and nobody else keeps the reader from being woken.
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 
+use crate::emit::lock::{PiGuard, PiLock};
+use crate::emit::thread::own_tid;
 use crate::layout::wake;
 use crate::system::descriptor::Identity;
+use crate::system::scheduling::Scheduling;
 use crate::system::signals::HeldBack;
 use tracer_engine::source::WaitingWord;
 
@@ -24,6 +31,10 @@ pub struct Bell {
     pipe: Pipe,
     is_ending: AtomicBool,
     has_sleeper: AtomicBool,
+    /// The thread; 0 before it runs.
+    thread: AtomicI32,
+    /// How it is to be scheduled ([`Scheduling::to_word`]).
+    scheduling: AtomicU64,
 }
 
 /// What can be read once the bell has rung. Never closed: another thread may be about to sleep on
@@ -37,11 +48,11 @@ struct Pipe {
 }
 
 /// Pipes of bells of streams that have ended.
-static FREE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+static FREE: PiLock<Vec<Pipe>> = PiLock::new(Vec::new());
 
 /// Those of them that still ring: a thread is about to sleep there, or has just been woken, and
 /// gives it back.
-static RINGING: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+static RINGING: PiLock<Vec<Pipe>> = PiLock::new(Vec::new());
 
 /// A thread that does not need more.
 const STACK_BYTES: usize = 64 << 10;
@@ -58,6 +69,8 @@ impl Bell {
             pipe: Pipe::free_or_new()?,
             is_ending: AtomicBool::new(false),
             has_sleeper: AtomicBool::new(false),
+            thread: AtomicI32::new(0),
+            scheduling: AtomicU64::new(Scheduling::OTHER.to_word()),
         });
         let ringer = Arc::clone(&bell);
         // From before the reader sleeps: the thread begins when it gets its turn.
@@ -67,18 +80,26 @@ impl Bell {
         let started = std::thread::Builder::new()
             .name("posix-trace".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || ringer.ring_when_woken(known));
+            .spawn(move || {
+                ringer.begin_as_wanted();
+                ringer.ring_when_woken(known);
+            });
         held.let_through();
         started.map(|_detached| bell)
     }
 
     /// Makes the calling thread the one that sleeps here; `false` where another one does.
     pub fn take(&self) -> bool {
-        !self.has_sleeper.swap(true, AcqRel)
+        let is_taken = !self.has_sleeper.swap(true, AcqRel);
+        if is_taken {
+            self.schedule(Scheduling::of_caller());
+        }
+        is_taken
     }
 
     /// It sleeps no more.
     pub fn leave(&self) {
+        self.schedule(Scheduling::OTHER);
         self.pipe.empty();
         self.has_sleeper.store(false, Release);
     }
@@ -91,6 +112,28 @@ impl Bell {
     /// Wakes who sleeps here.
     pub fn ring(&self) {
         self.pipe.fill();
+    }
+
+    /// Has the thread run so from now on, or from when it begins.
+    fn schedule(&self, wanted: Scheduling) {
+        let wanted_word = wanted.to_word();
+        if self.scheduling.swap(wanted_word, SeqCst) != wanted_word
+            && let tid @ 1.. = self.thread.load(SeqCst)
+        {
+            wanted.give_to(tid);
+        }
+    }
+
+    /// The thread begins: as it was made it has the scheduling of the thread that has made it.
+    fn begin_as_wanted(&self) {
+        self.thread.store(own_tid(), SeqCst);
+        loop {
+            let wanted = self.scheduling.load(SeqCst);
+            Scheduling::from_word(wanted).give_to(0);
+            if self.scheduling.load(SeqCst) == wanted {
+                return;
+            }
+        }
     }
 
     fn ring_when_woken(&self, mut known: u32) {
@@ -132,15 +175,15 @@ impl Bell {
     }
 }
 
-fn keep(list: &'static Mutex<Vec<Pipe>>, pipe: Pipe) {
+fn keep(list: &'static PiLock<Vec<Pipe>>, pipe: Pipe) {
     if let Some(mut list) = locked(list) {
         list.push(pipe);
     }
 }
 
-/// Nobody waits for it: in a forked child it may be locked for ever.
-fn locked(list: &'static Mutex<Vec<Pipe>>) -> Option<MutexGuard<'static, Vec<Pipe>>> {
-    list.try_lock().ok()
+/// `None` in a forked child whose parent had it just then.
+fn locked(list: &'static PiLock<Vec<Pipe>>) -> Option<PiGuard<'static, Vec<Pipe>>> {
+    list.lock_unless_left()
 }
 
 impl Pipe {

@@ -7,4 +7,5 @@ pub(crate) mod membarrier;
 pub(crate) mod pids;
 #[doc(hidden)]
 pub mod proc_stat;
+pub(crate) mod scheduling;
 pub(crate) mod signals;
