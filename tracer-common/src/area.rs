@@ -11,7 +11,7 @@
 //!
 //! | part | target | controller |
 //! |---|---|---|
-//! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations` |
+//! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations`, `prepared` |
 //! | [`StreamControl`] | `refused_*`, `emitters`, `full_since`, `lost_*`, the pool's words | everything else, `consumed` |
 //! | [`NameEntry`] | yes | yes, by the same rules |
 //! | [`ProcessEntry`] | yes | no |
@@ -125,8 +125,12 @@ pub struct AreaHeader {
     /// (`vm.overcommit_memory=2`). Set by whoever makes the area or opens a stream, read by whoever
     /// takes a chunk.
     pub provides: AtomicU32,
+    /// Windows below this one hold their memory, whatever is read and whichever stream ends:
+    /// processes that [have prepared themselves](ProcessEntry::prepared) count on it. Raised by
+    /// these; lowered by who finds that they have ended.
+    pub prepared: AtomicU32,
     /// Unused. Zero. Keeps `active` on a cache line of its own, as it is read by every emission.
-    pub reserved: [AtomicU64; 2],
+    pub reserved: [AtomicU32; 3],
     /// Bit *n* is set while the stream in slot *n* runs. All that a trace point looks at when
     /// nothing is traced.
     pub active: AtomicU32,
@@ -287,13 +291,15 @@ pub struct NameEntry {
     pub bytes: [AtomicU8; TRACE_EVENT_NAME_MAX],
 }
 
-/// A process of the family, so that what it execs can find out which streams trace it.
+/// A process of the family, so that what it execs can find out which streams trace it, and others
+/// which memory it counts on.
 #[repr(C, align(64))]
 pub struct ProcessEntry {
     /// The process, in its own pid namespace; 0: the entry is free; -1: being written.
     pub pid: AtomicI32,
-    /// Unused. Zero.
-    pub reserved: AtomicU32,
+    /// Windows that the process has mapped and filled with memory, so that its threads emit without
+    /// a page fault; 0 where it has not.
+    pub prepared: AtomicU32,
     /// For each slot the generation of the stream that traces this process and its children, or 0.
     pub traced_by: [AtomicU32; STREAM_SLOTS],
 }

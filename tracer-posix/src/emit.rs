@@ -4,6 +4,9 @@ use tracer_common::event_type::EventTypeId;
 
 use tracer_area::{self as area, NameTooLong, emitter};
 
+#[doc(inline)]
+pub use tracer_area::prefault::PrefaultError;
+
 /// A user event type of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "posix_trace_eventid_open")]
@@ -58,6 +61,23 @@ impl UserEvent {
             emitter::emit(self.id, data, trace_point(self.id, data));
         }
     }
+}
+
+/// Prepares the calling thread and its process for real time: what the thread emits from now on
+/// takes neither a page fault nor a system call, at its first event neither, nor when somebody
+/// attaches. That holds in streams that live now, and in others of `bytes` bytes together; the
+/// process takes as much memory, and 3 MiB. Each thread that emits prepares itself.
+///
+/// A program that has its memory locked (`mlockall()`) gets what is promised; in others the kernel
+/// may take pages away again. `docs/real-time.md` says the rest.
+///
+/// # Errors
+///
+/// [`PrefaultError`] (`ENOMEM`).
+#[doc(alias = "posix_trace_prefault_np")]
+#[doc(alias = "posix_trace_prefault_size_np")]
+pub fn prefault(bytes: usize) -> Result<(), PrefaultError> {
+    tracer_area::prefault::prefault(bytes)
 }
 
 /// The address of a trace point, which is a static probe as well: that of an event with this type

@@ -57,7 +57,7 @@ pub mod stream_limit;
 #[doc(hidden)]
 pub mod wire;
 
-pub use emit::UserEvent;
+pub use emit::{PrefaultError, UserEvent, prefault};
 #[cfg(feature = "tracing")]
 pub use layer::{TraceLayer, layer};
 pub use stream::{LogReader, LoggedStream, Stream};

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `membarrier`, `descriptor`, `pids`, `proc_stat` | nobody |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
-//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `start`, `inherited`, `resident` | `layout`, `system` |
+//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
 //! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
@@ -58,7 +58,7 @@ pub use read::type_ids::NameShare;
 pub use system::errno::{ErrnoGuard, ErrnoOnlyGuard};
 
 #[doc(hidden)]
-pub use emit::{emitter, enabled, lock};
+pub use emit::{emitter, enabled, lock, prefault};
 #[doc(hidden)]
 pub use read::spent;
 #[doc(hidden)]

@@ -8,6 +8,8 @@ pub(crate) mod in_hand;
 pub(crate) mod inherited;
 #[doc(hidden)]
 pub mod lock;
+#[doc(hidden)]
+pub mod prefault;
 pub(crate) mod process;
 pub(crate) mod resident;
 pub(crate) mod sequence;

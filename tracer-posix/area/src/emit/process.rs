@@ -41,6 +41,9 @@ pub(super) struct ProcessState {
     pub(super) is_renewing: AtomicBool,
     /// For each slot the generation of the stream that this process was born into, or 0.
     pub(super) born_into: [AtomicU32; STREAM_SLOTS],
+    /// Windows that this process has mapped and filled with memory: see
+    /// [`prefault`](super::prefault).
+    pub(super) prepared: AtomicUsize,
 }
 
 /// Not set up yet.
@@ -60,6 +63,7 @@ pub(super) static STATE: ProcessState = ProcessState {
     home: AtomicU64::new(home::UNKNOWN),
     is_renewing: AtomicBool::new(false),
     born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
+    prepared: AtomicUsize::new(0),
 };
 
 /// The area's fixed parts, if this process is known to have one and is not a child that has still
@@ -195,15 +199,24 @@ pub(crate) fn streams_changed() {
     }
 }
 
-/// Passes the area on over exec while a stream traces us: the program that comes after us goes on
+/// Windows that this process has mapped and filled with memory.
+pub(super) fn prepared() -> usize {
+    STATE.prepared.load(Relaxed)
+}
+
+/// Passes the area on over exec while a stream traces us, or, in a process that has prepared itself
+/// and makes no system call when a stream begins to, in any case: the program that comes after us goes on
 /// being traced. One that is started by a `vfork()` or spawn is given it too, and finds out by
 /// itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
 /// itself: a program of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
-    let is_shared = parts.streams().any(|(slot, control)| {
-        control.state.load(Acquire) == stream_state::LIVE
-            && is_traced_by(slot, control, control.generation.load(Relaxed))
-    });
+    let is_traced = |parts: Parts<'_>| {
+        parts.streams().any(|(slot, control)| {
+            control.state.load(Acquire) == stream_state::LIVE
+                && is_traced_by(slot, control, control.generation.load(Relaxed))
+        })
+    };
+    let is_shared = prepared() > 0 || is_traced(parts);
     let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
     if let Some(file) = file()
         && inherited::is_handed_on(file)

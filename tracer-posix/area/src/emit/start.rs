@@ -10,10 +10,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use tracer_common::area::{DATA_OFFSET, PROCESS_SLOTS, home, stream_state};
+use tracer_common::area::{DATA_OFFSET, PROCESS_SLOTS, ProcessEntry, home, stream_state};
 
 use super::enabled;
 use super::inherited;
+use super::prefault;
 use super::process::{RAW, STATE, note_namespace, parts_if_ready, share_over_exec};
 use super::resident;
 use super::thread;
@@ -82,6 +83,8 @@ fn make_area() -> Option<()> {
         STATE.home.store(home::word(0, program), Relaxed);
         note_namespace(pids::own_pid_namespace());
         learn_ancestry(parts);
+        // The program before us had prepared itself.
+        prefault::forget(parts);
     }
     STATE.base.store(parts.base().as_ptr(), Relaxed);
     let page = wiped_page()?;
@@ -203,6 +206,8 @@ fn renew_in_child() {
     // SAFETY: the base is that of the area's fixed parts, which stay mapped.
     let parts = unsafe { Parts::from_base(base) };
     thread::forget();
+    // Its parent's page tables are not the child's.
+    STATE.prepared.store(0, Relaxed);
     let parent = STATE.pid.load(Relaxed);
     inherit_from_parent(parts, parent);
     if !is_in_namespace_of(parent) {
@@ -233,23 +238,33 @@ fn enter_process(parts: Parts<'_>) {
     if STATE.born_into.iter().all(|born| born.load(Relaxed) == 0) {
         return;
     }
+    write_process(parts, 0);
+}
+
+/// Writes down which streams we were born into, and how many windows we have prepared. Whether
+/// there was space for it.
+pub(super) fn write_process(parts: Parts<'_>, prepared: u32) -> bool {
     let own = STATE.pid.load(Relaxed);
     let entries = || (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
-    let free = |entry: &&tracer_common::area::ProcessEntry| {
-        let holder = entry.pid.load(Relaxed);
-        let is_free = holder == 0 || holder == own || holder > 0 && !pids::process_exists(holder);
-        is_free
-            && entry
-                .pid
-                .compare_exchange(holder, -1, Acquire, Relaxed)
-                .is_ok()
+    let claim = |entry: &ProcessEntry, holder: i32| {
+        let pid = &entry.pid;
+        pid.compare_exchange(holder, -1, Acquire, Relaxed).is_ok()
     };
-    if let Some(entry) = entries().find(free) {
-        for (to, born) in entry.traced_by.iter().zip(&STATE.born_into) {
-            to.store(born.load(Relaxed), Relaxed);
-        }
-        entry.pid.store(own, Release);
+    let ours = |entry: &&ProcessEntry| claim(entry, own);
+    let free = |entry: &&ProcessEntry| {
+        let holder = entry.pid.load(Relaxed);
+        let is_free = holder == 0 || holder > 0 && !pids::process_exists(holder);
+        is_free && claim(entry, holder)
+    };
+    let Some(entry) = entries().find(ours).or_else(|| entries().find(free)) else {
+        return false;
+    };
+    for (to, born) in entry.traced_by.iter().zip(&STATE.born_into) {
+        to.store(born.load(Relaxed), Relaxed);
     }
+    entry.prepared.store(prepared, Relaxed);
+    entry.pid.store(own, Release);
+    true
 }
 
 /// In a new program that was handed its area by the one before: finds out which streams it was

@@ -218,10 +218,12 @@ impl ThreadState {
         let shape = Shape::new(control.chunk_bytes.load(Relaxed));
         let is_traced = process::is_traced_by(slot, control, generation);
         let role = if is_traced && shape.is_some() && process::learn_clock(parts).is_some() {
-            let before = errno::get();
-            process::share_over_exec(parts);
+            if process::prepared() == 0 {
+                let before = errno::get();
+                process::share_over_exec(parts);
+                errno::set(before);
+            }
             process::learn_namespace(control);
-            errno::set(before);
             note_emitter(control);
             Role::Emitter
         } else {

@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use tracer_common::area::{DATA_OFFSET, StreamControl, WINDOW_BYTES, WINDOW_SLOTS};
 
@@ -47,8 +47,9 @@ impl Windows for OwnWindows {
     }
 
     fn provide(&self, base: NonNull<u8>, bytes: usize) -> bool {
-        process::parts_if_ready()
-            .is_none_or(|parts| overcommit::provide_if_strict(parts, base, bytes))
+        is_prepared(base)
+            || process::parts_if_ready()
+                .is_none_or(|parts| overcommit::provide_if_strict(parts, base, bytes))
     }
 
     fn ticks(&self) -> Option<u64> {
@@ -61,6 +62,17 @@ impl Windows for OwnWindows {
             .lost_since
             .fetch_min(first.unwrap_or(closed_at), AcqRel);
     }
+}
+
+/// Whether this address is in a window that the process has filled with memory.
+fn is_prepared(address: NonNull<u8>) -> bool {
+    let prepared = process::prepared();
+    if prepared == 0 {
+        return false;
+    }
+    let window = address.addr().get() / WINDOW_BYTES * WINDOW_BYTES;
+    let mut mapped = MAPPED.iter().take(prepared);
+    mapped.any(|mapped| mapped.load(Relaxed).addr() == window)
 }
 
 /// Maps a window where its address is a multiple of its size.

@@ -96,6 +96,30 @@ pub(crate) fn release(base: NonNull<u8>, bytes: usize) {
     unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_REMOVE) };
 }
 
+/// Makes sure that memory lies behind so many bytes of a shared mapping, and that touching them is
+/// no page fault of this process. `false` where there is no memory.
+pub(crate) fn populate(base: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the advice changes nothing in memory, and whatever is not mapped is an error.
+    let result = unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
+    if result != 0 && crate::system::errno::get() == libc::EINVAL {
+        // Linux before 5.14 cannot be asked.
+        touch(base, bytes);
+        return true;
+    }
+    result == 0
+}
+
+/// Writes to each page of a shared mapping, and changes nothing.
+fn touch(base: NonNull<u8>, bytes: usize) {
+    const PAGE: usize = 4096;
+    for offset in (0..bytes).step_by(PAGE) {
+        // SAFETY: within the mapping, and aligned: callers pass page aligned mappings.
+        let word = unsafe { base.add(offset) }.cast::<AtomicU64>();
+        // SAFETY: as above; all that is mapped there is reached by atomics.
+        unsafe { word.as_ref() }.fetch_or(0, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and no reference into it outlives `self`.
@@ -282,6 +306,46 @@ pub(crate) fn map_file_at(start: NonNull<u8>, bytes: usize, file: RawFd, offset:
     mapped != libc::MAP_FAILED
 }
 
+/// A page of the area's beginning, mapped once more to be copied. In a program that has its memory
+/// locked (`mlockall()`) a copy of the area's beginning itself would be filled with memory page by
+/// page, all of it, before the call returns: milliseconds, in an emission. A copy of this one is
+/// locked too, but each of its pages when it is touched first.
+struct Seed(NonNull<libc::c_void>);
+
+impl Seed {
+    const BYTES: usize = 4096;
+
+    fn new(base: NonNull<u8>) -> Option<Self> {
+        // SAFETY: asks for a new mapping of what is mapped at `base`.
+        let page =
+            unsafe { libc::mremap(base.as_ptr().cast(), 0, Self::BYTES, libc::MREMAP_MAYMOVE) };
+        let page = NonNull::new(page).filter(|page| page.as_ptr() != libc::MAP_FAILED)?;
+        // SAFETY: the page was just mapped. The advice takes it out of this mapping, where nobody
+        // has looked at it, and not out of the area.
+        let is_locked =
+            unsafe { libc::madvise(page.as_ptr(), Self::BYTES, libc::MADV_DONTNEED) } != 0;
+        if is_locked {
+            // SAFETY: as above. Where it cannot be done the copy is filled as it is made.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_mlock2,
+                    page.as_ptr(),
+                    Self::BYTES,
+                    libc::MLOCK_ONFAULT,
+                )
+            };
+        }
+        Some(Self(page))
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and known to nobody else.
+        unsafe { libc::munmap(self.0.as_ptr(), Self::BYTES) };
+    }
+}
+
 /// Maps a part of an area, whose beginning is mapped at `base`, once more, over addresses that were
 /// [reserved](reserve_aligned). It needs no descriptor: a shared mapping that is moved and had no
 /// bytes is mapped again.
@@ -291,16 +355,13 @@ pub(crate) fn map_again_at(
     base: NonNull<u8>,
     offset: usize,
 ) -> bool {
-    // From the beginning on, as far as it has to be: what is not mapped yet has no address to begin
-    // from. SAFETY: asks for a new mapping of what is mapped at `base`.
-    let whole = unsafe {
-        libc::mremap(
-            base.as_ptr().cast(),
-            0,
-            offset + bytes,
-            libc::MREMAP_MAYMOVE,
-        )
+    let Some(seed) = Seed::new(base) else {
+        return false;
     };
+    // From the beginning on, as far as it has to be: what is not mapped yet has no address to begin
+    // from. SAFETY: asks for a new mapping of what is mapped there.
+    let whole = unsafe { libc::mremap(seed.0.as_ptr(), 0, offset + bytes, libc::MREMAP_MAYMOVE) };
+    drop(seed);
     if whole == libc::MAP_FAILED {
         return false;
     }

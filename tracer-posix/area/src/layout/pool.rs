@@ -383,6 +383,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     /// Gives the memory of chunks back to the machine that were read: those with a lower
     /// [`ChunkHeader::closing`]. For the stream's reader.
     pub(crate) fn release_read(&self, consumed: u64) {
+        let prepared = self.parts.header().prepared.load(Relaxed);
         for _ in 0..RELEASED_AT_ONCE {
             let Some(ordinal) = self.closed().pop(|closing| closing < consumed) else {
                 return;
@@ -391,7 +392,12 @@ impl<'a, W: Windows> Pool<'a, W> {
                 .chunk_ref(ordinal)
                 .filter(|chunk_ref| self.claim(chunk_ref));
             let Some(chunk_ref) = claimed else { return };
-            mapping::release(chunk_ref.base, chunk_ref.bytes);
+            let (n, _) = self.shape.window_and_index(ordinal);
+            // Processes that have prepared themselves count on the memory of the first windows.
+            let is_free = |window| u32::try_from(window).is_ok_and(|window| window >= prepared);
+            if self.window(n).is_some_and(is_free) {
+                mapping::release(chunk_ref.base, chunk_ref.bytes);
+            }
             if !chunk_ref.change(self.generation, chunk_state::CLAIMED, chunk_state::UNUSED) {
                 return;
             }

@@ -1,10 +1,10 @@
 //! Taking a stream's memory back when the stream has ended.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use tracer_common::area::{
-    ENTERING_SLOTS, LEFT_FOR_GOOD, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state,
-    stream_state, window,
+    ENTERING_SLOTS, LEFT_FOR_GOOD, PROCESS_SLOTS, StreamControl, WINDOW_BYTES, WINDOW_SLOTS,
+    chunk_state, stream_state, window,
 };
 
 use super::allowance::Allowance;
@@ -17,7 +17,7 @@ use crate::layout::identity::{entered, thread_of};
 use crate::layout::mapping::{self, Parts};
 use crate::layout::pool::{Pool, Windows};
 use crate::system::membarrier;
-use crate::system::pids::{own_pid, own_pid_namespace};
+use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
 
 /// Ends the streams of controllers that are gone: they could not do it themselves. And gives back
 /// what threads were in the way of before.
@@ -103,7 +103,8 @@ fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Al
     if !area.may_be_released() {
         return !allowance.is_spent();
     }
-    for index in windows_of(parts, generation) {
+    let prepared = prepared_windows(area, parts, generation, allowance);
+    for index in windows_of(parts, generation).filter(|index| *index >= prepared) {
         if allowance.is_spent() {
             return false;
         }
@@ -112,6 +113,48 @@ fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Al
         }
     }
     !allowance.is_spent()
+}
+
+/// How many of the first windows hold their memory: those that processes which live have prepared,
+/// so that their threads emit without a page fault. What processes had prepared that have ended
+/// goes with the memory of the stream of this generation.
+fn prepared_windows(
+    area: &Area,
+    parts: Parts<'_>,
+    generation: u32,
+    allowance: &Allowance,
+) -> usize {
+    let windows = &parts.header().prepared;
+    let said = windows.load(Acquire);
+    let most_of_living = || {
+        let entries = (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
+        entries
+            .map(|entry| (entry.pid.load(Acquire), entry.prepared.load(Relaxed)))
+            .filter(|(pid, prepared)| {
+                *prepared > 0 && (allowance.is_spent() || !has_process_ended(area, *pid))
+            })
+            .fold(0, |most, (_, prepared)| prepared.max(most))
+    };
+    let count = |windows: u32| usize::try_from(windows).unwrap_or(WINDOW_SLOTS);
+    if said == 0 || most_of_living() >= said {
+        return count(said);
+    }
+    // Who prepares itself meanwhile has its entry before it raises the count.
+    windows.store(0, SeqCst);
+    let kept = most_of_living();
+    windows.fetch_max(kept, SeqCst);
+    for word in (count(kept)..count(said)).filter_map(|index| parts.window(index)) {
+        // One that is free becomes the stream's.
+        let _others = word.compare_exchange(0, window::word(generation), AcqRel, Relaxed);
+    }
+    let used = &parts.header().window_count;
+    used.fetch_max(said, Release);
+    count(kept)
+}
+
+/// Whether a process that the area names has ended for certain. Its first thread may end before.
+fn has_process_ended(area: &Area, pid: i32) -> bool {
+    pid == 0 || pid > 0 && area.is_in_own_namespace() && !process_exists(pid)
 }
 
 fn windows_of(parts: Parts<'_>, generation: u32) -> impl Iterator<Item = usize> {

@@ -1,0 +1,114 @@
+//! What the library does to real-time threads: a prepared one emits without a page fault and without
+//! a system call, and none waits for whoever runs between it and an ordinary thread.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+use std::process::Command;
+
+use tests::command;
+use tests::dist::{self, Linkage};
+use tests::rights::missing_right;
+
+/// The thread in the middle has the CPU for three times as long.
+const FAR_LESS_THAN_THE_HOG_NS: i64 = 10_000_000;
+
+/// `SCHED_FIFO` at the reader's priority, as the program says it.
+const FIFO_50: i64 = 150;
+
+/// What the program says with these arguments.
+fn said(linkage: Linkage, arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/real_time.c");
+    let program = folder.path().join("real_time");
+    let options = ["-Wall", "-Wextra", "-Werror"];
+    dist::compile_file("cc", &source, &program, &options, linkage).unwrap();
+    command::text(Command::new(program).args(arguments)).unwrap()
+}
+
+/// The number behind a word.
+fn number(said: &str, word: &str) -> i64 {
+    let mut words = said.split_whitespace();
+    words.find(|found| *found == word);
+    words.next().and_then(|number| number.parse().ok()).unwrap()
+}
+
+#[test]
+#[ignore = "real-time priorities"]
+fn a_prepared_thread_emits_without_page_faults_and_system_calls() {
+    if missing_right().is_some() {
+        return;
+    }
+    for linkage in [Linkage::Shared, Linkage::Static] {
+        // At a system call the program ends, and says which.
+        let said = said(linkage, &["emit", "10000000"]);
+        assert!(number(&said, "emitted") >= 10_000_000, "{said}");
+        // Somebody was attached all the time.
+        assert!(number(&said, "self") > 10_000, "{said}");
+        assert!(number(&said, "other") > 10_000, "{said}");
+        assert_eq!(number(&said, "faults"), 0, "{said}");
+    }
+}
+
+#[test]
+#[ignore = "locks memory"]
+fn the_first_event_does_not_fill_a_window_that_nobody_has_prepared() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = said(Linkage::Shared, &["first"]);
+    // A window has 1,024 pages.
+    assert!(number(&said, "faults") < 50, "{said}");
+}
+
+#[test]
+#[ignore = "real-time priorities"]
+fn no_control_call_waits_for_who_runs_in_between() {
+    if missing_right().is_some() {
+        return;
+    }
+    let calls = [
+        "event",
+        "status",
+        "attr",
+        "trygetnext",
+        "get_filter",
+        "set_filter",
+        "get_name",
+        "list",
+        "open",
+        "start_stop",
+        "clear",
+    ];
+    for call in calls {
+        let longest = said(Linkage::Shared, &["call", call, "150"]);
+        let longest: i64 = longest.trim().parse().unwrap();
+        assert!(longest < FAR_LESS_THAN_THE_HOG_NS, "{call}: {longest}");
+    }
+}
+
+#[test]
+#[ignore = "real-time priorities"]
+fn a_real_time_reader_is_woken_in_time_and_leaves_an_ordinary_thread_behind() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = said(Linkage::Shared, &["wake"]);
+    assert!(
+        number(&said, "longest") < FAR_LESS_THAN_THE_HOG_NS,
+        "{said}"
+    );
+    assert_eq!(number(&said, "real-time"), FIFO_50, "{said}");
+    assert_eq!(number(&said, "after"), 0, "{said}");
+    assert_eq!(number(&said, "ordinary"), 0, "{said}");
+}
+
+#[test]
+fn what_a_process_has_prepared_stays_as_long_as_the_process() {
+    let said = said(Linkage::Shared, &["memory"]);
+    let prepared = number(&said, "prepared");
+    // Two windows, and what comes before them.
+    assert!(prepared > 8 << 10, "{said}");
+    assert_eq!(number(&said, "used"), prepared, "{said}");
+    assert!(number(&said, "ended") <= prepared - (8 << 10), "{said}");
+}
