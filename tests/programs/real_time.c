@@ -7,9 +7,10 @@
  *                           recorded, and the thread's page faults.
  * real_time first           the page faults of the first event in a program that has its memory locked, and has prepared
  *                           nothing
- * real_time call CALL       the longest time in nanoseconds that a thread takes for a control call, while an ordinary
+ * real_time call CALL [ROUNDS [log]]
+ *                           the longest time in nanoseconds that a thread takes for a control call, while an ordinary
  *                           thread makes the same call all the time, and one between the two has the CPU for 30 ms of
- *                           each 40
+ *                           each 40; of a stream with a log
  * real_time wake            the longest time from an event to the return of a real-time thread that waits for it, while
  *                           one below it has the CPU; and how the thread that wakes it is scheduled meanwhile and after
  * real_time memory          kilobytes of the area: when it is prepared, when a stream has come and gone, and when the
@@ -405,17 +406,18 @@ static void *hog(void *unused)
     return unused;
 }
 
-static int call(const char *name, int rounds)
+static int call(const char *name, int rounds, int with_log)
 {
     pthread_t low, middle;
     int64_t longest = 0;
+    int log = with_log ? memfd_create("log", 0) : -1;
 
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         if (strcmp(calls[i].name, name) == 0)
             called = calls[i].call;
     }
     CHECK(called != NULL);
-    shared = stream(getpid(), 256 << 10, POSIX_TRACE_LOOP, -1);
+    shared = stream(getpid(), 256 << 10, POSIX_TRACE_LOOP, log);
     OK(posix_trace_start(shared));
     OK(pthread_create(&low, NULL, ordinary, NULL));
     OK(pthread_create(&middle, NULL, hog, NULL));
@@ -599,7 +601,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "first") == 0)
         return first();
     if (strcmp(what, "call") == 0)
-        return call(which, argc > 3 ? atoi(argv[3]) : 200);
+        return call(which, argc > 3 ? atoi(argv[3]) : 200, argc > 4);
     if (strcmp(what, "wake") == 0)
         return wake();
     if (strcmp(what, "memory") == 0)

@@ -33,6 +33,7 @@ fn number(said: &str, word: &str) -> i64 {
     words.next().and_then(|number| number.parse().ok()).unwrap()
 }
 
+// clause: np.prefault
 #[test]
 #[ignore = "real-time priorities"]
 fn a_prepared_thread_emits_without_page_faults_and_system_calls() {
@@ -61,6 +62,7 @@ fn the_first_event_does_not_fill_a_window_that_nobody_has_prepared() {
     assert!(number(&said, "faults") < 50, "{said}");
 }
 
+// clause: np.priority
 #[test]
 #[ignore = "real-time priorities"]
 fn no_control_call_waits_for_who_runs_in_between() {
@@ -89,6 +91,20 @@ fn no_control_call_waits_for_who_runs_in_between() {
 
 #[test]
 #[ignore = "real-time priorities"]
+fn what_need_not_be_asked_of_the_recorder_waits_for_nobody() {
+    if missing_right().is_some() {
+        return;
+    }
+    for call in ["status", "attr", "trygetnext", "get_filter"] {
+        let longest = said(Linkage::Shared, &["call", call, "150", "log"]);
+        let longest: i64 = longest.trim().parse().unwrap();
+        assert!(longest < FAR_LESS_THAN_THE_HOG_NS, "{call}: {longest}");
+    }
+}
+
+// clause: np.waking
+#[test]
+#[ignore = "real-time priorities"]
 fn a_real_time_reader_is_woken_in_time_and_leaves_an_ordinary_thread_behind() {
     if missing_right().is_some() {
         return;
@@ -103,6 +119,7 @@ fn a_real_time_reader_is_woken_in_time_and_leaves_an_ordinary_thread_behind() {
     assert_eq!(number(&said, "ordinary"), 0, "{said}");
 }
 
+// clause: np.prefault.memory
 #[test]
 fn what_a_process_has_prepared_stays_as_long_as_the_process() {
     let said = said(Linkage::Shared, &["memory"]);

@@ -216,6 +216,7 @@ cases! {
         a_handler_that_interrupts_an_event_emits_its_own
         a_handler_emits_whatever_trace_function_it_interrupts
         a_handler_may_interrupt_a_threads_first_event
+        a_thread_that_prepares_itself_again_and_again_loses_nothing
     }
     children {
         an_inherited_stream_traces_a_forked_child_at_once

@@ -437,3 +437,25 @@ CASE(a_handler_may_interrupt_a_threads_first_event)
     CHECK_EQUAL(events, i);
     CHECK_EQUAL(status_of(shared).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
 }
+
+/* clause: np.prefault.errors */
+CASE(a_thread_that_prepares_itself_again_and_again_loses_nothing)
+{
+    const size_t sizes[] = {0, 1, 8 << 20, (size_t)-1};
+    int round, i;
+
+    for (round = 0; round < 3; round++) {
+        OK(posix_trace_prefault_np());
+        shared = large_stream();
+        for (i = 0; i < 4; i++) {
+            posix_trace_event(type, &i, sizeof i);
+            CHECK_CALL(posix_trace_prefault_size_np(sizes[i]), sizes[i] == (size_t)-1 ? ENOMEM : 0);
+        }
+        for (i = 0; i < 4; i++) {
+            EXPECT(shared, type);
+            CHECK_EQUAL(carried(), i);
+        }
+        EXPECT_NONE(shared);
+        OK(posix_trace_shutdown(shared));
+    }
+}

@@ -26,8 +26,9 @@ use tracer_engine::{EventSet, Origin};
 use tracer_posix::logged::Activity;
 use tracer_posix::stream::LoggedStatus;
 
-/// How long a call that must not wait does so for another thread that uses the same stream.
-const AT_ONCE: Duration = Duration::from_millis(1);
+/// How long a call that must not wait does so for another thread that uses the same stream. With
+/// what it then waits for the recorder it is less than a millisecond.
+const AT_ONCE: Duration = Duration::from_micros(400);
 
 /// A stream with what C programs need beside it.
 pub(super) struct Stream {
@@ -86,8 +87,8 @@ impl Found {
     }
 
     /// As [`lock`](Self::lock), for a call that must not wait for another process: `None` where
-    /// another thread keeps the stream for longer than a millisecond, as one does that waits for
-    /// the recorder.
+    /// another thread keeps the stream for longer than a moment, as one does that waits for the
+    /// recorder.
     #[inline]
     pub(super) fn lock_at_once(&self) -> Result<Option<Held>, Invalid> {
         let entry = self.entry;

@@ -16,8 +16,10 @@ use super::gone::RecorderGone;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};
 use super::socket;
 
-/// How long the reply to a request is waited for that has to be answered at once.
-const AT_ONCE: Duration = Duration::from_millis(1);
+/// How long the reply to a request is waited for that has to be answered at once. What such a call
+/// waits for in all is less than a millisecond: the recorder is an ordinary process, which whoever
+/// has the CPU may keep from answering.
+const AT_ONCE: Duration = Duration::from_micros(500);
 
 /// Our end of a conversation.
 #[derive(Debug)]
