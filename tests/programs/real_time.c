@@ -374,6 +374,20 @@ static void call_event(void)
     posix_trace_event(type, "x", 1);
 }
 
+static void call_create(void)
+{
+    OK(posix_trace_shutdown(stream(getpid(), 256 << 10, POSIX_TRACE_LOOP, -1)));
+}
+
+static void call_create_used(void)
+{
+    trace_id_t made = stream(getpid(), 256 << 10, POSIX_TRACE_LOOP, -1);
+
+    OK(posix_trace_start(made));
+    posix_trace_event(type, "x", 1);
+    OK(posix_trace_shutdown(made));
+}
+
 static const struct {
     const char *name;
     void (*call)(void);
@@ -382,6 +396,7 @@ static const struct {
     {"trygetnext", call_trygetnext}, {"get_filter", call_get_filter}, {"set_filter", call_set_filter},
     {"get_name", call_get_name},     {"list", call_list},             {"open", call_open},
     {"start_stop", call_start_stop}, {"clear", call_clear},
+    {"create", call_create},         {"create_used", call_create_used},
 };
 static void (*called)(void);
 

@@ -81,6 +81,8 @@ fn no_control_call_waits_for_who_runs_in_between() {
         "open",
         "start_stop",
         "clear",
+        "create",
+        "create_used",
     ];
     for call in calls {
         let longest = said(Linkage::Shared, &["call", call, "150"]);

@@ -71,6 +71,21 @@ impl UserEvent {
 /// A program that has its memory locked (`mlockall()`) gets what is promised; in others the kernel
 /// may take pages away again. `docs/real-time.md` says the rest.
 ///
+/// ```
+/// use tracer_posix::{UserEvent, prefault};
+///
+/// let cycle = UserEvent::open("cycle")?;
+/// let control = std::thread::spawn(move || {
+///     prefault(4 << 20)?;
+///     for step in 0..100_u32 {
+///         cycle.emit(&step.to_ne_bytes());
+///     }
+///     Ok::<(), tracer_posix::PrefaultError>(())
+/// });
+/// control.join().expect("the thread returns")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`PrefaultError`] (`ENOMEM`).
