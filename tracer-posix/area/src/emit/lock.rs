@@ -177,7 +177,10 @@ impl<T> PiLock<T> {
             None => self.futex(libc::FUTEX_LOCK_PI, NO_TIME),
             // By the clock that nobody sets. Linux before 5.14 cannot: there the thread looks again
             // and again.
-            Some(left) => self.futex(libc::FUTEX_LOCK_PI2, &raw const *&monotonic_in(left)),
+            Some(left) => {
+                let end = monotonic_in(left);
+                self.futex(libc::FUTEX_LOCK_PI2, &raw const end)
+            }
         };
         match error {
             0 => Asked::Taken,

@@ -125,7 +125,8 @@ fn prepared_windows(
     allowance: &Allowance,
 ) -> usize {
     let windows = &parts.header().prepared;
-    let said = windows.load(Acquire);
+    let most = u32::try_from(WINDOW_SLOTS).unwrap_or(u32::MAX);
+    let said = windows.load(Acquire).min(most);
     let most_of_living = || {
         let entries = (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
         entries
