@@ -1,10 +1,11 @@
 /*
  * What the library does to real-time threads.
  *
- * real_time emit EVENTS     a prepared SCHED_FIFO thread emits, and may make no system call: a filter ends the program
- *                           at the first one. Before its first event and while it emits, the program itself and another
- *                           process attach and detach, with every policy, with and without a log. Says what others
- *                           recorded, and the thread's page faults.
+ * real_time emit EVENTS     a prepared SCHED_FIFO thread emits, so many events at least while somebody traces, and may
+ *                           make no system call: a filter ends the program at the first one. Before its first event and
+ *                           while it emits, the program itself and another process attach and detach, with every policy,
+ *                           with and without a log. Says how many were emitted while somebody traced, how many of these
+ *                           were read, and the thread's page faults.
  * real_time first           the page faults of the first event in a program that has its memory locked, and has prepared
  *                           nothing
  * real_time call CALL [ROUNDS [log]]
@@ -116,7 +117,8 @@ static int try_next(trace_id_t from, trace_event_id_t *found)
 
 /* --- A prepared thread emits. --- */
 
-static long wanted, emitted;
+static _Atomic long traced;
+static long emitted;
 static atomic_int is_watched;
 static struct rusage before, after;
 
@@ -169,10 +171,14 @@ static void *emit(void *unused)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     getrusage(RUSAGE_THREAD, &before);
     is_watched = 1;
-    while (emitted < wanted || !is_over) {
+    while (!is_over) {
+        unsigned is_traced = *__linux_trace_enabled;
+
         for (int i = 0; i < 1000; i++)
             posix_trace_event(type, data, i % sizeof data);
         emitted += 1000;
+        if (is_traced && *__linux_trace_enabled)
+            traced += 1000;
         /* Others have to come as well where there is one CPU, or real-time threads have no more than their share. */
         if (emitted % 100000 == 0)
             clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
@@ -184,13 +190,13 @@ static void *emit(void *unused)
     return unused;
 }
 
-/* Attaches and detaches, with every policy; how many events were read. */
-static long attach(pid_t pid, int rounds)
+/* Attaches and detaches, with every policy, as often as it has to; how many events were read. */
+static long attach(pid_t pid, int rounds, long wanted)
 {
     static const int policies[] = {POSIX_TRACE_LOOP, POSIX_TRACE_UNTIL_FULL, POSIX_TRACE_FLUSH};
     long events = 0;
 
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; round < rounds || traced < wanted; round++) {
         int policy = policies[round % 3], log = -1;
         size_t size = round % 2 != 0 ? 1 << 20 : 256 << 10;
         struct posix_trace_status_info status;
@@ -239,7 +245,7 @@ static int attach_to_parent(void)
     long events;
 
     CHECK(read(STDIN_FILENO, &go, 1) == 1);
-    events = attach(getppid(), 15);
+    events = attach(getppid(), 15, 0);
     CHECK(write(STDOUT_FILENO, &events, sizeof events) == sizeof events);
     return EXIT_SUCCESS;
 }
@@ -251,7 +257,6 @@ static int emits(long events)
     long of_self, of_other;
     pid_t child;
 
-    wanted = events;
     CHECK(pipe(to_child) == 0 && pipe(to_parent) == 0);
     /* Before: a fork makes each page that the program may write to one that is copied when it does. */
     child = fork();
@@ -267,13 +272,13 @@ static int emits(long events)
     while (is_watched == 0)
         usleep(1000);
     CHECK(write(to_child[1], "g", 1) == 1);
-    of_self = attach(getpid(), 15);
+    of_self = attach(getpid(), 15, events);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(read(to_parent[0], &of_other, sizeof of_other) == sizeof of_other);
     is_over = 1;
     while (is_watched != 2)
         usleep(1000);
-    printf("emitted %ld self %ld other %ld faults %ld\n", emitted, of_self, of_other,
+    printf("emitted %ld traced %ld self %ld other %ld faults %ld\n", emitted, traced, of_self, of_other,
            after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
     fflush(stdout);
     _exit(EXIT_SUCCESS);
