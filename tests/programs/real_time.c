@@ -125,12 +125,12 @@ static struct rusage before, after;
 static void on_call(int signal, siginfo_t *info, void *context)
 {
     char line[] = "system call 0000\n";
-    int number = info->si_syscall;
+    int call = info->si_syscall;
 
     (void)signal;
     (void)context;
-    for (int digit = 0; digit < 4; digit++, number /= 10)
-        line[15 - digit] = '0' + number % 10;
+    for (int digit = 0; digit < 4; digit++, call /= 10)
+        line[15 - digit] = '0' + call % 10;
     if (write(STDERR_FILENO, line, sizeof line - 1) < 0)
         _exit(3);
     _exit(2);
@@ -238,7 +238,7 @@ static long attach(pid_t pid, int rounds, long wanted)
     return events;
 }
 
-/* Another process attaches to its parent, when it is told to; how many events it has read. */
+/* Another process attaches to its parent, when it is asked to; how many events it has read. */
 static int attach_to_parent(void)
 {
     char go;

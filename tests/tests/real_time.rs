@@ -1,5 +1,5 @@
-//! What the library does to real-time threads: a prepared one emits without a page fault and without
-//! a system call, and none waits for whoever runs between it and an ordinary thread.
+//! What the library does to real-time threads: a prepared one emits without a page fault and
+//! without a system call, and none waits for whoever runs between it and an ordinary thread.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -26,11 +26,11 @@ fn said(linkage: Linkage, arguments: &[&str]) -> String {
     command::text(Command::new(program).args(arguments)).unwrap()
 }
 
-/// The number behind a word.
-fn number(said: &str, word: &str) -> i64 {
+/// The value behind a word.
+fn value(said: &str, word: &str) -> i64 {
     let mut words = said.split_whitespace();
     words.find(|found| *found == word);
-    words.next().and_then(|number| number.parse().ok()).unwrap()
+    words.next().and_then(|value| value.parse().ok()).unwrap()
 }
 
 // clause: np.prefault
@@ -43,11 +43,11 @@ fn a_prepared_thread_emits_without_page_faults_and_system_calls() {
     for linkage in [Linkage::Shared, Linkage::Static] {
         // At a system call the program ends, and says which.
         let said = said(linkage, &["emit", "10000000"]);
-        assert!(number(&said, "traced") >= 10_000_000, "{said}");
+        assert!(value(&said, "traced") >= 10_000_000, "{said}");
         // Somebody was attached all the time.
-        assert!(number(&said, "self") > 10_000, "{said}");
-        assert!(number(&said, "other") > 10_000, "{said}");
-        assert_eq!(number(&said, "faults"), 0, "{said}");
+        assert!(value(&said, "self") > 10_000, "{said}");
+        assert!(value(&said, "other") > 10_000, "{said}");
+        assert_eq!(value(&said, "faults"), 0, "{said}");
     }
 }
 
@@ -59,7 +59,7 @@ fn the_first_event_does_not_fill_a_window_that_nobody_has_prepared() {
     }
     let said = said(Linkage::Shared, &["first"]);
     // A window has 1,024 pages.
-    assert!(number(&said, "faults") < 50, "{said}");
+    assert!(value(&said, "faults") < 50, "{said}");
 }
 
 // clause: np.priority
@@ -112,22 +112,19 @@ fn a_real_time_reader_is_woken_in_time_and_leaves_an_ordinary_thread_behind() {
         return;
     }
     let said = said(Linkage::Shared, &["wake"]);
-    assert!(
-        number(&said, "longest") < FAR_LESS_THAN_THE_HOG_NS,
-        "{said}"
-    );
-    assert_eq!(number(&said, "real-time"), FIFO_50, "{said}");
-    assert_eq!(number(&said, "after"), 0, "{said}");
-    assert_eq!(number(&said, "ordinary"), 0, "{said}");
+    assert!(value(&said, "longest") < FAR_LESS_THAN_THE_HOG_NS, "{said}");
+    assert_eq!(value(&said, "real-time"), FIFO_50, "{said}");
+    assert_eq!(value(&said, "after"), 0, "{said}");
+    assert_eq!(value(&said, "ordinary"), 0, "{said}");
 }
 
 // clause: np.prefault.memory
 #[test]
 fn what_a_process_has_prepared_stays_as_long_as_the_process() {
     let said = said(Linkage::Shared, &["memory"]);
-    let prepared = number(&said, "prepared");
+    let prepared = value(&said, "prepared");
     // Two windows, and what comes before them.
     assert!(prepared > 8 << 10, "{said}");
-    assert_eq!(number(&said, "used"), prepared, "{said}");
-    assert!(number(&said, "ended") <= prepared - (8 << 10), "{said}");
+    assert_eq!(value(&said, "used"), prepared, "{said}");
+    assert!(value(&said, "ended") <= prepared - (8 << 10), "{said}");
 }

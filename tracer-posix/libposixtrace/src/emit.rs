@@ -76,7 +76,7 @@ pub extern "C" fn posix_trace_prefault_np() -> c_int {
     prefault_for(prefault::DEFAULT_BYTES)
 }
 
-/// As [`posix_trace_prefault_np`], for streams of `bytes` bytes together beside those that live now.
+/// As [`posix_trace_prefault_np`], for streams of `bytes` bytes together beside those that live.
 ///
 /// # Errors
 ///

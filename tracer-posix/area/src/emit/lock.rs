@@ -240,9 +240,9 @@ impl<T> Drop for PiGuard<'_, T> {
     fn drop(&mut self) {
         let word = &self.lock.word;
         let tid = word.load(Relaxed);
-        let is_alone =
+        let is_unwaited =
             tid & !HOLDER == 0 && word.compare_exchange(tid, FREE, Release, Relaxed).is_ok();
-        if !is_alone {
+        if !is_unwaited {
             self.lock.hand_over();
         }
     }

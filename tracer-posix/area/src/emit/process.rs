@@ -204,8 +204,8 @@ pub(super) fn prepared() -> usize {
     STATE.prepared.load(Relaxed)
 }
 
-/// Passes the area on over exec while a stream traces us, or, in a process that has prepared itself
-/// and makes no system call when a stream begins to, in any case: the program that comes after us goes on
+/// Passes the area on over exec while a stream traces us; in any case in a process that has prepared
+/// itself, and makes no system call when a stream begins to. The program that comes after us goes on
 /// being traced. One that is started by a `vfork()` or spawn is given it too, and finds out by
 /// itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
 /// itself: a program of another user cannot open it.

@@ -142,15 +142,15 @@ fn prepared_windows(
     }
     // Who prepares itself meanwhile has its entry before it raises the count.
     windows.store(0, SeqCst);
-    let kept = most_of_living();
-    windows.fetch_max(kept, SeqCst);
-    for word in (count(kept)..count(said)).filter_map(|index| parts.window(index)) {
+    let held = most_of_living();
+    windows.fetch_max(held, SeqCst);
+    for word in (count(held)..count(said)).filter_map(|index| parts.window(index)) {
         // One that is free becomes the stream's.
         let _others = word.compare_exchange(0, window::word(generation), AcqRel, Relaxed);
     }
     let used = &parts.header().window_count;
     used.fetch_max(said, Release);
-    count(kept)
+    count(held)
 }
 
 /// Whether a process that the area names has ended for certain. Its first thread may end before.
