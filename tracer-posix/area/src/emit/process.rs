@@ -204,11 +204,11 @@ pub(super) fn prepared() -> usize {
     STATE.prepared.load(Relaxed)
 }
 
-/// Passes the area on over exec while a stream traces us; in any case in a process that has prepared
-/// itself, and makes no system call when a stream begins to. The program that comes after us goes on
-/// being traced. One that is started by a `vfork()` or spawn is given it too, and finds out by
-/// itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
-/// itself: a program of another user cannot open it.
+/// Passes the area on over exec while a stream traces us; in any case in a process that has
+/// prepared itself, and makes no system call when a stream begins to. The program that comes after
+/// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
+/// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody
+/// in by itself: a program of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let is_traced = |parts: Parts<'_>| {
         parts.streams().any(|(slot, control)| {
