@@ -46,7 +46,7 @@ fn spans_and_events_come_back_as_user_events() {
     span.record("answer", "yes");
     drop(inside);
     event!(name: "a name that goes on and on until it is far too long to be an event's",
-        tracing::Level::TRACE, text = "x".repeat(1000));
+        tracing::Level::TRACE, text = "x".repeat(2000));
 
     early.in_scope(|| {});
     drop(early);
@@ -58,39 +58,46 @@ fn spans_and_events_come_back_as_user_events() {
         let span = data.split_once("span=").unwrap().1;
         span.split(' ').next().unwrap().to_owned()
     };
-    let (request, early) = (span_id("enter request"), span_id("enter early"));
+    let (request, early) = (
+        span_id("enter layer::request"),
+        span_id("enter layer::early"),
+    );
     assert_ne!(request, early);
-    let text = "x".repeat(512 - "level=TRACE text=…".len());
+    let text = "x".repeat(1024 - "level=TRACE text=\"\"…".len());
+    let since = r#"since="before the stream""#;
     let expected = [
-        ("new request", format!("span={request}")),
         (
-            "enter request",
+            "new layer::request",
             format!("level=DEBUG span={request} count=7"),
         ),
         (
-            "checkpoint",
-            format!("level=INFO span={request} bytes=12 path=/a b"),
+            "enter layer::request",
+            format!("level=DEBUG span={request} count=7"),
+        ),
+        (
+            "layer::checkpoint",
+            format!(r#"level=INFO span={request} bytes=12 path="/a b""#),
         ),
         (
             &*format!("layer:{line}"),
-            format!("level=INFO span={request} it works code=3"),
+            format!(r#"level=INFO span={request} "it works" code=3"#),
         ),
         (
-            "exit request",
-            format!("level=DEBUG span={request} count=7 answer=yes"),
+            "exit layer::request",
+            format!(r#"level=DEBUG span={request} count=7 answer="yes""#),
         ),
         // A name beyond the limit is shortened, and still unique.
-        (&*found[5].0, format!("level=TRACE text={text}…")),
+        (&*found[5].0, format!(r#"level=TRACE text="{text}"…"#)),
         (
-            "enter early",
-            format!("level=DEBUG span={early} since=before the stream"),
+            "enter layer::early",
+            format!("level=DEBUG span={early} {since}"),
         ),
         (
-            "exit early",
-            format!("level=DEBUG span={early} since=before the stream"),
+            "exit layer::early",
+            format!("level=DEBUG span={early} {since}"),
         ),
-        ("close early", format!("span={early}")),
-        ("close request", format!("span={request}")),
+        ("close layer::early", format!("span={early}")),
+        ("close layer::request", format!("span={request}")),
     ];
     let expected = expected.map(|(name, data)| pair(name, &data));
     assert_eq!(found, expected);
@@ -109,11 +116,102 @@ fn spans_and_events_come_back_as_user_events() {
     });
     assert_eq!(
         read(&mut stream),
-        vec![pair("all at once", "level=INFO x"); 8]
+        vec![pair("layer::all at once", "level=INFO \"x\""); 8]
     );
 
+    no_value_becomes_fields_or_a_line(&mut stream);
+    spans_of_two_modules_are_of_two_types(&mut stream);
+    parents_and_what_spans_follow_from(&mut stream);
+    what_was_recorded_last_is_shown(&mut stream);
     targets_that_differ_beyond_the_longest_name(&mut stream);
     callsites_beyond_the_most_types(&mut stream);
+}
+
+fn no_value_becomes_fields_or_a_line(stream: &mut Stream) {
+    let user = "bob admin=true\nlevel=ERROR";
+    info!(name: "login", user, "user {user}");
+    assert_eq!(
+        read(stream),
+        [pair(
+            "layer::login",
+            r#"level=INFO "user bob admin=true\nlevel=ERROR" user="bob admin=true\nlevel=ERROR""#
+        )]
+    );
+}
+
+mod one {
+    pub fn span() -> tracing::Span {
+        tracing::info_span!("same")
+    }
+}
+
+mod other {
+    pub fn span() -> tracing::Span {
+        tracing::info_span!("same")
+    }
+}
+
+fn names(found: &[(String, String)]) -> Vec<&str> {
+    found.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+fn spans_of_two_modules_are_of_two_types(stream: &mut Stream) {
+    one::span().in_scope(|| {});
+    other::span().in_scope(|| {});
+    let found = read(stream);
+    let expected = ["one", "other"].map(|module| {
+        ["new", "enter", "exit", "close"].map(|moment| format!("{moment} layer::{module}::same"))
+    });
+    assert_eq!(names(&found), expected.concat());
+}
+
+fn parents_and_what_spans_follow_from(stream: &mut Stream) {
+    let outer = info_span!("outer");
+    let cause = info_span!(parent: None, "cause");
+    let inner = outer.in_scope(|| info_span!("inner", x = 1));
+    inner.follows_from(&cause);
+    inner.in_scope(|| {});
+    let id = |span: &tracing::Span| span.id().unwrap().into_u64();
+    let (outer_id, cause_id, inner_id) = (id(&outer), id(&cause), id(&inner));
+    drop((inner, cause, outer));
+
+    let found = read(stream);
+    let of = |name: &str| {
+        let mut found = found.iter().filter(|(found, _)| found == name);
+        found.next().unwrap().1.as_str()
+    };
+    let head = format!("level=INFO span={inner_id} parent={outer_id}");
+    assert_eq!(of("new layer::inner"), format!("{head} x=1"));
+    assert_eq!(
+        of("enter layer::inner"),
+        format!("{head} follows={cause_id} x=1")
+    );
+    assert_eq!(
+        of("follows_from"),
+        format!("span={inner_id} follows={cause_id}")
+    );
+    assert_eq!(
+        of("new layer::cause"),
+        format!("level=INFO span={cause_id}")
+    );
+}
+
+fn what_was_recorded_last_is_shown(stream: &mut Stream) {
+    let span = info_span!("counts", count = 0, end = tracing::field::Empty);
+    let inside = span.enter();
+    for count in 0..10_000 {
+        span.record("count", count);
+    }
+    drop(inside);
+    span.record("end", "late");
+    drop(span);
+
+    let found = read(stream);
+    let [.., exit, close] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(exit.1.ends_with(" count=9999"), "{exit:?}");
+    assert!(close.1.ends_with(r#" count=9999 end="late""#), "{close:?}");
 }
 
 fn targets_that_differ_beyond_the_longest_name(stream: &mut Stream) {
@@ -142,7 +240,7 @@ fn callsites_beyond_the_most_types(stream: &mut Stream) {
     let found = read(stream);
     assert_eq!(found.len(), 2400);
     let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-    let of_first = ["new a0-0", "enter a0-0", "exit a0-0", "close a0-0"];
+    let of_first = ["new", "enter", "exit", "close"].map(|moment| format!("{moment} layer::a0-0"));
     assert_eq!(names[..4], of_first);
     let [.., exit, close] = &found[..] else {
         panic!("{found:?}");
@@ -150,9 +248,13 @@ fn callsites_beyond_the_most_types(stream: &mut Stream) {
     let unnamed = "posix_trace_unnamed_userevent";
     assert_eq!((exit.0.as_str(), close.0.as_str()), (unnamed, unnamed));
     assert!(
-        exit.1.starts_with("name=exit f9-9 level=INFO span="),
+        exit.1
+            .starts_with(r#"name="exit layer::f9-9" level=INFO span="#),
         "{exit:?}"
     );
     assert!(exit.1.ends_with("count=9"), "{exit:?}");
-    assert!(close.1.starts_with("name=close f9-9 span="), "{close:?}");
+    assert!(
+        close.1.starts_with(r#"name="close layer::f9-9" span="#),
+        "{close:?}"
+    );
 }

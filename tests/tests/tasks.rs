@@ -131,7 +131,7 @@ fn a_task_is_one_span_from_when_it_is_made_until_it_is_over() {
     let spans = answer["spans"].as_array().unwrap();
     let of = |name: &str| spans.iter().find(|kind| kind["name"] == name).unwrap();
     let ns = |kind: &Value, key: &str| kind[key].as_f64().unwrap();
-    let jobs = of("job");
+    let jobs = of("tasks::job");
     assert_eq!(jobs["took"]["count"], TASKS);
     assert_eq!(ns(jobs, "unknown_ns"), 0.0, "{jobs}");
 
@@ -157,7 +157,7 @@ fn a_task_is_one_span_from_when_it_is_made_until_it_is_over() {
     let slowest = answer["slowest"].as_array().unwrap();
     let mut ours: Vec<f64> = slowest
         .iter()
-        .filter(|span| span["name"] == "job")
+        .filter(|span| span["name"] == "tasks::job")
         .map(|span| ns(span, "ns"))
         .collect();
     let mut theirs: Vec<f64> = busy
@@ -174,13 +174,13 @@ fn a_task_is_one_span_from_when_it_is_made_until_it_is_over() {
     // Runs on two threads at least, or nothing was tried.
     let threads: HashSet<i64> = slowest
         .iter()
-        .filter(|span| span["name"] == "job")
+        .filter(|span| span["name"] == "tasks::job")
         .map(|span| span["tid"].as_i64().unwrap())
         .collect();
     assert!(threads.len() > 1, "{threads:?}");
 
     // What was entered once is that.
-    let at_once = of("at once");
+    let at_once = of("tasks::at once");
     assert!(ns(at_once, "unpolled_ns") == 0.0, "{at_once}");
     assert!(ns(at_once, "running_ns") > 900e3, "{at_once}");
 }

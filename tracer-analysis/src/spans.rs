@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::fields::span_id;
 use zerocopy::FromBytes;
 
 use crate::state::Thread;
@@ -247,13 +248,6 @@ impl Border {
             Some(KeyOf::SpanId) => Some(Key::Task(event.header.pid, span_id(event.data)?)),
         }
     }
-}
-
-/// The id in `level=INFO span=3 ...`, or in `span=3`.
-fn span_id(untrusted: &[u8]) -> Option<u64> {
-    let mut words = untrusted.split(|byte| *byte == b' ').take(2);
-    let id = words.find_map(|word| word.strip_prefix(b"span="))?;
-    std::str::from_utf8(id).ok()?.parse().ok()
 }
 
 /// A span that has begun.

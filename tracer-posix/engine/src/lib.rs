@@ -2,6 +2,7 @@
 //! clock of its own.
 //!
 //! - [`event`]: what an event is once it is in a stream.
+//! - [`fields`]: data of events as text, with names and types.
 //! - [`source`]: where a stream gets its events from.
 //! - [`Attributes`], [`EventSet`], [`EventTypes`]: what a stream is made with and knows.
 //! - [`StreamCore`]: one stream's state machine and buffer; time is an argument.
@@ -28,6 +29,7 @@ mod clock_pair;
 pub mod event;
 mod event_set;
 mod event_types;
+pub mod fields;
 #[cfg(test)]
 mod flush_model;
 mod ledger;

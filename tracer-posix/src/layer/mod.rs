@@ -8,37 +8,49 @@
 //!
 //! A span gives four event types: `new NAME`, when it is made; `enter NAME` and `exit NAME`, of
 //! which a span of an asynchronous function has many, on any thread; and `close NAME`, when it is
-//! over. An event gives one, which is called by its target and line where it has no name of its
-//! own. The data is text: `level=INFO span=3` and then the fields; of `new` and `close`, only
-//! `span=3`. The span of an event is the one that it is in; its id is the subscriber's, which gives
-//! it to another once the span is closed.
+//! over. `NAME` is the span's target, which is the path of its module where nothing else was given,
+//! and its own name: `server::http::request`. An event gives one, which is called so as well, or by
+//! its target and line where it has no name of its own.
+//!
+//! The data is text that is read back exactly ([`fields`](tracer_engine::fields)):
+//! `level=INFO span=3 "it works" code=3`. What is made has its parent, what is entered that and the
+//! spans that it follows from too, and all but what is over have the fields; that has those that
+//! were recorded last, if no other event has shown them. That a span follows from another is an
+//! event of the type `follows_from`. The span of an event is the one that it is in; its id is the
+//! subscriber's, which gives it to another once the span is closed.
 //!
 //! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. When all
 //! `{TRACE_USER_EVENT_MAX}` types are used up, events have the unnamed type, and their data begins
 //! with their name. A callsite takes its types with the first of its events that is traced. Data is
-//! recorded up to 512 bytes; what was truncated ends with an ellipsis.
+//! recorded up to 1024 bytes; what was truncated says so.
 //!
 //! While nobody traces the process, an event costs a load and a branch more than without the layer.
 //! A span keeps the text of its fields, if it has any, while it lives: a stream that begins later
 //! shows them.
 
 mod callsites;
+mod held;
 mod names;
-mod text;
+mod visit;
 
-use tracing::field::{Field, Visit};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracer_engine::fields::{Level, Writer};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::emit::UserEvent;
 use callsites::Callsites;
+use held::Held;
 use names::{Moment, full_name};
-use text::Text;
 use tracer_area::emitter;
+use tracer_common::event_type::EventTypeId;
+use visit::Visitor;
 
 /// What [`layer()`] makes.
 #[derive(Debug)]
@@ -54,9 +66,6 @@ pub fn layer() -> TraceLayer {
     }
 }
 
-/// The text of a span's fields, stored with the span.
-struct SpanFields(Box<str>);
-
 impl<S> Layer<S> for TraceLayer
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -67,19 +76,27 @@ where
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut text = Text::default();
-        attributes.record(&mut text);
-        keep(&context, id, &text);
+        if !attributes.values().is_empty() {
+            hold_fields(attributes, id, &context);
+        }
         if emitter::is_traced() {
-            self.on_lifetime(id, attributes.metadata(), Moment::New);
+            self.on_lifetime(id, attributes.metadata(), &context, Moment::New);
         }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        let mut text = Text::default();
-        with_fields(&context, id, |fields| text.push(fields));
-        values.record(&mut text);
-        keep(&context, id, &text);
+        let mut fields = Held::writer();
+        values.record(&mut Visitor::of_span(&mut fields));
+        if !fields.is_empty() {
+            with_held(&context, id, |held| held.record(&fields));
+        }
+    }
+
+    fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
+        with_held(&context, id, |held| held.follow(follows.into_u64()));
+        if emitter::is_traced() {
+            emit_follows(id, follows);
+        }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -88,18 +105,26 @@ where
         }
         let metadata = event.metadata();
         let user_event = self.types(metadata).enter;
-        let span = context.event_span(event).map(|span| span.id());
-        let mut text = head(user_event, metadata, Moment::Enter, span.as_ref());
-        event.record(&mut text);
-        user_event.emit(text.as_bytes());
+        let mut data = Writer::new();
+        push_name(&mut data, user_event, metadata, Moment::Enter);
+        data.level(level_of(metadata));
+        if let Some(span) = context.event_span(event) {
+            data.span(span.id().into_u64());
+        }
+        event.record(&mut Visitor::of_event(&mut data));
+        user_event.emit(data.as_bytes());
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        self.on_border(id, &context, Moment::Enter);
+        if emitter::is_traced() {
+            self.on_border(id, &context, Moment::Enter);
+        }
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        self.on_border(id, &context, Moment::Exit);
+        if emitter::is_traced() {
+            self.on_border(id, &context, Moment::Exit);
+        }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
@@ -107,7 +132,7 @@ where
         if emitter::is_traced()
             && let Some(metadata) = context.metadata(&id)
         {
-            self.on_lifetime(&id, metadata, Moment::Close);
+            self.on_lifetime(&id, metadata, &context, Moment::Close);
         }
     }
 }
@@ -122,54 +147,113 @@ impl TraceLayer {
     /// A span was made, or is over, in a process that is traced. Not in line: its text would take
     /// space on the stack of those that are not.
     #[inline(never)]
-    fn on_lifetime(&self, id: &Id, metadata: &'static Metadata<'static>, moment: Moment) {
+    fn on_lifetime<S>(
+        &self,
+        id: &Id,
+        metadata: &'static Metadata<'static>,
+        context: &Context<'_, S>,
+        moment: Moment,
+    ) where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
         let event = self.types(metadata).of(moment);
-        let mut text = Text::default();
-        push_name(&mut text, event, metadata, moment);
-        push_span(&mut text, id);
-        event.emit(text.as_bytes());
+        let mut data = Writer::new();
+        push_name(&mut data, event, metadata, moment);
+        if moment == Moment::New {
+            data.level(level_of(metadata));
+        }
+        data.span(id.into_u64());
+        if let Some(span) = context.span(id) {
+            if moment == Moment::New {
+                push_parent(&mut data, &span);
+            }
+            if let Some(held) = span.extensions().get::<Held>() {
+                match moment {
+                    Moment::New => held.push_fields(&mut data),
+                    Moment::Enter | Moment::Exit | Moment::Close => held.push_unshown(&mut data),
+                }
+            }
+        }
+        event.emit(data.as_bytes());
     }
 
+    /// A span is entered, or left.
+    #[inline(never)]
     fn on_border<S>(&self, id: &Id, context: &Context<'_, S>, moment: Moment)
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        if !emitter::is_traced() {
-            return;
-        }
-        let Some(metadata) = context.metadata(id) else {
+        let Some(span) = context.span(id) else {
             return;
         };
+        let metadata = span.metadata();
         let event = self.types(metadata).of(moment);
-        let mut text = head(event, metadata, moment, Some(id));
-        with_fields(context, id, |fields| {
-            text.push(" ");
-            text.push(fields);
-        });
-        event.emit(text.as_bytes());
+        let mut data = Writer::new();
+        push_name(&mut data, event, metadata, moment);
+        data.level(level_of(metadata));
+        data.span(id.into_u64());
+        let is_entered = moment == Moment::Enter;
+        if is_entered {
+            push_parent(&mut data, &span);
+        }
+        if let Some(held) = span.extensions().get::<Held>() {
+            if is_entered {
+                held.push_follows(&mut data);
+            }
+            held.push_fields(&mut data);
+        }
+        event.emit(data.as_bytes());
     }
-}
-
-/// How the data of most events begins.
-fn head(event: UserEvent, metadata: &Metadata<'_>, moment: Moment, span: Option<&Id>) -> Text {
-    let mut text = Text::default();
-    push_name(&mut text, event, metadata, moment);
-    text.field("level", format_args!("{}", metadata.level()));
-    if let Some(span) = span {
-        push_span(&mut text, span);
-    }
-    text
 }
 
 /// The name, where the type has none.
-fn push_name(text: &mut Text, event: UserEvent, metadata: &Metadata<'_>, moment: Moment) {
+fn push_name(data: &mut Writer, event: UserEvent, metadata: &Metadata<'_>, moment: Moment) {
     if event == UserEvent::UNNAMED {
-        text.field("name", format_args!("{}", full_name(metadata, moment)));
+        data.name(format_args!("{}", full_name(metadata, moment)));
     }
 }
 
-fn push_span(text: &mut Text, span: &Id) {
-    text.field("span", format_args!("{}", span.into_u64()));
+/// The span that contains it, if there is one.
+fn push_parent<S>(data: &mut Writer, span: &SpanRef<'_, S>)
+where
+    S: for<'a> LookupSpan<'a>,
+{
+    if let Some(parent) = span.parent() {
+        data.parent(parent.id().into_u64());
+    }
+}
+
+fn level_of(metadata: &Metadata<'_>) -> Level {
+    match *metadata.level() {
+        tracing::Level::TRACE => Level::Trace,
+        tracing::Level::DEBUG => Level::Debug,
+        tracing::Level::INFO => Level::Info,
+        tracing::Level::WARN => Level::Warn,
+        tracing::Level::ERROR => Level::Error,
+    }
+}
+
+/// Records that a span follows from another.
+#[inline(never)]
+fn emit_follows(id: &Id, follows: &Id) {
+    /// Its type; 0 until it was opened.
+    static TYPE: AtomicU32 = AtomicU32::new(0);
+    let event = match TYPE.load(Relaxed) {
+        0 => {
+            let event = UserEvent::open("follows_from").unwrap_or(UserEvent::UNNAMED);
+            // Another thread may have done the same.
+            TYPE.store(event.id().0, Relaxed);
+            event
+        }
+        known => UserEvent::from_id(EventTypeId(known)),
+    };
+    let mut data = Writer::new();
+    if event == UserEvent::UNNAMED {
+        data.name(format_args!("follows_from"));
+    }
+    data.span(id.into_u64());
+    data.follows(follows.into_u64());
+    event.emit(data.as_bytes());
 }
 
 /// The event types of a callsite; those of an event are one.
@@ -192,36 +276,34 @@ impl Types {
     }
 }
 
-fn keep<S>(context: &Context<'_, S>, id: &Id, text: &Text)
+/// Holds the fields of a new span with it.
+#[inline(never)]
+fn hold_fields<S>(attributes: &Attributes<'_>, id: &Id, context: &Context<'_, S>)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    if text.is_empty() {
-        return;
-    }
-    if let Some(span) = context.span(id) {
-        let fields = SpanFields(text.as_str().into());
-        span.extensions_mut().replace(fields);
-    }
-}
-
-fn with_fields<S>(context: &Context<'_, S>, id: &Id, act: impl FnOnce(&str))
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    if let Some(span) = context.span(id)
-        && let Some(fields) = span.extensions().get::<SpanFields>()
+    let mut fields = Held::writer();
+    attributes.record(&mut Visitor::of_span(&mut fields));
+    if !fields.is_empty()
+        && let Some(span) = context.span(id)
     {
-        act(&fields.0);
+        span.extensions_mut().replace(Held::of(&fields));
     }
 }
 
-impl Visit for Text {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.field(field.name(), format_args!("{value}"));
+/// Changes what a span has with it.
+fn with_held<S>(context: &Context<'_, S>, id: &Id, change: impl FnOnce(&mut Held))
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let Some(span) = context.span(id) else {
+        return;
+    };
+    let mut extensions = span.extensions_mut();
+    if extensions.get_mut::<Held>().is_none() {
+        extensions.insert(Held::default());
     }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.field(field.name(), format_args!("{value:?}"));
+    if let Some(held) = extensions.get_mut::<Held>() {
+        change(held);
     }
 }

@@ -38,20 +38,26 @@ const MOST_PREFIX: usize = 6;
 pub(super) fn type_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     if metadata.is_span() {
         let most = TRACE_EVENT_NAME_MAX - MOST_PREFIX;
-        return moment.prefix().to_owned() + &shortened(metadata.name().to_owned(), None, most);
+        return moment.prefix().to_owned() + &shortened(metadata.target(), metadata.name(), most);
     }
-    let line = line_of(metadata);
-    shortened(full_name(metadata, moment), line, TRACE_EVENT_NAME_MAX)
+    match line_of(metadata) {
+        Some(line) => {
+            let end = format!(":{line}");
+            shortened_before(metadata.target(), &end, TRACE_EVENT_NAME_MAX)
+        }
+        None => shortened(metadata.target(), metadata.name(), TRACE_EVENT_NAME_MAX),
+    }
 }
 
 /// Its whole name.
 pub(super) fn full_name(metadata: &Metadata<'_>, moment: Moment) -> String {
+    let (target, name) = (metadata.target(), metadata.name());
     if metadata.is_span() {
-        return moment.prefix().to_owned() + metadata.name();
+        return format!("{}{target}::{name}", moment.prefix());
     }
     match line_of(metadata) {
-        Some(line) => format!("{}:{line}", metadata.target()),
-        None => metadata.name().to_owned(),
+        Some(line) => format!("{target}:{line}"),
+        None => format!("{target}::{name}"),
     }
 }
 
@@ -63,51 +69,99 @@ fn line_of(metadata: &Metadata<'_>) -> Option<u32> {
         .filter(|_| metadata.is_event() && metadata.name().starts_with("event "))
 }
 
-/// A name that is too long loses its middle to a hash of all of it: names that differ stay
-/// different, and a line stays.
-fn shortened(name: String, line: Option<u32>, most: usize) -> String {
-    if name.len() <= most {
-        return name;
+/// `TARGET::NAME`. Where that is too long, its target loses its end, or its name, to a hash of all
+/// of it: names that differ stay different.
+fn shortened(target: &str, name: &str, most: usize) -> String {
+    /// A name of which so much is there says more than a target.
+    const LEAST_TARGET: usize = 1;
+    let end = format!("::{name}");
+    if target.len() + end.len() <= most {
+        return target.to_owned() + &end;
     }
-    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&name) >> 32;
-    let line = line.map_or_else(String::new, |line| format!(":{line}"));
-    let tail = format!("~{hash:08x}{line}");
-    let mut end = most - tail.len();
-    while !name.is_char_boundary(end) {
+    if LEAST_TARGET + HASH_BYTES + end.len() <= most {
+        return shortened_before(target, &end, most);
+    }
+    let hash = hash_of(&format!("{target}{end}"));
+    beginning(name, most - HASH_BYTES).to_owned() + &hash
+}
+
+/// `text` and `end`, where `text` loses its end to a hash if both are too long.
+fn shortened_before(text: &str, end: &str, most: usize) -> String {
+    let whole = text.to_owned() + end;
+    if whole.len() <= most {
+        return whole;
+    }
+    let tail = hash_of(&whole) + end;
+    beginning(text, most.saturating_sub(tail.len())).to_owned() + &tail
+}
+
+/// Bytes of a hash, with its mark.
+const HASH_BYTES: usize = 9;
+
+fn hash_of(name: &str) -> String {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(name) >> 32;
+    format!("~{hash:08x}")
+}
+
+/// As much as fits, whole characters only.
+fn beginning(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    name.get(..end).unwrap_or_default().to_owned() + &tail
+    text.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shortened(name: String, line: Option<u32>) -> String {
-        super::shortened(name, line, TRACE_EVENT_NAME_MAX)
-    }
+    const MOST: usize = TRACE_EVENT_NAME_MAX;
 
     #[test]
     fn a_name_that_fits_is_left_as_it_is() {
-        assert_eq!(shortened("short".to_owned(), None), "short");
-        let longest = "x".repeat(TRACE_EVENT_NAME_MAX);
-        assert_eq!(shortened(longest.clone(), Some(3)), longest);
+        assert_eq!(shortened("target", "short", MOST), "target::short");
+        let longest = "x".repeat(MOST - "target::".len());
+        assert_eq!(
+            shortened("target", &longest, MOST),
+            format!("target::{longest}")
+        );
     }
 
     #[test]
-    fn names_that_differ_at_their_ends_stay_different() {
-        let name = |end: &str| shortened(format!("x{}{end}", "ä".repeat(64)), None);
+    fn names_that_differ_anywhere_stay_different() {
+        let long = "ä".repeat(MOST);
+        let all = [
+            shortened("a", &format!("x{long}one"), MOST),
+            shortened("a", &format!("x{long}other"), MOST),
+            shortened("b", &format!("x{long}one"), MOST),
+            shortened(&format!("x{long}a"), "one", MOST),
+            shortened(&format!("x{long}b"), "one", MOST),
+            shortened(&format!("x{long}b"), "other", MOST),
+            shortened_before(&format!("x{long}b"), ":7", MOST),
+        ];
+        for (index, name) in all.iter().enumerate() {
+            assert!(name.len() <= MOST, "{name}");
+            assert!(name.len() > MOST - 2, "{name}");
+            assert!(!all[..index].contains(name), "{name}");
+        }
+        assert_eq!(all[0], shortened("a", &format!("x{long}one"), MOST));
+    }
 
-        assert_ne!(name("one"), name("other"));
-        assert_eq!(name("one"), name("one"));
-        assert!(name("one").len() <= TRACE_EVENT_NAME_MAX);
+    #[test]
+    fn the_name_of_a_span_stays_rather_than_its_target() {
+        let name = shortened(&"a::module".repeat(20), "request", MOST);
+
+        assert!(name.starts_with("a::modulea::"), "{name}");
+        assert!(name.ends_with("::request"), "{name}");
+        assert_eq!(name.len(), MOST);
     }
 
     #[test]
     fn a_line_stays() {
-        let name = shortened("a::module".repeat(20) + ":4711", Some(4711));
+        let name = shortened_before(&"a::module".repeat(20), ":4711", MOST);
 
         assert!(name.ends_with(":4711"), "{name}");
-        assert_eq!(name.len(), TRACE_EVENT_NAME_MAX);
+        assert_eq!(name.len(), MOST);
     }
 }

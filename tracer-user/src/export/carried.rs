@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SyscallEnterData;
 use tracer_engine::event::Truncation;
+use tracer_engine::fields::{Record, Value as RecordedValue};
 use zerocopy::FromBytes;
 
 use super::plain::Plain;
@@ -18,6 +19,7 @@ use crate::report::escape::as_text;
 use crate::report::fields::{self, Value, value};
 use crate::report::kernel_words::push_argument;
 use crate::report::probe;
+use crate::report::recorded::{as_text as as_words, recorded};
 use crate::report::typed::push_typed_value;
 use crate::report::value_names::error_of;
 use crate::syscall_arguments::{Call, Shown};
@@ -61,7 +63,10 @@ impl Carried {
                     }
                 }
             }
-            None => carried.add_user(line, ["text", "hex"]),
+            None => match recorded(&line.event) {
+                Some(record) => carried.add_recorded(record),
+                None => carried.add_user(line, ["text", "hex"]),
+            },
         }
         if line.event.header.truncation != Truncation::None {
             carried.add("truncated", Item::Truth(true));
@@ -77,7 +82,10 @@ impl Carried {
     pub fn of_end(line: &Line<'_>) -> Self {
         let mut carried = Self::default();
         let Some(entry) = line.entry else {
-            carried.add_user(line, ["end_text", "end_hex"]);
+            match recorded(&line.event) {
+                Some(record) => carried.add_recorded_end(record),
+                None => carried.add_user(line, ["end_text", "end_hex"]),
+            }
             return carried;
         };
         for field in entry.fields {
@@ -166,6 +174,43 @@ impl Carried {
         }
     }
 
+    fn add_recorded(&mut self, record: Record<'_>) {
+        if let Some(name) = record.name {
+            self.add("name", Item::Words(name.into_owned()));
+        }
+        if let Some(level) = record.level {
+            self.add("level", Item::Words(level.word().to_owned()));
+        }
+        for (name, id) in [("span", record.span), ("parent", record.parent)] {
+            self.0
+                .extend(id.map(|id| (Cow::Borrowed(name), Item::Unsigned(id))));
+        }
+        for id in record.follows {
+            self.add("follows", Item::Unsigned(id));
+        }
+        if let Some(message) = record.message {
+            self.add("message", Item::Words(message.into_owned()));
+        }
+        for field in record.fields {
+            // In front of a field there may be something that is called so too.
+            let name = match &*field.name {
+                "name" | "level" | "span" | "parent" | "follows" | "message" => {
+                    format!("fields.{}", field.name)
+                }
+                name => name.to_owned(),
+            };
+            self.0.push((Cow::Owned(name), field.value.into()));
+        }
+    }
+
+    /// The fields that the end of a span has.
+    fn add_recorded_end(&mut self, record: Record<'_>) {
+        for field in record.fields {
+            let name = format!("end_{}", field.name);
+            self.0.push((Cow::Owned(name), field.value.into()));
+        }
+    }
+
     fn add_user(&mut self, line: &Line<'_>, [text, hex]: [&'static str; 2]) {
         let data = line.event.data;
         if let Some(arguments) = probe::Arguments::of(line.name, data) {
@@ -194,6 +239,17 @@ impl Arguments for Carried {
     fn without_end() -> Self {
         let what = Item::Text(b"not recorded".to_vec());
         Self(vec![(Cow::Borrowed("end"), what)])
+    }
+}
+
+impl From<RecordedValue<'_>> for Item {
+    fn from(value: RecordedValue<'_>) -> Self {
+        match value {
+            RecordedValue::Signed(value) => Self::Signed(value),
+            RecordedValue::Unsigned(value) => Self::Unsigned(value),
+            RecordedValue::Flag(truth) => Self::Truth(truth),
+            other => Self::Words(as_words(&other)),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{push_argument, push_returned, push_syscall_name};
 use super::probe::Arguments;
+use super::recorded::{push_recorded_json, recorded};
 use super::task_state::task_state;
 use super::typed::push_typed_json;
 use super::value_names::error_of;
@@ -119,6 +120,9 @@ pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
     } else if let Some(typed) = Typed::of_event(line.name, data) {
         push_typed_json(out, typed);
     } else {
+        if let Some(record) = recorded(&line.event) {
+            push_recorded_json(out, &record);
+        }
         if let Some(text) = as_text(data) {
             out.extend_from_slice(b"\"text\":");
             push_json_string(out, text.as_bytes());

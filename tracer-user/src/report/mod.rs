@@ -11,6 +11,7 @@ mod gap;
 mod json;
 pub mod kernel_words;
 pub mod probe;
+pub mod recorded;
 mod results;
 mod short_name;
 mod shorten;

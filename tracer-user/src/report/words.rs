@@ -16,6 +16,7 @@ use super::kernel_words::{
     push_address, push_arguments, push_filled, push_kernel, push_returned, push_signal,
     push_syscall_name, push_task,
 };
+use super::recorded::push_recorded;
 use super::task_state::task_state;
 use super::waits_in::{WaitsIn, push_waits_in};
 use crate::syscall_texts::Texts;
@@ -48,9 +49,10 @@ fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option
     Some(())
 }
 
-/// Appends what a user event carries: text when it is text, or else hex, of at most so many bytes.
+/// Appends what a user event carries: fields where it has any, text when it is text, or else hex,
+/// of at most so many bytes.
 pub fn push_user(out: &mut Vec<u8>, data: &[u8], most: Option<usize>) {
-    if data.is_empty() {
+    if data.is_empty() || push_recorded(out, data).is_some() {
         return;
     }
     if let Some(text) = as_text(data) {
@@ -345,6 +347,10 @@ mod tests {
         assert_eq!(user(b""), "");
         assert_eq!(user(b"worker=1\0"), "\"worker=1\"");
         assert_eq!(user(b"two\nlines"), "\"two\\nlines\"");
+        assert_eq!(
+            user(br#"level=INFO "two\nlines" a="b c""#),
+            r#"level=INFO "two\nlines" a="b c""#
+        );
         assert_eq!(user(&[0xbe, 0xef]), "0xbeef");
         assert!(user(&[0xff; 65]).ends_with("ff… (65 bytes)"));
     }

@@ -1,0 +1,82 @@
+//! Fields in the data of an event: text that people read, and that programs read back exactly.
+//!
+//! The layer for the crate `tracing` writes such data, [`Writer`] does so for everybody, and
+//! [`Record::parse`] reads it. It is UTF-8 of one line, of words with a space between them:
+//!
+//! ```text
+//! level=INFO span=3 "it works" code=3 bytes=12u user="bob admin=true\nlevel=ERROR"
+//! ```
+//!
+//! | word | what it is |
+//! |---|---|
+//! | `name="…"` | the name of the event, where its type has none of its own |
+//! | `level=INFO` | how important it is: `TRACE`, `DEBUG`, `INFO`, `WARN`, `ERROR` |
+//! | `span=3` | the span that it is of, or in |
+//! | `parent=2` | the span that contains that one |
+//! | `follows=1` | a span that it follows from; there may be several |
+//! | `"…"` | the message |
+//! | `x=…` | the field `x` |
+//!
+//! The name of a field has letters, digits and `_.:#-`, and begins with a letter or `_`; any other
+//! name is in quotation marks behind a `@` (`@"a b"=1`), and so is one that is called as the first five words are.
+//!
+//! | value | type |
+//! |---|---|
+//! | `-7` | `i64` |
+//! | `7u` | `u64` |
+//! | `7i128`, `7u128` | `i128`, `u128` |
+//! | `7.0`, `1e300`, `NaN`, `inf`, `-inf` | `f64` |
+//! | `true`, `false` | `bool` |
+//! | `"…"` | text |
+//! | `?"…"` | how `Debug` or `Display` show the value |
+//! | `!"…"!"…"` | an error, and the errors that it comes from |
+//! | `x"0aff"` | bytes |
+//!
+//! In quotation marks `"` and `\` have a `\` in front; line ends and tabs are `\n`, `\r` and `\t`;
+//! other characters that are not printed, or change the direction of writing, are `\u{1b}`. So no
+//! value ends a line, a field, or its own quotation marks.
+//!
+//! What did not fit is left out from the end. A value of which something is missing has `…` behind
+//! its quotation marks, and where whole fields are missing, the last word is `…`.
+
+mod parse;
+mod value;
+mod write;
+
+pub use parse::{Record, span_id};
+pub use value::{Field, Level, Value};
+pub use write::{MOST_BYTES, Writer};
+
+/// Words in front of the fields.
+const RESERVED: [&str; 5] = ["name", "level", "span", "parent", "follows"];
+
+/// Says that something is missing.
+const MARK: &str = "…";
+
+/// Whether a field may be called so without quotation marks.
+fn is_bare(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(is_of_bare_name)
+        && !RESERVED.contains(&name)
+}
+
+/// Whether such a byte may be in a name without quotation marks.
+fn is_of_bare_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.:#-".contains(&byte)
+}
+
+/// Whether a character is written as an escape: it would end the quotation marks or the line, drive
+/// a terminal, or change the direction of writing.
+fn is_escaped(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '"' | '\\'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+//! Reading fields.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use super::{Field, Level, MARK, Value, is_of_bare_name};
+
+/// The fields of an event, and what comes in front of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record<'a> {
+    /// The name of the event, where its type has none of its own.
+    pub name: Option<Cow<'a, str>>,
+    /// How important it is.
+    pub level: Option<Level>,
+    /// The span that it is of, or in. Ids are used again when spans are over.
+    pub span: Option<u64>,
+    /// The span that contains that one.
+    pub parent: Option<u64>,
+    /// Spans that it follows from.
+    pub follows: Vec<u64>,
+    /// What it says.
+    pub message: Option<Cow<'a, str>>,
+    /// Its fields, in order.
+    pub fields: Vec<Field<'a>>,
+    /// Whether something did not fit: the end of the last field or of the message, or fields behind
+    /// it.
+    pub is_truncated: bool,
+}
+
+/// A word.
+enum Word<'a> {
+    Name(Cow<'a, str>),
+    Level(Level),
+    Span(u64),
+    Parent(u64),
+    Follows(u64),
+    Message(Cow<'a, str>),
+    Field(Field<'a>),
+    /// Something is missing.
+    Mark,
+}
+
+/// What is not written as it has to be.
+struct Malformed;
+
+type Parsed<T> = Result<T, Malformed>;
+
+impl<'a> Record<'a> {
+    /// Reads the data of an event; `None` where it is not written so.
+    #[must_use]
+    pub fn parse(untrusted: &'a [u8]) -> Option<Self> {
+        Self::read(std::str::from_utf8(untrusted).ok()?, false)
+    }
+
+    /// The same, where the stream has recorded only the beginning of the data
+    /// ([`Truncation::Record`](crate::event::Truncation)): what may be incomplete is text, or is
+    /// left out.
+    #[must_use]
+    pub fn parse_beginning(untrusted: &'a [u8]) -> Option<Self> {
+        let text = match std::str::from_utf8(untrusted) {
+            Ok(text) => text,
+            // A character that was cut.
+            Err(error) if error.error_len().is_none() => {
+                std::str::from_utf8(untrusted.get(..error.valid_up_to())?).ok()?
+            }
+            Err(_not_text) => return None,
+        };
+        let mut record = Self::read(text, true)?;
+        record.is_truncated = true;
+        Some(record)
+    }
+
+    /// The value of the field `name`; of several, the last.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Value<'a>> {
+        let of_name = self.fields.iter().rev().find(|field| field.name == name);
+        of_name.map(|field| &field.value)
+    }
+
+    /// Whether it is of an event of `tracing`, or of one that is written as those are: such an
+    /// event has a level, or a span.
+    #[must_use]
+    pub fn has_head(&self) -> bool {
+        self.level.is_some() || self.span.is_some()
+    }
+
+    fn read(text: &'a str, is_beginning: bool) -> Option<Self> {
+        let mut record = Self::default();
+        let mut words = Words {
+            rest: text,
+            is_beginning,
+            is_cut: false,
+        };
+        loop {
+            match words.next() {
+                Ok(Some(word)) => record.add(word),
+                Ok(None) => break,
+                Err(Malformed) if words.is_cut => break,
+                Err(Malformed) => return None,
+            }
+        }
+        record.is_truncated |= words.is_cut;
+        (!text.is_empty()).then_some(record)
+    }
+
+    fn add(&mut self, word: Word<'a>) {
+        match word {
+            Word::Name(name) => self.name = Some(name),
+            Word::Level(level) => self.level = Some(level),
+            Word::Span(id) => self.span = Some(id),
+            Word::Parent(id) => self.parent = Some(id),
+            Word::Follows(id) => self.follows.push(id),
+            Word::Message(message) => self.message = Some(message),
+            Word::Field(field) => self.fields.push(field),
+            Word::Mark => self.is_truncated = true,
+        }
+    }
+}
+
+/// The span in such data, where only that is of interest: what follows it is not looked at.
+#[must_use]
+pub fn span_id(untrusted: &[u8]) -> Option<u64> {
+    let beginning = match std::str::from_utf8(untrusted) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(untrusted.get(..error.valid_up_to())?).ok()?,
+    };
+    let mut words = Words {
+        rest: beginning,
+        is_beginning: false,
+        is_cut: false,
+    };
+    loop {
+        match words.next() {
+            Ok(Some(Word::Span(id))) => return Some(id),
+            Ok(Some(Word::Name(_) | Word::Level(_))) => {}
+            _ => return None,
+        }
+    }
+}
+
+/// A word as it was written.
+pub(super) struct Part<'a> {
+    /// Of a field: what it is called.
+    pub name: Option<Cow<'a, str>>,
+    /// The word, without a mark.
+    pub text: &'a str,
+    /// Whether something is missing of it, or behind it.
+    pub is_cut: bool,
+}
+
+/// The words that a [`Writer`](super::Writer) has written.
+pub(super) fn parts(written: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut words = Words {
+        rest: written,
+        is_beginning: false,
+        is_cut: false,
+    };
+    std::iter::from_fn(move || {
+        let before = words.rest;
+        let word = words.next().ok().flatten()?;
+        let length = before.len().checked_sub(words.rest.len())?;
+        let text = before.get(..length)?.trim_end_matches(' ');
+        let name = match &word {
+            Word::Field(field) => Some(field.name.clone()),
+            _ => None,
+        };
+        let whole = text.strip_suffix(MARK).filter(|_| words.rest.is_empty());
+        Some(Part {
+            name,
+            text: whole.unwrap_or(text),
+            is_cut: words.is_cut || matches!(word, Word::Mark),
+        })
+    })
+}
+
+/// The words of a text.
+struct Words<'a> {
+    rest: &'a str,
+    /// Whether the text may end anywhere.
+    is_beginning: bool,
+    /// Whether the last word was cut.
+    is_cut: bool,
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Parsed<Option<Word<'a>>> {
+        if self.rest.is_empty() || self.is_cut {
+            return Ok(None);
+        }
+        let word = self.word()?;
+        if self.is_cut && !self.rest.is_empty() {
+            // Nothing follows what was cut.
+            self.is_cut = false;
+            return Err(Malformed);
+        }
+        if self.rest.is_empty() {
+            return Ok(Some(word));
+        }
+        self.expect(" ")?;
+        // A space is between two words.
+        if self.rest.is_empty() && !self.ends() {
+            return Err(Malformed);
+        }
+        Ok(Some(word))
+    }
+
+    fn word(&mut self) -> Parsed<Word<'a>> {
+        if self.rest == MARK {
+            self.rest = "";
+            return Ok(Word::Mark);
+        }
+        if self.rest.starts_with('"') {
+            return self.quoted().map(Word::Message);
+        }
+        if self.takes("@") {
+            let name = self.quoted()?;
+            // Part of a name is no name.
+            self.expect("=")?;
+            return self.field(name);
+        }
+        let name = self.bare()?;
+        self.expect("=")?;
+        match name {
+            "name" => Ok(Word::Name(self.quoted()?)),
+            "level" => {
+                let level = self.token()?;
+                Level::of_word(level).map(Word::Level).ok_or(Malformed)
+            }
+            "span" => self.id().map(Word::Span),
+            "parent" => self.id().map(Word::Parent),
+            "follows" => self.id().map(Word::Follows),
+            _ => self.field(Cow::Borrowed(name)),
+        }
+    }
+
+    fn field(&mut self, name: Cow<'a, str>) -> Parsed<Word<'a>> {
+        let value = self.value()?;
+        Ok(Word::Field(Field { name, value }))
+    }
+
+    fn value(&mut self) -> Parsed<Value<'a>> {
+        if self.rest.starts_with('"') {
+            return self.quoted().map(Value::Text);
+        }
+        if self.takes("?") {
+            return self.quoted().map(Value::Debug);
+        }
+        if self.rest.starts_with('!') {
+            let mut errors = Vec::new();
+            while !self.is_cut && self.takes("!") {
+                errors.push(self.quoted()?);
+            }
+            return Ok(Value::Error(errors));
+        }
+        if self.rest.starts_with("x\"") {
+            self.expect("x")?;
+            let digits = self.quoted()?;
+            return bytes_of(&digits, self.is_cut)
+                .map(Value::Bytes)
+                .ok_or(Malformed);
+        }
+        plain_value(self.token()?).ok_or(Malformed)
+    }
+
+    fn id(&mut self) -> Parsed<u64> {
+        let digits = self.token()?;
+        number(digits).ok_or(Malformed)
+    }
+
+    /// What there is up to a space. Where the text may end anywhere, what goes on to its end may
+    /// not be all.
+    fn token(&mut self) -> Parsed<&'a str> {
+        let end = self.rest.find(' ').unwrap_or(self.rest.len());
+        let (token, rest) = self.rest.split_at_checked(end).ok_or(Malformed)?;
+        self.rest = rest;
+        if rest.is_empty() && self.ends() {
+            return Err(Malformed);
+        }
+        Ok(token)
+    }
+
+    fn bare(&mut self) -> Parsed<&'a str> {
+        let length = self.rest.bytes().take_while(|byte| is_of_bare_name(*byte));
+        let (name, rest) = self
+            .rest
+            .split_at_checked(length.count())
+            .ok_or(Malformed)?;
+        let first = name.bytes().next();
+        if !first.is_some_and(|first| first.is_ascii_alphabetic() || first == b'_') {
+            return Err(Malformed);
+        }
+        self.rest = rest;
+        Ok(name)
+    }
+
+    /// What is in quotation marks, without them.
+    fn quoted(&mut self) -> Parsed<Cow<'a, str>> {
+        self.expect("\"")?;
+        let inside = self.rest;
+        let plain = inside
+            .find(|character: char| matches!(character, '"' | '\\') || character.is_control());
+        let (plain, rest) = inside
+            .split_at_checked(plain.unwrap_or(inside.len()))
+            .ok_or(Malformed)?;
+        self.rest = rest;
+        if self.rest.starts_with('"') || (self.rest.is_empty() && self.is_beginning) {
+            self.end_of_quoted()?;
+            return Ok(Cow::Borrowed(plain));
+        }
+        let mut text = plain.to_owned();
+        loop {
+            let mut characters = self.rest.chars();
+            match characters.next() {
+                Some('"') | None => {
+                    self.end_of_quoted()?;
+                    return Ok(Cow::Owned(text));
+                }
+                Some('\\') => {
+                    self.rest = characters.as_str();
+                    match self.escaped() {
+                        Ok(character) => text.push(character),
+                        // Half an escape.
+                        Err(Malformed) if self.is_cut => return Ok(Cow::Owned(text)),
+                        Err(Malformed) => return Err(Malformed),
+                    }
+                }
+                Some(character) if character.is_control() => return Err(Malformed),
+                Some(character) => {
+                    text.push(character);
+                    self.rest = characters.as_str();
+                }
+            }
+        }
+    }
+
+    fn end_of_quoted(&mut self) -> Parsed<()> {
+        self.expect("\"")?;
+        if self.takes(MARK) {
+            self.is_cut = true;
+        }
+        Ok(())
+    }
+
+    /// The character of an escape, after its backslash.
+    fn escaped(&mut self) -> Parsed<char> {
+        let mut characters = self.rest.chars();
+        let Some(kind) = characters.next() else {
+            self.ends();
+            return Err(Malformed);
+        };
+        self.rest = characters.as_str();
+        match kind {
+            'n' => Ok('\n'),
+            'r' => Ok('\r'),
+            't' => Ok('\t'),
+            '"' | '\\' => Ok(kind),
+            'u' => {
+                self.expect("{")?;
+                let Some((digits, rest)) = self.rest.split_once('}') else {
+                    // Of an escape that was cut there are some digits.
+                    if self.rest.len() <= 6
+                        && self.rest.bytes().all(|byte| byte.is_ascii_hexdigit())
+                    {
+                        self.rest = "";
+                        self.ends();
+                    }
+                    return Err(Malformed);
+                };
+                self.rest = rest;
+                let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex);
+                code.and_then(char::from_u32).ok_or(Malformed)
+            }
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Takes `text`, which has to follow.
+    fn expect(&mut self, text: &str) -> Parsed<()> {
+        if self.takes(text) {
+            return Ok(());
+        }
+        if text.starts_with(self.rest) && self.ends() {
+            // Within quotation marks that were cut, what there is of the text counts.
+            return (text == "\"").then_some(()).ok_or(Malformed);
+        }
+        Err(Malformed)
+    }
+
+    /// Takes `text` where it follows.
+    fn takes(&mut self, text: &str) -> bool {
+        let after = self.rest.strip_prefix(text);
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
+    }
+
+    /// The text has ended where it goes on: whether it may.
+    fn ends(&mut self) -> bool {
+        self.is_cut |= self.is_beginning;
+        self.is_beginning
+    }
+}
+
+/// Digits only: `+7` and the like are no numbers that anybody writes.
+fn number(digits: &str) -> Option<u64> {
+    digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(())?;
+    digits.parse().ok()
+}
+
+/// A value without quotation marks.
+fn plain_value<'a>(token: &str) -> Option<Value<'a>> {
+    match token {
+        "true" => return Some(Value::Flag(true)),
+        "false" => return Some(Value::Flag(false)),
+        "NaN" => return Some(Value::Float(f64::NAN)),
+        "inf" => return Some(Value::Float(f64::INFINITY)),
+        "-inf" => return Some(Value::Float(f64::NEG_INFINITY)),
+        _ => {}
+    }
+    let digits = token.strip_prefix('-').unwrap_or(token);
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    if let Some(number) = token.strip_suffix("i128") {
+        return number.parse().ok().map(Value::LongSigned);
+    }
+    if let Some(number) = token.strip_suffix("u128") {
+        return number.parse().ok().map(Value::LongUnsigned);
+    }
+    if let Some(digits) = token.strip_suffix('u') {
+        return number(digits).map(Value::Unsigned);
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return token.parse().ok().map(Value::Signed);
+    }
+    let value: f64 = token.parse().ok()?;
+    // "1." is no such value, but the beginning of one.
+    let mut rest = Rest(token);
+    let is_same = write!(rest, "{value:?}").is_ok() && rest.0.is_empty();
+    is_same.then_some(Value::Float(value))
+}
+
+/// What is left of a text of which has come what was written.
+struct Rest<'a>(&'a str);
+
+impl fmt::Write for Rest<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// The bytes of hexadecimal digits; half a byte at the end of what was cut is none.
+fn bytes_of(digits: &str, is_cut: bool) -> Option<Vec<u8>> {
+    let is_whole = digits.len().is_multiple_of(2) || is_cut;
+    let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    if !is_whole || !digits.bytes().all(is_hex) {
+        return None;
+    }
+    let pairs = digits.as_bytes().chunks_exact(2);
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}

@@ -1,0 +1,75 @@
+//! What a span has with it while it lives.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracer_engine::fields::{MOST_BYTES, Writer};
+
+/// Space for what comes in front of the fields.
+const HEAD_BYTES: usize = 192;
+
+/// Spans that one is known to follow from: the first ones.
+const MOST_FOLLOWED: usize = 4;
+
+/// What is known of a span beside what the subscriber knows; only of those that have it.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Its fields, as they are written.
+    fields: Box<str>,
+    /// What it follows from.
+    follows: Vec<u64>,
+    /// Whether fields were recorded that no event has shown.
+    is_unshown: AtomicBool,
+}
+
+impl Held {
+    /// Space for fields that are to be held.
+    pub fn writer() -> Writer {
+        Writer::within(MOST_BYTES - HEAD_BYTES)
+    }
+
+    /// Takes in the fields of a new span.
+    pub fn of(fields: &Writer) -> Self {
+        Self {
+            fields: fields.as_str().into(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in what was recorded: a field that was there already has a new value.
+    pub fn record(&mut self, fields: &Writer) {
+        let mut all = Self::writer();
+        all.replaced(&self.fields, fields.as_str());
+        self.fields = all.as_str().into();
+        self.is_unshown.store(true, Relaxed);
+    }
+
+    /// It follows from the span `id`.
+    pub fn follow(&mut self, id: u64) {
+        if self.follows.len() < MOST_FOLLOWED {
+            self.follows.push(id);
+        }
+    }
+
+    /// Adds what it follows from.
+    pub fn push_follows(&self, data: &mut Writer) {
+        for id in &self.follows {
+            data.follows(*id);
+        }
+    }
+
+    /// Adds its fields.
+    pub fn push_fields(&self, data: &mut Writer) {
+        data.words(&self.fields);
+        if self.is_unshown.load(Relaxed) {
+            self.is_unshown.store(false, Relaxed);
+        }
+    }
+
+    /// Adds its fields where there are some that no event has shown.
+    pub fn push_unshown(&self, data: &mut Writer) {
+        if self.is_unshown.load(Relaxed) {
+            self.push_fields(data);
+        }
+    }
+}
