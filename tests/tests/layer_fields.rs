@@ -145,6 +145,7 @@ fn with_values<R>(
 
 /// What a program does.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are few of them")]
 enum Step {
     Event(usize, Values),
     Span {
@@ -249,7 +250,7 @@ struct Machine {
     count: usize,
 }
 
-/// Adds values to those of a span: a new one takes the place of one that was there.
+/// Adds values to those of a span: a new one replaces one that was there.
 fn record(metadata: &Metadata<'_>, values: &Values, fields: &mut Vec<fields::Field<'static>>) {
     let given: Vec<_> = metadata
         .fields()

@@ -37,7 +37,6 @@ impl UserEvent {
     }
 
     /// The type of this identifier, which was opened before.
-    #[cfg(feature = "tracing")]
     pub(crate) const fn from_id(id: EventTypeId) -> Self {
         Self { id }
     }

@@ -3,7 +3,7 @@
 //! A program emits events; a stream records them, beside those of the kernel; whoever has the
 //! stream reads them, at once or from a log.
 //!
-//! ```no_run
+//! ```
 //! use std::time::SystemTime;
 //! use tracer_posix::{Attributes, Stream, UserEvent};
 //!
@@ -13,17 +13,104 @@
 //! request.emit(b"hello");
 //! stream.stop();
 //! while let Some(traced) = stream.try_next() {
-//!     println!("{:?} {:?}", SystemTime::from(traced.realtime), traced.event);
+//!     println!("{:?} {} {:?}", SystemTime::from(traced.realtime), traced.name(), traced.event);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`UserEvent`]: trace points; `layer()`: spans and events of the `tracing` crate as user
-//!   events, behind the feature `tracing`.
+//! - [`UserEvent`]: trace points; [`UserSpan`]: spans; `layer()`: spans and events of the `tracing`
+//!   crate as user events, behind the feature `tracing`.
 //! - [`Stream`], [`LoggedStream`], [`LogReader`]: the three kinds of streams, see [`stream`].
 //! - [`Attributes`], [`EventSet`], [`Event`]: what they are made with, filter, and hold.
 //! - [`agent`]: the kernel's events in streams, from a privileged process; [`stream_limit`]: how
 //!   many streams there are.
+//!
+//! # Reading events
+//!
+//! An event is lent by its stream until the next call, and so needs no memory of its own. It has
+//! the name of its type with it:
+//!
+//! ```
+//! # use tracer_posix::{Attributes, Stream, UserEvent};
+//! # let request = UserEvent::open("request")?;
+//! # let mut stream = Stream::create_for_self(&Attributes::default())?;
+//! # stream.start();
+//! # request.emit(b"hello");
+//! while let Some(traced) = stream.try_next() {
+//!     let header = traced.event.header;
+//!     println!("{} of thread {}: {:?}", traced.name(), header.tid, traced.event.data);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`next`](Stream::next) waits for an event, [`next_within`](Stream::next_within) not for longer
+//! than it is given. Both return `None` when no event can come any more: the stream is stopped and
+//! empty, or the process that it traces has ended.
+//!
+//! ```
+//! # use tracer_posix::{Attributes, Stream, UserEvent};
+//! use std::time::Duration;
+//! # let request = UserEvent::open("request")?;
+//! # let mut stream = Stream::create_for_self(&Attributes::default())?;
+//! # stream.start();
+//! # let emitting = std::thread::spawn(move || request.emit(b"hello"));
+//! while let Some(traced) = stream.next_within(Duration::from_secs(1)) {
+//!     println!("{}", traced.name());
+//!     # if traced.name() == "request" { break; }
+//! }
+//! # emitting.join().unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`events`](Stream::events) is an iterator that waits, [`try_events`](Stream::try_events) one
+//! that does not. Their events are [`OwnedEvent`]s, which live as long as anybody wants: they can
+//! be collected, sorted, and sent to another thread; or to a file, behind the feature `serde`.
+//!
+//! ```
+//! # use tracer_posix::{Attributes, OwnedEvent, Stream, UserEvent};
+//! # let request = UserEvent::open("request")?;
+//! # let mut stream = Stream::create_for_self(&Attributes::default())?;
+//! # stream.start();
+//! # request.emit(b"hello");
+//! # stream.stop();
+//! let events: Vec<OwnedEvent> = stream.events().collect();
+//! let longest = events.iter().max_by_key(|event| event.data.len());
+//! println!("{:?}", longest.map(|event| &event.name));
+//! # assert!(events.iter().any(|event| event.name == "request"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A program that waits for sockets as well polls a descriptor
+//! ([`into_pollable`](Stream::into_pollable)), and in asynchronous functions, whatever runs them,
+//! there is a stream of the crate `futures` (`into_async`, behind the feature `async`).
+//!
+//! Events of the `tracing` layer have [`fields`] with names and types, and so has what a
+//! [`Writer`](fields::Writer) has written:
+//!
+//! ```
+//! # use tracer_posix::{Attributes, Stream, UserEvent};
+//! use tracer_posix::fields::{Value, Writer};
+//!
+//! let request = UserEvent::open("request")?;
+//! # let mut stream = Stream::create_for_self(&Attributes::default())?;
+//! # stream.start();
+//! let mut data = Writer::new();
+//! data.text("user", "bob admin=true");
+//! data.unsigned("bytes", 12);
+//! request.emit(data.as_bytes());
+//!
+//! # let mut count = 0;
+//! while let Some(traced) = stream.try_next() {
+//!     if let Some(record) = traced.fields() {
+//!         assert_eq!(record.field("bytes"), Some(&Value::Unsigned(12)));
+//!         # count += 1;
+//!     }
+//! }
+//! # assert_eq!(count, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A stream with a log is a [`LoggedStream`]; a log is read by [`LogReader`], in the same ways.
 
 // A program is never ended by a function that it calls.
 #![cfg_attr(
@@ -52,6 +139,7 @@ pub mod emit;
 #[cfg(feature = "tracing")]
 mod layer;
 pub mod logged;
+mod span;
 pub mod stream;
 pub mod stream_limit;
 #[doc(hidden)]
@@ -60,9 +148,15 @@ pub mod wire;
 pub use emit::{PrefaultError, UserEvent, prefault};
 #[cfg(feature = "tracing")]
 pub use layer::{TraceLayer, layer};
-pub use stream::{LogReader, LoggedStream, Stream};
+pub use span::{SpanGuard, UserSpan};
+#[cfg(feature = "async")]
+pub use stream::AsyncStream;
+pub use stream::{LogReader, LoggedStream, PollableStream, Stream, Traced};
 pub use tracer_common::event_type::EventTypeId;
-pub use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
+pub use tracer_engine::event::{
+    Event, EventHeader, EventName, MonotonicNs, OwnedEvent, RealtimeNs, Truncation,
+};
+pub use tracer_engine::fields;
 pub use tracer_engine::{
     Attributes, EventSet, EventTypes, Filtering, Inheritance, InvalidAttribute, LogFullPolicy,
     SetKind, Status, StreamFullPolicy, TraceName,

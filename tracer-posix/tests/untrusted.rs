@@ -3,6 +3,8 @@
 
 #[path = "../fuzz/hostile_area.rs"]
 mod hostile_area;
+#[path = "../fuzz/read_fields.rs"]
+mod read_fields;
 
 use std::fs;
 use std::path::Path;
@@ -89,6 +91,11 @@ fn any_bytes_as_a_message() {
             assert!(wire::framed(&answer).is_ok());
         }
     });
+}
+
+#[test]
+fn any_bytes_as_fields() {
+    run("fields", ROUNDS, read_fields::read_fields);
 }
 
 #[test]

@@ -399,6 +399,25 @@ impl<L: Flush> ActiveStream<L> {
         })
     }
 
+    /// As [`next_event`](Self::next_event), with the types of the stream: so an event's name is
+    /// asked for while the event is held.
+    #[inline(always)]
+    pub fn next_event_and_types(&mut self) -> Option<(Event<'_>, &EventTypes)> {
+        self.prepare_restart();
+        let header = self.core.next(&mut self.lent, self.now)?;
+        let event = Event {
+            header,
+            data: &self.lent,
+        };
+        Some((event, &self.types))
+    }
+
+    /// Whether events may still come: it runs, or starts again when it has been read.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.core.wants_events()
+    }
+
     /// Where the next event leaves a stream empty that restarts then, what came while it was full
     /// is fetched before: so the sources have space for all that comes after the restart, and what
     /// was lost was lost before it.

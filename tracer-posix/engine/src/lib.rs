@@ -8,6 +8,74 @@
 //! - [`StreamCore`]: one stream's state machine and buffer; time is an argument.
 //! - [`ActiveStream`]: a stream with its sources: collects, merges by time, applies filter and
 //!   policy.
+//!
+//! # Reading events
+//!
+//! A stream collects from its sources when it is asked to. Its events are lent until the next call,
+//! with the types that know their names:
+//!
+//! ```
+//! use std::sync::mpsc::{Receiver, channel};
+//! use std::time::Instant;
+//! use tracer_engine::event::{EventHeader, EventTypeId, MonotonicNs, Truncation};
+//! use tracer_engine::source::{Batch, Control, Source, Unread};
+//! use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
+//!
+//! /// Brings what somebody sends: a time, and data.
+//! struct Sent {
+//!     events: Receiver<(MonotonicNs, &'static [u8])>,
+//!     newest: MonotonicNs,
+//! }
+//!
+//! impl Source for Sent {
+//!     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+//!         for (time, data) in self.events.try_iter() {
+//!             let event_type = batch.user_event_type(b"request", EventTypeId(300));
+//!             let header = EventHeader {
+//!                 time,
+//!                 event_type,
+//!                 pid: 1,
+//!                 tid: 1,
+//!                 cpu: None,
+//!                 thread_id: 0,
+//!                 program_address: 0,
+//!                 truncation: Truncation::None,
+//!             };
+//!             batch.push(header, data);
+//!             self.newest = time;
+//!         }
+//!         self.newest
+//!     }
+//!
+//!     fn control(&mut self, _: &Control) {}
+//!
+//!     fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+//!         Unread::Nothing
+//!     }
+//! }
+//!
+//! let (sender, events) = channel();
+//! let newest = MonotonicNs(10);
+//! let clock = || MonotonicNs(10);
+//! let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 1 << 20, clock);
+//! stream.add_source(Box::new(Sent { events, newest }));
+//! stream.start(Origin::NONE);
+//! sender.send((MonotonicNs(20), b"hello")).unwrap();
+//! stream.sync();
+//! # let mut names = Vec::new();
+//! while let Some((event, types)) = stream.next_event_and_types() {
+//!     let name = types.name(event.header.event_type).unwrap_or_default();
+//!     println!("{} {:?}", String::from_utf8_lossy(name), event.data);
+//!     # names.push(String::from_utf8_lossy(name).into_owned());
+//! }
+//! # assert_eq!(names, ["posix_trace_start", "request"]);
+//! ```
+//!
+//! An [`OwnedEvent`](event::OwnedEvent) has its name and its data with it for as long as anybody
+//! wants; behind the feature `serde` it goes to and from other formats. Waiting, iterators, a
+//! descriptor and asynchronous streams are those of `tracer-posix`, which has the sources. What the
+//! data of an event holds is its program's business; [`fields`] reads what the crate `tracing`
+//! records.
 
 #![forbid(unsafe_code)]
 #![deny(missing_debug_implementations)]

@@ -1,9 +1,8 @@
 //! The policies that attributes choose. The standard names every value, so the enums are closed.
 
-use serde::{Deserialize, Serialize};
-
 /// What a full trace stream does with the next event (`stream-full-policy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum StreamFullPolicy {
     /// The oldest events make space.
     Loop,
@@ -14,7 +13,8 @@ pub enum StreamFullPolicy {
 }
 
 /// What a full trace log does with the next event (`log-full-policy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LogFullPolicy {
     /// The oldest events make space.
     Loop,
@@ -25,7 +25,8 @@ pub enum LogFullPolicy {
 }
 
 /// Whether children of the target are traced into the same stream (`inheritance`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Inheritance {
     /// Children are not traced.
     CloseForChild,

@@ -17,12 +17,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut events = 0_u64;
 
-    // All types are known from the start where the log was completed; else those of its packets.
-    let types = reader.event_types().clone();
     while let Some(record) = reader.next_record()? {
         events += 1;
         let header = record.event.header;
-        match types.name(header.event_type) {
+        match record.name_bytes() {
             Some(name) => out.write_all(name)?,
             None => write!(out, "#{}", header.event_type.0)?,
         }

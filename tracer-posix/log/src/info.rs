@@ -23,6 +23,7 @@ impl LogOptions {
 
 /// The system that a log was made on. Both are empty in logs of the format's first version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct System {
     /// The kernel's release, as `uname -r` shows it; truncated at 39 bytes.
     pub kernel_release: Vec<u8>,
@@ -41,6 +42,7 @@ pub struct LogHeader {
 
 /// The status of the stream and the log when the log was completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FinalStatus {
     /// The stream was full.
     pub is_full: bool,

@@ -1,5 +1,68 @@
 //! The trace log: events of a stream in a file (option TRL).
 //!
+//! # Reading events
+//!
+//! An event is lent by its reader until the next call. It has the name of its type with it:
+//!
+//! ```
+//! use std::fs::File;
+//! use tracer_log::LogReader;
+//! # use std::path::Path;
+//! # use tracer_engine::event::{EventHeader, EventTypeId, MonotonicNs, Truncation};
+//! # use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+//! # use tracer_log::{clocks_now, FinalStatus, LogHeader, LogOptions, LogWriter};
+//! #
+//! # fn write(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+//! #     let file = File::options().read(true).write(true).create(true).open(path)?;
+//! #     let anchor = clocks_now();
+//! #     let header = LogHeader { attributes: Attributes::default(), anchor };
+//! #     let options = LogOptions { policy: LogFullPolicy::Append, max_size: 0 };
+//! #     let mut log = LogWriter::create(file, &header, options)?;
+//! #     let mut types = EventTypes::default();
+//! #     let event = EventHeader {
+//! #         time: MonotonicNs(anchor.monotonic.0 + 1),
+//! #         event_type: types.define_user(b"request", None),
+//! #         pid: 1,
+//! #         tid: 1,
+//! #         cpu: None,
+//! #         thread_id: 0,
+//! #         program_address: 0,
+//! #         truncation: Truncation::None,
+//! #     };
+//! #     log.append(&event, b"hello", b"server", &types)?;
+//! #     log.complete(&types, &Ledger::default(), FinalStatus::default())?;
+//! #     Ok(())
+//! # }
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("log");
+//! # write(&path)?;
+//!
+//! let mut log = LogReader::open(File::open(path)?)?;
+//! # let mut names = Vec::new();
+//! while let Some(record) = log.next_record()? {
+//!     let header = record.event.header;
+//!     println!("{} of thread {}: {:?}", record.name(), header.tid, record.event.data);
+//!     # names.push(record.name().into_owned());
+//! }
+//! # assert_eq!(names, ["request"]);
+//!
+//! // From the start again, with events that live as long as anybody wants.
+//! log.rewind();
+//! let events = log.records().collect::<Result<Vec<_>, _>>()?;
+//! assert_eq!(events[0].name, "request");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A log is never waited for: at the end of what is there [`next_record`](LogReader::next_record)
+//! returns `None`, and called again later it goes on with what was written since. So a log that is
+//! being written is followed. In asynchronous functions a log is read as any other file is: on a
+//! thread for what blocks. Behind the feature `serde`, events go to and from other formats.
+//!
+//! What the data of an event holds is its program's business; of the crate `tracing` it is
+//! [fields](LogRecord::fields).
+//!
+//! # How it is made
+//!
 //! `docs/log-format.md` describes the file byte by byte. From below:
 //!
 //! - `layout`: the fixed parts, as they lie in the file; `varint`, `losses`, `preamble`: the
@@ -63,7 +126,7 @@ pub use bytes::LogBytes;
 pub use error::{OpenError, WriteError};
 pub use info::{FinalStatus, LogHeader, LogOptions, System};
 pub use packet_cursor::Damage;
-pub use reader::{LogReader, LogRecord};
+pub use reader::{LogReader, LogRecord, Records};
 #[cfg(target_os = "linux")]
 pub use sys::clocks_now;
 #[cfg(target_os = "linux")]

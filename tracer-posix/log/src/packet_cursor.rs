@@ -17,6 +17,7 @@ use tracer_engine::LogFullPolicy;
 
 /// What of a log could not be read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Damage {
     /// Where a packet was damaged, truncated or missing.
     pub sites: u64,

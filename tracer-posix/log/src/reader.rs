@@ -5,6 +5,7 @@
     deny(clippy::arithmetic_side_effects, reason = "the file may say anything")
 )]
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 
@@ -19,11 +20,12 @@ use super::packet_header::PacketHeader;
 use super::packet_scanner::{Found, PacketScanner};
 use super::{FinalStatus, LogHeader, LogOptions, System, preamble, trailer};
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
+use tracer_engine::event::{Event, EventName, KnownNames, MonotonicNs, OwnedEvent, RealtimeNs};
+use tracer_engine::fields::Record;
 use tracer_engine::source::LossCause;
 
 /// An event of a log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct LogRecord<'a> {
     /// The event.
     pub event: Event<'a>,
@@ -31,6 +33,85 @@ pub struct LogRecord<'a> {
     pub comm: &'a [u8],
     /// Its time on `CLOCK_REALTIME`; never decreases within a log.
     pub realtime: RealtimeNs,
+    /// The event types of the log.
+    pub types: &'a EventTypes,
+}
+
+impl std::fmt::Debug for LogRecord<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogRecord")
+            .field("name", &self.name())
+            .field("event", &self.event)
+            .field("comm", &String::from_utf8_lossy(self.comm))
+            .field("realtime", &self.realtime)
+            .finish()
+    }
+}
+
+impl<'a> LogRecord<'a> {
+    /// The name of its type as text; its identifier, as in `#300`, where it has none.
+    #[must_use]
+    pub fn name(&self) -> Cow<'a, str> {
+        match self.name_bytes() {
+            Some(name) => String::from_utf8_lossy(name),
+            None => Cow::Owned(format!("#{}", self.event.header.event_type.0)),
+        }
+    }
+
+    /// The name of its type, if it has one: any bytes.
+    #[must_use]
+    pub fn name_bytes(&self) -> Option<&'a [u8]> {
+        self.types.name(self.event.header.event_type)
+    }
+
+    /// The fields in its data, if it has any ([`fields`](tracer_engine::fields)).
+    #[must_use]
+    pub fn fields(&self) -> Option<Record<'a>> {
+        self.event.fields()
+    }
+
+    /// The same, to be held for longer.
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedEvent {
+        let name = EventName::of(self.types, self.event.header.event_type);
+        self.owned(name)
+    }
+
+    fn owned(&self, name: EventName) -> OwnedEvent {
+        let mut owned = OwnedEvent::new(&self.event, self.realtime, name);
+        owned.comm = (!self.comm.is_empty()).then(|| self.comm.to_vec());
+        owned
+    }
+}
+
+/// The events of a log, each with memory of its own. What cannot be read is an error, and the end.
+#[derive(Debug)]
+pub struct Records<'r, B = File> {
+    reader: &'r mut LogReader<B>,
+    names: KnownNames,
+    has_failed: bool,
+}
+
+impl<B: LogBytes> Iterator for Records<'_, B> {
+    type Item = io::Result<OwnedEvent>;
+
+    fn next(&mut self) -> Option<io::Result<OwnedEvent>> {
+        if self.has_failed {
+            return None;
+        }
+        match self.reader.next_record() {
+            Ok(record) => record.map(|record| {
+                let name = self
+                    .names
+                    .name(record.types, record.event.header.event_type);
+                Ok(record.owned(name))
+            }),
+            Err(error) => {
+                self.has_failed = true;
+                Some(Err(error))
+            }
+        }
+    }
 }
 
 /// Reads a log, event by event, while it is written or afterwards.
@@ -139,7 +220,7 @@ impl<B: LogBytes> LogReader<B> {
                 return Ok(None);
             }
         }
-        let position = &mut self.position;
+        let (position, types) = (&mut self.position, &self.types);
         Ok(self.packet.take_next().map(|(event, comm)| {
             let time = event.header.time.0;
             let realtime = time.saturating_add_signed(position.realtime_offset);
@@ -148,8 +229,19 @@ impl<B: LogBytes> LogReader<B> {
                 event,
                 comm,
                 realtime: RealtimeNs(position.last_realtime),
+                types,
             }
         }))
+    }
+
+    /// The events from the next one on, up to the end of what is there now, each with memory of its
+    /// own.
+    pub fn records(&mut self) -> Records<'_, B> {
+        Records {
+            reader: self,
+            names: KnownNames::default(),
+            has_failed: false,
+        }
     }
 
     /// Makes the oldest event the next one.

@@ -1,5 +1,6 @@
 //! The controller's side of a stream with a log.
 
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 
 use crate::EventTypeId;
 use crate::agent;
-use tracer_engine::event::{EventHeader, RealtimeNs};
+use tracer_area as area;
+use tracer_engine::event::{Event, EventHeader, EventName, OwnedEvent, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
 use tracer_log::{LogHeader, clocks_now};
 
@@ -35,6 +37,8 @@ pub struct LoggedStream {
     /// What the recorder filters, so that nobody has to ask it.
     filter: EventSet,
     activity: Arc<Activity>,
+    /// Names that it was asked for, for events that have theirs.
+    names: HashMap<EventTypeId, EventName>,
 }
 
 /// Why a call that writes the log failed.
@@ -74,6 +78,39 @@ impl LogCallError {
 }
 
 impl LoggedStream {
+    /// Makes a stream that traces this process, with its log in `file`.
+    ///
+    /// ```
+    /// use std::os::fd::AsFd;
+    /// use tracer_posix::{Attributes, LogReader, LoggedStream, UserEvent};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("log");
+    /// let log = std::fs::File::create(&path)?;
+    /// let mut stream = LoggedStream::create_for_self(&Attributes::default(), log.as_fd())?;
+    /// stream.start()?;
+    /// UserEvent::open("request")?.emit(b"hello");
+    /// stream.shut_down()?;
+    ///
+    /// let mut log = LogReader::open(std::fs::File::open(&path)?)?;
+    /// while let Some(record) = log.next_record()? {
+    ///     println!("{} of {}", record.name(), record.event.header.pid);
+    /// }
+    /// # log.rewind();
+    /// # assert!(log.records().any(|event| event.unwrap().name == "request"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// See [`CreateError`].
+    pub fn create_for_self(
+        attributes: &Attributes,
+        file: BorrowedFd<'_>,
+    ) -> Result<Self, CreateError> {
+        Self::create(area::own_pid(), attributes, file)
+    }
+
     /// Makes a stream that traces process `pid`, with its log in `file`.
     ///
     /// # Errors
@@ -114,6 +151,7 @@ impl LoggedStream {
             clock: RealtimeClock::new(),
             filter: EventSet::EMPTY,
             activity,
+            names: HashMap::new(),
         })
     }
 
@@ -246,6 +284,34 @@ impl LoggedStream {
             let header = event.header();
             (header, event.data, self.clock.time(header.time))
         }))
+    }
+
+    /// As [`show_next`](Self::show_next), with the name of its type.
+    ///
+    /// # Errors
+    ///
+    /// See [`RecorderGone`].
+    pub fn show_next_owned(&mut self) -> Result<Option<OwnedEvent>, RecorderGone> {
+        let Some((header, data, realtime)) = self.show_next()? else {
+            return Ok(None);
+        };
+        let id = header.event_type;
+        let name = match self.names.get(&id) {
+            Some(name) => name.clone(),
+            None => match self.event_type_name(id)? {
+                Some(name) => {
+                    let name = EventName::new(&name);
+                    self.names.insert(id, name.clone());
+                    name
+                }
+                None => EventName::new(format!("#{}", id.0).as_bytes()),
+            },
+        };
+        let event = Event {
+            header,
+            data: &data,
+        };
+        Ok(Some(OwnedEvent::new(&event, realtime, name)))
     }
 
     /// The id of the user event type `name`; defines it where it is new.

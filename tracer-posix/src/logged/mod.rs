@@ -37,6 +37,8 @@ pub use client::{LogCallError, LoggedStream};
 #[doc(hidden)]
 pub use client::{ask_recorder, hear_recorder};
 pub use gone::RecorderGone;
+#[cfg(feature = "async")]
+pub(crate) use process::BlockedSignals;
 pub use protocol::LoggedStatus;
 #[doc(hidden)]
 pub use record::be_the_recorder;

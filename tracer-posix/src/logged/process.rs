@@ -178,10 +178,10 @@ impl Drop for Stack {
 }
 
 /// All signals blocked, until dropped: no handler runs in a child that shares our memory.
-struct BlockedSignals(libc::sigset_t);
+pub(crate) struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // SAFETY: a set of signals is plain integers.
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
         // SAFETY: valid for writes.

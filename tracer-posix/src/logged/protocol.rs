@@ -71,6 +71,7 @@ impl Reply {
 
 /// What `posix_trace_get_status()` says of a stream with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LoggedStatus {
     /// Whether the stream records (`POSIX_TRACE_RUNNING`).
     pub is_running: bool,

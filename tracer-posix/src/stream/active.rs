@@ -1,10 +1,12 @@
 //! An active stream without a log.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
+use super::poll::Readiness;
+use super::target::Target;
+use super::traced::Traced;
 use super::{CreateError, RealtimeClock, caller};
 use crate::agent;
 use crate::stream_limit::Counted;
@@ -12,22 +14,24 @@ use tracer_area::{
     Bell, DeferredSource, NameTooLong, RingMode, StreamRequest, monotonic_now, own_pid,
     realtime_now,
 };
-use tracer_engine::event::{Event, RealtimeNs};
+use tracer_engine::event::KnownNames;
 use tracer_engine::{
     ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,
 };
 
-/// How often a stream is looked at whose events come from elsewhere too: a trace point wakes its
-/// reader, and the agent does not.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-
 /// An active trace stream without a log. Dropping it shuts it down.
 pub struct Stream {
-    stream: ActiveStream,
+    pub(super) stream: ActiveStream,
     attributes: Attributes,
-    clock: RealtimeClock,
+    pub(super) clock: RealtimeClock,
     /// What wakes a reader that waits for signals as well, once there was one.
-    bell: Option<Arc<Bell>>,
+    pub(super) bell: Option<Arc<Bell>>,
+    /// What can be read when there is an event, where somebody asked for it.
+    pub(super) readiness: Option<Readiness>,
+    /// Names of types, for events that outlive the next call.
+    pub(super) names: KnownNames,
+    /// The process that is traced, where its end is the end of its events.
+    pub(super) target: Option<Target>,
     _counted: Counted,
 }
 
@@ -42,18 +46,13 @@ impl std::fmt::Debug for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(bell) = &self.bell {
+            if self.readiness.is_some() {
+                // Whoever waits for the descriptor has let the stream go.
+                bell.leave();
+            }
             bell.end();
         }
     }
-}
-
-/// An event as a stream reports it, lent until the next call.
-#[derive(Clone, Copy, Debug)]
-pub struct Traced<'a> {
-    /// The event.
-    pub event: Event<'a>,
-    /// When it was generated (`posix_timestamp`).
-    pub realtime: RealtimeNs,
 }
 
 impl Stream {
@@ -83,6 +82,7 @@ impl Stream {
         let source = DeferredSource::open(pid, request)?;
         let kernel = agent::source_if_wanted(pid, &attributes)?;
         attributes.creation_time = realtime_now();
+        let target = Target::of(pid, &attributes);
         let mut stream = ActiveStream::new(policy, attributes.stream_min_size(), monotonic_now);
         stream.add_source(Box::new(source));
         if let Some(kernel) = kernel {
@@ -93,6 +93,9 @@ impl Stream {
             attributes,
             clock: RealtimeClock::new(),
             bell: None,
+            readiness: None,
+            names: KnownNames::default(),
+            target,
             _counted: counted,
         })
     }
@@ -175,36 +178,38 @@ impl Stream {
     #[doc(hidden)]
     #[inline(always)]
     pub fn next_held(&mut self) -> Option<Traced<'_>> {
-        let event = self.stream.next_event()?;
+        let (event, types) = self.stream.next_event_and_types()?;
         let realtime = self.clock.time(event.header.time);
-        Some(Traced { event, realtime })
+        Some(Traced::new(event, realtime, types))
     }
 
     /// The oldest event, if one is there. It is taken out of the stream.
+    ///
+    /// ```
+    /// # use tracer_posix::{Attributes, Stream, UserEvent};
+    /// # let request = UserEvent::open("request")?;
+    /// # let mut stream = Stream::create_for_self(&Attributes::default())?;
+    /// # stream.start();
+    /// # request.emit(b"hello");
+    /// # let mut found = Vec::new();
+    /// while let Some(traced) = stream.try_next() {
+    ///     println!("{} of process {}", traced.name(), traced.event.header.pid);
+    ///     # found.push(traced.name().into_owned());
+    /// }
+    /// # assert_eq!(found, ["posix_trace_start", "request"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "posix_trace_trygetnext_event")]
     #[inline]
     pub fn try_next(&mut self) -> Option<Traced<'_>> {
         if self.stream.held() == 0 {
             self.stream.fetch();
             self.clock.look();
+            if self.stream.held() == 0 && self.readiness.is_some() {
+                self.wait_for_next();
+            }
         }
         self.next_held()
-    }
-
-    /// The oldest event; waits for one, but not longer than `timeout`.
-    #[doc(alias = "posix_trace_timedgetnext_event")]
-    pub fn next_within(&mut self, timeout: Duration) -> Option<Traced<'_>> {
-        let since = Instant::now();
-        while self.stream.held() == 0 {
-            self.stream.fetch();
-            self.clock.look();
-            let left = timeout.saturating_sub(since.elapsed());
-            if self.stream.held() > 0 || left.is_zero() {
-                break;
-            }
-            self.stream.sleep(left, LOOK_EVERY);
-        }
-        self.try_next()
     }
 
     /// Most bytes of memory that it takes to collect all that there is.
@@ -249,7 +254,7 @@ impl Stream {
     }
 
     /// The stream may have an event of its own: who sleeps has to look.
-    fn ring(&self) {
+    pub(super) fn ring(&self) {
         if let Some(bell) = &self.bell {
             bell.ring();
         }

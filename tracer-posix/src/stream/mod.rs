@@ -9,7 +9,7 @@
 //! What the standard allows for one kind only is a method of that type only: a call that `trace.h`
 //! would answer with `EINVAL` does not compile here.
 //!
-//! ```no_run
+//! ```
 //! use tracer_posix::{Attributes, Stream, UserEvent};
 //!
 //! let request = UserEvent::open("request")?;
@@ -18,23 +18,34 @@
 //! request.emit(b"hello");
 //! stream.stop();
 //! while let Some(traced) = stream.try_next() {
-//!     println!("{:?} {:?}", traced.realtime, traced.event);
+//!     println!("{:?} {} {:?}", traced.realtime, traced.name(), traced.event);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod active;
+#[cfg(feature = "async")]
+mod asynchronous;
 mod caller;
 mod clock;
 mod error;
+mod poll;
+mod target;
+mod traced;
+mod wait;
 
 pub use crate::agent::AgentError;
 pub use crate::logged::{LogCallError, LoggedStatus, LoggedStream, RecorderGone};
 pub use crate::stream_limit::TooManyStreams;
-pub use active::{Stream, Traced};
+pub use active::Stream;
+#[cfg(feature = "async")]
+pub use asynchronous::AsyncStream;
 #[doc(hidden)]
 pub use caller::caller;
 pub(crate) use clock::RealtimeClock;
 pub use error::CreateError;
+pub use poll::PollableStream;
+pub use traced::Traced;
 pub use tracer_area::{NameTooLong, TargetError};
 pub use tracer_log::LogReader;
+pub use wait::{Events, TryEvents};

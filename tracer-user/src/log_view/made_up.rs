@@ -144,6 +144,7 @@ impl Log for MadeUpLog {
             },
             comm: &event.comm,
             realtime: Self::date(event.header.time.0),
+            types: &self.types,
         }))
     }
 

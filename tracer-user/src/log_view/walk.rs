@@ -228,6 +228,7 @@ impl<L: Log> Walk<L> {
             event: Event { header, data },
             comm: &self.scratch.comm,
             realtime: self.scratch.date,
+            types: known,
         };
         let stack = stack_of(&record.event, &mut self.stacks);
         let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));

@@ -102,10 +102,10 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Signed(value) => push_decimal(out, *value),
         Value::Unsigned(value) => push_decimal(out, *value),
-        // Readers of JSON hold no such numbers exactly, nor those that are none.
+        // Readers of JSON hold no such integers exactly, and know no NaN.
         Value::LongSigned(_) | Value::LongUnsigned(_) => push_text(out, value),
-        Value::Float(number) if number.is_finite() => {
-            out.extend_from_slice(format!("{number:?}").as_bytes());
+        Value::Float(value) if value.is_finite() => {
+            out.extend_from_slice(format!("{value:?}").as_bytes());
         }
         Value::Float(_) | Value::Text(_) | Value::Debug(_) | Value::Bytes(_) => {
             push_text(out, value);
@@ -198,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn of_data_that_the_stream_has_cut_there_is_what_is_whole() {
-        let cut = &DATA.as_bytes()[..DATA.find("c=1.5").unwrap() + 4];
-        assert_eq!(json(cut, Truncation::None), None);
-        let found = json(cut, Truncation::Record).unwrap();
+    fn of_data_that_the_stream_has_truncated_there_is_what_is_whole() {
+        let beginning = &DATA.as_bytes()[..DATA.find("c=1.5").unwrap() + 4];
+        assert_eq!(json(beginning, Truncation::None), None);
+        let found = json(beginning, Truncation::Record).unwrap();
         assert_eq!(found["fields"], serde_json::json!({"a": -1, "b": 2}));
     }
 

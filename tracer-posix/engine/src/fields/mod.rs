@@ -18,7 +18,8 @@
 //! | `x=…` | the field `x` |
 //!
 //! The name of a field has letters, digits and `_.:#-`, and begins with a letter or `_`; any other
-//! name is in quotation marks behind a `@` (`@"a b"=1`), and so is one that is called as the first five words are.
+//! name is in quotation marks behind a `@`, as in `@"a b"=1`, and so is one that is called as the
+//! first five words are.
 //!
 //! | value | type |
 //! |---|---|

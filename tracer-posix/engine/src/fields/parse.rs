@@ -59,7 +59,7 @@ impl<'a> Record<'a> {
     pub fn parse_beginning(untrusted: &'a [u8]) -> Option<Self> {
         let text = match std::str::from_utf8(untrusted) {
             Ok(text) => text,
-            // A character that was cut.
+            // A character of which the end is missing.
             Err(error) if error.error_len().is_none() => {
                 std::str::from_utf8(untrusted.get(..error.valid_up_to())?).ok()?
             }
@@ -89,17 +89,17 @@ impl<'a> Record<'a> {
         let mut words = Words {
             rest: text,
             is_beginning,
-            is_cut: false,
+            is_short: false,
         };
         loop {
             match words.next() {
                 Ok(Some(word)) => record.add(word),
                 Ok(None) => break,
-                Err(Malformed) if words.is_cut => break,
+                Err(Malformed) if words.is_short => break,
                 Err(Malformed) => return None,
             }
         }
-        record.is_truncated |= words.is_cut;
+        record.is_truncated |= words.is_short;
         (!text.is_empty()).then_some(record)
     }
 
@@ -127,7 +127,7 @@ pub fn span_id(untrusted: &[u8]) -> Option<u64> {
     let mut words = Words {
         rest: beginning,
         is_beginning: false,
-        is_cut: false,
+        is_short: false,
     };
     loop {
         match words.next() {
@@ -145,7 +145,7 @@ pub(super) struct Part<'a> {
     /// The word, without a mark.
     pub text: &'a str,
     /// Whether something is missing of it, or behind it.
-    pub is_cut: bool,
+    pub is_short: bool,
 }
 
 /// The words that a [`Writer`](super::Writer) has written.
@@ -153,7 +153,7 @@ pub(super) fn parts(written: &str) -> impl Iterator<Item = Part<'_>> {
     let mut words = Words {
         rest: written,
         is_beginning: false,
-        is_cut: false,
+        is_short: false,
     };
     std::iter::from_fn(move || {
         let before = words.rest;
@@ -162,13 +162,19 @@ pub(super) fn parts(written: &str) -> impl Iterator<Item = Part<'_>> {
         let text = before.get(..length)?.trim_end_matches(' ');
         let name = match &word {
             Word::Field(field) => Some(field.name.clone()),
-            _ => None,
+            Word::Name(_)
+            | Word::Level(_)
+            | Word::Span(_)
+            | Word::Parent(_)
+            | Word::Follows(_)
+            | Word::Message(_)
+            | Word::Mark => None,
         };
         let whole = text.strip_suffix(MARK).filter(|_| words.rest.is_empty());
         Some(Part {
             name,
             text: whole.unwrap_or(text),
-            is_cut: words.is_cut || matches!(word, Word::Mark),
+            is_short: words.is_short || matches!(word, Word::Mark),
         })
     })
 }
@@ -178,19 +184,19 @@ struct Words<'a> {
     rest: &'a str,
     /// Whether the text may end anywhere.
     is_beginning: bool,
-    /// Whether the last word was cut.
-    is_cut: bool,
+    /// Whether something is missing of the last word.
+    is_short: bool,
 }
 
 impl<'a> Words<'a> {
     fn next(&mut self) -> Parsed<Option<Word<'a>>> {
-        if self.rest.is_empty() || self.is_cut {
+        if self.rest.is_empty() || self.is_short {
             return Ok(None);
         }
         let word = self.word()?;
-        if self.is_cut && !self.rest.is_empty() {
-            // Nothing follows what was cut.
-            self.is_cut = false;
+        if self.is_short && !self.rest.is_empty() {
+            // Nothing follows what is truncated.
+            self.is_short = false;
             return Err(Malformed);
         }
         if self.rest.is_empty() {
@@ -247,7 +253,7 @@ impl<'a> Words<'a> {
         }
         if self.rest.starts_with('!') {
             let mut errors = Vec::new();
-            while !self.is_cut && self.takes("!") {
+            while !self.is_short && self.takes("!") {
                 errors.push(self.quoted()?);
             }
             return Ok(Value::Error(errors));
@@ -255,7 +261,7 @@ impl<'a> Words<'a> {
         if self.rest.starts_with("x\"") {
             self.expect("x")?;
             let digits = self.quoted()?;
-            return bytes_of(&digits, self.is_cut)
+            return bytes_of(&digits, self.is_short)
                 .map(Value::Bytes)
                 .ok_or(Malformed);
         }
@@ -264,7 +270,7 @@ impl<'a> Words<'a> {
 
     fn id(&mut self) -> Parsed<u64> {
         let digits = self.token()?;
-        number(digits).ok_or(Malformed)
+        unsigned(digits).ok_or(Malformed)
     }
 
     /// What there is up to a space. Where the text may end anywhere, what goes on to its end may
@@ -320,7 +326,7 @@ impl<'a> Words<'a> {
                     match self.escaped() {
                         Ok(character) => text.push(character),
                         // Half an escape.
-                        Err(Malformed) if self.is_cut => return Ok(Cow::Owned(text)),
+                        Err(Malformed) if self.is_short => return Ok(Cow::Owned(text)),
                         Err(Malformed) => return Err(Malformed),
                     }
                 }
@@ -336,7 +342,7 @@ impl<'a> Words<'a> {
     fn end_of_quoted(&mut self) -> Parsed<()> {
         self.expect("\"")?;
         if self.takes(MARK) {
-            self.is_cut = true;
+            self.is_short = true;
         }
         Ok(())
     }
@@ -357,7 +363,7 @@ impl<'a> Words<'a> {
             'u' => {
                 self.expect("{")?;
                 let Some((digits, rest)) = self.rest.split_once('}') else {
-                    // Of an escape that was cut there are some digits.
+                    // Of an escape that is truncated there are some digits.
                     if self.rest.len() <= 6
                         && self.rest.bytes().all(|byte| byte.is_ascii_hexdigit())
                     {
@@ -381,7 +387,7 @@ impl<'a> Words<'a> {
             return Ok(());
         }
         if text.starts_with(self.rest) && self.ends() {
-            // Within quotation marks that were cut, what there is of the text counts.
+            // Within quotation marks that are truncated, what there is of the text counts.
             return (text == "\"").then_some(()).ok_or(Malformed);
         }
         Err(Malformed)
@@ -396,13 +402,13 @@ impl<'a> Words<'a> {
 
     /// The text has ended where it goes on: whether it may.
     fn ends(&mut self) -> bool {
-        self.is_cut |= self.is_beginning;
+        self.is_short |= self.is_beginning;
         self.is_beginning
     }
 }
 
-/// Digits only: `+7` and the like are no numbers that anybody writes.
-fn number(digits: &str) -> Option<u64> {
+/// Digits only: `+7` and the like are nothing that anybody writes.
+fn unsigned(digits: &str) -> Option<u64> {
     digits
         .bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -424,14 +430,14 @@ fn plain_value<'a>(token: &str) -> Option<Value<'a>> {
     if !digits.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
-    if let Some(number) = token.strip_suffix("i128") {
-        return number.parse().ok().map(Value::LongSigned);
+    if let Some(value) = token.strip_suffix("i128") {
+        return value.parse().ok().map(Value::LongSigned);
     }
-    if let Some(number) = token.strip_suffix("u128") {
-        return number.parse().ok().map(Value::LongUnsigned);
+    if let Some(value) = token.strip_suffix("u128") {
+        return value.parse().ok().map(Value::LongUnsigned);
     }
     if let Some(digits) = token.strip_suffix('u') {
-        return number(digits).map(Value::Unsigned);
+        return unsigned(digits).map(Value::Unsigned);
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return token.parse().ok().map(Value::Signed);
@@ -453,9 +459,9 @@ impl fmt::Write for Rest<'_> {
     }
 }
 
-/// The bytes of hexadecimal digits; half a byte at the end of what was cut is none.
-fn bytes_of(digits: &str, is_cut: bool) -> Option<Vec<u8>> {
-    let is_whole = digits.len().is_multiple_of(2) || is_cut;
+/// The bytes of hexadecimal digits; half a byte at the end of what is truncated is none.
+fn bytes_of(digits: &str, is_short: bool) -> Option<Vec<u8>> {
+    let is_whole = digits.len().is_multiple_of(2) || is_short;
     let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     if !is_whole || !digits.bytes().all(is_hex) {
         return None;

@@ -77,10 +77,10 @@ fn any_value() -> impl Strategy<Value = Value<'static>> {
         any::<u64>().prop_map(Value::Unsigned),
         any::<i128>().prop_map(Value::LongSigned),
         any::<u128>().prop_map(Value::LongUnsigned),
-        // Bits of all kinds; of what is no number there is one kind.
+        // Bits of all kinds; NaN is read back as one NaN.
         any::<u64>()
             .prop_map(f64::from_bits)
-            .prop_filter("a number", |value| !value.is_nan())
+            .prop_filter("not NaN", |value| !value.is_nan())
             .prop_map(Value::Float),
         any::<bool>().prop_map(Value::Flag),
         any_text().prop_map(|text| Value::Text(Cow::Owned(text))),
@@ -223,15 +223,15 @@ proptest! {
     }
 
     #[test]
-    fn what_a_stream_has_cut_anywhere_is_read(record in any_record(), end in any::<prop::sample::Index>()) {
+    fn what_a_stream_has_truncated_anywhere_is_read(record in any_record(), end in any::<prop::sample::Index>()) {
         let writer = written(&record);
         prop_assume!(!writer.is_empty() && !writer.is_truncated());
-        let cut = &writer.as_bytes()[..end.index(writer.as_bytes().len())];
-        if let Some(found) = Record::parse_beginning(cut) {
+        let beginning = &writer.as_bytes()[..end.index(writer.as_bytes().len())];
+        if let Some(found) = Record::parse_beginning(beginning) {
             prop_assert!(found.is_truncated);
             assert_beginning(&found, &record);
         } else {
-            prop_assert!(cut.is_empty() || std::str::from_utf8(cut).is_err(), "{:?}", String::from_utf8_lossy(cut));
+            prop_assert!(beginning.is_empty() || std::str::from_utf8(beginning).is_err(), "{:?}", String::from_utf8_lossy(beginning));
         }
     }
 
@@ -308,12 +308,12 @@ fn other_text_is_no_record() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_between_characters_and_marked() {
+fn what_does_not_fit_is_short_between_characters_and_marked() {
     let mut writer = Writer::new();
     writer.text("a", &"ä".repeat(MOST_BYTES));
     writer.flag("b", true);
-    let kept = (MOST_BYTES - "a=\"\"…".len()) / 2;
-    assert_eq!(writer.as_str(), format!("a=\"{}\"…", "ä".repeat(kept)));
+    let held = (MOST_BYTES - "a=\"\"…".len()) / 2;
+    assert_eq!(writer.as_str(), format!("a=\"{}\"…", "ä".repeat(held)));
 
     let mut writer = Writer::new();
     writer.text("a", &"x".repeat(MOST_BYTES - "a=\"\"".len()));
@@ -348,7 +348,7 @@ fn a_field_that_is_recorded_again_has_its_new_value() {
 }
 
 #[test]
-fn what_was_cut_stays_marked_as_such_whatever_comes_behind_it() {
+fn what_is_truncated_stays_marked_as_such_whatever_comes_behind_it() {
     let mut old = Writer::within(32);
     old.text("a", &"x".repeat(40));
     let mut new = Writer::new();

@@ -16,9 +16,9 @@ const TAIL_BYTES: usize = 1 + MARK.len();
 /// Most errors that are written of those that come from each other.
 const MOST_ERRORS: usize = 16;
 
-/// How text goes on that is cut.
+/// How text goes on where it ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+enum End {
     /// Between words.
     Between,
     /// Within quotation marks.
@@ -49,8 +49,8 @@ pub struct Writer {
     bytes: [u8; MOST_BYTES],
     length: usize,
     most: usize,
-    /// Where it may be cut so that there is space for the tail.
-    cut: (usize, Cut),
+    /// Where it may end so that there is space for the tail.
+    last_end: (usize, End),
     is_truncated: bool,
 }
 
@@ -68,7 +68,7 @@ impl Writer {
             bytes: [0; MOST_BYTES],
             length: 0,
             most: MOST_BYTES,
-            cut: (0, Cut::Between),
+            last_end: (0, End::Between),
             is_truncated: false,
         }
     }
@@ -100,17 +100,17 @@ impl Writer {
 
     /// Adds the span of the event.
     pub fn span(&mut self, id: u64) {
-        self.word(|text| text.number(format_args!("span={id}")));
+        self.word(|text| text.plain(format_args!("span={id}")));
     }
 
     /// Adds the span that contains the one of the event.
     pub fn parent(&mut self, id: u64) {
-        self.word(|text| text.number(format_args!("parent={id}")));
+        self.word(|text| text.plain(format_args!("parent={id}")));
     }
 
     /// Adds a span that the one of the event follows from.
     pub fn follows(&mut self, id: u64) {
-        self.word(|text| text.number(format_args!("follows={id}")));
+        self.word(|text| text.plain(format_args!("follows={id}")));
     }
 
     /// Adds the message.
@@ -120,33 +120,33 @@ impl Writer {
 
     /// Adds a signed integer.
     pub fn signed(&mut self, name: &str, value: i64) {
-        self.field(name, |text| text.number(format_args!("{value}")));
+        self.field(name, |text| text.plain(format_args!("{value}")));
     }
 
     /// Adds an unsigned integer.
     pub fn unsigned(&mut self, name: &str, value: u64) {
-        self.field(name, |text| text.number(format_args!("{value}u")));
+        self.field(name, |text| text.plain(format_args!("{value}u")));
     }
 
     /// Adds a long signed integer.
     pub fn long_signed(&mut self, name: &str, value: i128) {
-        self.field(name, |text| text.number(format_args!("{value}i128")));
+        self.field(name, |text| text.plain(format_args!("{value}i128")));
     }
 
     /// Adds a long unsigned integer.
     pub fn long_unsigned(&mut self, name: &str, value: u128) {
-        self.field(name, |text| text.number(format_args!("{value}u128")));
+        self.field(name, |text| text.plain(format_args!("{value}u128")));
     }
 
-    /// Adds a floating-point value. One that is no number is read back as no number.
+    /// Adds a floating-point value. NaN is read back as NaN, whichever it was.
     pub fn float(&mut self, name: &str, value: f64) {
         // With a point, an exponent, or a word: no integer.
-        self.field(name, |text| text.number(format_args!("{value:?}")));
+        self.field(name, |text| text.plain(format_args!("{value:?}")));
     }
 
     /// Adds a truth value.
     pub fn flag(&mut self, name: &str, value: bool) {
-        self.field(name, |text| text.number(format_args!("{value}")));
+        self.field(name, |text| text.plain(format_args!("{value}")));
     }
 
     /// Adds text.
@@ -181,13 +181,13 @@ impl Writer {
     pub fn bytes(&mut self, name: &str, value: &[u8]) {
         self.field(name, |text| {
             text.raw("x\"");
-            text.may_be_cut(Cut::Inside);
+            text.may_end(End::Inside);
             for byte in value {
                 if text.is_truncated {
                     return;
                 }
                 let _ = write!(Raw(text), "{byte:02x}");
-                text.may_be_cut(Cut::Inside);
+                text.may_end(End::Inside);
             }
             text.raw("\"");
         });
@@ -226,7 +226,7 @@ impl Writer {
         if !part.text.is_empty() {
             self.word(|text| text.raw(part.text));
         }
-        part.is_cut
+        part.is_short
     }
 
     /// Says that something is missing, if so.
@@ -266,7 +266,7 @@ impl Writer {
             if is_bare(name) {
                 text.raw(name);
             } else {
-                // It is cut as a whole: part of a name is no name.
+                // It is left out as a whole: part of a name is no name.
                 let _ = write!(Raw(text), "@\"{}\"", Escaped(name));
             }
             text.raw("=");
@@ -279,29 +279,29 @@ impl Writer {
             self.raw(" ");
         }
         write(self);
-        self.may_be_cut(Cut::Between);
+        self.may_end(End::Between);
     }
 
-    fn number(&mut self, value: fmt::Arguments<'_>) {
+    fn plain(&mut self, value: fmt::Arguments<'_>) {
         let _ = Raw(self).write_fmt(value);
     }
 
     fn quoted(&mut self, value: fmt::Arguments<'_>) {
         self.raw("\"");
-        self.may_be_cut(Cut::Inside);
-        // What shows itself may say that it cannot: what it has shown is kept.
+        self.may_end(End::Inside);
+        // What shows itself may say that it cannot: what it has shown stays.
         let _ = Inside(self).write_fmt(value);
         self.raw("\"");
     }
 
     /// Notes that the text may end here.
-    fn may_be_cut(&mut self, cut: Cut) {
+    fn may_end(&mut self, end: End) {
         if !self.is_truncated && self.length + TAIL_BYTES <= self.most {
-            self.cut = (self.length, cut);
+            self.last_end = (self.length, end);
         }
     }
 
-    /// Adds all of `text`, or ends the text where it may be cut.
+    /// Adds all of `text`, or ends the text where it may end.
     fn raw(&mut self, text: &str) {
         if self.is_truncated {
             return;
@@ -310,13 +310,13 @@ impl Writer {
             return;
         }
         self.is_truncated = true;
-        let (length, cut) = self.cut;
+        let (length, end) = self.last_end;
         self.length = length;
-        let before = match cut {
-            Cut::Inside => "\"",
+        let before = match end {
+            End::Inside => "\"",
             // A text of which there is nothing has nothing to be separated from.
-            Cut::Between if length == 0 => "",
-            Cut::Between => " ",
+            End::Between if length == 0 => "",
+            End::Between => " ",
         };
         let _fits = self.append(before).and_then(|()| self.append(MARK));
     }
@@ -340,7 +340,7 @@ impl fmt::Write for Raw<'_> {
     }
 }
 
-/// Writes text within quotation marks, which may be cut between any two characters.
+/// Writes text within quotation marks, which may end between any two characters.
 struct Inside<'a>(&'a mut Writer);
 
 impl fmt::Write for Inside<'_> {
@@ -358,7 +358,7 @@ impl fmt::Write for Inside<'_> {
                 .count();
             let space = writer.most.saturating_sub(TAIL_BYTES + writer.length);
             let unit = if plain > 0 {
-                // Beyond the place of the tail character by character, or it would all be cut.
+                // Where the tail may begin character by character, or all of it would be left out.
                 plain.min(space).max(1)
             } else {
                 first.len_utf8()
@@ -372,7 +372,7 @@ impl fmt::Write for Inside<'_> {
                 let _ = push_escape(&mut escape, first);
                 writer.raw(escape.as_str());
             }
-            writer.may_be_cut(Cut::Inside);
+            writer.may_end(End::Inside);
             rest = after;
         }
         Ok(())

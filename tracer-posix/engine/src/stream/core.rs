@@ -44,6 +44,7 @@ impl Filtering {
 
 /// What `posix_trace_get_status()` reports of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Status {
     /// Whether it records (`POSIX_TRACE_RUNNING`).
     pub is_running: bool,

@@ -99,6 +99,7 @@ pub fn hear_recorder(untrusted: &[u8]) {
     }
     drop(theirs);
     let mut stream = LoggedStream {
+        names: std::collections::HashMap::new(),
         conversation: Conversation::new(socket),
         attributes: Attributes::default(),
         is_shut_down: true,

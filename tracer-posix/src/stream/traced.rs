@@ -1,0 +1,72 @@
+//! What a stream reports.
+
+use std::borrow::Cow;
+
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, EventName, OwnedEvent, RealtimeNs};
+use tracer_engine::fields::Record;
+
+/// An event as a stream reports it, lent until the next call.
+#[derive(Clone, Copy)]
+pub struct Traced<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// When it was generated (`posix_timestamp`).
+    pub realtime: RealtimeNs,
+    types: &'a EventTypes,
+}
+
+impl std::fmt::Debug for Traced<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traced")
+            .field("name", &self.name())
+            .field("event", &self.event)
+            .field("realtime", &self.realtime)
+            .finish()
+    }
+}
+
+impl<'a> Traced<'a> {
+    #[inline(always)]
+    pub(super) fn new(event: Event<'a>, realtime: RealtimeNs, types: &'a EventTypes) -> Self {
+        Self {
+            event,
+            realtime,
+            types,
+        }
+    }
+
+    /// The name of its type as text; its identifier, as in `#300`, where it has none.
+    #[must_use]
+    pub fn name(&self) -> Cow<'a, str> {
+        match self.name_bytes() {
+            Some(name) => String::from_utf8_lossy(name),
+            None => Cow::Owned(format!("#{}", self.event.header.event_type.0)),
+        }
+    }
+
+    /// The name of its type, if it has one: any bytes.
+    #[must_use]
+    pub fn name_bytes(&self) -> Option<&'a [u8]> {
+        self.types.name(self.event.header.event_type)
+    }
+
+    /// The fields in its data, if it has any ([`fields`](tracer_engine::fields)).
+    #[must_use]
+    pub fn fields(&self) -> Option<Record<'a>> {
+        self.event.fields()
+    }
+
+    /// The event types of the stream.
+    #[must_use]
+    pub fn event_types(&self) -> &'a EventTypes {
+        self.types
+    }
+
+    /// The same, to be held for longer.
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedEvent {
+        let name = EventName::of(self.types, self.event.header.event_type);
+        OwnedEvent::new(&self.event, self.realtime, name)
+    }
+}
