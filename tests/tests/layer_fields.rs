@@ -12,6 +12,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
+use tracer_common::event_type::TRACE_USER_EVENT_MAX;
 use tracer_engine::event::Truncation;
 use tracer_engine::fields::{self, Level, Record};
 use tracer_engine::{Attributes, EventSet, Filtering, StreamFullPolicy};
@@ -206,7 +207,7 @@ fn any_names() -> impl Strategy<Value = BTreeSet<String>> {
 }
 
 /// Callsites: as many as have names of their own, and some that have none left.
-const SITES: usize = 300;
+const SITES: usize = TRACE_USER_EVENT_MAX as usize / 4 + 60;
 
 fn any_sites() -> impl Strategy<Value = Vec<(bool, Level, BTreeSet<String>)>> {
     let level = prop::sample::select(Level::ALL.to_vec());

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracer_common::event_type::TRACE_EVENT_NAME_MAX;
 use tracer_posix::{
     Attributes, EventTypeId, Inheritance, LogReader, LoggedStream, OwnedEvent, PollableStream,
     Stream, StreamFullPolicy, UserEvent, UserSpan,
@@ -368,8 +369,8 @@ fn spans_lie_between_a_beginning_and_an_end() {
         .collect();
     assert_eq!(found, expected);
 
-    let long = "x".repeat(64);
+    let long = "x".repeat(TRACE_EVENT_NAME_MAX);
     let span = UserSpan::open(&long).unwrap();
     assert_ne!(span.begin(), span.end());
-    assert!(UserSpan::open(&"x".repeat(65)).is_err());
+    assert!(UserSpan::open(&"x".repeat(TRACE_EVENT_NAME_MAX + 1)).is_err());
 }

@@ -188,7 +188,7 @@ fn assert_beginning(found: &Record<'_>, whole: &Record<'_>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 1000 }))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn what_is_written_is_read_back(record in any_record()) {
