@@ -42,6 +42,8 @@ pub(crate) struct StreamControl {
 pub(crate) struct AreaHeader {
     pub(crate) chain_count: AtomicU32,
     pub(crate) window_count: AtomicU32,
+    /// Nobody changes it: no step of the model.
+    pub(crate) prepared: std::sync::atomic::AtomicU32,
 }
 
 /// `tracer_common::area::EnteringEntry`.
@@ -94,6 +96,7 @@ impl World {
             header: AreaHeader {
                 chain_count: zero(),
                 window_count: AtomicU32::new(1),
+                prepared: std::sync::atomic::AtomicU32::new(0),
             },
             control: StreamControl {
                 generation: AtomicU32::new(GENERATION),
