@@ -184,12 +184,14 @@ fn losses_of_the_stream_are_reported() {
         cause: LossCause::ThreadRingFull,
         count: 5,
         since: MonotonicNs(0),
+        is_marked: false,
     });
     let early = stream.ledger().clone();
     stream.feed_loss(Loss {
         cause: LossCause::Late,
         count: 2,
         since: MonotonicNs(0),
+        is_marked: false,
     });
     let file = file();
     let mut writer = write_log(&file, options(LogFullPolicy::Append, 0), &[event(1)], 10);
