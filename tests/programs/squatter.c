@@ -1,7 +1,7 @@
 /*
  * Takes for itself what its tracer has of something, and goes on until its input ends.
  *
- * squatter names    all names of event types that fit an area, one event of each
+ * squatter names    nearly all names of event types that fit an area, by its children, one event of each
  * squatter windows  all windows of its area
  * squatter chunks   and says of every chunk in them that there is something to read, without having written any of it
  * squatter written  the same, and has written to the first chunk of each window
@@ -14,6 +14,7 @@
  */
 #include "handshake.h"
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/userfaultfd.h>
@@ -30,20 +31,21 @@ enum {
     STREAMS = 32,
     WINDOWS = 4095,
     WINDOW_BYTES = 4 << 20,
-    NAMES = 1023,
+    CHILDREN = 32,
+    NAMES = 1000,
     CHAINS = 65536,
     /* Where the parts of an area are, and what is in a stream's control words (tracer-common/src/area.rs). */
     STREAMS_OFFSET = 4096,
     STREAM_BYTES = 512,
-    WINDOWS_OFFSET = 299008,
-    STREAM_WINDOWS_OFFSET = 331776,
-    DATA_OFFSET = 2691072,
+    WINDOWS_OFFSET = 217088,
+    STREAM_WINDOWS_OFFSET = 249856,
+    DATA_OFFSET = 5656576,
     GENERATION = 4,
     CHUNK_BYTES = 28,
-    FRESH = 248,
-    CHANGES = 256,
+    FRESH = 88,
+    CHANGES = 96,
     CHAIN_COUNT = 28,
-    CHAINS_OFFSET = 1118208,
+    CHAINS_OFFSET = 1298432,
     CHAIN_BYTES = 24,
     CHAIN_GENERATION = 0,
     CHAIN_CLOSED = 16,
@@ -98,15 +100,21 @@ static volatile uint32_t *word(char *base, size_t offset)
 
 static void take_names(void)
 {
-    trace_event_id_t id[NAMES];
-    char name[64];
+    for (int child = 0; child < CHILDREN; child++) {
+        pid_t pid = fork();
 
-    for (int i = 0; i < NAMES; i++) {
-        snprintf(name, sizeof name, "squatter %d", i);
-        must("name", posix_trace_eventid_open(name, &id[i]));
+        for (int i = 0; pid == 0 && i < NAMES; i++) {
+            trace_event_id_t id;
+            char name[64];
+
+            snprintf(name, sizeof name, "squatter %d", child * NAMES + i);
+            must("name", posix_trace_eventid_open(name, &id));
+            posix_trace_event(id, "x", 1);
+        }
+        if (pid == 0)
+            _exit(EXIT_SUCCESS);
+        must("child", waitpid(pid, NULL, 0) == pid ? 0 : errno);
     }
-    for (int i = 0; i < NAMES; i++)
-        posix_trace_event(id[i], "x", 1);
 }
 
 /* Says that the stream has all windows, and that all chunks in them were handed out. */

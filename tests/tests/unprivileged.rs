@@ -150,3 +150,79 @@ fn what_records_for_a_user_with_capabilities_has_them_too() {
     ];
     run_standard("recorder_rights", rights, &more).unwrap();
 }
+
+/// Attaches to `fork_server.c`, whose children open ten names each, with these options.
+fn trace_fork_server(children: &str, options: &[&str]) -> anyhow::Result<Trace> {
+    let folder = tempfile::tempdir()?;
+    let program = dist::compile("fork_server", folder.path())?;
+    let (mut target, _) = Target::start(Command::new(program).args([children, "10"]))?;
+    let mut tracer = Tracer::attach(target.pid(), options)?;
+    if options.contains(&"--log") {
+        // Nothing is shown meanwhile.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    } else {
+        tracer.wait_for(|event| event.is_user("marker"))?;
+    }
+    target.go()?;
+    target.wait_until_done()?;
+    tracer.stop()
+}
+
+/// Each of ten thousand events has the name that it carries.
+fn have_their_names<'a>(events: impl Iterator<Item = (&'a str, &'a str)>) {
+    let mut names = std::collections::HashSet::new();
+    for (name, carried) in events.filter(|(name, _)| *name != "marker") {
+        assert_eq!(name, carried);
+        names.insert(name);
+    }
+    assert_eq!(names.len(), 10_000);
+}
+
+#[test]
+fn each_event_of_a_thousand_children_has_its_own_name() {
+    let trace = trace_fork_server("1000", &["--no-system"]).unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let events = trace.events().unwrap();
+    let named = events
+        .iter()
+        .map(|event| (event.event_type.as_str(), event.text().unwrap_or_default()));
+    have_their_names(named);
+}
+
+#[test]
+fn each_event_of_a_thousand_children_has_its_own_name_in_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    trace_fork_server("1000", &["--no-system", "--log", log.to_str().unwrap()]).unwrap();
+
+    let read = tests::log_reader::run("read", &log, &["--format", "json"]).unwrap();
+    let text = String::from_utf8(read.stdout).unwrap();
+    let events: Vec<_> = text
+        .lines()
+        .filter_map(|line| match tests::event::Line::parse(line).unwrap() {
+            tests::event::Line::Event(event) => Some(event),
+            tests::event::Line::Summary(_) => None,
+        })
+        .filter(|event| event.class == "user")
+        .collect();
+    let named = events
+        .iter()
+        .map(|event| (event.event_type.as_str(), event.text().unwrap_or_default()));
+    have_their_names(named);
+}
+
+#[test]
+fn a_family_that_has_used_up_all_names_says_so() {
+    let trace = trace_fork_server("3300", &["--no-system"]).unwrap();
+
+    let events = trace.events().unwrap();
+    let unnamed = events
+        .iter()
+        .filter(|event| event.is_user("posix_trace_unnamed_userevent"));
+    // One of the names is the marker's.
+    let refused = 33_000 + 1 - 32_766;
+    assert_eq!(unnamed.count(), refused);
+    let said = format!("{refused} names of event types were given to no type");
+    assert!(trace.stderr.contains(&said), "{}", trace.stderr);
+}

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX};
+use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX};
 use tracer_engine::EventTypes;
 
 /// Words for beginnings, each with those for its end.
@@ -38,9 +38,10 @@ pub struct Pairs {
 impl Pairs {
     /// The pairs among the user event types of which `is_wanted` is true.
     pub fn among(types: &EventTypes, is_wanted: impl Fn(EventTypeId, &[u8]) -> bool) -> Self {
-        let ids = (0..EVENT_ID_LIMIT)
-            .map(EventTypeId)
-            .filter(|id| id.is_user());
+        let first = EventTypeId(FIRST_USER_EVENT);
+        let ids = std::iter::successors(types.next_from(first), |id| {
+            types.next_from(EventTypeId(id.0.saturating_add(1)))
+        });
         let named: Vec<(EventTypeId, &[u8])> = ids
             .filter_map(|id| Some((id, types.name(id)?)))
             .filter(|(id, name)| is_wanted(*id, name))

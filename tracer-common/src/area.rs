@@ -13,7 +13,8 @@
 //! |---|---|---|
 //! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations`, `prepared` |
 //! | [`StreamControl`] | `refused_*`, `emitters`, `full_since`, `lost_*`, the pool's words | everything else, `consumed` |
-//! | [`NameEntry`] | yes | yes, by the same rules |
+//! | [`NameEntry`], the name buckets | yes | yes, by the same rules |
+//! | filters | no | yes |
 //! | [`ProcessEntry`] | yes | no |
 //! | [`EnteringEntry`] | yes | clears those of threads that are no more |
 //! | window table, [`ChainEntry`] | yes | when a stream ends |
@@ -25,7 +26,7 @@ use core::ffi::CStr;
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
-use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX};
+use crate::event_type::TRACE_EVENT_NAME_MAX;
 
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
@@ -50,8 +51,16 @@ pub const MEMFD_LINK: &str = concat!("/memfd:", memfd_name!(), " (deleted)");
 
 /// Streams that one area can serve at once: as many as the bits of [`AreaHeader::active`].
 pub const STREAM_SLOTS: usize = 32;
-/// Named user event types of one area, the unnamed one not counted.
-pub const NAME_SLOTS: usize = (TRACE_USER_EVENT_MAX - 1) as usize;
+/// Names of user event types in one area: those of all processes that were ever in its family. A
+/// name that several have is there once. (How many a process may open is another matter:
+/// `{TRACE_USER_EVENT_MAX}`.)
+pub const NAME_SLOTS: usize = TYPE_NUMBERS - type_number::FIRST_NAMED as usize;
+/// Lists that the names are in, each by its hash.
+pub const NAME_BUCKETS: usize = 8192;
+/// Type numbers of one area, see [`type_number`].
+pub const TYPE_NUMBERS: usize = 1 << 15;
+/// Words of a stream's filter: a bit for each type number.
+pub const FILTER_WORDS: usize = TYPE_NUMBERS / 64;
 /// Processes of one family that are known to the area at once.
 pub const PROCESS_SLOTS: usize = 1024;
 /// Windows of one area.
@@ -66,10 +75,9 @@ pub const ENTERING_SLOTS: usize = 1024;
 
 /// Offset of the array of [`StreamControl`].
 pub const STREAMS_OFFSET: usize = 4096;
-/// Offset of the array of [`NameEntry`].
-pub const NAMES_OFFSET: usize = STREAMS_OFFSET + STREAM_SLOTS * size_of::<StreamControl>();
 /// Offset of the array of [`ProcessEntry`].
-pub const PROCESSES_OFFSET: usize = page_up(NAMES_OFFSET + NAME_SLOTS * size_of::<NameEntry>());
+pub const PROCESSES_OFFSET: usize =
+    page_up(STREAMS_OFFSET + STREAM_SLOTS * size_of::<StreamControl>());
 /// Offset of the window table: a word for each window, see [`window`].
 pub const WINDOWS_OFFSET: usize =
     page_up(PROCESSES_OFFSET + PROCESS_SLOTS * size_of::<ProcessEntry>());
@@ -81,8 +89,15 @@ pub const ENTERING_OFFSET: usize = page_up(STREAM_WINDOWS_OFFSET + STREAM_SLOTS 
 /// Offset of the array of [`ChainEntry`].
 pub const CHAINS_OFFSET: usize =
     page_up(ENTERING_OFFSET + STREAM_SLOTS * ENTERING_SLOTS * size_of::<EnteringEntry>());
+/// Offset of the streams' filters, [`FILTER_WORDS`] each. Bit *n* is set when events of the type
+/// with the number *n* are not wanted.
+pub const FILTERS_OFFSET: usize = page_up(CHAINS_OFFSET + CHAIN_SLOTS * size_of::<ChainEntry>());
+/// Offset of the name buckets: for each the index of the first [`NameEntry`] in it plus one, or 0.
+pub const NAME_BUCKETS_OFFSET: usize = page_up(FILTERS_OFFSET + STREAM_SLOTS * FILTER_WORDS * 8);
+/// Offset of the array of [`NameEntry`].
+pub const NAMES_OFFSET: usize = page_up(NAME_BUCKETS_OFFSET + NAME_BUCKETS * 4);
 /// Where the windows start: the bytes of the fixed parts.
-pub const DATA_OFFSET: usize = page_up(CHAINS_OFFSET + CHAIN_SLOTS * size_of::<ChainEntry>());
+pub const DATA_OFFSET: usize = page_up(NAMES_OFFSET + NAME_SLOTS * size_of::<NameEntry>());
 
 const fn page_up(bytes: usize) -> usize {
     bytes.next_multiple_of(4096)
@@ -115,7 +130,8 @@ pub struct AreaHeader {
     pub window_count: AtomicU32,
     /// ChainCursors in use so far: those beyond were never used.
     pub chain_count: AtomicU32,
-    /// User event types defined so far: entries beyond were never used.
+    /// Entries for names that were handed out so far: those beyond were never used. It may count
+    /// on where no entry is left.
     pub name_count: AtomicU32,
     /// Generations handed out so far.
     pub generations: AtomicU32,
@@ -129,8 +145,10 @@ pub struct AreaHeader {
     /// processes that [have prepared themselves](ProcessEntry::prepared) count on it. Raised by
     /// these; lowered by who finds that they have ended.
     pub prepared: AtomicU32,
+    /// How often a process was given no name because no entry was left.
+    pub names_refused: AtomicU32,
     /// Unused. Zero. Keeps `active` on a cache line of its own, as it is read by every emission.
-    pub reserved: [AtomicU32; 3],
+    pub reserved: [AtomicU32; 2],
     /// Bit *n* is set while the stream in slot *n* runs. All that a trace point looks at when
     /// nothing is traced.
     pub active: AtomicU32,
@@ -202,8 +220,6 @@ pub struct StreamControl {
     pub controller_namespace: AtomicU64,
     /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
     pub controller_start: AtomicU64,
-    /// Bit *n* is set when events of type *n* are not wanted.
-    pub filter: [AtomicU64; EVENT_SET_WORDS],
     /// Events refused because a thread that has no chunk could have none. Counted by the target.
     pub refused_no_chunk: AtomicU64,
     /// Events refused because they interrupted another one of their thread, where that cannot be
@@ -266,27 +282,39 @@ pub const MAX_CHUNK_BYTES: u32 = 256 << 10;
 /// The largest stream.
 pub const MAX_STREAM_BYTES: u32 = 1 << 30;
 
-/// States of a [`NameEntry`].
-pub mod name_state {
-    /// Nothing here.
-    pub const FREE: u32 = 0;
-    /// Being written by the process in `writer`.
-    pub const CLAIMED: u32 = 1;
-    /// Readable, for ever.
-    pub const READY: u32 = 2;
+/// The numbers of user event types in an area. A process knows its types by identifiers of its own
+/// (`EventTypeId`), which a child has from its parent; the numbers are the same in all of them.
+pub mod type_number {
+    /// No type. Its bit is set in every filter: what has it is wanted by nobody.
+    pub const NONE: u32 = 0;
+    /// The predefined type without a name of its own.
+    pub const UNNAMED: u32 = 1;
+    /// The number of the first [`NameEntry`](super::NameEntry).
+    pub const FIRST_NAMED: u32 = 2;
 }
 
-/// A user event type. Entry *n* has the identifier `FIRST_USER_EVENT + 1 + n`.
+/// States of a [`NameEntry`].
+pub mod name_state {
+    /// Nothing here, or nothing yet.
+    pub const FREE: u32 = 0;
+    /// Readable, for ever.
+    pub const READY: u32 = 1;
+}
+
+/// A name of a user event type. Entry *n* has the number [`type_number::FIRST_NAMED`] + *n*. It is
+/// written before it comes into the list of its bucket. One that lost its place there to the same
+/// name stays unused, and one whose writer was killed too.
 #[repr(C)]
 pub struct NameEntry {
     /// One of [`name_state`].
     pub state: AtomicU32,
-    /// The process that claimed the entry.
-    pub writer: AtomicI32,
+    /// The next entry of the bucket, its index plus one, or 0.
+    pub next: AtomicU32,
     /// Bytes of the name.
     pub length: AtomicU32,
-    /// Unused. Zero.
-    pub reserved: AtomicU32,
+    /// The identifier that the process has given it that opened it first, or 0: where others are
+    /// likely to have the same.
+    pub first_id: AtomicU32,
     /// The name, without a terminating null.
     pub bytes: [AtomicU8; TRACE_EVENT_NAME_MAX],
 }
@@ -467,15 +495,15 @@ pub const IDENTITY_BYTES: usize = 16;
 ///
 /// - word 0: time in ticks.
 /// - word 1: bits 0-47 address of the trace point; bits 48-63 the CPU plus one, 0 when not known.
-/// - word 2: bits 0-31 unused; bits 32-46 event type; bit 47 set when
-///   the data was truncated; bits 48-63 bytes of data.
+/// - word 2: bits 0-31 the type's number in the area (see [`type_number`]); bits 32-46 the
+///   identifier that the emitting process has for it, or that of the unnamed type where it has none;
+///   bit 47 set when the data was truncated; bits 48-63 bytes of data.
 pub const RECORD_HEADER_BYTES: usize = 24;
 
 const _: () = {
     assert!(offset_of!(AreaHeader, active) == 64);
     assert!(size_of::<AreaHeader>() <= STREAMS_OFFSET);
     assert!(size_of::<StreamControl>() == 512);
-    assert!(offset_of!(StreamControl, filter) == 64);
     assert!(size_of::<NameEntry>() == 80);
     assert!(size_of::<ProcessEntry>() == 192);
     assert!(size_of::<EnteringEntry>() == 16);

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{
     AreaHeader, CHAIN_SLOTS, CHAINS_OFFSET, ChainEntry, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET,
-    ENTERING_SLOTS, MAGIC, MIN_CHUNK_BYTES, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS,
-    PROCESSES_OFFSET, ProcessEntry, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, VERSION,
-    WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET, chunk_state, window,
+    ENTERING_SLOTS, MAGIC, MIN_CHUNK_BYTES, NAME_BUCKETS, NAME_BUCKETS_OFFSET, NAME_SLOTS,
+    NAMES_OFFSET, NameEntry, PROCESS_SLOTS, PROCESSES_OFFSET, ProcessEntry, STREAM_WINDOWS_OFFSET,
+    STREAMS_OFFSET, StreamControl, VERSION, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET,
+    chunk_state, window,
 };
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::emit::UserEvent;
@@ -146,6 +147,7 @@ impl Order<'_> {
         Some(match self.what() % 16 {
             0 => field * 4 % size_of::<AreaHeader>(),
             1 => in_part(STREAMS_OFFSET, 1, size_of::<StreamControl>()),
+            2 if index % 2 == 1 => in_part(NAME_BUCKETS_OFFSET, NAME_BUCKETS, 4),
             2 => in_part(NAMES_OFFSET, NAME_SLOTS, size_of::<NameEntry>()),
             3 => in_part(PROCESSES_OFFSET, PROCESS_SLOTS, size_of::<ProcessEntry>()),
             4 => in_part(WINDOWS_OFFSET, WINDOW_SLOTS, 8),

@@ -22,7 +22,11 @@ impl UserEvent {
 
     /// The user event type of this name; equal names give equal types.
     ///
-    /// When all `{TRACE_USER_EVENT_MAX}` types are used up, a new name gives
+    /// A process has `{TRACE_USER_EVENT_MAX}` types that sets of event types have a bit for, the
+    /// unnamed one among them. A name beyond them gives a type that only streams know by its name:
+    /// filters treat it as [`UNNAMED`](Self::UNNAMED), unless the stream has given it an identifier
+    /// of its own ([`define_event_type`](crate::stream::Stream::define_event_type)). When all the
+    /// names that a process's family may have are used up, 32,766, a new one gives
     /// [`UNNAMED`](Self::UNNAMED).
     ///
     /// # Errors
@@ -33,7 +37,15 @@ impl UserEvent {
     ///
     /// XSH `posix_trace_eventid_open()`.
     pub fn open(name: &str) -> Result<Self, NameTooLong> {
-        area::define_own_name(name.as_bytes()).map(|id| Self { id })
+        match area::define_own_name(name.as_bytes())? {
+            EventTypeId::UNNAMED_USEREVENT => Self::open_beside(name),
+            id => Ok(Self { id }),
+        }
+    }
+
+    /// As [`open`](Self::open), for a type that is none of the `{TRACE_USER_EVENT_MAX}`.
+    pub(crate) fn open_beside(name: &str) -> Result<Self, NameTooLong> {
+        area::define_name_beside(name.as_bytes()).map(|id| Self { id })
     }
 
     /// The type of this identifier, which was opened before.
@@ -41,7 +53,8 @@ impl UserEvent {
         Self { id }
     }
 
-    /// Its identifier.
+    /// Its identifier in this process. In streams that trace this process it has the same, but for
+    /// a type beyond the `{TRACE_USER_EVENT_MAX}`.
     #[must_use]
     pub const fn id(self) -> EventTypeId {
         self.id

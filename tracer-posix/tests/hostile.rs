@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_common::area::{
-    CHAINS_OFFSET, ChainEntry, ChunkHeader, ChunkStart, DATA_OFFSET, MIN_CHUNK_BYTES, NAME_SLOTS,
-    NAMES_OFFSET, NameEntry, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
-    StreamControl, WINDOWS_OFFSET, chunk_state, name_state, window,
+    AreaHeader, CHAINS_OFFSET, ChainEntry, ChunkHeader, ChunkStart, DATA_OFFSET, FILTERS_OFFSET,
+    MIN_CHUNK_BYTES, NAME_BUCKETS, NAME_BUCKETS_OFFSET, NAMES_OFFSET, PROCESSES_OFFSET,
+    STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, WINDOWS_OFFSET, chunk_state, name_state,
+    window,
 };
-use tracer_common::event_type::EventTypeId;
 use tracer_engine::source::{Batch, Control, Source};
 use tracer_engine::{EventSet, EventTypes};
 
@@ -273,36 +273,45 @@ fn windows_that_are_claimed_and_never_written_cost_no_memory() {
 }
 
 #[test]
-fn names_that_are_claimed_and_never_written_hold_nobody_up() {
-    let (source, hostile, _) = reader_and_hostile();
-    for index in 0..NAME_SLOTS - 1 {
-        let entry = NAMES_OFFSET + index * size_of::<NameEntry>();
-        // State and writer share a word: claimed, by a process that lives.
-        let claimed = u64::from(std::process::id()) << 32 | u64::from(name_state::CLAIMED);
-        hostile.set(entry, claimed);
+fn names_that_lead_in_circles_or_nowhere_hold_nobody_up() {
+    let (mut source, hostile, _) = reader_and_hostile();
+    let ready_then_itself = 1 << 32 | u64::from(name_state::READY);
+    for first in [1, u64::from(u32::MAX)] {
+        hostile.set(NAMES_OFFSET, ready_then_itself);
+        for bucket in (0..NAME_BUCKETS).step_by(2) {
+            hostile.set(NAME_BUCKETS_OFFSET + bucket * 4, first << 32 | first);
+        }
+        let refused = source.area().names_refused();
+        let begin = Instant::now();
+        for index in 0..20 {
+            let name = format!("name {index}");
+            assert_eq!(source.define_event_type(name.as_bytes()), None);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5), "held up");
+        assert_eq!(source.area().names_refused(), refused + 20, "counted");
     }
-    let begin = Instant::now();
-    let id = source.area().define_name(b"mine").unwrap();
-
-    assert!(begin.elapsed() < Duration::from_secs(10), "held up");
-    assert_ne!(id, EventTypeId::UNNAMED_USEREVENT, "one entry is free");
-    assert_eq!(source.area().define_name(b"mine").unwrap(), id);
 }
 
 #[test]
-fn a_name_that_is_never_written_does_not_hold_up_each_that_comes_after_it() {
-    let (source, hostile, _) = reader_and_hostile();
-    // State and writer share a word: claimed, by a process that lives.
-    let claimed = u64::from(std::process::id()) << 32 | u64::from(name_state::CLAIMED);
-    hostile.set(NAMES_OFFSET, claimed);
-    let begin = Instant::now();
-    for index in 0..20 {
-        let name = format!("name {index}");
-        let id = source.area().define_name(name.as_bytes()).unwrap();
-        assert_ne!(id, EventTypeId::UNNAMED_USEREVENT);
-        assert_eq!(source.area().define_name(name.as_bytes()).unwrap(), id);
-    }
-    assert!(begin.elapsed() < Duration::from_secs(5), "held up");
+fn a_count_of_names_beyond_all_is_a_full_table() {
+    let (mut source, hostile, _) = reader_and_hostile();
+    // Chains and names that are handed out.
+    hostile.set(
+        std::mem::offset_of!(AreaHeader, chain_count) / 8 * 8,
+        u64::MAX,
+    );
+    hostile.set(
+        std::mem::offset_of!(AreaHeader, name_count) / 8 * 8,
+        u64::MAX,
+    );
+
+    assert_eq!(source.define_event_type(b"mine"), None);
+    let mut listed = 0;
+    source.event_types(&mut |_, _| {
+        listed += 1;
+        None
+    });
+    assert_eq!((listed, source.area().names_refused()), (0, 1));
 }
 
 #[test]
@@ -317,7 +326,8 @@ fn whatever_a_target_writes_the_reader_goes_on() {
         for index in 0..CHUNKS {
             hostile.forge_chunk(index, generation);
         }
-        hostile.scribble(NAMES_OFFSET..PROCESSES_OFFSET, 50);
+        hostile.scribble(NAMES_OFFSET..NAMES_OFFSET + 4096, 50);
+        hostile.scribble(NAME_BUCKETS_OFFSET..NAMES_OFFSET, 50);
         hostile.scribble(DATA_OFFSET + MIN_CHUNK_BYTES as usize..REACH, 20_000);
         hostile.scribble(
             CHAINS_OFFSET..CHAINS_OFFSET + 100 * size_of::<ChainEntry>(),
@@ -326,7 +336,8 @@ fn whatever_a_target_writes_the_reader_goes_on() {
         // How many windows, chains and names there are, when the area was made.
         hostile.scribble(16..56, 3);
         if round % 3 == 0 {
-            hostile.scribble(CONTROL..NAMES_OFFSET, 5);
+            hostile.scribble(CONTROL..PROCESSES_OFFSET, 5);
+            hostile.scribble(FILTERS_OFFSET..NAME_BUCKETS_OFFSET, 5);
             hostile.scribble(STREAM_WINDOWS_OFFSET..STREAM_WINDOWS_OFFSET + 64, 5);
             hostile.scribble(WINDOWS_OFFSET..WINDOWS_OFFSET + 64, 5);
         }

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_common::area::{
     AreaHeader, CHAINS_OFFSET, ChainEntry, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET,
-    MIN_CHUNK_BYTES, NAMES_OFFSET, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
-    StreamControl, WINDOW_BYTES, WINDOWS_OFFSET, chunk_state,
+    FILTERS_OFFSET, MIN_CHUNK_BYTES, NAME_BUCKETS_OFFSET, NAMES_OFFSET, PROCESSES_OFFSET,
+    STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, WINDOW_BYTES, WINDOWS_OFFSET,
+    chunk_state,
 };
 use tracer_engine::source::{Batch, Control, Source as _};
 use tracer_engine::{EventSet, EventTypes};
@@ -300,8 +301,10 @@ fn nonsense(random: &mut Random, generation: u32) -> (usize, u64) {
     let fixed = [
         (0, size_of::<AreaHeader>()),
         (STREAMS_OFFSET, size_of::<StreamControl>()),
-        (STREAMS_OFFSET, NAMES_OFFSET - STREAMS_OFFSET),
-        (NAMES_OFFSET, PROCESSES_OFFSET - NAMES_OFFSET),
+        (STREAMS_OFFSET, PROCESSES_OFFSET - STREAMS_OFFSET),
+        (FILTERS_OFFSET, 8192),
+        (NAME_BUCKETS_OFFSET, NAMES_OFFSET - NAME_BUCKETS_OFFSET),
+        (NAMES_OFFSET, 8192),
         (PROCESSES_OFFSET, WINDOWS_OFFSET - PROCESSES_OFFSET),
         (WINDOWS_OFFSET, 128),
         (STREAM_WINDOWS_OFFSET, 128),

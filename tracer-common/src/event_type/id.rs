@@ -7,17 +7,22 @@ pub const FIRST_USER_EVENT: u32 = 256;
 /// `{TRACE_USER_EVENT_MAX}`: user event types of one process, the unnamed one counted.
 pub const TRACE_USER_EVENT_MAX: u32 = 1024;
 
-/// Every identifier is below this.
+/// Every identifier that a process can have is below this, and every one that a set of event types
+/// has a bit for.
 pub const EVENT_ID_LIMIT: u32 = FIRST_USER_EVENT + TRACE_USER_EVENT_MAX;
 
-/// Words of a bit set that holds every identifier.
+/// Every identifier in a stream or a log is below this. A stream of many processes has types beyond
+/// [`EVENT_ID_LIMIT`] where these have more names in all than one of them can have.
+pub const STREAM_EVENT_ID_LIMIT: u32 = 1 << 16;
+
+/// Words of a bit set that holds every identifier of a process.
 pub const EVENT_SET_WORDS: usize = (EVENT_ID_LIMIT / 64) as usize;
 
 /// `{TRACE_EVENT_NAME_MAX}`: the longest event name, without the terminating null.
 pub const TRACE_EVENT_NAME_MAX: usize = 64;
 
-/// Identifies an event type. Unique within a trace area and within a stream; equal names have
-/// equal identifiers there. Never reused while the area lives.
+/// Identifies an event type. Unique within a process and its children, and within a stream; equal
+/// names have equal identifiers there. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct EventTypeId(pub u32);

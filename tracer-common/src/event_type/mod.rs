@@ -14,8 +14,8 @@ mod table;
 pub use data::{CType, DataLayout, EventData, Member, MemberType, Scalar, read_grown};
 pub use field::{CostClass, Field, FieldKind, Origin, SystemEventType};
 pub use id::{
-    EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX,
-    TRACE_USER_EVENT_MAX,
+    EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT,
+    TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
 };
 pub use kernel_type::KernelEventType;
 pub use table::{

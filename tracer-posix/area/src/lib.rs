@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `membarrier`, `descriptor`, `pids`, `proc_stat` | nobody |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
-//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
+//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `own_types`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
 //! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
@@ -66,22 +66,16 @@ pub use system::{descriptor, proc_stat};
 
 use tracer_common::event_type::EventTypeId;
 
-use emit::{process, start, tls};
+use emit::{own_types, process, start, tls};
 use layout::names;
 use system::pids;
 
 impl Area {
-    /// The identifier of the user event type `name` in this area's family of processes; a new one
-    /// where it is new. When all are used up: `POSIX_TRACE_UNNAMED_USEREVENT`.
-    ///
-    /// # Errors
-    ///
-    /// [`NameTooLong`] (`ENAMETOOLONG`).
-    pub fn define_name(&self, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
-        self.parts()
-            .map_or(Ok(EventTypeId::UNNAMED_USEREVENT), |parts| {
-                names::define(parts, name)
-            })
+    /// How often a process of this area's family was given no name for a user event type because
+    /// the area had no space for any more.
+    #[must_use]
+    pub fn names_refused(&self) -> u64 {
+        self.parts().map_or(0, names::refused)
     }
 }
 
@@ -92,13 +86,29 @@ impl Area {
 /// [`NameTooLong`] (`ENAMETOOLONG`).
 pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     match process::parts_if_ready().or_else(start::parts_made_ready) {
-        Some(parts) => names::define(parts, name),
-        None if name.len() > tracer_common::event_type::TRACE_EVENT_NAME_MAX => {
-            Err(NameTooLong { length: name.len() })
-        }
+        Some(parts) => own_types::define(parts, name),
         // Without an area nothing is ever recorded.
-        None => Ok(EventTypeId::UNNAMED_USEREVENT),
+        None => NameTooLong::check(name).map(|()| EventTypeId::UNNAMED_USEREVENT),
     }
+}
+
+/// A type of user events that is called `name` and is none of the `{TRACE_USER_EVENT_MAX}` that a
+/// process may have: its identifier is good for [`emitter::emit`], and for nothing else.
+///
+/// # Errors
+///
+/// [`NameTooLong`] (`ENAMETOOLONG`).
+pub fn define_name_beside(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
+    match process::parts_if_ready().or_else(start::parts_made_ready) {
+        Some(parts) => own_types::define_beside(parts, name),
+        None => NameTooLong::check(name).map(|()| EventTypeId::UNNAMED_USEREVENT),
+    }
+}
+
+/// The user event types of this process: each identifier, and its name.
+pub fn own_event_types() -> impl Iterator<Item = (EventTypeId, Vec<u8>)> {
+    let parts = process::parts_if_ready();
+    own_types::all().filter_map(move |(id, number)| Some((id, names::name(parts?, number)?)))
 }
 
 /// The type of user events of this process that is called as the type `id`, and then `word`: where
@@ -107,7 +117,7 @@ pub fn define_own_border(id: EventTypeId, word: &str) -> EventTypeId {
     let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return EventTypeId::UNNAMED_USEREVENT;
     };
-    names::define_border(parts, id, word)
+    own_types::define_border(parts, id, word)
 }
 
 /// The process that this is, without a system call where the library has set itself up.

@@ -453,18 +453,29 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_trid_eventid_open()`.
     pub fn define_event_type(&mut self, name: &[u8]) -> EventTypeId {
-        let own = self
-            .sources
+        let own = self.define_in_sources(name);
+        self.types.define_asked(name, own)
+    }
+
+    /// As [`define_event_type`](Self::define_event_type), where it is known which identifier the
+    /// type has in the target.
+    #[doc(hidden)]
+    pub fn define_event_type_as(&mut self, name: &[u8], id: EventTypeId) -> EventTypeId {
+        self.define_in_sources(name);
+        self.types.define_asked(name, Some(id))
+    }
+
+    fn define_in_sources(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        self.sources
             .iter_mut()
-            .find_map(|merged| merged.source.define_event_type(name));
-        self.types.define_user(name, own)
+            .find_map(|merged| merged.source.define_event_type(name))
     }
 
     /// Asks the sources for types that they have defined since.
     pub fn learn_event_types(&mut self) {
         let types = &mut self.types;
         for Merged { source, .. } in &mut self.sources {
-            source.event_types(&mut |name, own| types.define_user(name, Some(own)));
+            source.event_types(&mut |name, own| types.define_listed(name, own));
         }
     }
 

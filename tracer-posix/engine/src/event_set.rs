@@ -72,18 +72,26 @@ impl EventSet {
         }
     }
 
-    /// Whether a type is in it.
+    /// Whether a type is in it. A type of a stream beyond those that a set has bits for is in it
+    /// where the user type without a name of its own is.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: EventTypeId) -> bool {
+        let id = if id.0 < EVENT_ID_LIMIT {
+            id
+        } else {
+            EventTypeId::UNNAMED_USEREVENT
+        };
         let word = self.words.get((id.0 / 64) as usize);
         word.is_some_and(|word| word & Self::bit(id) != 0)
     }
 
-    /// Whether every user type is in it, those that are not defined yet included.
+    /// Whether every user type is in it that is not in `others`, those that are not defined yet
+    /// included.
     #[must_use]
-    pub fn holds_every_user_type(&self) -> bool {
-        (FIRST_USER_EVENT..EVENT_ID_LIMIT).all(|id| self.contains(EventTypeId(id)))
+    pub fn holds_all_but(&self, others: &Self) -> bool {
+        let both = self.union(others);
+        (FIRST_USER_EVENT..EVENT_ID_LIMIT).all(|id| both.contains(EventTypeId(id)))
     }
 
     /// What is in this set, in `other`, or in both.
@@ -182,12 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_beyond_all_is_never_a_member() {
-        let mut set = EventSet::filled(SetKind::All);
-        set.insert(EventTypeId(EVENT_ID_LIMIT));
+    fn an_identifier_beyond_all_goes_with_the_type_without_a_name() {
+        let beyond = EventTypeId(EVENT_ID_LIMIT);
+        let mut set = EventSet::EMPTY;
+        set.insert(beyond);
+        assert!(!set.contains(beyond) && set == EventSet::EMPTY);
 
-        assert!(!set.contains(EventTypeId(EVENT_ID_LIMIT)));
-        assert!(!set.contains(EventTypeId(u32::MAX)));
+        set.insert(EventTypeId::UNNAMED_USEREVENT);
+        assert!(set.contains(beyond) && set.contains(EventTypeId(u32::MAX)));
     }
 
     #[test]
@@ -207,7 +217,7 @@ mod tests {
         let set = EventSet::filled(SetKind::All);
 
         assert!(set.contains(EventTypeId(EVENT_ID_LIMIT - 1)));
-        assert!(set.holds_every_user_type());
+        assert!(set.holds_all_but(&EventSet::EMPTY));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use tracer_common::event_type::{
-    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, UNNAMED_USEREVENT_NAME, predefined_event_type,
-    system_event_type,
+    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT, UNNAMED_USEREVENT_NAME,
+    predefined_event_type, system_event_type,
 };
 
 /// The event types of one stream. Names and identifiers are one to one.
@@ -22,6 +22,10 @@ impl EventTypes {
     /// The identifier of the user event type `name`; defines it when it is new, as `preferred`
     /// where that identifier is free. A predefined name gives the predefined identifier. When all
     /// are used up, here or where `preferred` comes from: the type without a name of its own.
+    ///
+    /// A type without a preferred identifier that is free has one that a set of event types has a
+    /// bit for, and leaves the first half of these to others. When the second half is used up, it
+    /// has one [beyond](EVENT_ID_LIMIT) them.
     pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
         if let Some(predefined) = predefined_event_type(name) {
             return predefined;
@@ -34,13 +38,57 @@ impl EventTypes {
         }
         // Others count up from the first identifier: what cannot have the one that it prefers is
         // given one from the end, where it is in nobody's way for longest.
-        let index = preferred
+        let index = self
+            .free_as(preferred)
+            .or_else(|| {
+                (in_sets() / 2..in_sets())
+                    .rev()
+                    .find(|&index| self.is_free(index))
+            })
+            .or_else(|| {
+                Some(self.names.len().max(in_sets())).filter(|index| *index < index_limit())
+            })
+            .or_else(|| (0..index_limit()).rev().find(|&index| self.is_free(index)));
+        match index {
+            Some(index) => self.define_at(index, name),
+            None => EventTypeId::UNNAMED_USEREVENT,
+        }
+    }
+
+    /// As [`define_user`](Self::define_user), for a type that was asked for by its name: it has a
+    /// bit in sets of event types as long as one is left.
+    pub fn define_asked(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
+        let is_new = predefined_event_type(name).is_none() && self.id(name).is_none();
+        let free = || (0..in_sets()).rev().find(|&index| self.is_free(index));
+        let is_choosing = is_new
+            && preferred != Some(EventTypeId::UNNAMED_USEREVENT)
+            && self.free_as(preferred).is_none();
+        match free().filter(|_| is_choosing) {
+            Some(index) => self.define_at(index, name),
+            None => self.define_user(name, preferred),
+        }
+    }
+
+    /// As [`define_user`](Self::define_user), for a type of which no event has come: `None` where it
+    /// is new and cannot have the identifier that it prefers.
+    pub fn define_listed(&mut self, name: &[u8], preferred: EventTypeId) -> Option<EventTypeId> {
+        if let Some(predefined) = predefined_event_type(name) {
+            return Some(predefined);
+        }
+        if let Some(known) = self.ids.get(name) {
+            return Some(*known);
+        }
+        let index = self.free_as(Some(preferred))?;
+        Some(self.define_at(index, name))
+    }
+
+    fn free_as(&self, preferred: Option<EventTypeId>) -> Option<usize> {
+        preferred
             .and_then(index_of)
             .filter(|&index| self.is_free(index))
-            .or_else(|| (0..index_limit()).rev().find(|&index| self.is_free(index)));
-        let Some(index) = index else {
-            return EventTypeId::UNNAMED_USEREVENT;
-        };
+    }
+
+    fn define_at(&mut self, index: usize, name: &[u8]) -> EventTypeId {
         if self.names.len() <= index {
             self.names.resize(index + 1, None);
         }
@@ -67,7 +115,8 @@ impl EventTypes {
     /// The first type with this identifier or a higher one.
     #[must_use]
     pub fn next_from(&self, id: EventTypeId) -> Option<EventTypeId> {
-        (id.0..EVENT_ID_LIMIT)
+        let used = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        (id.0..FIRST_NAMED.saturating_add(used))
             .map(EventTypeId)
             .find(|id| self.name(*id).is_some())
     }
@@ -83,8 +132,13 @@ impl EventTypes {
     }
 }
 
-fn index_limit() -> usize {
+/// As many have a bit in a set of event types.
+fn in_sets() -> usize {
     usize::try_from(EVENT_ID_LIMIT - FIRST_NAMED).unwrap_or(0)
+}
+
+fn index_limit() -> usize {
+    usize::try_from(STREAM_EVENT_ID_LIMIT - FIRST_NAMED).unwrap_or(0)
 }
 
 fn index_of(id: EventTypeId) -> Option<usize> {
@@ -109,6 +163,40 @@ mod tests {
             EventTypeId::FORK
         );
         assert_eq!(types.name(EventTypeId(300)), None);
+    }
+
+    #[test]
+    fn who_prefers_nothing_leaves_half_to_others_and_goes_on_beyond_the_sets() {
+        let mut types = EventTypes::default();
+        let ids: Vec<EventTypeId> = (0..2000_u32)
+            .map(|n| types.define_user(&n.to_be_bytes(), None))
+            .collect();
+
+        assert!(ids.iter().all(|id| id.0 > 767 && types.name(*id).is_some()));
+        assert_eq!(ids[0], EventTypeId(EVENT_ID_LIMIT - 1));
+        assert_eq!(ids[512], EventTypeId(EVENT_ID_LIMIT));
+        let first = EventTypeId(FIRST_NAMED);
+        assert_eq!(types.define_user(b"ours", Some(first)), first);
+        assert_eq!(types.define_listed(b"not ours", first), None);
+        let asked = types.define_asked(b"asked", None);
+        assert_eq!(asked, EventTypeId(767));
+        assert_eq!(types.next_from(EventTypeId(0)).map(|id| id.0), Some(1));
+        let last = ids.iter().max().copied();
+        assert_eq!(last.and_then(|last| types.next_from(last)), last);
+    }
+
+    #[test]
+    fn when_all_are_used_up_a_name_gives_the_type_without_one() {
+        let mut types = EventTypes::default();
+        let count = (0_u32..)
+            .take_while(|n| {
+                types.define_user(&n.to_be_bytes(), Some(EventTypeId(FIRST_NAMED + n)))
+                    != EventTypeId::UNNAMED_USEREVENT
+            })
+            .count();
+
+        assert_eq!(count, index_limit());
+        assert_eq!(types.define_listed(b"x", EventTypeId(300)), None);
     }
 
     #[test]

@@ -116,9 +116,10 @@ pub trait Source: Send {
     }
 
     /// Reports the names and the source's own identifiers of all user event types that are defined
-    /// where the events come from, and gets the stream's identifier of each. Nothing from a source
+    /// where the events come from, and gets the stream's identifier of each; `None` where the
+    /// stream has none for it, since another type has that identifier there. Nothing from a source
     /// that has no names of its own.
-    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>) {
         let _ = report;
     }
 }
@@ -453,8 +454,8 @@ impl<'a> Batch<'a> {
     }
 
     /// The stream's identifier of the user event type `name`, whose identifier in the source is
-    /// `own`; the same wherever no other source has taken it.
-    pub fn user_event_type(&mut self, name: &[u8], own: EventTypeId) -> EventTypeId {
-        self.types.define_user(name, Some(own))
+    /// `own`, where it has one; the same wherever no other type has taken it.
+    pub fn user_event_type(&mut self, name: &[u8], own: Option<EventTypeId>) -> EventTypeId {
+        self.types.define_user(name, own)
     }
 }

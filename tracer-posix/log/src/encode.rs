@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+use tracer_common::event_type::{EventTypeId, STREAM_EVENT_ID_LIMIT};
 use tracer_common::kernel::SwitchOutData;
 
 use super::dictionary::{Comm, DataDictionary, Dictionary, Entry, LastSeen, Site, Thread};
@@ -11,8 +11,8 @@ use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
 use super::preamble::{self, Definitions};
 use super::varint::Scratch;
+use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
-use tracer_engine::{EventSet, EventTypes};
 
 /// Bits of an event's first byte.
 pub(super) mod flags {
@@ -54,6 +54,28 @@ pub(super) fn single_event_packet(data_length: usize, name: Option<&[u8]>) -> us
     packet_bytes(definition, MAX_EVENT_OVERHEAD.saturating_add(data_length))
 }
 
+/// The types that a packet has defined: a bit an identifier, up to the highest.
+#[derive(Debug, Default)]
+struct Defined(Vec<u64>);
+
+impl Defined {
+    #[inline]
+    fn contains(&self, id: EventTypeId) -> bool {
+        let word = self.0.get((id.0 / 64) as usize);
+        word.is_some_and(|word| word >> (id.0 % 64) & 1 == 1)
+    }
+
+    fn insert(&mut self, id: EventTypeId) {
+        let index = (id.0 / 64) as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
+        }
+        if let Some(word) = self.0.get_mut(index) {
+            *word |= 1 << (id.0 % 64);
+        }
+    }
+}
+
 /// A packet that events can still be added to.
 #[derive(Debug)]
 pub(super) struct PacketBuilder {
@@ -62,7 +84,7 @@ pub(super) struct PacketBuilder {
     first_time: MonotonicNs,
     last_time: MonotonicNs,
     definitions: Definitions,
-    defined: EventSet,
+    defined: Defined,
     threads: Dictionary<Thread>,
     /// What is remembered of each thread.
     last_seen: Vec<LastSeen>,
@@ -79,7 +101,7 @@ impl Default for PacketBuilder {
             first_time: MonotonicNs(0),
             last_time: MonotonicNs(0),
             definitions: Definitions::default(),
-            defined: EventSet::EMPTY,
+            defined: Defined::default(),
             threads: Dictionary::default(),
             last_seen: Vec::new(),
             last_thread: None,
@@ -114,7 +136,7 @@ impl PacketBuilder {
         if !id.is_user() || id == EventTypeId::UNNAMED_USEREVENT || self.defined.contains(id) {
             return None;
         }
-        types.name(id).filter(|_| id.0 < EVENT_ID_LIMIT)
+        types.name(id).filter(|_| id.0 < STREAM_EVENT_ID_LIMIT)
     }
 
     /// Adds an event, which is not older than the one before.
@@ -283,7 +305,7 @@ impl PacketBuilder {
         self.events.clear();
         self.count = 0;
         self.definitions.clear();
-        self.defined = EventSet::EMPTY;
+        self.defined.0.clear();
         self.threads.clear();
         self.last_seen.clear();
         self.last_thread = None;

@@ -1,7 +1,7 @@
 //! What a packet says before its events: the user event types that they use, and the events lost so
 //! far.
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT};
+use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT};
 
 use super::losses::{self, LossCounts};
 use super::varint::{self, Cursor};
@@ -9,14 +9,14 @@ use tracer_engine::EventTypes;
 
 /// Most bytes of a preamble whose definitions take `definitions` bytes.
 pub(super) const fn max_bytes(definitions: usize) -> usize {
-    // There are fewer types than two bytes count.
-    2 + definitions + losses::MAX_BYTES
+    // There are fewer types than three bytes count.
+    3 + definitions + losses::MAX_BYTES
 }
 
 /// Most bytes that the definition of a type named `name` takes.
 pub(super) fn max_definition_bytes(name: &[u8]) -> usize {
-    // The identifier, which is below EVENT_ID_LIMIT, and the length.
-    2 + varint::MAX_BYTES + name.len()
+    // The identifier, which is below STREAM_EVENT_ID_LIMIT, and the length.
+    3 + varint::MAX_BYTES + name.len()
 }
 
 /// The definitions of event types, one after the other.
@@ -97,13 +97,13 @@ pub(super) fn definition<'a>(cursor: &mut Cursor<'a>) -> Option<(EventTypeId, &'
 
 /// Whether a type is new, or defined already just so: names and identifiers are one to one.
 pub(super) fn can_be_defined(types: &EventTypes, id: EventTypeId, name: &[u8]) -> bool {
-    let is_named_user_type = id.0 > FIRST_USER_EVENT && id.0 < EVENT_ID_LIMIT;
+    let is_named_user_type = id.0 > FIRST_USER_EVENT && id.0 < STREAM_EVENT_ID_LIMIT;
     let id_fits = types.name(id).is_none_or(|known| known == name);
     let name_fits = types.id(name).is_none_or(|known| known == id);
     is_named_user_type && id_fits && name_fits
 }
 
-const _: () = assert!(EVENT_ID_LIMIT < 1 << 14);
+const _: () = assert!(STREAM_EVENT_ID_LIMIT < 1 << 21);
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +160,10 @@ mod tests {
             None
         );
         assert_eq!(
-            read(&preamble(&[(EventTypeId(EVENT_ID_LIMIT), "x")]), &mut types),
+            read(
+                &preamble(&[(EventTypeId(STREAM_EVENT_ID_LIMIT), "x")]),
+                &mut types
+            ),
             None
         );
     }

@@ -1,8 +1,6 @@
 //! What ends a complete log: all its event types, and the final status.
 
-use tracer_common::event_type::{
-    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, SYSTEM_EVENT_TYPES,
-};
+use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, SYSTEM_EVENT_TYPES};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::FinalStatus;
@@ -19,15 +17,24 @@ pub(super) const TRAILER_HEADER_BYTES: usize = size_of::<RawTrailer>();
 /// Where its checksum lies.
 const CRC: std::ops::Range<usize> = 12..16;
 
-/// A whole trailer. Its types are all that the standard's list has: the predefined ones first.
+/// A whole trailer. Its types are all that the standard's list has: the predefined ones first. What
+/// has no space is left out: each packet defines the types of its events as well.
 pub(super) fn to_bytes(types: &EventTypes, status: FinalStatus, log_id: LogId) -> Vec<u8> {
     let mut definitions = Definitions::default();
     let system = SYSTEM_EVENT_TYPES.iter().map(|known| known.id);
-    let user = (FIRST_USER_EVENT..EVENT_ID_LIMIT).map(EventTypeId);
+    let first = EventTypeId(FIRST_USER_EVENT);
+    let user = std::iter::successors(types.next_from(first), |id| {
+        types.next_from(EventTypeId(id.0.saturating_add(1)))
+    });
     for id in system.chain(user) {
-        if let Some(name) = types.name(id) {
-            definitions.add(id, name);
+        let Some(name) = types.name(id) else {
+            continue;
+        };
+        let more = definitions.len() + preamble::max_definition_bytes(name);
+        if aligned(TRAILER_HEADER_BYTES + more) > MAX_PACKET_BYTES {
+            break;
         }
+        definitions.add(id, name);
     }
     let length = aligned(TRAILER_HEADER_BYTES + definitions.len());
     let raw = RawTrailer {
@@ -100,6 +107,22 @@ mod tests {
         types.define_user(b"one", Some(EventTypeId(FIRST_USER_EVENT + 1)));
         types.define_user(b"five", Some(EventTypeId(FIRST_USER_EVENT + 5)));
         to_bytes(&types, FinalStatus::default(), LOG)
+    }
+
+    #[test]
+    fn more_types_than_there_is_space_for_are_left_out_at_the_end() {
+        let mut types = EventTypes::default();
+        let name = |n: u32| format!("{n:064}").into_bytes();
+        let ids: Vec<_> = (0..20_000)
+            .map(|n| types.define_user(&name(n), None))
+            .collect();
+
+        let bytes = to_bytes(&types, FinalStatus::default(), LOG);
+
+        assert!(bytes.len() <= MAX_PACKET_BYTES);
+        let read = types_of(&bytes, LOG).unwrap();
+        assert_eq!(read.name(ids[600]), types.name(ids[600]));
+        assert_eq!(read.name(ids[19_999]), None);
     }
 
     #[test]

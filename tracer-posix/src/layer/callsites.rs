@@ -4,15 +4,15 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use tracer_common::event_type::{EventTypeId, TRACE_USER_EVENT_MAX};
+use tracer_common::event_type::EventTypeId;
 use tracing::Metadata;
 
 use super::Types;
 use super::names::{Moment, type_name};
 use crate::emit::UserEvent;
 
-/// Slots: a power of two, and many more than a process can have user event types.
-const SLOTS: usize = (4 * TRACE_USER_EVENT_MAX as usize).next_power_of_two();
+/// Slots: a power of two, and many more than programs have callsites.
+const SLOTS: usize = 1 << 15;
 
 /// A callsite and its types; key 0 while it is free.
 #[derive(Debug)]
@@ -123,7 +123,8 @@ fn unpacked(types: u64) -> Option<(UserEvent, UserEvent)> {
 }
 
 fn types_of(metadata: &Metadata<'_>) -> Types {
-    let open = |moment| UserEvent::open(&type_name(metadata, moment)).unwrap_or(UserEvent::UNNAMED);
+    let open =
+        |moment| UserEvent::open_beside(&type_name(metadata, moment)).unwrap_or(UserEvent::UNNAMED);
     if metadata.is_span() {
         // A reader that knows a later one knows the earlier ones, and so what they are together.
         let (new, close) = (open(Moment::New), open(Moment::Close));

@@ -39,6 +39,16 @@ pub struct LoggedStream {
     activity: Arc<Activity>,
     /// Names that it was asked for, for events that have theirs.
     names: HashMap<EventTypeId, EventName>,
+    own_types: OwnTypes,
+}
+
+/// The types of this process, where it traces itself: the recorder, another process, has to be told
+/// of them, so that they are called alike in the stream.
+#[derive(Clone, Copy, Debug)]
+struct OwnTypes {
+    is_traced: bool,
+    /// How many it was told of.
+    told: usize,
 }
 
 /// Why a call that writes the log failed.
@@ -152,6 +162,10 @@ impl LoggedStream {
             filter: EventSet::EMPTY,
             activity,
             names: HashMap::new(),
+            own_types: OwnTypes {
+                is_traced: pid == tracer_area::own_pid(),
+                told: 0,
+            },
         })
     }
 
@@ -235,6 +249,7 @@ impl LoggedStream {
         how: Filtering,
         caller: Origin,
     ) -> Result<(), RecorderGone> {
+        self.tell_own_types()?;
         let request = Request::SetFilter {
             set: *set.words(),
             how: how.into(),
@@ -320,9 +335,34 @@ impl LoggedStream {
     ///
     /// See [`RecorderGone`].
     pub fn define_event_type(&mut self, name: &[u8]) -> Result<EventTypeId, RecorderGone> {
-        let reply = self.ask(&Request::DefineEventType(name.to_vec()))?;
-        let id = reply.event_type().flatten();
+        if !self.own_types.is_traced {
+            return self.define_as(name, None);
+        }
+        match tracer_area::define_own_name(name) {
+            Ok(EventTypeId::UNNAMED_USEREVENT) => Ok(EventTypeId::UNNAMED_USEREVENT),
+            own => self.define_as(name, own.ok()),
+        }
+    }
+
+    fn define_as(
+        &mut self,
+        name: &[u8],
+        id: Option<EventTypeId>,
+    ) -> Result<EventTypeId, RecorderGone> {
+        let request = Request::DefineEventType(name.to_vec(), id.map(|id| id.0));
+        let id = self.ask(&request)?.event_type().flatten();
         id.map(EventTypeId).ok_or(RecorderGone)
+    }
+
+    /// Tells the recorder of the types that this process has opened since.
+    fn tell_own_types(&mut self) -> Result<(), RecorderGone> {
+        if self.own_types.is_traced {
+            for (id, name) in tracer_area::own_event_types().skip(self.own_types.told) {
+                self.define_as(&name, Some(id))?;
+                self.own_types.told += 1;
+            }
+        }
+        Ok(())
     }
 
     /// The name of a type, if it has one.
@@ -331,6 +371,7 @@ impl LoggedStream {
     ///
     /// See [`RecorderGone`].
     pub fn event_type_name(&mut self, id: EventTypeId) -> Result<Option<Vec<u8>>, RecorderGone> {
+        self.tell_own_types()?;
         let reply = self.ask(&Request::EventTypeName(id.0))?;
         reply.name().ok_or(RecorderGone)
     }
@@ -344,6 +385,7 @@ impl LoggedStream {
         &mut self,
         id: EventTypeId,
     ) -> Result<Option<EventTypeId>, RecorderGone> {
+        self.tell_own_types()?;
         let reply = self.ask(&Request::EventTypeFrom(id.0))?;
         let id = reply.event_type().ok_or(RecorderGone)?;
         Ok(id.map(EventTypeId))

@@ -26,7 +26,8 @@ pub(super) enum Request {
     /// Collects, and reports in shared memory how things are.
     Status,
     ShowNext,
-    DefineEventType(Vec<u8>),
+    /// A name, and the identifier that it has in the target, where that is known.
+    DefineEventType(Vec<u8>, Option<u32>),
     /// The name of a type.
     EventTypeName(u32),
     /// The first type from an id on.

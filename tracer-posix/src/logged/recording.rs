@@ -249,9 +249,17 @@ impl Recording {
         self.stream.show_next()
     }
 
-    /// The number of the user event type `name`; see [`ActiveStream::define_event_type`].
-    pub fn define_event_type(&mut self, name: &[u8]) -> crate::EventTypeId {
-        self.stream.define_event_type(name)
+    /// The number of the user event type `name`, which is `id` in the target, if that is known; see
+    /// [`ActiveStream::define_event_type`].
+    pub fn define_event_type(
+        &mut self,
+        name: &[u8],
+        id: Option<crate::EventTypeId>,
+    ) -> crate::EventTypeId {
+        match id {
+            Some(id) => self.stream.define_event_type_as(name, id),
+            None => self.stream.define_event_type(name),
+        }
     }
 
     /// The event types that are known now.

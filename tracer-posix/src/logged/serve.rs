@@ -132,8 +132,9 @@ pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
         Request::ShowNext => {
             return Reply::Event(recording.show_next().map(|event| SentEvent::new(&event)));
         }
-        Request::DefineEventType(name) => {
-            return Reply::EventType(Some(recording.define_event_type(&name).0));
+        Request::DefineEventType(name, id) => {
+            let id = id.map(EventTypeId);
+            return Reply::EventType(Some(recording.define_event_type(&name, id).0));
         }
         Request::EventTypeName(id) => {
             let types = recording.event_types();

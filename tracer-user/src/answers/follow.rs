@@ -65,7 +65,8 @@ pub fn follow_while<L: Log>(
 
 /// Whether an event is the first of its type.
 fn is_first(seen: &mut Vec<bool>, id: u32) -> bool {
-    let index = usize::try_from(id.min(tracer_common::event_type::EVENT_ID_LIMIT)).unwrap_or(0);
+    let index =
+        usize::try_from(id.min(tracer_common::event_type::STREAM_EVENT_ID_LIMIT)).unwrap_or(0);
     if seen.len() <= index {
         seen.resize(index + 1, false);
     }

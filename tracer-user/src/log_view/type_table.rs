@@ -1,6 +1,8 @@
 //! The event types of a log: looked up once, counted.
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, SystemEventType, system_event_type};
+use tracer_common::event_type::{
+    EventTypeId, STREAM_EVENT_ID_LIMIT, SystemEventType, system_event_type,
+};
 use tracer_engine::EventTypes;
 
 use super::Wanted;
@@ -68,7 +70,7 @@ impl TypeTable {
 /// Ids come from a file: those that no log should have share one row, so that there are never
 /// more than a log can have types.
 fn index(id: EventTypeId) -> usize {
-    usize::try_from(id.0.min(EVENT_ID_LIMIT)).unwrap_or(0)
+    usize::try_from(id.0.min(STREAM_EVENT_ID_LIMIT)).unwrap_or(0)
 }
 
 #[cfg(test)]

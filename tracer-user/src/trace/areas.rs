@@ -180,6 +180,11 @@ impl Areas {
         self.names.unnamed()
     }
 
+    /// How many names programs were refused, since their areas had no space for them.
+    pub fn names_refused(&self) -> u64 {
+        self.names.refused()
+    }
+
     /// Whether no further area of this user is read.
     fn are_too_many(&self, owner: u32) -> bool {
         let of_user = self.known.values().filter(|known| known.owner == owner);

@@ -58,6 +58,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     let (unseen, unread) = (follow.tracer.unseen(), follow.tracer.unread());
     let lacks_events = follow.tracer.lacks_events();
     let (claimed, unnamed) = (follow.tracer.claimed(), follow.tracer.unnamed());
+    let names_refused = follow.tracer.names_refused();
     // Traced no more from here on, however long the last lines take.
     drop(follow.tracer);
     if !matches!(end, End::AtOnce) {
@@ -92,8 +93,14 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     }
     if unnamed > 0 {
         say(&format!(
-            "{unnamed} event types are shown without their names: a trace has 1,023 names, of which the programs of another user \
-             may bring 767, and those of all other users 895"
+            "{unnamed} event types are shown without their names: a trace has 65,279 names, of which the programs of another \
+             user may bring 24,000, and those of all other users 40,000"
+        ));
+    }
+    if names_refused > 0 {
+        say(&format!(
+            "{names_refused} names of event types were given to no type: a process, its parents and all their children have \
+             32,766 names between them, and events of more are shown without one"
         ));
     }
     if unread > 0 {

@@ -430,7 +430,7 @@ mod tests {
             let has = MonotonicNs(u64::try_from(tenths).unwrap()).min(END);
             if has == END && !std::mem::replace(&mut self.has_all, true) {
                 let own = EventTypeId(FIRST_USER_EVENT + 1);
-                let event_type = batch.user_event_type(b"last", own);
+                let event_type = batch.user_event_type(b"last", Some(own));
                 batch.push(header(event_type), b"");
             }
             has

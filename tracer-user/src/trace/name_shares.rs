@@ -8,12 +8,12 @@ use tracer_area::NameShare;
 
 use crate::agent::{Most, Shares};
 
-/// Names that other users' areas may bring. A trace has 1,023: what is left is for the tracer's own
-/// user.
+/// Names that other users' areas may bring. A trace has 65,279: what is left is for the tracer's own
+/// user. The family of one area can have 32,766.
 pub const MOST_NAMES: Most = Most {
-    a_user: 767,
-    all_but_root: 895,
-    all: 895,
+    a_user: 24_000,
+    all_but_root: 40_000,
+    all: 40_000,
 };
 
 /// The names that the areas of all users have brought.
@@ -22,6 +22,7 @@ pub struct NameShares {
     own_user: u32,
     taken: Arc<Mutex<Shares>>,
     unnamed: Arc<AtomicU64>,
+    refused: Arc<AtomicU64>,
 }
 
 /// The names of one user's area.
@@ -39,6 +40,7 @@ impl NameShares {
             own_user: unsafe { libc::geteuid() },
             taken: Arc::new(Mutex::new(Shares::new(MOST_NAMES))),
             unnamed: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
@@ -53,6 +55,11 @@ impl NameShares {
     /// How many types are shown without their names.
     pub fn unnamed(&self) -> u64 {
         self.unnamed.load(Relaxed)
+    }
+
+    /// How many names programs were refused, since their areas had no space for them.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
     }
 }
 
@@ -69,6 +76,11 @@ impl NameShare for OfUser {
     fn note_unnamed(&self) {
         self.all.unnamed.fetch_add(1, Relaxed);
     }
+
+    fn note_refused(&self, untrusted_count: u64) {
+        let add = |count: u64| Some(count.saturating_add(untrusted_count));
+        let _ = self.all.refused.fetch_update(Relaxed, Relaxed, add);
+    }
 }
 
 #[cfg(test)]
@@ -79,10 +91,10 @@ mod tests {
     fn a_user_takes_no_name_that_others_need() {
         let shares = NameShares::new();
         let own = shares.own_user;
-        let takes = |user: u32| (0..2000).filter(|_| shares.of(user).take()).count();
-        assert_eq!(takes(own + 1), 767);
-        assert_eq!(takes(own + 2), 128);
+        let takes = |user: u32| (0..70_000).filter(|_| shares.of(user).take()).count();
+        assert_eq!(takes(own + 1), 24_000);
+        assert_eq!(takes(own + 2), 16_000);
         assert_eq!(takes(own + 3), 0);
-        assert_eq!(takes(own), 2000, "the trace's own limit is for those");
+        assert_eq!(takes(own), 70_000, "the trace's own limit is for those");
     }
 }

@@ -74,7 +74,7 @@ impl Source for Tagged {
         self.source.define_event_type(name)
     }
 
-    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>) {
         self.source.event_types(report);
     }
 }

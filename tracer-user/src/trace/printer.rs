@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracer_common::event_type::{
-    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, SystemEventType, system_event_type,
+    EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT, SystemEventType, system_event_type,
 };
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::LossCause;
@@ -35,6 +35,8 @@ pub struct Printer {
     has_begun: bool,
     /// A row an identifier.
     rows: Vec<Row>,
+    /// Whether user events are shown that nobody has chosen by name.
+    shows_user: bool,
     left: Option<u64>,
     lines: Vec<u8>,
     lost_by_cpu: Option<LostByCpu>,
@@ -63,7 +65,8 @@ impl Printer {
             report,
             log: None,
             has_begun: false,
-            rows: (0..EVENT_ID_LIMIT).map(row).collect(),
+            rows: (0..FIRST_USER_EVENT).map(row).collect(),
+            shows_user: selection.has(EventTypeId::UNNAMED_USEREVENT),
             left: limit,
             lines: Vec::new(),
             lost_by_cpu: None,
@@ -144,12 +147,13 @@ impl Printer {
 
     /// Whether events of a type are shown.
     pub fn shows(&self, id: EventTypeId) -> bool {
-        self.row_of(id).is_some_and(|row| row.is_shown) && !self.is_done()
+        let is_shown = self.row_of(id).map_or(self.shows_user, |row| row.is_shown);
+        is_shown && !self.is_done()
     }
 
     /// Whether the name of a type is still to be [learnt](Self::learn_name).
     pub fn lacks_name(&self, id: EventTypeId) -> bool {
-        self.row_of(id).is_some_and(|row| row.name.is_none())
+        self.row_of(id).is_none_or(|row| row.name.is_none())
     }
 
     /// Learns the name of a type from the stream.
@@ -250,15 +254,15 @@ impl Printer {
         let id = event.header.event_type;
         let own = (id == EventTypeId::STACK).then(|| Owned::of(event));
         let stack = own.or_else(|| self.stacks.take(event));
+        if self.row_of_mut(id).is_none() || self.left == Some(0) {
+            return;
+        }
         let Some(row) = usize::try_from(id.0)
             .ok()
             .and_then(|at| self.rows.get_mut(at))
         else {
             return;
         };
-        if self.left == Some(0) {
-            return;
-        }
         row.count += 1;
         if let Some(left) = &mut self.left
             && !matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL)
@@ -335,8 +339,19 @@ impl Printer {
         self.rows.get(usize::try_from(id.0).ok()?)
     }
 
+    /// The row of a type; a user type has one from now on.
     fn row_of_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
-        self.rows.get_mut(usize::try_from(id.0).ok()?)
+        let index = usize::try_from(id.0).ok()?;
+        if self.rows.len() <= index && id.0 < STREAM_EVENT_ID_LIMIT {
+            let shows_user = self.shows_user;
+            self.rows.resize_with(index + 1, || Row {
+                name: None,
+                entry: None,
+                is_shown: shows_user,
+                count: 0,
+            });
+        }
+        self.rows.get_mut(index)
     }
 }
 
@@ -356,11 +371,6 @@ fn stack_event<'a>(event: &Event<'a>, stack: &'a Owned) -> Event<'a> {
         data: &stack.data,
     }
 }
-
-const _: () = assert!(
-    FIRST_USER_EVENT < EVENT_ID_LIMIT,
-    "user events have rows too"
-);
 
 #[cfg(test)]
 mod tests {

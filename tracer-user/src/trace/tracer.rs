@@ -328,6 +328,11 @@ impl Tracer {
         self.areas.as_ref().map_or(0, Areas::unnamed)
     }
 
+    /// How many names programs were refused, since their areas had no space for them.
+    pub fn names_refused(&self) -> u64 {
+        self.areas.as_ref().map_or(0, Areas::names_refused)
+    }
+
     /// What a user must know of user events that nobody could count, if there may be any.
     pub fn unseen(&self) -> Option<String> {
         let late = self.areas.as_ref()?.found_late();
@@ -653,7 +658,7 @@ mod tests {
                         let mut header = header;
                         if header.event_type.is_user() {
                             header.event_type =
-                                batch.user_event_type(b"lock held", header.event_type);
+                                batch.user_event_type(b"lock held", Some(header.event_type));
                         }
                         batch.push(header, &data);
                     }

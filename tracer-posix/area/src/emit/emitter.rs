@@ -11,10 +11,11 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use tracer_common::area::{StreamControl, emitters, pool_mode};
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+use tracer_common::area::{StreamControl, TYPE_NUMBERS, emitters, pool_mode, type_number};
+use tracer_common::event_type::EventTypeId;
 
 use super::enabled;
+use super::own_types::Kind;
 use super::process;
 use super::sequence::{self, Outcome};
 use super::start;
@@ -42,28 +43,34 @@ pub fn is_traced() -> bool {
 /// traced. Anything else than a user type is ignored: a program does not forge the system's events.
 #[inline(never)]
 pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
-    emit_enabled(event_type, data, address);
-}
-
-/// As [`emit`], inline.
-#[inline(always)]
-pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
-    if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {
-        return;
-    }
-    let point = TracePoint {
-        event_type,
+    let kind = Kind::beside(event_type).unwrap_or_else(|| Kind::own(event_type));
+    emit_point(&TracePoint {
+        kind,
         data,
         address,
-    };
-    if emit_fast(&point).is_none() {
-        emit_slow(event_type, data, address);
+    });
+}
+
+/// As [`emit`], inline, for the types that the process has identifiers for.
+#[inline(always)]
+pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
+    emit_point(&TracePoint {
+        kind: Kind::own(event_type),
+        data,
+        address,
+    });
+}
+
+#[inline(always)]
+fn emit_point(point: &TracePoint<'_>) {
+    if emit_fast(point).is_none() {
+        emit_slow(point.kind, point.data, point.address);
     }
 }
 
 /// What the program said at a trace point.
 struct TracePoint<'a> {
-    event_type: EventTypeId,
+    kind: Kind,
     data: &'a [u8],
     address: u64,
 }
@@ -74,7 +81,8 @@ impl TracePoint<'_> {
     fn emission(&self, max_data: usize) -> Emission<'_> {
         let data = self.data.get(..max_data).unwrap_or(self.data);
         Emission {
-            event_type: self.event_type,
+            event_type: self.kind.id(),
+            number: self.kind.number(),
             address: self.address,
             data,
             is_truncated: data.len() < self.data.len(),
@@ -95,7 +103,7 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     }
     let slot = usize::try_from(active.trailing_zeros()).ok()?;
     let control = parts.stream(slot)?;
-    if !is_wanted(control, point.event_type) {
+    if !is_wanted(parts, slot, point.kind.number()) {
         return Some(());
     }
     let state = thread::known()?;
@@ -108,7 +116,8 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
         return None;
     }
     let emission = Emission {
-        event_type: point.event_type,
+        event_type: point.kind.id(),
+        number: point.kind.number(),
         address: point.address,
         data: point.data,
         is_truncated: false,
@@ -128,17 +137,22 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
 
 /// The way of every event, whatever the case.
 #[inline(never)]
-fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
+fn emit_slow(kind: Kind, data: &[u8], address: u64) {
+    let number = kind.number();
+    if number == type_number::NONE {
+        return;
+    }
+    start::notice_child();
     let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return;
     };
     let known = thread::known().map(|state| (state, false));
     let Some((state, is_ending)) = known.or_else(thread::register) else {
-        count_refused(parts, event_type);
+        count_refused(parts, number);
         return;
     };
     let point = TracePoint {
-        event_type,
+        kind,
         data,
         address,
     };
@@ -147,7 +161,7 @@ fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
         let slot = usize::try_from(left.trailing_zeros()).unwrap_or(0);
         left &= left - 1;
         if let Some(control) = parts.stream(slot)
-            && is_wanted(control, event_type)
+            && is_wanted(parts, slot, number)
         {
             emit_to_stream(parts, (slot, control), state, &point);
         }
@@ -159,12 +173,12 @@ fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
 
 /// A thread that can have no memory of its own emits nothing: the streams count it.
 #[cold]
-fn count_refused(parts: Parts<'static>, event_type: EventTypeId) {
+fn count_refused(parts: Parts<'static>, number: u32) {
     let active = parts.header().active.load(Relaxed);
     for (slot, control) in parts.streams() {
         let generation = control.generation.load(Acquire);
         if active >> slot & 1 == 1
-            && is_wanted(control, event_type)
+            && is_wanted(parts, slot, number)
             && process::is_traced_by(slot, control, generation)
         {
             control.refused_no_chunk.fetch_add(1, Relaxed);
@@ -200,11 +214,11 @@ fn shut(control: &StreamControl) {
 }
 
 #[inline(always)]
-fn is_wanted(control: &StreamControl, event_type: EventTypeId) -> bool {
-    let word = usize::try_from(event_type.0 / 64)
-        .ok()
-        .and_then(|index| control.filter.get(index));
-    word.is_some_and(|word| word.load(Relaxed) >> (event_type.0 % 64) & 1 == 0)
+fn is_wanted(parts: Parts<'_>, slot: usize, number: u32) -> bool {
+    // Not more than there are: then nothing has to be checked.
+    let number = usize::try_from(number).unwrap_or(0) % TYPE_NUMBERS;
+    let word = parts.filter_word(slot, number / 64);
+    word.is_some_and(|word| word.load(Relaxed) >> (number % 64) & 1 == 0)
 }
 
 /// Whether the stream has no event that this thread could have seen the effect of, so that it need

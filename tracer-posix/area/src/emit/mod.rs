@@ -8,6 +8,7 @@ pub(crate) mod in_hand;
 pub(crate) mod inherited;
 #[doc(hidden)]
 pub mod lock;
+pub(crate) mod own_types;
 #[doc(hidden)]
 pub mod prefault;
 pub(crate) mod process;

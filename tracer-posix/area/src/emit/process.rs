@@ -21,6 +21,9 @@ pub(super) struct ProcessState {
     /// First byte of the page that is wiped on fork: holds the base of the area's fixed parts, and
     /// null in a child that has not noticed yet that it is one.
     pub(super) wiped: AtomicPtr<AtomicPtr<u8>>,
+    /// Whether the kernel wipes that page. Where it may not be asked to, only the C library's
+    /// `fork()` says at once that a child is one; others find it out when they need a chunk.
+    pub(super) is_wiped: AtomicBool,
     /// Base of the area's fixed parts; survives fork.
     pub(super) base: AtomicPtr<u8>,
     pub(super) pid: AtomicI32,
@@ -52,6 +55,7 @@ pub(super) const RAW: u32 = 0;
 pub(super) static STATE: ProcessState = ProcessState {
     setup: AtomicU32::new(RAW),
     wiped: AtomicPtr::new(std::ptr::null_mut()),
+    is_wiped: AtomicBool::new(false),
     base: AtomicPtr::new(std::ptr::null_mut()),
     pid: AtomicI32::new(0),
     file: AtomicI32::new(-1),

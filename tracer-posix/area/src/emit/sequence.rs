@@ -406,7 +406,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
     use std::sync::atomic::{AtomicPtr, AtomicU64};
 
-    use tracer_common::area::{ChunkHeader, StreamControl, WINDOW_BYTES};
+    use tracer_common::area::{ChunkHeader, StreamControl, WINDOW_BYTES, type_number};
     use tracer_common::event_type::EventTypeId;
 
     use super::*;
@@ -535,6 +535,7 @@ mod tests {
     fn emission(data: &[u8]) -> Emission<'_> {
         Emission {
             event_type: EventTypeId::UNNAMED_USEREVENT,
+            number: type_number::UNNAMED,
             address: 0x1234_5678_9abc,
             data,
             is_truncated: data.len() == 7,

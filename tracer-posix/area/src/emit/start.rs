@@ -139,7 +139,8 @@ fn map_unnamed() -> Option<Parts<'static>> {
     Some(parts)
 }
 
-/// A private page that the kernel fills with zeros in every forked child.
+/// A private page that the kernel fills with zeros in every forked child, if it may be asked to
+/// (a program may have confined itself, or the kernel be older than 4.14).
 fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     const PAGE: usize = 4096;
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
@@ -157,9 +158,8 @@ fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
         return None;
     }
     // SAFETY: the page was just mapped; the advice changes only what a forked child finds in it.
-    if unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) } != 0 {
-        return None;
-    }
+    let advised = unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
+    STATE.is_wiped.store(advised == 0, Relaxed);
     // SAFETY: page aligned, zeroed (a null pointer), never unmapped, only reached by atomics.
     Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
 }
@@ -186,8 +186,27 @@ fn is_in_namespace_of(parent: i32) -> bool {
 }
 
 extern "C" fn after_fork_in_child() {
+    if !STATE.is_wiped.load(Relaxed) {
+        wipe();
+    }
     if parts_if_ready().is_none() && !STATE.base.load(Relaxed).is_null() {
         renew_in_child();
+    }
+}
+
+/// Where the kernel does not: notices a child that was made without the C library's `fork()`.
+/// Called by all that is not the usual way of an event.
+pub(super) fn notice_child() {
+    if !STATE.is_wiped.load(Relaxed) && own_pid() != STATE.pid.load(Relaxed) {
+        wipe();
+    }
+}
+
+/// Does what the kernel does in a child.
+fn wipe() {
+    // SAFETY: null, or to a page that stays mapped as long as the process lives.
+    if let Some(page) = unsafe { STATE.wiped.load(Relaxed).as_ref() } {
+        page.store(std::ptr::null_mut(), Relaxed);
     }
 }
 

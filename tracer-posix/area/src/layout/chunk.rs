@@ -15,6 +15,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
+use tracer_common::area::type_number;
 use tracer_common::event_type::EventTypeId;
 
 use super::atomics::{AtomicU64, compiler_fence};
@@ -249,6 +250,7 @@ impl<'a> Chunk<'a> {
         };
         let emission = Emission {
             event_type,
+            number: type_number::NONE,
             address: 0,
             data,
             is_truncated: false,
@@ -277,7 +279,10 @@ pub(crate) struct UntrustedRecord {
     pub(crate) ticks: u64,
     pub(crate) address: u64,
     pub(crate) cpu: Option<u32>,
+    /// The identifier that its process has for the type.
     pub(crate) event_type: EventTypeId,
+    /// The type's number in the area.
+    pub(crate) number: u32,
     pub(crate) is_truncated: bool,
 }
 
@@ -360,6 +365,7 @@ impl Cursor {
             address,
             cpu,
             event_type,
+            number: record::number(third),
             is_truncated,
         })
     }

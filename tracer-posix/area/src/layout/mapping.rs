@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use tracer_common::area::{
     AreaHeader, CHAIN_SLOTS, CHAINS_OFFSET, ChainEntry, DATA_OFFSET, ENTERING_OFFSET,
-    ENTERING_SLOTS, EnteringEntry, MEMFD_NAME, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS,
-    PROCESSES_OFFSET, ProcessEntry, STREAM_SLOTS, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
-    StreamControl, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET,
+    ENTERING_SLOTS, EnteringEntry, FILTER_WORDS, FILTERS_OFFSET, MEMFD_NAME, NAME_BUCKETS,
+    NAME_BUCKETS_OFFSET, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS, PROCESSES_OFFSET,
+    ProcessEntry, STREAM_SLOTS, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, WINDOW_BYTES,
+    WINDOW_SLOTS, WINDOWS_OFFSET,
 };
 
 /// Bytes of an area's file. It is sparse: only what chunks hold takes memory. All of it is there
@@ -176,6 +177,25 @@ impl<'a> Parts<'a> {
 
     pub(super) fn name(self, index: usize) -> Option<&'a NameEntry> {
         (index < NAME_SLOTS).then(|| self.part(NAMES_OFFSET + index * size_of::<NameEntry>()))
+    }
+
+    /// The first entry of a bucket of names, its index plus one, or 0.
+    pub(super) fn name_bucket(self, index: usize) -> Option<&'a AtomicU32> {
+        (index < NAME_BUCKETS)
+            .then(|| self.part(NAME_BUCKETS_OFFSET + index * size_of::<AtomicU32>()))
+    }
+
+    /// A word of a stream's filter.
+    #[inline(always)]
+    pub(crate) fn filter_word(self, slot: usize, word: usize) -> Option<&'a AtomicU64> {
+        (slot < STREAM_SLOTS && word < FILTER_WORDS).then(|| {
+            self.part(FILTERS_OFFSET + (slot * FILTER_WORDS + word) * size_of::<AtomicU64>())
+        })
+    }
+
+    /// The words of a stream's filter.
+    pub(crate) fn filter(self, slot: usize) -> impl Iterator<Item = &'a AtomicU64> {
+        (0..FILTER_WORDS).filter_map(move |word| self.filter_word(slot, word))
     }
 
     pub(crate) fn process(self, index: usize) -> Option<&'a ProcessEntry> {

@@ -1,29 +1,26 @@
-//! The event-name table of an area: one for the whole family, so that equal names have equal
-//! identifiers in all of its processes.
+//! The names of an area's user event types: one table for the whole family of processes, in which
+//! equal names have one number, whoever has opened them.
 //!
-//! Entries are filled in order and never emptied. Whoever adds a name looks at each entry up to
-//! the first free one, and waits for one that is being written: so no name is there twice.
+//! A process hands out identifiers of its own ([`own_types`](crate::emit::own_types)); the numbers
+//! are what records and filters have.
+//!
+//! The entries are filled in order and never emptied: a record that nobody has read yet may be of
+//! any of them. An entry is written first, and comes into the list of its bucket after that, by one
+//! store. So nobody ever waits for anybody, and who is killed, or interrupted by a handler that
+//! opens the same name, leaves an entry that is not used, and nothing else.
 
 use std::ffi::c_int;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use tracer_common::area::{NAME_SLOTS, NameEntry, name_state};
+use tracer_common::area::{NAME_BUCKETS, NAME_SLOTS, NameEntry, name_state, type_number};
 use tracer_common::event_type::{
-    EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX, predefined_event_type,
+    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX,
 };
 
 use super::mapping::Parts;
-use crate::system::pids::{own_pid, process_exists};
-
-/// How long this process waits for others to finish their entries, all of them and all names
-/// together, before they are taken for stuck: a hostile process may claim every entry and write
-/// none. Writing one takes a microsecond.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How much of it is used up, in nanoseconds.
-static WAITED: AtomicU64 = AtomicU64::new(0);
+use super::overcommit;
 
 /// The name is longer than `{TRACE_EVENT_NAME_MAX}` (`ENAMETOOLONG`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +31,14 @@ pub struct NameTooLong {
 }
 
 impl NameTooLong {
+    /// Whether the name is one.
+    pub(crate) fn check(name: &[u8]) -> Result<(), Self> {
+        let length = name.len();
+        (length <= TRACE_EVENT_NAME_MAX)
+            .then_some(())
+            .ok_or(Self { length })
+    }
+
     /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
@@ -41,156 +46,146 @@ impl NameTooLong {
     }
 }
 
-/// The identifier of `name`; a new one where it is not in the table yet. A predefined name gives
-/// the predefined identifier, and a full table `POSIX_TRACE_UNNAMED_USEREVENT`.
-pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
-    if name.len() > TRACE_EVENT_NAME_MAX {
-        return Err(NameTooLong { length: name.len() });
+/// The number of `name`, if it is in the table.
+pub(crate) fn find(parts: Parts<'_>, name: &[u8]) -> Option<u32> {
+    match look(bucket(parts, name)?, parts, name) {
+        Found::Entry(number) => Some(number),
+        Found::End(_) | Found::Nonsense => None,
     }
-    if let Some(id) = predefined_event_type(name) {
-        return Ok(id);
-    }
-    for index in 0..NAME_SLOTS {
-        let Some(entry) = parts.name(index) else {
-            break;
-        };
-        if claim(entry) {
-            write(entry, name);
-            raise_count(parts, index + 1);
-            return Ok(identifier(index));
-        }
-        match settled(entry, name) {
-            Settled::Same => return Ok(identifier(index)),
-            Settled::Taken => {
-                raise_count(parts, index + 1);
-                return Ok(identifier(index));
-            }
-            Settled::Other => {}
-        }
-    }
-    Ok(EventTypeId::UNNAMED_USEREVENT)
 }
 
-/// The name with this identifier, as its writer left it, or `None` where there is none.
-pub(crate) fn name(parts: Parts<'_>, id: EventTypeId) -> Option<Vec<u8>> {
-    Some(bytes_of(parts, id)?.collect())
+/// The number of `name`, which is not longer than a name may be; a new one where it is not in the
+/// table, whose first identifier is `id`. `None`, which is counted, where there is no entry left.
+pub(crate) fn add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
+    let added = try_to_add(parts, name, id);
+    if added.is_none() {
+        parts.header().names_refused.fetch_add(1, Relaxed);
+    }
+    added
+}
+
+fn try_to_add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
+    let mut link = bucket(parts, name)?;
+    let mut mine = None;
+    // Each round that adds nothing passes an entry that others have added.
+    for _ in 0..=NAME_SLOTS {
+        match look(link, parts, name) {
+            Found::Entry(number) => return Some(number),
+            Found::Nonsense => return None,
+            Found::End(end) => {
+                let index = match mine {
+                    Some(index) => index,
+                    None => *mine.insert(write(parts, name, id)?),
+                };
+                let ours = index.checked_add(1)?;
+                if end.compare_exchange(0, ours, AcqRel, Acquire).is_ok() {
+                    return number_of(index);
+                }
+                link = end;
+            }
+        }
+    }
+    None
+}
+
+/// The name with this number, or `None` where there is none.
+pub(crate) fn name(parts: Parts<'_>, number: u32) -> Option<Vec<u8>> {
+    Some(bytes_of(parts, number)?.collect())
 }
 
 /// The same, byte by byte: without memory of its own.
-fn bytes_of(
+pub(crate) fn bytes_of(
     parts: Parts<'_>,
-    id: EventTypeId,
+    number: u32,
 ) -> Option<impl ExactSizeIterator<Item = u8> + Clone> {
-    let index = usize::try_from(id.0.checked_sub(FIRST_USER_EVENT + 1)?).ok()?;
-    let entry = parts.name(index)?;
-    (entry.state.load(Acquire) == name_state::READY).then(|| bytes(entry))
+    ready(parts, number).map(bytes)
 }
 
-/// The type that is called as the type `id`, and then `word`; a new one where there is none. A type
-/// without a name is itself. A name that is too long for that has the word in front, and is
-/// truncated. Takes no memory: trace points call it.
-pub(crate) fn define_border(parts: Parts<'_>, id: EventTypeId, word: &str) -> EventTypeId {
-    let Some(name) = bytes_of(parts, id) else {
-        return id;
-    };
-    let word = word.bytes();
-    let space = std::iter::once(b' ');
-    let mut whole = [0; TRACE_EVENT_NAME_MAX];
-    let length = if name.len() + 1 + word.len() <= TRACE_EVENT_NAME_MAX {
-        fill(&mut whole, name.chain(space).chain(word))
-    } else {
-        fill(&mut whole, word.chain(space).chain(name))
-    };
-    define(parts, whole.get(..length).unwrap_or_default()).unwrap_or(id)
+/// The identifier of the type with this number in the process that has opened it first.
+pub(crate) fn first_id(parts: Parts<'_>, number: u32) -> Option<EventTypeId> {
+    let untrusted = ready(parts, number)?.first_id.load(Relaxed);
+    (FIRST_USER_EVENT + 1..EVENT_ID_LIMIT)
+        .contains(&untrusted)
+        .then_some(EventTypeId(untrusted))
 }
 
-/// Fills what there is space for: how much that is.
-fn fill(space: &mut [u8], bytes: impl Iterator<Item = u8>) -> usize {
-    let mut length = 0;
-    for (to, byte) in space.iter_mut().zip(bytes) {
-        *to = byte;
-        length += 1;
-    }
-    length
-}
-
-/// Reports every name and its identifier.
-pub(crate) fn for_each(parts: Parts<'_>, report: &mut dyn FnMut(&[u8], EventTypeId)) {
+/// The numbers of all names but the first ones, in order.
+pub(crate) fn numbers_from(parts: Parts<'_>, first: usize) -> impl Iterator<Item = u32> {
     let untrusted_count = parts.header().name_count.load(Acquire);
-    let count = usize::try_from(untrusted_count).unwrap_or(usize::MAX);
-    for id in (0..count.min(NAME_SLOTS)).map(identifier) {
-        if let Some(name) = name(parts, id) {
-            report(&name, id);
+    let most = u32::try_from(NAME_SLOTS).unwrap_or(0);
+    let first = u32::try_from(first).unwrap_or(u32::MAX);
+    (first..untrusted_count.min(most)).filter_map(number_of)
+}
+
+/// How often a name was given to nobody because there was no entry left.
+pub(crate) fn refused(parts: Parts<'_>) -> u64 {
+    parts.header().names_refused.load(Relaxed).into()
+}
+
+fn number_of(index: u32) -> Option<u32> {
+    index.checked_add(type_number::FIRST_NAMED)
+}
+
+fn entry(parts: Parts<'_>, number: u32) -> Option<&NameEntry> {
+    let index = number.checked_sub(type_number::FIRST_NAMED)?;
+    parts.name(usize::try_from(index).ok()?)
+}
+
+fn ready(parts: Parts<'_>, number: u32) -> Option<&NameEntry> {
+    entry(parts, number).filter(|entry| entry.state.load(Acquire) == name_state::READY)
+}
+
+/// Where a list of names leads.
+enum Found<'a> {
+    /// To the name, which has this number.
+    Entry(u32),
+    /// To its end.
+    End(&'a AtomicU32),
+    /// Nowhere: what is there no process of the family writes.
+    Nonsense,
+}
+
+/// Looks for a name in the list that goes on at `link`.
+fn look<'a>(mut link: &'a AtomicU32, parts: Parts<'a>, name: &[u8]) -> Found<'a> {
+    for _ in 0..=NAME_SLOTS {
+        let Some(index) = link.load(Acquire).checked_sub(1) else {
+            return Found::End(link);
+        };
+        let Some((number, entry)) = number_of(index).and_then(|number| {
+            let entry = ready(parts, number)?;
+            Some((number, entry))
+        }) else {
+            return Found::Nonsense;
+        };
+        if bytes(entry).eq(name.iter().copied()) {
+            return Found::Entry(number);
         }
+        link = &entry.next;
     }
+    Found::Nonsense
 }
 
-/// The identifier of entry `index`.
-pub(super) fn identifier(index: usize) -> EventTypeId {
-    let index = u32::try_from(index).unwrap_or(u32::MAX - FIRST_USER_EVENT - 1);
-    EventTypeId(FIRST_USER_EVENT + 1 + index)
-}
-
-enum Settled {
-    /// The entry has the name that was looked for.
-    Same,
-    /// The entry has another name.
-    Other,
-    /// Its writer is gone; the entry was taken over and has the name that was looked for now.
-    Taken,
-}
-
-/// Waits until `entry` is written.
-fn settled(entry: &NameEntry, wanted: &[u8]) -> Settled {
-    let mut last_look = None;
-    while entry.state.load(Acquire) != name_state::READY {
-        let writer = entry.writer.load(Relaxed);
-        let is_writer_gone = writer > 0 && !process_exists(writer);
-        if is_writer_gone
-            && entry
-                .writer
-                .compare_exchange(writer, own_pid(), Relaxed, Relaxed)
-                .is_ok()
-        {
-            write(entry, wanted);
-            return Settled::Taken;
-        }
-        let now = Instant::now();
-        let since = now.saturating_duration_since(last_look.replace(now).unwrap_or(now));
-        let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let waited = WAITED.fetch_add(since, Relaxed).saturating_add(since);
-        if Duration::from_nanos(waited) > TIMEOUT {
-            return Settled::Other;
-        }
-        std::thread::yield_now();
+/// Takes an entry and writes it: its index. It is in no list yet.
+fn write(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
+    let count = &parts.header().name_count;
+    let most = u32::try_from(NAME_SLOTS).ok()?;
+    // Who finds none left does not count on.
+    if count.load(Relaxed) >= most {
+        return None;
     }
-    if bytes(entry).eq(wanted.iter().copied()) {
-        Settled::Same
-    } else {
-        Settled::Other
+    let index = count.fetch_add(1, AcqRel);
+    let entry = parts.name(usize::try_from(index).ok()?)?;
+    if !is_provided(parts, entry) {
+        return None;
     }
-}
-
-fn claim(entry: &NameEntry) -> bool {
-    let is_claimed = entry
-        .state
-        .compare_exchange(name_state::FREE, name_state::CLAIMED, Acquire, Relaxed)
-        .is_ok();
-    if is_claimed {
-        entry.writer.store(own_pid(), Relaxed);
-    }
-    is_claimed
-}
-
-fn write(entry: &NameEntry, name: &[u8]) {
     for (to, byte) in entry.bytes.iter().zip(name) {
         to.store(*byte, Relaxed);
     }
-    // At most TRACE_EVENT_NAME_MAX: checked where the name came in.
-    entry
-        .length
-        .store(u32::try_from(name.len()).unwrap_or(0), Relaxed);
+    entry.length.store(u32::try_from(name.len()).ok()?, Relaxed);
+    entry.first_id.store(id.0, Relaxed);
+    entry.next.store(0, Relaxed);
     entry.state.store(name_state::READY, Release);
+    Some(index)
 }
 
 fn bytes(entry: &NameEntry) -> impl ExactSizeIterator<Item = u8> + Clone {
@@ -202,9 +197,24 @@ fn bytes(entry: &NameEntry) -> impl ExactSizeIterator<Item = u8> + Clone {
         .map(|byte| byte.load(Relaxed))
 }
 
-fn raise_count(parts: Parts<'_>, count: usize) {
-    parts
-        .header()
-        .name_count
-        .fetch_max(u32::try_from(count).unwrap_or(0), Release);
+/// The beginning of the list that a name belongs in (FNV-1a). `None` where there is no memory.
+fn bucket<'a>(parts: Parts<'a>, name: &[u8]) -> Option<&'a AtomicU32> {
+    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let index = usize::try_from(hash ^ hash >> 32).ok()? % NAME_BUCKETS;
+    let bucket = parts.name_bucket(index)?;
+    is_provided(parts, bucket).then_some(bucket)
+}
+
+/// Whether there is memory for a part that is smaller than a page.
+fn is_provided<T>(parts: Parts<'_>, part: &T) -> bool {
+    const PAGE: usize = 4096;
+    let part = NonNull::from(part).cast::<u8>();
+    let base = parts.base();
+    let start = (part.addr().get() - base.addr().get()) / PAGE * PAGE;
+    let end = part.addr().get() - base.addr().get() + size_of::<T>();
+    // SAFETY: within the fixed parts, which begin on a page.
+    let page = unsafe { base.add(start) };
+    overcommit::provide_if_strict(parts, page, end - start)
 }

@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tracer_common::area::{AreaHeader, DATA_OFFSET, STREAM_WINDOWS_OFFSET};
+use tracer_common::area::{AreaHeader, NAME_BUCKETS_OFFSET, STREAM_WINDOWS_OFFSET};
 
 use super::mapping::Parts;
 use crate::system::errno;
@@ -38,10 +38,10 @@ pub(crate) fn provide_new(parts: Parts<'_>) -> bool {
     !is_strict() || (provide(parts.base(), STREAM_WINDOWS_OFFSET) && note(parts.header()))
 }
 
-/// Provides all fixed parts of an area in which a stream is about to be opened. `false` where there
-/// is no memory.
+/// Provides all fixed parts of an area in which a stream is about to be opened, but for the names,
+/// which are provided one by one. `false` where there is no memory.
 pub(crate) fn provide_opened(parts: Parts<'_>) -> bool {
-    !is_strict() || (provide(parts.base(), DATA_OFFSET) && note(parts.header()))
+    !is_strict() || (provide(parts.base(), NAME_BUCKETS_OFFSET) && note(parts.header()))
 }
 
 fn note(header: &AreaHeader) -> bool {

@@ -26,7 +26,10 @@ pub(super) const fn record_bytes(data_length: u64) -> u64 {
 /// What a trace point says.
 #[derive(Clone, Copy)]
 pub(crate) struct Emission<'a> {
+    /// The process's own identifier of the type.
     pub(crate) event_type: EventTypeId,
+    /// The type's number in the area.
+    pub(crate) number: u32,
     /// Address of the trace point.
     pub(crate) address: u64,
     /// What is recorded of the data: at most `MAX_DATA_BYTES`.
@@ -45,7 +48,9 @@ impl Emission<'_> {
     #[inline(always)]
     pub(crate) fn third_word(&self) -> u64 {
         let truncated = if self.is_truncated { TRUNCATED } else { 0 };
-        (u64::from(self.event_type.0) | truncated) << 32 | (self.data.len() as u64) << 48
+        u64::from(self.number)
+            | (u64::from(self.event_type.0) | truncated) << 32
+            | (self.data.len() as u64) << 48
     }
 }
 
@@ -119,6 +124,11 @@ pub(super) fn event_type(third: u64) -> (EventTypeId, bool) {
     (EventTypeId(id), bits & TRUNCATED != 0)
 }
 
+/// The type's number in the area, by the third word of a record.
+pub(super) fn number(third: u64) -> u32 {
+    u32::try_from(third & u64::from(u32::MAX)).unwrap_or(0)
+}
+
 /// The trace point's address in the second word, and the CPU.
 pub(super) fn address_and_cpu(second: u64) -> (u64, Option<u32>) {
     let cpu = u32::try_from(second >> ADDRESS_BITS).ok();
@@ -147,6 +157,7 @@ mod tests {
     fn a_head_says_what_it_was_made_from() {
         let emission = Emission {
             event_type: EventTypeId(1279),
+            number: 32_767,
             address: 0x7fff_1234_5678,
             data: &[0; 9],
             is_truncated: true,
@@ -156,6 +167,6 @@ mod tests {
 
         assert_eq!(address_and_cpu(second), (0x7fff_1234_5678, Some(65_534)));
         assert_eq!(event_type(third), (EventTypeId(1279), true));
-        assert_eq!((data_length(third), third & 0xffff_ffff), (9, 0));
+        assert_eq!((data_length(third), number(third)), (9, 32_767));
     }
 }

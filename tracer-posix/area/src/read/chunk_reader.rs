@@ -16,7 +16,7 @@ use tracer_common::area::IDENTITY_RECORD;
 
 use super::bounds::Bounds;
 use super::round::{ChunkSnapshot, turn};
-use super::type_ids::TypeIds;
+use super::type_ids::{TypeIds, UntrustedType};
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::chunk::{Cursor, Found, Head, UntrustedRecord};
 use crate::layout::identity::Identity;
@@ -290,9 +290,12 @@ impl Reader<'_, '_> {
         identity: &Identity,
         batch: &mut Batch<'_>,
     ) -> Option<EventHeader> {
-        let event_type = self
-            .types
-            .id_of(self.pool.parts, record.event_type, batch)?;
+        let untrusted = UntrustedType {
+            number: record.number,
+            id: record.event_type,
+            pid: identity.pid,
+        };
+        let event_type = self.types.id_of(self.pool.parts, untrusted, batch)?;
         // The anchor was taken after the record was: a later time is one that nobody read.
         let time = self.clock.time_of(record.ticks).min(self.clock.newest());
         Some(EventHeader {

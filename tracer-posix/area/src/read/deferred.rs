@@ -219,7 +219,7 @@ impl Source for DeferredSource {
         self.source.as_mut()?.define_event_type(name)
     }
 
-    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>) {
         if let Some(source) = &mut self.source {
             source.event_types(report);
         }

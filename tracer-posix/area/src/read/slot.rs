@@ -11,6 +11,7 @@ use tracer_common::area::{
 };
 
 use super::retire::{self, move_state};
+use super::type_ids::no_filter;
 use crate::discover::alive::{Identity, Life};
 use crate::discover::find::Area;
 use crate::discover::liveness;
@@ -169,8 +170,8 @@ impl Slot {
         gate::open(control);
         control.lost_until.store(0, Relaxed);
         control.lost_since.store(u64::MAX, Relaxed);
-        for word in &control.filter {
-            word.store(0, Relaxed);
+        for (word, value) in parts.filter(index).zip(no_filter()) {
+            word.store(value, Relaxed);
         }
         control.generation.store(generation, Release);
         control.state.store(stream_state::LIVE, Release);

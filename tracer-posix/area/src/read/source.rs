@@ -14,10 +14,10 @@ use super::retirement::Retirement;
 use super::round::Round;
 use super::slice::Slice;
 use super::slot::{OpenError, RingMode, Slot, StreamRequest};
-use super::type_ids::NameShare;
+use super::type_ids::{NameShare, Whose};
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
-use crate::emit::process;
+use crate::emit::{own_types, process};
 use crate::layout::gate;
 use crate::layout::mapping::Parts;
 use crate::layout::names;
@@ -96,6 +96,11 @@ impl AreaSource {
             last_brought: Instant::now(),
             area,
         };
+        source.reading.types.whose = match request.target {
+            Some(target) if target == own_pid() && source.area.is_own() => Whose::Own,
+            Some(_) => Whose::Targets(source.target_pid()),
+            None => Whose::Anybodys,
+        };
         source.renew_lease();
         process::streams_changed();
         Ok(source)
@@ -131,6 +136,12 @@ impl AreaSource {
         }
     }
 
+    /// The traced process as it calls itself.
+    fn target_pid(&self) -> i32 {
+        let control = self.control_words();
+        control.map_or(0, |words| words.target_pid.load(Relaxed))
+    }
+
     /// The stream's control words in the area.
     fn control_words(&self) -> Option<&StreamControl> {
         self.area.parts()?.stream(self.slot.index)
@@ -138,6 +149,7 @@ impl AreaSource {
 
     /// Adds what trace points refused before they had a chunk.
     fn collect_refusals(&mut self, batch: &mut Batch<'_>) {
+        self.reading.types.note_refused(self.area.names_refused());
         let Some(control) = self.control_words() else {
             return;
         };
@@ -349,15 +361,19 @@ impl Source for AreaSource {
     }
 
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
-        self.area.define_name(name).ok()
+        self.reading.types.tell_again();
+        let parts = self.area.parts()?;
+        if self.reading.types.whose == Whose::Own {
+            return own_types::define(parts, name).ok();
+        }
+        // The area has it before the target opens it: so the filter knows it.
+        let known = names::find(parts, name).or_else(|| names::add(parts, name, EventTypeId(0)));
+        names::first_id(parts, known?)
     }
 
-    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>) {
         if let Some(parts) = self.area.parts() {
-            names::for_each(parts, &mut |name, own| {
-                let id = report(name, own);
-                self.reading.types.learn(own, id);
-            });
+            self.reading.types.report(parts, report);
         }
         self.apply_filter();
     }
@@ -375,8 +391,7 @@ impl AreaSource {
         has
     }
 
-    /// Writes the filter into the area, in the area's identifiers. A type whose identifier in the
-    /// stream is not known yet passes, unless no user type does: the engine filters again.
+    /// Writes the filter into the area, by the numbers that the types have there.
     fn apply_filter(&mut self) {
         if !std::mem::take(&mut self.reading.types.is_changed) {
             return;
@@ -384,23 +399,12 @@ impl AreaSource {
         let Some(filter) = &self.reading.types.filter else {
             return;
         };
-        let Some(control) = self
-            .area
-            .parts()
-            .and_then(|parts| parts.stream(self.slot.index))
-        else {
+        let Some(parts) = self.area.parts() else {
             return;
         };
-        let is_no_user_type_wanted = filter.holds_every_user_type();
-        for (index, word) in control.filter.iter().enumerate() {
-            let bits = (0..64_u32).filter(|bit| {
-                let own = u32::try_from(index * 64)
-                    .unwrap_or(u32::MAX)
-                    .saturating_add(*bit);
-                let known = self.reading.types.known(EventTypeId(own));
-                known.map_or(is_no_user_type_wanted, |id| filter.contains(id))
-            });
-            word.store(bits.fold(0, |word, bit| word | 1 << bit), Release);
+        let words = self.reading.types.filter_words(filter);
+        for (word, value) in parts.filter(self.slot.index).zip(words) {
+            word.store(value, Release);
         }
     }
 }

@@ -1,72 +1,114 @@
-//! From an area's event type identifiers to a stream's.
+//! From the numbers of an area's event types to a stream's identifiers.
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, UNNAMED_USEREVENT_NAME};
+use tracer_common::area::{FILTER_WORDS, TYPE_NUMBERS, type_number};
+use tracer_common::event_type::{EventTypeId, UNNAMED_USEREVENT_NAME};
 
+use crate::emit::own_types;
 use crate::layout::mapping::Parts;
 use crate::layout::names;
 use tracer_engine::EventSet;
 use tracer_engine::source::Batch;
 
-/// Says how many names of event types an area may bring into a stream, which has [so
-/// many](tracer_common::event_type::TRACE_USER_EVENT_MAX) in all.
+/// Says how many names of event types an area may bring into a stream.
 pub trait NameShare: Send + std::fmt::Debug {
     /// Takes one of them; `false` where the area may have no more.
     fn take(&self) -> bool;
     /// A type of the area is shown without its name.
     fn note_unnamed(&self);
+    /// So many names more were given to no type, since the area had no space for them.
+    fn note_refused(&self, count: u64);
 }
+
+/// Whose identifiers of event types the stream has, where it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Those of whoever emits first.
+    #[default]
+    Anybodys,
+    /// Those of this process, whose area it is, and which is traced.
+    Own,
+    /// Those of another process, which is traced.
+    Targets(i32),
+}
+
+/// What a record says of its type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UntrustedType {
+    /// The number in the area.
+    pub(super) number: u32,
+    /// The identifier that the process has that emitted it.
+    pub(super) id: EventTypeId,
+    /// That process.
+    pub(super) pid: i32,
+}
+
+/// No user type has this identifier.
+const NO_PREFERENCE: EventTypeId = EventTypeId(0);
 
 /// The stream's identifiers for the area's user event types.
 #[derive(Debug, Default)]
 pub(super) struct TypeIds {
     /// `None`: as many as there are.
     pub(super) share: Option<Box<dyn NameShare>>,
-    /// By the area's identifier less `FIRST_USER_EVENT`; 0 for one not asked for yet.
+    pub(super) whose: Whose,
+    /// By the area's number; 0 for one not asked for yet.
     ids: Vec<u32>,
+    /// How many of this process's types the stream was told of, and how many of the area's.
+    told: (usize, usize),
+    /// How many names the area had no space for, as far as that was said.
+    refused: u64,
     pub(super) filter: Option<EventSet>,
     /// Whether the area's copy of the filter lags behind.
     pub(super) is_changed: bool,
 }
 
 impl TypeIds {
-    /// The stream's identifier for the area's type `own`, if it was asked for before.
-    pub(super) fn known(&self, own: EventTypeId) -> Option<EventTypeId> {
-        if own == EventTypeId::UNNAMED_USEREVENT {
-            return Some(own);
+    /// The stream's identifier for the area's type with this number, if it was asked for before.
+    fn known(&self, number: u32) -> Option<EventTypeId> {
+        if number == type_number::UNNAMED {
+            return Some(EventTypeId::UNNAMED_USEREVENT);
         }
-        let index = own.0.checked_sub(EventTypeId::UNNAMED_USEREVENT.0)?;
-        let id = *self.ids.get(usize::try_from(index).ok()?)?;
+        let id = *self.ids.get(usize::try_from(number).ok()?)?;
         (id != 0).then_some(EventTypeId(id))
     }
 
-    /// The stream's identifier for the area's type `untrusted`; `None` when the area has no such
-    /// type.
+    /// The stream's identifier for the type of a record; `None` when the area has no such type.
     pub(super) fn id_of(
         &mut self,
         parts: Parts<'_>,
-        untrusted: EventTypeId,
+        untrusted: UntrustedType,
         batch: &mut Batch<'_>,
     ) -> Option<EventTypeId> {
-        if let Some(id) = self.known(untrusted) {
+        let number = untrusted.number;
+        if let Some(id) = self.known(number) {
             return Some(id);
         }
-        if !untrusted.is_user() || untrusted.0 >= EVENT_ID_LIMIT {
-            return None;
-        }
-        let name = names::name(parts, untrusted)?;
-        let id = self.define(&name, untrusted, batch);
-        self.learn(untrusted, id);
+        let name = names::name(parts, number)?;
+        let preferred = match self.whose {
+            Whose::Own => own_types::id(number),
+            Whose::Targets(pid) if pid != untrusted.pid => None,
+            Whose::Targets(_) | Whose::Anybodys => Some(untrusted.id),
+        };
+        // A type that its process records by its number alone prefers none.
+        let preferred = preferred.filter(|id| *id != EventTypeId::UNNAMED_USEREVENT);
+        let id = self.define(&name, preferred, batch);
+        self.learn(number, id);
         Some(id)
     }
 
     /// The stream's identifier for a name that this area has brought; the type without a name where
     /// it may bring no more.
-    fn define(&self, name: &[u8], own: EventTypeId, batch: &mut Batch<'_>) -> EventTypeId {
+    fn define(
+        &self,
+        name: &[u8],
+        preferred: Option<EventTypeId>,
+        batch: &mut Batch<'_>,
+    ) -> EventTypeId {
         let Some(share) = &self.share else {
-            return batch.user_event_type(name, own);
+            return batch.user_event_type(name, preferred);
         };
         let id = if batch.knows_user_event_type(name) || share.take() {
-            batch.user_event_type(name, own)
+            batch.user_event_type(name, preferred)
         } else {
             EventTypeId::UNNAMED_USEREVENT
         };
@@ -76,15 +118,69 @@ impl TypeIds {
         id
     }
 
-    /// Notes the stream's identifier for the area's user type `own`.
-    pub(super) fn learn(&mut self, own: EventTypeId, id: EventTypeId) {
-        let index = own.0.checked_sub(EventTypeId::UNNAMED_USEREVENT.0);
-        let Some(index) = index.and_then(|index| usize::try_from(index).ok()) else {
+    /// Reports the area's types to the stream that it was not told of yet, and learns their
+    /// identifiers there: those of the process whose identifiers the stream has, where that is
+    /// known, and else all.
+    pub(super) fn report(
+        &mut self,
+        parts: Parts<'_>,
+        report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>,
+    ) {
+        let is_own = self.whose == Whose::Own;
+        let (of_own, of_all) = self.told;
+        for (id, number) in own_types::all().filter(|_| is_own).skip(of_own) {
+            self.told.0 += 1;
+            self.tell(parts, (id, number), report);
+        }
+        // A name that another process has opened comes with its first event, or when it is asked
+        // for; of such names here only those that the stream knows already.
+        let mut are_all_there = true;
+        for number in names::numbers_from(parts, of_all) {
+            let first = names::first_id(parts, number).filter(|_| !is_own);
+            let id = first.unwrap_or(NO_PREFERENCE);
+            // One that is still being written comes the next time.
+            are_all_there &= self.tell(parts, (id, number), report);
+            self.told.1 += usize::from(are_all_there);
+        }
+    }
+
+    /// Reports one type; `false` where its name is not there.
+    fn tell(
+        &mut self,
+        parts: Parts<'_>,
+        (id, number): (EventTypeId, u32),
+        report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>,
+    ) -> bool {
+        let Some(name) = names::name(parts, number) else {
+            return false;
+        };
+        if let Some(id) = report(&name, id) {
+            self.learn(number, id);
+        }
+        true
+    }
+
+    /// Says how many names the area had no space for since this was last called.
+    pub(super) fn note_refused(&mut self, untrusted: u64) {
+        if let Some(share) = &self.share {
+            share.note_refused(untrusted.saturating_sub(self.refused));
+        }
+        self.refused = self.refused.max(untrusted);
+    }
+
+    /// The stream will know a type that it did not know when it was told of it.
+    pub(super) fn tell_again(&mut self) {
+        self.told = (0, 0);
+    }
+
+    /// Notes the stream's identifier for the area's user type with this number.
+    fn learn(&mut self, number: u32, id: EventTypeId) {
+        let Some(index) = usize::try_from(number)
+            .ok()
+            .filter(|index| *index < TYPE_NUMBERS)
+        else {
             return;
         };
-        if own.0 >= EVENT_ID_LIMIT {
-            return;
-        }
         if self.ids.len() <= index {
             self.ids.resize(index + 1, 0);
         }
@@ -95,4 +191,31 @@ impl TypeIds {
             self.is_changed = true;
         }
     }
+
+    /// The words of the area's copy of the filter. A type whose identifier in the stream is not
+    /// known yet passes, unless no type that the stream does not know yet is wanted: the engine
+    /// filters again.
+    pub(super) fn filter_words(&self, filter: &EventSet) -> impl Iterator<Item = u64> {
+        let known = |number| self.known(number);
+        let all_known: EventSet = self.ids.iter().map(|id| EventTypeId(*id)).collect();
+        let others = filter.holds_all_but(&all_known);
+        (0..FILTER_WORDS).map(move |word| {
+            let first = u32::try_from(word * 64).unwrap_or(u32::MAX);
+            (0..64).fold(first_bits(word), |bits, bit| {
+                let is_in =
+                    known(first.saturating_add(bit)).map_or(others, |id| filter.contains(id));
+                bits | u64::from(is_in) << bit
+            })
+        })
+    }
+}
+
+/// The words of a filter that lets every type pass.
+pub(super) fn no_filter() -> impl Iterator<Item = u64> {
+    (0..FILTER_WORDS).map(first_bits)
+}
+
+/// The number that is no type's is in every filter.
+fn first_bits(word: usize) -> u64 {
+    u64::from(word == 0) << type_number::NONE
 }

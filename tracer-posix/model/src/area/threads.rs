@@ -151,6 +151,7 @@ impl<'a> Writer<'a> {
         let data = (self.attempts << 8 | self.tid).to_ne_bytes();
         let emission = Emission {
             event_type: EventTypeId(300),
+            number: 2,
             address: 0,
             data: &data,
             is_truncated: false,

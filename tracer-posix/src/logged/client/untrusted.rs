@@ -107,6 +107,10 @@ pub fn hear_recorder(untrusted: &[u8]) {
         clock: RealtimeClock::new(),
         filter: EventSet::EMPTY,
         activity: Arc::new(activity),
+        own_types: super::OwnTypes {
+            is_traced: false,
+            told: 0,
+        },
     };
     for turn in 0..=heard {
         let caller = super::Origin::NONE;

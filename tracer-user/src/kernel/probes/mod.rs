@@ -40,7 +40,7 @@ use crate::probes::{Location, ProbeKind, Probes, Signature};
 
 const PROGRAM: &str = "probe";
 /// The stream chooses the number of a point of the program: it has none of its own.
-pub(super) const NO_PREFERENCE: EventTypeId = EventTypeId(u32::MAX);
+pub(super) const NO_PREFERENCE: Option<EventTypeId> = None;
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 

@@ -1,0 +1,170 @@
+//! The user event types of this process: its identifiers, and the numbers that they have in the
+//! area.
+//!
+//! They are in this process's own memory: a child that is forked has a copy of them, so that what
+//! its parent has opened has the same identifiers there; what it opens itself is nobody else's; and
+//! a program that is run by exec begins without any. The limit is a process's own for that reason:
+//! `{TRACE_USER_EVENT_MAX}`.
+//!
+//! A child that shares its parent's memory, as `vfork()` makes one, shares these as well, as it
+//! emits under its parent's name.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use tracer_common::area::type_number;
+use tracer_common::event_type::{
+    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
+    predefined_event_type,
+};
+
+use crate::layout::mapping::Parts;
+use crate::layout::names::{self, NameTooLong};
+
+const MOST: usize = TRACE_USER_EVENT_MAX as usize;
+
+/// A type as trace points have it: its number in the area (low half), and its identifier in this
+/// process (high half). One load brings both, and records have them so.
+#[derive(Clone, Copy)]
+pub(super) struct Kind(u64);
+
+impl Kind {
+    /// No type: nobody has opened one with this identifier yet.
+    const NONE: Self = Self(type_number::NONE as u64);
+    /// The predefined type without a name of its own.
+    const UNNAMED: Self = Self::new(EventTypeId::UNNAMED_USEREVENT, type_number::UNNAMED);
+
+    const fn new(id: EventTypeId, number: u32) -> Self {
+        Self((id.0 as u64) << 32 | number as u64)
+    }
+
+    /// The type of this process with this identifier.
+    #[inline(always)]
+    pub(super) fn own(id: EventTypeId) -> Self {
+        let index = id.0.wrapping_sub(FIRST_USER_EVENT);
+        let kind = usize::try_from(index)
+            .ok()
+            .and_then(|index| KINDS.get(index));
+        kind.map_or(Self::NONE, |kind| Self(kind.load(Relaxed)))
+    }
+
+    /// The type with this identifier that was [defined beside](define_beside) those of the process,
+    /// if it is one.
+    #[inline(always)]
+    pub(super) fn beside(id: EventTypeId) -> Option<Self> {
+        let number = id.0.checked_sub(EVENT_ID_LIMIT)?;
+        Some(Self::new(EventTypeId::UNNAMED_USEREVENT, number))
+    }
+
+    /// Its number in the area.
+    #[inline(always)]
+    pub(super) fn number(self) -> u32 {
+        // The low half.
+        (self.0 & 0xffff_ffff) as u32
+    }
+
+    /// Its identifier in this process; that of the unnamed one where it has none.
+    #[inline(always)]
+    pub(super) fn id(self) -> EventTypeId {
+        EventTypeId((self.0 >> 32) as u32)
+    }
+}
+
+/// The process's types in order of their identifiers from that of the unnamed one on. Filled in
+/// order and never emptied.
+static KINDS: [AtomicU64; MOST] = {
+    let mut kinds = [const { AtomicU64::new(Kind::NONE.0) }; MOST];
+    let [unnamed, ..] = &mut kinds;
+    *unnamed = AtomicU64::new(Kind::UNNAMED.0);
+    kinds
+};
+
+/// The identifier of the type with this number in this process, if it has one.
+pub(crate) fn id(number: u32) -> Option<EventTypeId> {
+    all().find(|(_, known)| *known == number).map(|(id, _)| id)
+}
+
+/// The identifiers and numbers of this process's types that have names.
+pub(crate) fn all() -> impl Iterator<Item = (EventTypeId, u32)> {
+    slots()
+        .map(|(id, slot)| (id, Kind(slot.load(Acquire)).number()))
+        .take_while(|(_, number)| *number != type_number::NONE)
+}
+
+/// The identifier of `name` in this process; a new one where it has none yet. A predefined name
+/// gives the predefined identifier. `POSIX_TRACE_UNNAMED_USEREVENT` where the process has as many
+/// names as one may have, or the area has no entry left.
+///
+/// Async-signal-safe.
+pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
+    NameTooLong::check(name)?;
+    if let Some(id) = predefined_event_type(name) {
+        return Ok(id);
+    }
+    if let Some(known) = names::find(parts, name).and_then(id) {
+        return Ok(known);
+    }
+    let next = slots().find(|(_, slot)| slot.load(Acquire) == Kind::NONE.0);
+    let defined = next.and_then(|(next, _)| note(names::add(parts, name, next)?));
+    Ok(defined.unwrap_or(EventTypeId::UNNAMED_USEREVENT))
+}
+
+/// A type called `name` that is recorded by its number alone: it is none of those of which a process
+/// may have so many. `POSIX_TRACE_UNNAMED_USEREVENT` where the area has no entry left.
+pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
+    NameTooLong::check(name)?;
+    if let Some(id) = predefined_event_type(name) {
+        return Ok(id);
+    }
+    let number = names::find(parts, name).or_else(|| names::add(parts, name, EventTypeId(0)));
+    Ok(number.map_or(EventTypeId::UNNAMED_USEREVENT, |number| {
+        EventTypeId(EVENT_ID_LIMIT.saturating_add(number))
+    }))
+}
+
+/// The type that is called as the type `id`, and then `word`; a new one where there is none. A type
+/// without a name is itself. A name that is too long for that has the word in front, and is
+/// truncated. Takes no memory: trace points call it.
+pub(crate) fn define_border(parts: Parts<'_>, id: EventTypeId, word: &str) -> EventTypeId {
+    let Some(name) = names::bytes_of(parts, Kind::own(id).number()) else {
+        return id;
+    };
+    let word = word.bytes();
+    let space = std::iter::once(b' ');
+    let mut whole = [0; TRACE_EVENT_NAME_MAX];
+    let length = if name.len() + 1 + word.len() <= TRACE_EVENT_NAME_MAX {
+        fill(&mut whole, name.chain(space).chain(word))
+    } else {
+        fill(&mut whole, word.chain(space).chain(name))
+    };
+    define(parts, whole.get(..length).unwrap_or_default()).unwrap_or(id)
+}
+
+/// Fills what there is space for: how much that is.
+fn fill(space: &mut [u8], bytes: impl Iterator<Item = u8>) -> usize {
+    let mut length = 0;
+    for (to, byte) in space.iter_mut().zip(bytes) {
+        *to = byte;
+        length += 1;
+    }
+    length
+}
+
+/// Gives the number an identifier, if it has none yet and one is left. Threads and handlers that do
+/// the same at that moment all look from the first slot on: no number is there twice.
+fn note(number: u32) -> Option<EventTypeId> {
+    slots()
+        .find(|(id, slot)| {
+            let kind = Kind::new(*id, number).0;
+            let taken = slot.compare_exchange(Kind::NONE.0, kind, AcqRel, Acquire);
+            taken.is_ok() || taken == Err(kind)
+        })
+        .map(|(id, _)| id)
+}
+
+/// What there is space for, with the identifiers.
+fn slots() -> impl Iterator<Item = (EventTypeId, &'static AtomicU64)> {
+    (FIRST_USER_EVENT..).map(EventTypeId).zip(&KINDS).skip(1)
+}
+
+const _: () = assert!(type_number::NONE == 0);
