@@ -75,8 +75,10 @@ cases! {
         the_stream_policy_takes_its_three_values_and_no_other
         the_log_policy_takes_its_three_values_and_no_other
         a_size_that_was_set_is_the_size_that_is_got
+        what_is_accepted_as_the_most_data_a_stream_can_be_made_with
         the_size_of_a_user_event_grows_with_its_data_up_to_what_is_recorded
         the_size_of_a_system_event_includes_the_filter_event
+        the_size_of_a_system_event_includes_those_of_the_kernel_where_they_are_asked_for
         a_destroyed_object_is_refused_until_it_is_initialised_again
         null_pointers_are_refused
         a_stream_has_a_copy_of_its_attributes
@@ -113,6 +115,10 @@ cases! {
         several_streams_of_one_process_are_independent
         an_event_that_nobody_traces_has_no_effect
     }
+    confined {
+        a_program_that_may_not_make_a_call_is_traced_or_told_that_it_is_not
+        a_program_that_may_not_advise_the_kernel_of_its_memory_is_traced
+    }
     contiguity {
         whatever_its_size_a_stream_until_full_keeps_a_prefix_and_stops
         whatever_its_size_a_full_stream_says_so
@@ -145,6 +151,7 @@ cases! {
         data_that_does_not_fit_is_truncated_and_says_so
         no_buffer_is_good_for_events_of_whatever_length
         data_beyond_the_most_is_truncated_when_it_is_recorded
+        data_of_whatever_length_is_truncated_and_no_more_of_it_is_read
         the_most_data_of_user_events_does_not_truncate_system_events
         no_data_with_a_length_records_no_data
         the_largest_data_that_an_attribute_can_promise_comes_back
@@ -160,6 +167,8 @@ cases! {
         a_signal_ends_the_waiting_of_getnext
         a_signal_ends_the_waiting_of_timedgetnext
         each_signal_ends_the_waiting_whenever_it_comes
+        a_handler_ends_the_waiting_also_where_calls_are_to_be_begun_again
+        trying_is_not_interrupted_whatever_a_handler_asks_for
         shutdown_ends_the_waiting_of_getnext
         shutdown_ends_the_waiting_of_timedgetnext
         a_waiting_reader_goes_on_waiting_when_the_stream_is_cleared
@@ -188,6 +197,7 @@ cases! {
     }
     sets {
         an_empty_set_has_no_types
+        what_is_no_type_is_refused_and_every_type_is_not
         types_are_put_in_and_taken_out_as_often_as_one_likes
         a_set_is_assigned_by_value
         types_without_a_process_are_those_that_the_system_reports_by_itself
@@ -301,6 +311,17 @@ cases! {
         a_program_that_closes_whatever_is_open_keeps_what_it_opens_then
         a_child_forked_while_other_threads_make_streams_can_make_its_own
         a_process_that_may_only_read_and_write_is_not_disturbed
+    }
+    names {
+        every_process_may_have_as_many_types_whatever_its_family_has
+        a_program_that_is_run_begins_without_the_types_of_the_one_before
+        names_that_all_children_open_take_no_more_memory_than_those_of_one
+        each_event_of_a_thousand_children_has_its_own_name
+        each_event_of_a_thousand_children_has_its_own_name_in_a_log
+        types_that_no_set_has_space_for_are_filtered_with_the_unnamed_one
+        the_types_of_a_child_that_is_traced_have_its_identifiers
+        names_that_threads_and_processes_open_at_once_are_one_type
+        a_handler_opens_the_name_that_it_interrupts_the_opening_of
     }
     no_memory {
         without_memory_a_call_says_so

@@ -149,6 +149,9 @@ CASE(the_log_policy_takes_its_three_values_and_no_other)
     CHECK_EQUAL(value, POSIX_TRACE_LOOP);
 }
 
+/* As the manual has it. */
+#define MOST_DATA 65528
+
 /* clause: attr.sizes.set */
 CASE(a_size_that_was_set_is_the_size_that_is_got)
 {
@@ -160,14 +163,32 @@ CASE(a_size_that_was_set_is_the_size_that_is_got)
     for (i = 0; i < 4; i++) {
         OK(posix_trace_attr_setstreamsize(&attr, sizes[i]));
         OK(posix_trace_attr_setlogsize(&attr, sizes[i] / 2));
-        OK(posix_trace_attr_setmaxdatasize(&attr, sizes[i] / 3));
+        OK(posix_trace_attr_setmaxdatasize(&attr, sizes[i] % MOST_DATA));
         OK(posix_trace_attr_getstreamsize(&attr, &size));
         CHECK(size == sizes[i]);
         OK(posix_trace_attr_getlogsize(&attr, &size));
         CHECK(size == sizes[i] / 2);
         OK(posix_trace_attr_getmaxdatasize(&attr, &size));
-        CHECK(size == sizes[i] / 3);
+        CHECK(size == sizes[i] % MOST_DATA);
     }
+}
+
+/* clause: attr.maxdata.most */
+CASE(what_is_accepted_as_the_most_data_a_stream_can_be_made_with)
+{
+    trace_attr_t attr = initialised();
+    trace_id_t trid;
+    size_t size;
+
+    OK(posix_trace_attr_setmaxdatasize(&attr, MOST_DATA));
+    OK(posix_trace_create(0, &attr, &trid));
+    OK(posix_trace_get_attr(trid, &attr));
+    OK(posix_trace_attr_getmaxdatasize(&attr, &size));
+    CHECK_EQUAL(size, MOST_DATA);
+    CHECK_CALL(posix_trace_attr_setmaxdatasize(&attr, MOST_DATA + 1), EINVAL);
+    CHECK_CALL(posix_trace_attr_setmaxdatasize(&attr, (size_t)-1), EINVAL);
+    OK(posix_trace_attr_getmaxdatasize(&attr, &size));
+    CHECK_EQUAL(size, MOST_DATA);
 }
 
 /* clause: attr.eventsize.user attr.eventsize.aliased */
@@ -198,6 +219,30 @@ CASE(the_size_of_a_system_event_includes_the_filter_event)
     OK(posix_trace_attr_setmaxdatasize(&attr, 0));
     OK(posix_trace_attr_getmaxsystemeventsize(&attr, &size));
     CHECK(size >= 2 * sizeof(trace_event_set_t));
+}
+
+/* The data of an exec can be a name, a file and arguments: the manual says how much of each. */
+/* clause: attr.eventsize.system */
+CASE(the_size_of_a_system_event_includes_those_of_the_kernel_where_they_are_asked_for)
+{
+    trace_attr_t attr = initialised();
+    size_t without, with;
+
+    OK(posix_trace_attr_getmaxsystemeventsize(&attr, &without));
+    OK(posix_trace_attr_setkernelevents_np(&attr, LINUX_TRACE_KERNEL_EVENTS_ON));
+    OK(posix_trace_attr_getmaxsystemeventsize(&attr, &with));
+    CHECK(with >= sizeof(struct linux_trace_exec) + 1024);
+    CHECK(with >= sizeof(struct linux_trace_syscall_exit) + 2 * 4096);
+    CHECK(with >= sizeof(struct linux_trace_stack) + 127 * 8);
+    CHECK(with >= sizeof(struct linux_trace_mapping) && with >= sizeof(struct linux_trace_symbol));
+    OK(posix_trace_attr_setkernelevents_np(&attr, LINUX_TRACE_KERNEL_EVENTS_OFF));
+    OK(posix_trace_attr_getmaxsystemeventsize(&attr, &with));
+    CHECK_EQUAL(with, without);
+    /* Where nothing was chosen, the environment does. */
+    attr = initialised();
+    CHECK(setenv("LINUX_TRACE_KERNEL_EVENTS", "1", 1) == 0);
+    OK(posix_trace_attr_getmaxsystemeventsize(&attr, &with));
+    CHECK(with > without);
 }
 
 /* clause: attr.destroy attr.init.again */

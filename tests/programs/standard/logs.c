@@ -107,8 +107,8 @@ CASE(an_invalid_target_or_attributes_are_refused_as_without_a_log)
 
     CHECK_CALL(posix_trace_create_withlog(-1, NULL, new_file(), &trid), ESRCH);
     CHECK_CALL(posix_trace_create_withlog(1 << 30, NULL, new_file(), &trid), ESRCH);
-    OK(posix_trace_attr_setmaxdatasize(&attr, (size_t)-1));
-    CHECK_CALL(posix_trace_create_withlog(0, &attr, new_file(), &trid), EINVAL);
+    OK(posix_trace_attr_setstreamsize(&attr, (size_t)-1));
+    CHECK(posix_trace_create_withlog(0, &attr, new_file(), &trid) != 0);
     CHECK_CALL(posix_trace_create_withlog(0, NULL, new_file(), NULL), EINVAL);
 }
 

@@ -1,8 +1,10 @@
 /* Reading events: what is reported, waiting for it, and how waiting ends. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 #include "streams.h"
 
 static trace_id_t shared;
@@ -139,6 +141,45 @@ CASE(data_beyond_the_most_is_truncated_when_it_is_recorded)
     CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_READ);
 }
 
+/* clause: event.data.truncated */
+CASE(data_of_whatever_length_is_truncated_and_no_more_of_it_is_read)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), most = 16, length_given = 17;
+    trace_attr_t attr;
+    char *pages;
+
+    type = type_of("reading");
+    OK(posix_trace_attr_init(&attr));
+    OK(posix_trace_attr_setmaxdatasize(&attr, most));
+    shared = running_of(0, &attr);
+    /* Behind what is recorded is nothing that could be read. */
+    pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+    pages += page - most;
+    memcpy(pages, "0123456789abcdef", most);
+    for (;;) {
+        static const size_t offsets[] = {0, 1, (size_t)-1};
+        int i;
+
+        for (i = 0; i < 3; i++) {
+            if (length_given + offsets[i] <= most)
+                continue;
+            posix_trace_event(type, pages, length_given + offsets[i]);
+            EXPECT(shared, type);
+            CHECK_EQUAL(length, most);
+            CHECK(memcmp(data, "0123456789abcdef", most) == 0);
+            CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_RECORD);
+        }
+        if (length_given == 17)
+            length_given = 32;
+        else if (length_given == (size_t)-1)
+            break;
+        else
+            length_given = length_given > (size_t)-1 / 2 ? (size_t)-1 : 2 * length_given;
+    }
+    EXPECT_NONE(shared);
+}
+
 /* clause: event.data.system attr.maxdata.system */
 CASE(the_most_data_of_user_events_does_not_truncate_system_events)
 {
@@ -181,7 +222,8 @@ CASE(the_largest_data_that_an_attribute_can_promise_comes_back)
     type = type_of("reading");
     OK(posix_trace_attr_init(&attr));
     for (most = sizeof large; most > 0; most /= 2) {
-        OK(posix_trace_attr_setmaxdatasize(&attr, most));
+        if (posix_trace_attr_setmaxdatasize(&attr, most) != 0)
+            continue;
         OK(posix_trace_attr_setstreamsize(&attr, 4 * most));
         if (posix_trace_create(0, &attr, &trid) == 0)
             break;
@@ -466,6 +508,87 @@ CASE(each_signal_ends_the_waiting_whenever_it_comes)
     }
     pthread_join(other, NULL);
     CHECK_EQUAL(missed, 0);
+}
+
+/* Whether a handler asks for calls to be begun again (SA_RESTART) makes no difference to these. */
+static void handle_often(int flags, long microseconds)
+{
+    struct itimerval often;
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = flags;
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    often.it_interval.tv_sec = often.it_value.tv_sec = 0;
+    often.it_interval.tv_usec = often.it_value.tv_usec = microseconds;
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+}
+
+/* clause: getnext.interrupted timed.interrupted */
+CASE(a_handler_ends_the_waiting_also_where_calls_are_to_be_begun_again)
+{
+    static const int flags[] = {0, SA_RESTART};
+    struct timespec end;
+    int i, round;
+
+    prepare();
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 60;
+    for (i = 0; i < 2; i++) {
+        handle_often(flags[i], 3000);
+        for (round = 0; round < 20; round++) {
+            CHECK_CALL(wait_next(shared), EINTR);
+            CHECK_CALL(posix_trace_timedgetnext_event(shared, &info, data, sizeof data, &length, &unavailable, &end),
+                       EINTR);
+        }
+    }
+    handle_often(0, 0);
+    posix_trace_event(type, "after", 5);
+    EXPECT(shared, type);
+    EXPECT_NONE(shared);
+}
+
+static void try_under_signals(trace_id_t trid, int flags)
+{
+    long before = handled;
+    int tries, sent = 0, seen = 0;
+
+    handle_often(flags, 200);
+    for (tries = 0; tries < 2000 || handled < before + 50 || seen < sent; tries++) {
+        if (sent < seen + 10 && (tries < 2000 || handled < before + 50)) {
+            posix_trace_event(type, &sent, sizeof sent);
+            sent++;
+        }
+        OK(try_next(trid));
+        if (unavailable || info.posix_event_id != type)
+            continue;
+        CHECK_EQUAL(carried(), seen);
+        seen++;
+    }
+    handle_often(0, 0);
+}
+
+/* clause: try.signals */
+CASE(trying_is_not_interrupted_whatever_a_handler_asks_for)
+{
+    trace_attr_t attr;
+    char path[] = "/tmp/reading-XXXXXX";
+    int file = mkstemp(path);
+    trace_id_t logged;
+
+    prepare();
+    try_under_signals(shared, 0);
+    try_under_signals(shared, SA_RESTART);
+    OK(posix_trace_shutdown(shared));
+    CHECK(file >= 0 && unlink(path) == 0);
+    OK(posix_trace_attr_init(&attr));
+    OK(posix_trace_attr_setstreamfullpolicy(&attr, POSIX_TRACE_LOOP));
+    OK(posix_trace_create_withlog(0, &attr, file, &logged));
+    OK(posix_trace_start(logged));
+    try_under_signals(logged, 0);
+    try_under_signals(logged, SA_RESTART);
+    OK(posix_trace_shutdown(logged));
 }
 
 static void *shut_down_soon(void *argument)

@@ -25,8 +25,39 @@ CASE(an_empty_set_has_no_types)
     trace_event_id_t type;
 
     OK(posix_trace_eventset_empty(&set));
-    for (type = 0; type < 256 + TRACE_USER_EVENT_MAX; type++)
-        CHECK(!is_in(type, &set));
+    for (type = 0; type < 256 + TRACE_USER_EVENT_MAX; type++) {
+        int is_member = 0;
+
+        if (posix_trace_eventset_ismember(type, &set, &is_member) == 0)
+            CHECK(!is_member);
+    }
+}
+
+/* clause: set.invalid */
+CASE(what_is_no_type_is_refused_and_every_type_is_not)
+{
+    trace_event_set_t all = filled(POSIX_TRACE_ALL_EVENTS), set, before;
+    trace_id_t trid = suspended();
+    char name[TRACE_EVENT_NAME_MAX + 1];
+    trace_event_id_t type;
+
+    OK(posix_trace_eventset_empty(&set));
+    before = set;
+    for (type = 0; type < 256 + TRACE_USER_EVENT_MAX + 300; type++) {
+        /* A system type is one that has a name; a user type one that a process can be given. */
+        int is_system = type < 256 && posix_trace_eventid_get_name(trid, type, name) == 0;
+        int is_user = type >= 256 && type < 256 + TRACE_USER_EVENT_MAX;
+        int error = is_system || is_user ? 0 : EINVAL, is_member = 77;
+
+        CHECK_CALL(posix_trace_eventset_add(type, &set), error);
+        CHECK_CALL(posix_trace_eventset_ismember(type, &set, &is_member), error);
+        CHECK_EQUAL(is_member, error == 0 ? 1 : 77);
+        CHECK_CALL(posix_trace_eventset_del(type, &set), error);
+        CHECK_CALL(posix_trace_eventset_ismember(type, &all, &is_member), error);
+        CHECK(memcmp(&set, &before, sizeof set) == 0);
+    }
+    CHECK_CALL(posix_trace_eventset_add(0, &set), EINVAL);
+    CHECK_CALL(posix_trace_eventset_add(POSIX_TRACE_FLUSH_STOP + 1, &set), EINVAL);
 }
 
 /* clause: set.add set.del */

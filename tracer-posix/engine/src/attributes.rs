@@ -264,7 +264,19 @@ impl Attributes {
     #[doc(alias = "posix_trace_attr_getmaxsystemeventsize")]
     #[must_use]
     pub fn max_system_event_size(&self) -> usize {
-        sizes::event_size(sizes::MAX_SYSTEM_DATA)
+        self.max_system_event_size_with(self.kernel_events == Some(true))
+    }
+
+    /// As [`max_system_event_size`](Self::max_system_event_size), where it is known whether the
+    /// stream gets the kernel's events.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn max_system_event_size_with(&self, has_kernel_events: bool) -> usize {
+        sizes::event_size(if has_kernel_events {
+            sizes::MAX_KERNEL_DATA
+        } else {
+            sizes::MAX_SYSTEM_DATA
+        })
     }
 }
 

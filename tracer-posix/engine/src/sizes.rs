@@ -2,6 +2,9 @@
 
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES as LARGEST, RECORD_HEADER_BYTES};
 use tracer_common::event_type::EVENT_SET_WORDS;
+use tracer_common::kernel::{
+    EXEC_ARGUMENT_BYTES, EXEC_FILE_BYTES, KERNEL_EVENT_TYPES, string_space,
+};
 
 pub use super::trace_name::TRACE_NAME_MAX;
 
@@ -11,8 +14,12 @@ pub const EVENT_HEADER_BYTES: usize = 64;
 /// Bytes of an event set as event data.
 pub const SET_BYTES: usize = EVENT_SET_WORDS * 8;
 
-/// Most data of a system event: FILTER's two sets. The kernel's types have less.
+/// Most data of a system event of the trace system's own: FILTER's two sets.
 pub const MAX_SYSTEM_DATA: usize = 2 * SET_BYTES;
+
+/// Most data of an event of the kernel's: more is truncated. A system call has the most: two texts
+/// of 4,096 bytes, and what its descriptors are.
+pub const MAX_KERNEL_DATA: usize = 32 << 10;
 
 /// Most data of a user event that any stream keeps.
 pub const MAX_USER_DATA: usize = MAX_DATA_BYTES as usize;
@@ -43,6 +50,18 @@ pub const fn least_stream(max_data_size: usize) -> usize {
         .saturating_add(START_BYTES + STOP_BYTES)
         .saturating_add(event_size(MAX_SYSTEM_DATA))
 }
+
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
+const _: () = {
+    let mut i = 0;
+    while i < KERNEL_EVENT_TYPES.len() {
+        let kind = &KERNEL_EVENT_TYPES[i];
+        assert!(kind.data_bytes <= MAX_KERNEL_DATA && kind.record_bytes <= MAX_KERNEL_DATA);
+        i += 1;
+    }
+    assert!(MAX_KERNEL_DATA > 2 * string_space::LARGE + EXEC_FILE_BYTES + EXEC_ARGUMENT_BYTES);
+    assert!(MAX_KERNEL_DATA > MAX_SYSTEM_DATA);
+};
 
 const _: () = {
     assert!(EVENT_HEADER_BYTES >= RECORD_HEADER_BYTES);

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use tracer_engine::sizes::MAX_USER_DATA;
 use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 
 use super::codes::{Invalid, NamedValue, status};
@@ -93,6 +94,17 @@ fn timespec(nanoseconds: u64) -> libc::timespec {
     super::clock::timespec(tracer_engine::event::RealtimeNs(nanoseconds))
 }
 
+/// Most data of a user event that a stream can be asked to record.
+fn possible_data_size(bytes: usize) -> Result<usize, Invalid> {
+    (bytes <= MAX_USER_DATA).then_some(bytes).ok_or(Invalid)
+}
+
+/// Most bytes that a system event takes; the environment may ask for the kernel's.
+fn max_system_event_size(attributes: &Attributes) -> usize {
+    let has_kernel_events = tracer_posix::agent::are_wanted(attributes);
+    attributes.max_system_event_size_with(has_kernel_events)
+}
+
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident($type:ty) = |$attributes:ident| $value:expr;)*) => {$(
         $(#[$doc])*
@@ -125,7 +137,7 @@ getters! {
     /// Stores the most bytes of data recorded of a user event.
     posix_trace_attr_getmaxdatasize(usize) = |attributes| attributes.max_data_size;
     /// Stores the most bytes that a system event takes.
-    posix_trace_attr_getmaxsystemeventsize(usize) = |attributes| attributes.max_system_event_size();
+    posix_trace_attr_getmaxsystemeventsize(usize) = |attributes| max_system_event_size(attributes);
     /// Stores whether the stream gets the kernel's events too.
     posix_trace_attr_getkernelevents_np(c_int) = |attributes| kernel_events_code(attributes.kernel_events);
     /// Stores the bytes of the stream.
@@ -160,8 +172,9 @@ setters! {
         |attributes, value| attributes.stream_full_policy = Some(StreamFullPolicy::from_code(value)?);
     /// Sets the most bytes of events in the log.
     posix_trace_attr_setlogsize(usize) = |attributes, value| attributes.log_max_size = value;
-    /// Sets the most bytes of data recorded of a user event.
-    posix_trace_attr_setmaxdatasize(usize) = |attributes, value| attributes.max_data_size = value;
+    /// Sets the most bytes of data recorded of a user event: 65,528 at most.
+    posix_trace_attr_setmaxdatasize(usize) =
+        |attributes, value| attributes.max_data_size = possible_data_size(value)?;
     /// Sets whether the stream gets the kernel's events too.
     posix_trace_attr_setkernelevents_np(c_int) =
         |attributes, value| attributes.kernel_events = kernel_events_of(value)?;

@@ -22,8 +22,11 @@ pub(crate) unsafe extern "C-unwind" fn event_at(
     length: usize,
     address: u64,
 ) {
-    if data.is_null() || length > isize::MAX.unsigned_abs() {
+    if data.is_null() {
         return event_without_data(id, address);
+    }
+    if length > isize::MAX.unsigned_abs() {
+        return event_with_too_much(id, data, address);
     }
     // SAFETY: the caller vouches for the data; the length was checked.
     let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
@@ -33,6 +36,16 @@ pub(crate) unsafe extern "C-unwind" fn event_at(
 #[cold]
 fn event_without_data(id: u32, address: u64) {
     emitter::emit_enabled(EventTypeId(id), &[], address);
+}
+
+/// No object has so much: the length is that of the largest one. Of what is more than a record has
+/// space for only the beginning is read, as always.
+#[cold]
+fn event_with_too_much(id: u32, data: *const c_void, address: u64) {
+    let length = isize::MAX.unsigned_abs();
+    // SAFETY: the caller vouches for the data.
+    let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
+    emitter::emit_enabled(EventTypeId(id), data, address);
 }
 
 /// Maps a name to a user event type of this process.

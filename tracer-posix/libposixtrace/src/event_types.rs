@@ -2,7 +2,9 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX};
+use tracer_common::event_type::{
+    EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX, system_event_type,
+};
 
 use tracer_area::NameTooLong;
 use tracer_engine::{EventSet, SetKind};
@@ -175,11 +177,16 @@ pub unsafe extern "C" fn posix_trace_eventset_fill(set: *mut EventSet, what: c_i
     }))
 }
 
-/// Checks a type that a caller gives for a set.
+/// Checks a type that a caller gives for a set: one of the system's, or one that a process can have
+/// opened.
 fn possible(event: EventId) -> Result<EventTypeId, Invalid> {
-    (event < EVENT_ID_LIMIT)
-        .then_some(EventTypeId(event))
-        .ok_or(Invalid)
+    let id = EventTypeId(event);
+    let is_possible = if id.is_user() {
+        event < EVENT_ID_LIMIT
+    } else {
+        system_event_type(id).is_some()
+    };
+    is_possible.then_some(id).ok_or(Invalid)
 }
 
 /// Puts a type into a set.

@@ -14,7 +14,8 @@ use crate::wire::{read_message, write_message};
 use tracer_area::descriptor::Guarded;
 use tracer_area::{RingMode, own_pid};
 use tracer_engine::EventTypes;
-use tracer_engine::event::MonotonicNs;
+use tracer_engine::event::{MonotonicNs, Truncation};
+use tracer_engine::sizes::MAX_KERNEL_DATA;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
 
 /// Most bytes that one collection takes; what is more comes with the next.
@@ -187,10 +188,14 @@ impl AgentSource {
         }
         for event in events {
             self.unsettled += event.data.len() + size_of::<Pending>();
-            let header = event.header();
+            let mut header = event.header();
+            let data = event.data.get(..MAX_KERNEL_DATA).unwrap_or(&event.data);
+            if data.len() < event.data.len() {
+                header.truncation = Truncation::Record;
+            }
             // The kernel's types have one id everywhere; an agent has no others to give.
             if !header.event_type.is_user() {
-                batch.push(header, &event.data);
+                batch.push(header, data);
             }
         }
         for (cause, count, since) in lost {
