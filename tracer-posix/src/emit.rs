@@ -78,7 +78,7 @@ impl UserEvent {
 /// Prepares the calling thread and its process for real time: what the thread emits from now on
 /// takes neither a page fault nor a system call, at its first event neither, nor when somebody
 /// attaches. That holds in streams that live now, and in others of `bytes` bytes together; the
-/// process takes as much memory, and 3 MiB. Each thread that emits prepares itself.
+/// process takes as much memory, and 6 MiB. Each thread that emits prepares itself.
 ///
 /// A program that has its memory locked (`mlockall()`) gets what is promised; in others the kernel
 /// may take pages away again. `docs/real-time.md` says the rest.

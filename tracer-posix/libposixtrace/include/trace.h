@@ -482,7 +482,7 @@ int posix_trace_eventid_open(const char *__linux_trace_restrict, trace_event_id_
  * Beside the standard, for real-time threads: prepares the calling thread and its process, so that what the thread
  * emits takes neither a page fault nor a system call, at its first event neither, nor when somebody attaches: in all
  * streams that live now, and in others of so many bytes together; the first of both: of 16 MiB. It takes that memory,
- * and 3 MiB. 0 or ENOMEM. docs/real-time.md has the rest.
+ * and 6 MiB. 0 or ENOMEM. docs/real-time.md has the rest.
  */
 int posix_trace_prefault_np(void);
 int posix_trace_prefault_size_np(size_t);
