@@ -106,6 +106,8 @@ mod merge;
 mod merge_model;
 mod policy;
 pub mod sizes;
+#[doc(hidden)]
+pub mod sort;
 pub mod source;
 mod stream;
 mod ties;

@@ -6,6 +6,7 @@ use crate::event::MonotonicNs;
 use crate::source::{Batch, Loss, Mark, Pending, Source, Unread};
 
 use super::EventTypes;
+use super::sort;
 use super::stream::StreamCore;
 use super::ties;
 
@@ -147,10 +148,10 @@ impl Merge {
         core: &mut StreamCore,
         flush: &mut dyn FnMut(&mut StreamCore),
     ) {
-        // Each ring brings its events in order: a stable sort finds these runs and merges them.
-        self.events.sort_by_key(|event| event.header.time);
-        self.losses.sort_by_key(|loss| loss.since);
-        self.marks.sort_by_key(|mark| mark.time);
+        // Each ring brings its events in order: these runs are found and merged.
+        sort::by_key(&mut self.events, |event| event.header.time);
+        sort::by_key(&mut self.losses, |loss| loss.since);
+        sort::by_key(&mut self.marks, |mark| mark.time);
         let ready = self
             .events
             .partition_point(|event| event.header.time <= until);

@@ -116,7 +116,8 @@ impl MappedWindows {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
         };
-        let mut bytes = [0_u8; BYTES];
+        // Not on the stack: a thread may have little.
+        let mut bytes = vec![0_u8; BYTES];
         let file = self.file.as_raw_fd();
         // SAFETY: the buffer is valid for so many bytes.
         let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), BYTES, offset) };

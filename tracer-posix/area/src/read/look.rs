@@ -20,6 +20,7 @@ use crate::discover::reader_windows::{AreaWindows, Claims};
 use crate::layout::chunk::Cursor;
 use crate::layout::links;
 use crate::layout::pool::Pool;
+use tracer_engine::sort;
 
 /// How long it may take to find out whether chunks have been abandoned.
 const LEAVING: Duration = Duration::from_millis(5);
@@ -148,8 +149,7 @@ impl Reading {
             {
                 look.round.cut = Some(spared);
             }
-            self.present
-                .sort_unstable_by_key(|present| (present.chain, present.first));
+            sort::by_key(&mut self.present, |present| (present.chain, present.first));
             let open = self.present.iter().filter(|present| !present.is_closed);
             let open = open.map(|present| present.ordinal);
             let slice = Slice::of(&pool.windows, LEAVING);
@@ -283,7 +283,7 @@ impl Reading {
         // `closing`. And one that is taken out of it now is not read in any case.
         let first = pool.first_closing()?;
         closed.retain(|(closing, ..)| *closing >= first);
-        closed.sort_unstable_by_key(|(closing, ..)| Reverse(*closing));
+        sort::by_key(&mut closed, |(closing, ..)| Reverse(*closing));
         let mut newest = Newest::new(keeps, open.into_iter());
         let first = closed
             .iter()

@@ -7,6 +7,7 @@ use super::reading::Reading;
 use super::round::present;
 use crate::discover::reader_windows::{AreaWindows, Claims};
 use crate::layout::pool::Pool;
+use tracer_engine::sort;
 use tracer_engine::source::{Batch, LossCause};
 
 impl Reading {
@@ -33,7 +34,7 @@ impl Reading {
                 return false;
             }
         }
-        chunks.sort_unstable_by_key(|chunk| (chunk.chain, chunk.first));
+        sort::by_key(&mut chunks, |chunk| (chunk.chain, chunk.first));
         let since = self.settled();
         for chunk in chunks {
             if let Some(chain) = self.chains.follow(chunk.chain, since) {

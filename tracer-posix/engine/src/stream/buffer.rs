@@ -51,6 +51,12 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
+    /// Nothing is held.
+    #[inline(never)]
+    pub(super) fn on_heap() -> Box<Self> {
+        Box::default()
+    }
+
     pub(super) fn used(&self) -> usize {
         self.used
     }

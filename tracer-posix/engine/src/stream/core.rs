@@ -77,7 +77,8 @@ pub struct StreamCore {
     is_full: bool,
     is_overrun: bool,
     filter: EventSet,
-    buffer: Buffer,
+    /// On the heap: it is large, and would be moved about on the stack.
+    buffer: Box<Buffer>,
     ledger: Ledger,
     /// What was fed up to now; older events are late.
     horizon: MonotonicNs,
@@ -100,7 +101,7 @@ impl StreamCore {
             is_full: false,
             is_overrun: false,
             filter: EventSet::EMPTY,
-            buffer: Buffer::default(),
+            buffer: Buffer::on_heap(),
             ledger: Ledger::default(),
             horizon: MonotonicNs(0),
             last_reported: MonotonicNs(0),
