@@ -323,9 +323,20 @@ cases! {
         names_that_threads_and_processes_open_at_once_are_one_type
         a_handler_opens_the_name_that_it_interrupts_the_opening_of
     }
+    allocations {
+        no_call_needs_any_one_allocation
+        no_call_needs_an_allocator
+        no_call_but_those_that_make_a_stream_needs_more_memory
+    }
+    stack {
+        no_call_takes_more_than_eight_kilobytes_of_stack
+        each_call_works_in_a_thread_of_the_least_stack
+    }
     no_memory {
         without_memory_a_call_says_so
         without_memory_nothing_that_was_recorded_is_lost
+        without_memory_all_that_a_full_stream_holds_is_read
+        without_memory_for_the_threads_that_came_later_a_stream_is_stopped
     }
     logs {
         a_stream_with_a_log_is_flushed_where_nothing_else_is_said
@@ -391,6 +402,7 @@ cases! {
         #[ignore = "needs root"]
         a_program_in_another_root_has_a_log
         a_log_needs_no_fork_and_no_file
+        a_recorder_without_memory_completes_its_log
     }
     recorder_rights {
         #[ignore = "needs root"]

@@ -18,6 +18,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Memory comes from the program's allocator: where that has none, what Rust does then is done. The
+//! C library has an allocator of its own, and never ends its program.
+//!
 //! - [`UserEvent`]: trace points; [`UserSpan`]: spans; `layer()`: spans and events of the `tracing`
 //!   crate as user events, behind the feature `tracing`.
 //! - [`Stream`], [`LoggedStream`], [`LogReader`]: the three kinds of streams, see [`stream`].

@@ -239,3 +239,61 @@ CASE(a_log_needs_no_fork_and_no_file)
     OK(posix_trace_shutdown(trid));
     expect_log_of(fd, 200);
 }
+
+static void *emit_and_stay(void *none)
+{
+    emit(0, 3);
+    pause();
+    return none;
+}
+
+/* A recorder that gets no memory any more: its log is completed, and has all that its log does not say it lacks. */
+static void completes_its_log_without_memory(int is_fork, int threads)
+{
+    const struct rlimit none = {1, 1};
+    pid_t child = fork();
+
+    if (child == 0) {
+        int fd = new_file(), result, i, seen = 0;
+        struct posix_trace_status_info status;
+        trace_id_t trid;
+        pthread_t thread;
+
+        if (is_fork)
+            forbid(SYS_execveat, SECCOMP_RET_ERRNO | EPERM);
+        trid = logged(fd);
+        emit(0, 1000);
+        OK(posix_trace_flush(trid));
+        CHECK(prlimit(recorder_of(fd), RLIMIT_AS, &none, NULL) == 0);
+        for (i = 0; i < threads; i++)
+            CHECK(pthread_create(&thread, NULL, emit_and_stay, NULL) == 0);
+        emit(1000, 30000);
+        result = posix_trace_flush(trid);
+        CHECK(result == 0 || (threads > 0 && result == ENOMEM));
+        emit(30000, 40000);
+        result = posix_trace_shutdown(trid);
+        CHECK(result == 0 || (threads > 0 && result == ENOMEM));
+        OK(posix_trace_open(fd, &trid));
+        status = status_of(trid);
+        for (;;) {
+            OK(wait_next(trid));
+            if (unavailable)
+                break;
+            seen += info.posix_event_id == type;
+        }
+        CHECK(seen >= 1000);
+        if (seen < 40000 + 3 * threads)
+            CHECK(status.posix_stream_overrun_status == POSIX_TRACE_OVERRUN
+                  || status.posix_log_overrun_status == POSIX_TRACE_OVERRUN);
+        exit(0);
+    }
+    expect_end(child);
+}
+
+CASE(a_recorder_without_memory_completes_its_log)
+{
+    completes_its_log_without_memory(0, 0);
+    completes_its_log_without_memory(1, 0);
+    completes_its_log_without_memory(0, 300);
+    completes_its_log_without_memory(1, 300);
+}

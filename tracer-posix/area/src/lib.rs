@@ -7,7 +7,7 @@
 //!
 //! | folder | what | knows |
 //! |---|---|---|
-//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `membarrier`, `descriptor`, `pids`, `proc_stat` | nobody |
+//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `thread`, `membarrier`, `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | nobody |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `own_types`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
@@ -62,7 +62,7 @@ pub use emit::{emitter, enabled, lock, prefault};
 #[doc(hidden)]
 pub use read::spent;
 #[doc(hidden)]
-pub use system::{descriptor, proc_stat};
+pub use system::{descriptor, proc_stat, reserve};
 
 use tracer_common::event_type::EventTypeId;
 

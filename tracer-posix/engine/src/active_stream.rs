@@ -27,6 +27,8 @@ pub struct ActiveStream<L: Flush = NoLog> {
     /// When it was stopped last.
     stopped: MonotonicNs,
     sources_so_far: u32,
+    /// Whether there is no memory to collect by.
+    is_poor: bool,
 }
 
 /// Longer than any source is behind the clock: they have their own bounds for threads that are
@@ -91,7 +93,16 @@ impl<L: Flush> ActiveStream<L> {
             turn: 0,
             stopped: MonotonicNs(0),
             sources_so_far: 0,
+            is_poor: false,
         }
+    }
+
+    /// Whether there is too little memory to [collect](Self::memory_needed) anything: until this is
+    /// taken back nothing is, and all else is done with what is there. What was emitted before and
+    /// is collected after counts as late.
+    #[doc(hidden)]
+    pub fn set_poor(&mut self, is_poor: bool) {
+        self.is_poor = is_poor;
     }
 
     /// From now on a collection takes no longer than this, or a little more, and a
@@ -190,6 +201,9 @@ impl<L: Flush> ActiveStream<L> {
     /// Collects from all sources, merges, and applies filter and policy. Returns the watermark up
     /// to which the stream is now complete.
     pub fn sync(&mut self) -> MonotonicNs {
+        if self.is_poor {
+            return (self.now)();
+        }
         if let Some(limit) = self.limit {
             return self.sync_until(Instant::now() + limit);
         }
@@ -208,6 +222,9 @@ impl<L: Flush> ActiveStream<L> {
     /// Collects until an event is there, or all that was emitted before this call. A stream that
     /// has much to read does not read it all for one event.
     pub fn fetch(&mut self) {
+        if self.is_poor {
+            return;
+        }
         let mut is_from_now = !has_more(&self.sources);
         while self.core.held() == 0 {
             self.sync_portion();

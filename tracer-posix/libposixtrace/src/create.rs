@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use tracer_area::{self as area, ErrnoGuard};
 use tracer_engine::Attributes;
-use tracer_log::LogReader;
+use tracer_log::{LogReader, OpenError};
 use tracer_posix::stream::{CreateError, LoggedStream, Stream};
 
 use super::clock;
 use super::codes::{Invalid, status};
 use super::kind::Kind;
 use super::log_file::LogFile;
-use super::memory;
+use super::memory::Memory;
 use super::stream::store;
 use super::table;
 use super::types::{TraceAttr, TraceId};
@@ -80,13 +80,14 @@ unsafe fn create(
     make: impl FnOnce(libc::pid_t, &Attributes) -> Result<Kind, c_int>,
 ) -> c_int {
     let _errno = ErrnoGuard::keep();
-    if let Err(error) = memory::check() {
-        return error;
-    }
+    let memory = match Memory::take() {
+        Ok(memory) => memory,
+        Err(error) => return error,
+    };
     let pid = if pid == 0 { area::own_pid() } else { pid };
     // The standard gives no order among the errors: the target first, then the attributes.
     if let Err(error) = area::Area::find(pid) {
-        return area::TargetError::from(error).error_number();
+        return reported(&area::TargetError::from(error).into());
     }
     // SAFETY: as promised by the caller.
     let attributes = match unsafe { attr.as_ref() } {
@@ -97,18 +98,26 @@ unsafe fn create(
         Ok(attributes) if !trid.is_null() => make(pid, &attributes),
         Ok(_) | Err(Invalid) => Err(libc::EINVAL),
     };
-    match made.and_then(|kind| table::enter(kind).ok_or(libc::EAGAIN)) {
+    match made.and_then(|kind| entered(kind, memory)) {
         // SAFETY: not null, and vouched for by the caller.
         Ok(made) => status(unsafe { store(trid, made) }),
         Err(error) => error,
     }
 }
 
-fn active(pid: libc::pid_t, attributes: &Attributes) -> Result<Kind, c_int> {
-    let stream = Stream::create(pid, attributes).map_err(|error| reported(&error))?;
-    Ok(Kind::Active(Box::new(stream)))
+/// Enters a stream, with all the memory that the calls on it need.
+fn entered(kind: Kind, mut memory: Memory) -> Result<TraceId, c_int> {
+    memory.suffice_for(&kind)?;
+    table::enter(kind, memory).ok_or(libc::EAGAIN)
 }
 
+#[inline(never)]
+fn active(pid: libc::pid_t, attributes: &Attributes) -> Result<Kind, c_int> {
+    let stream = Stream::create_on_heap(pid, attributes).map_err(|error| reported(&error))?;
+    Ok(Kind::Active(stream))
+}
+
+#[inline(never)]
 fn logged(pid: libc::pid_t, attributes: &Attributes, file: &OwnedFd) -> Result<Kind, c_int> {
     let stream =
         LoggedStream::create(pid, attributes, file.as_fd()).map_err(|error| reported(&error))?;
@@ -127,8 +136,9 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// The error number of a failure. Where that alone would not explain it, the standard error says
-/// what to do.
+/// The error number of a failure.
+#[cold]
+#[inline(never)]
 fn reported(error: &CreateError) -> c_int {
     let error_number = error.error_number();
     if let CreateError::Agent(error) = error {
@@ -157,26 +167,43 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
     if trid.is_null() {
         return libc::EINVAL;
     }
-    if let Err(error) = memory::check() {
-        return error;
-    }
+    let memory = match Memory::take() {
+        Ok(memory) => memory,
+        Err(error) => return error,
+    };
     // The program may close its own while we read.
     let file = match duplicate(file_desc) {
         Ok(file) => File::from(file),
         Err(error @ (libc::EMFILE | libc::ENFILE)) => return error,
         Err(_no_descriptor) => return libc::EINVAL,
     };
-    let Some(log) = LogFile::new(file)
-        .ok()
-        .and_then(|file| LogReader::open(file).ok())
-    else {
-        return libc::EINVAL;
-    };
-    match table::enter(Kind::Recorded(Box::new(log))) {
+    let opened = recorded(file).and_then(|kind| entered(kind, memory));
+    match opened {
         // SAFETY: not null, and vouched for by the caller.
-        Some(made) => status(unsafe { store(trid, made) }),
-        None => libc::EAGAIN,
+        Ok(made) => status(unsafe { store(trid, made) }),
+        Err(error) => error,
     }
+}
+
+/// A log, or the error number.
+#[inline(never)]
+fn recorded(file: File) -> Result<Kind, c_int> {
+    let file = LogFile::new(file).map_err(|error| log_error(&error.into()))?;
+    let log = LogReader::open(file).map_err(|error| log_error(&error))?;
+    Ok(Kind::Recorded(Box::new(log)))
+}
+
+#[cold]
+#[inline(never)]
+fn log_error(error: &OpenError) -> c_int {
+    let lacks_memory =
+        matches!(error, OpenError::Io(error) if error.kind() == io::ErrorKind::OutOfMemory);
+    let error_number = if lacks_memory {
+        libc::ENOMEM
+    } else {
+        libc::EINVAL
+    };
+    error_number
 }
 
 /// Closes a log that was opened for reading; not the descriptor.

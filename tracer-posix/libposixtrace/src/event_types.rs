@@ -10,7 +10,6 @@ use tracer_area::NameTooLong;
 use tracer_engine::{EventSet, SetKind};
 
 use super::codes::{Invalid, NamedValue, status};
-use super::memory;
 use super::stream::{store, with_stream};
 use super::types::{EventId, TraceId};
 
@@ -37,9 +36,6 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
     // SAFETY: as promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let is_too_long = name.len() > TRACE_EVENT_NAME_MAX;
-    if let Err(error) = memory::check() {
-        return error;
-    }
     let result = with_stream(trid, |stream| {
         if is_too_long {
             return stream.kind.filter().map(drop).ok_or(Invalid);
@@ -70,9 +66,6 @@ pub unsafe extern "C" fn posix_trace_eventid_get_name(
     event: EventId,
     name: *mut c_char,
 ) -> c_int {
-    if let Err(error) = memory::check() {
-        return error;
-    }
     status(with_stream(trid, |stream| {
         let found = stream.kind.event_type_name(EventTypeId(event))?;
         if name.is_null() || found.len() > TRACE_EVENT_NAME_MAX {
@@ -112,9 +105,6 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
     event: *mut EventId,
     unavailable: *mut c_int,
 ) -> c_int {
-    if let Err(error) = memory::check() {
-        return error;
-    }
     status(with_stream(trid, |stream| {
         let next = stream
             .kind

@@ -8,6 +8,7 @@
 //! | try to get the next event | yes | yes | `EINVAL` |
 //! | rewind, close | `EINVAL` | `EINVAL` | yes |
 
+use std::io;
 use std::sync::Arc;
 
 use tracer_common::event_type::EventTypeId;
@@ -43,6 +44,8 @@ pub(super) enum Next<'a> {
     Event(Event<'a>, RealtimeNs),
     /// There may be one later.
     NotYet,
+    /// There may be one; there is no memory to read it.
+    NoMemory,
     /// The log ends here.
     AtEnd,
 }
@@ -208,6 +211,14 @@ impl Kind {
         }
     }
 
+    /// Whether there is too little memory to collect anything.
+    pub(super) fn set_poor(&mut self, is_poor: bool) {
+        match self {
+            Self::Active(stream) => stream.set_poor(is_poor),
+            Self::Logged(_) | Self::Recorded(_) => {}
+        }
+    }
+
     pub(super) fn status(&mut self) -> Result<LoggedStatus, Invalid> {
         match self {
             Self::Active(stream) => {
@@ -243,14 +254,12 @@ impl Kind {
                 *copy = data;
                 Ok(Next::Event(Event { header, data: copy }, time))
             }
-            // What cannot be read is not there.
-            Self::Recorded(log) => Ok(log
-                .next_record()
-                .ok()
-                .flatten()
-                .map_or(Next::AtEnd, |record| {
-                    Next::Event(record.event, record.realtime)
-                })),
+            Self::Recorded(log) => Ok(match log.next_record() {
+                Ok(Some(record)) => Next::Event(record.event, record.realtime),
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Next::NoMemory,
+                // What cannot be read is not there.
+                Ok(None) | Err(_) => Next::AtEnd,
+            }),
         }
     }
 

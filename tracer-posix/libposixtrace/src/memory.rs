@@ -1,47 +1,56 @@
-//! Whether there is memory for a call.
+//! Memory for the calls on a stream, whatever the program has left.
 //!
-//! Many small things are made in a call, by ways that end the program where no memory is available.
-//! So a call first requests as much as they take together, by a way that fails, and frees it: it
-//! begins when it can end. Other threads may take the memory meanwhile, and an allocator that fails
-//! at random is not foreseen.
+//! Whoever is out of memory can stop tracing, ask for the status, and read what there is: the
+//! standard has no error for that. So each stream has a share of a [reserve](tracer_area::reserve),
+//! which is mapped when it is made; that may fail (`ENOMEM`), and nothing after it does. It has to
+//! suffice for what the calls on one stream take at most, one at a time:
+//!
+//! - what the stream holds, and what a collection takes ([`Kind::memory_needed`]): it grows with
+//!   the threads that emit, and so the share does, before a call collects. Where it cannot, the
+//!   call does not collect, and does the rest with what is there: a reader gets `ENOMEM`; what is
+//!   not collected before the stream stops, or its filter changes, is counted when it is;
+//! - all else ([`CALL_BYTES`]): the names of event types, of which a stream has a thousand at most
+//!   (300 KiB with their table); an event's data, three times (192 KiB); a message of the recorder
+//!   (70 KiB); a packet of a log (1 MiB) and its events, for which more is asked of the reserve, by
+//!   a way that may fail (`ENOMEM`, and the packet is read by a later call).
+//!
+//! A thread's own variables are no allocation either, also in a program that loads the library
+//! while it runs: the shared library asks the loader to have space for them in each thread
+//! (`DF_STATIC_TLS`).
+//!
+//! No call takes memory that has no stream, but those that make one.
 
 use std::ffi::c_int;
-use std::hint::black_box;
 
-/// More than a call takes beside the events that it reads.
-const CALL_BYTES: usize = 96 << 10;
+use tracer_area::reserve::{Allocator, NoMemory, Share};
 
-/// What the allocator is asked for. For more the kernel is: an allocator holds on to what it once
-/// had.
-const MOST_OF_ALLOCATOR: usize = 128 << 10;
+use super::kind::Kind;
 
-/// Fails with `ENOMEM` where there is too little memory for a call.
-pub(super) fn check() -> Result<(), c_int> {
-    check_for(0)
-}
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
-/// As [`check`], for a call that takes so many bytes for events.
-pub(super) fn check_for(events: usize) -> Result<(), c_int> {
-    let bytes = events.saturating_add(CALL_BYTES);
-    let mut buffer: Vec<u8> = Vec::new();
-    let reserved = buffer.try_reserve_exact(bytes.min(MOST_OF_ALLOCATOR));
-    // Or the compiler sees that nobody uses it.
-    black_box(&mut buffer);
-    if reserved.is_err() || bytes > MOST_OF_ALLOCATOR && !can_be_mapped(bytes) {
-        return Err(libc::ENOMEM);
+/// See above.
+const CALL_BYTES: usize = 2 << 20;
+
+/// A share is so many times as large as what is needed at once: blocks of many sizes leave holes.
+const SPARE: usize = 2;
+
+/// A stream's part of the reserve.
+pub(super) struct Memory(Share);
+
+impl Memory {
+    /// What a call needs that makes a stream, before there is one.
+    pub(super) fn take() -> Result<Self, c_int> {
+        let share = Share::take(CALL_BYTES);
+        share.map(Self).map_err(|NoMemory| libc::ENOMEM)
     }
-    Ok(())
-}
 
-fn can_be_mapped(bytes: usize) -> bool {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: asks for a new mapping at an address of the kernel's choice.
-    let mapped = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
-    if mapped == libc::MAP_FAILED {
-        return false;
+    /// Has what the calls on a stream need as it is now; fails with `ENOMEM` where there is too
+    /// little memory for what they collect.
+    pub(super) fn suffice_for(&mut self, kind: &Kind) -> Result<(), c_int> {
+        let collecting = kind.memory_needed().saturating_mul(SPARE);
+        let bytes = collecting.saturating_add(CALL_BYTES);
+        let enlarged = self.0.enlarge_to(bytes);
+        enlarged.map_err(|NoMemory| libc::ENOMEM)
     }
-    // SAFETY: just mapped, and known to nobody.
-    unsafe { libc::munmap(mapped, bytes) };
-    true
 }

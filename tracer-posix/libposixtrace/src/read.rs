@@ -15,7 +15,6 @@ use tracer_engine::event::{Event, Truncation};
 use super::clock::{self, nanoseconds};
 use super::codes::{Invalid, constants};
 use super::kind::{Effort, Kind, Next};
-use super::memory;
 use super::stream::store;
 use super::table::{self, Held};
 use super::types::{EventInfo, TraceId};
@@ -64,7 +63,8 @@ impl Destination {
         let Some(mut held) = table::find(trid)?.lock_at_once()? else {
             return Ok(Look::NotYet);
         };
-        let table::Stream { kind, lent, .. } = held.stream()?;
+        let stream = held.stream()?;
+        let kind = &mut stream.kind;
         if which == Which::Active && !kind.is_active() {
             return Err(Invalid);
         }
@@ -76,15 +76,17 @@ impl Destination {
             return Ok(Look::Reported);
         }
         let _guard = ErrnoGuard::keep();
-        if effort == Effort::Collect && memory::check_for(kind.memory_needed()).is_err() {
+        if effort == Effort::Collect && !stream.prepare() {
             return Ok(Look::NoMemory);
         }
+        let table::Stream { kind, lent, .. } = stream;
         match kind.next(lent, effort)? {
             Next::Event(event, time) => {
                 self.fill(&event, clock::timespec(time))?;
                 Ok(Look::Reported)
             }
             Next::NotYet => Ok(Look::NotYet),
+            Next::NoMemory => Ok(Look::NoMemory),
             Next::AtEnd => Ok(Look::AtEnd),
         }
     }

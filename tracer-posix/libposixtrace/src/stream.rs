@@ -9,7 +9,6 @@ use tracer_posix::stream::caller;
 
 use super::call_address::with_call_address;
 use super::codes::{ErrorNumber, Invalid, NamedValue, constants, status};
-use super::memory;
 use super::table::{self, Stream};
 use super::types::{StatusInfo, TraceAttr, TraceId};
 
@@ -22,8 +21,8 @@ pub(super) fn with_stream<T>(
     act(table::find(trid)?.lock()?.stream()?)
 }
 
-/// As [`with_stream`], for a call that collects what was recorded: fails with `ENOMEM` where there
-/// is no memory for that, and does nothing.
+/// As [`with_stream`], for a call that collects what was recorded, as far as there is memory for
+/// that.
 fn with_collecting_stream(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
@@ -32,9 +31,7 @@ fn with_collecting_stream(
     returned(table::find(trid).and_then(|found| {
         let mut held = found.lock()?;
         let stream = held.stream()?;
-        if let Err(error) = memory::check_for(stream.kind.memory_needed()) {
-            return Ok(error);
-        }
+        stream.prepare();
         let result = act(stream);
         held.show_filter()?;
         result
@@ -46,7 +43,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream; `ENOMEM`, having done nothing.
+    /// Returns `EINVAL` for what is no active stream.
     ///
     /// # Safety
     ///
@@ -65,7 +62,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream; `ENOMEM`, having done nothing.
+    /// Returns `EINVAL` for what is no active stream.
     ///
     /// # Safety
     ///
@@ -182,11 +179,9 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
             Some(status) => status,
             None => match found.lock_at_once()? {
                 Some(mut held) => {
-                    let kind = &mut held.stream()?.kind;
-                    if let Err(error) = memory::check_for(kind.memory_needed()) {
-                        return Ok(error);
-                    }
-                    kind.status()?
+                    let stream = held.stream()?;
+                    stream.prepare();
+                    stream.kind.status()?
                 }
                 None => found.activity().ok_or(Invalid)?.status(),
             },

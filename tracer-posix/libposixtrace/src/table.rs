@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use super::codes::Invalid;
 use super::kind::Kind;
+use super::memory::Memory;
 use super::sanitizer;
 use super::types::TraceId;
 use tracer_area as area;
@@ -37,15 +38,26 @@ pub(super) struct Stream {
     pub(super) list_position: u32,
     /// The data of an event that is lent out and is stored nowhere else.
     pub(super) lent: Vec<u8>,
+    /// Given back last.
+    memory: Memory,
 }
 
 impl Stream {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Kind, memory: Memory) -> Self {
         Self {
             kind,
             list_position: 0,
             lent: Vec::new(),
+            memory,
         }
+    }
+
+    /// To be called before anything is collected: where there is no memory for that, nothing is.
+    /// Whether there is.
+    pub(super) fn prepare(&mut self) -> bool {
+        let is_enough = self.memory.suffice_for(&self.kind).is_ok();
+        self.kind.set_poor(!is_enough);
+        is_enough
     }
 }
 
@@ -245,7 +257,7 @@ fn table_made() -> Option<&'static Table> {
 }
 
 /// Enters a stream; `None` when no identifiers are left.
-pub(super) fn enter(kind: Kind) -> Option<TraceId> {
+pub(super) fn enter(kind: Kind, memory: Memory) -> Option<TraceId> {
     let table = table_made()?;
     let _entering = Locked::wait(&table.entering);
     let entries = table
@@ -261,7 +273,7 @@ pub(super) fn enter(kind: Kind) -> Option<TraceId> {
     let generation = next_generation();
     *Locked::wait(&entry.activity) = kind.activity();
     *Locked::wait(&entry.filter) = kind.filter();
-    *stream = Some(Stream::new(kind));
+    *stream = Some(Stream::new(kind, memory));
     entry.generation.store(generation, Release);
     Some(generation << INDEX_BITS | index)
 }

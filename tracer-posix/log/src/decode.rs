@@ -5,6 +5,8 @@
     deny(clippy::arithmetic_side_effects, reason = "the file may say anything")
 )]
 
+use std::io;
+
 use tracer_common::event_type::EventTypeId;
 
 use super::dictionary::{LastSeen, Site};
@@ -26,6 +28,8 @@ pub(super) struct Packet {
     common_data: Vec<Span>,
     events: Vec<EventEntry>,
     next: usize,
+    /// Whether there was no memory for what is in the packet.
+    lacks_memory: bool,
     /// The data of the event given out last, where it does not lie in the packet in one piece.
     joined: Vec<u8>,
 }
@@ -64,16 +68,28 @@ enum Data {
     WithInteger(Span, u64),
 }
 
-/// Something in a packet is not as it has to be.
+/// Why a packet's events are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) enum Undecoded {
+    /// Something in it is not as it has to be.
+    Malformed,
+    /// There is no memory for them.
+    NoMemory,
+}
 
 impl Packet {
     /// Buffer for a packet's bytes, for the caller to fill; the events that were there are gone.
-    pub fn buffer(&mut self, length: usize) -> &mut [u8] {
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn buffer(&mut self, length: usize) -> io::Result<&mut [u8]> {
         self.forget();
+        let more = length.saturating_sub(self.bytes.len());
+        let reserved = self.bytes.try_reserve(more);
+        reserved.map_err(|_none| io::Error::from(io::ErrorKind::OutOfMemory))?;
         self.bytes.resize(length, 0);
-        &mut self.bytes
+        Ok(&mut self.bytes)
     }
 
     /// Forgets all events.
@@ -83,6 +99,7 @@ impl Packet {
         self.common_data.clear();
         self.events.clear();
         self.next = 0;
+        self.lacks_memory = false;
     }
 
     /// Checks and decodes the bytes, which have to begin with `header`; new event types come to
@@ -91,13 +108,19 @@ impl Packet {
         &mut self,
         header: &PacketHeader,
         types: &mut EventTypes,
-    ) -> Result<LossCounts, Malformed> {
+    ) -> Result<LossCounts, Undecoded> {
         self.forget();
         let result = self.decode_all(header, types);
-        if result.is_none() {
-            self.forget();
+        if result.is_some() {
+            return result.ok_or(Undecoded::Malformed);
         }
-        result.ok_or(Malformed)
+        let lacks_memory = self.lacks_memory;
+        self.forget();
+        Err(if lacks_memory {
+            Undecoded::NoMemory
+        } else {
+            Undecoded::Malformed
+        })
     }
 
     fn decode_all(&mut self, header: &PacketHeader, types: &mut EventTypes) -> Option<LossCounts> {
@@ -125,8 +148,11 @@ impl Packet {
             time: header.first_time,
             thread: None,
         };
-        self.events
-            .reserve(usize::try_from(header.events).unwrap_or(0));
+        let events = usize::try_from(header.events).unwrap_or(0);
+        if self.events.try_reserve(events).is_err() {
+            self.lacks_memory = true;
+            return None;
+        }
         for index in 0..header.events {
             let event = self.event(&mut cursor, &mut state)?;
             if index == 0 && event.time != header.first_time {
@@ -184,7 +210,7 @@ impl Packet {
                 comm: counted_span(cursor)?,
                 last_seen: LastSeen::default(),
             };
-            self.threads.push(entry);
+            self.lacks_memory |= push(&mut self.threads, entry).is_none();
         }
         Some(index)
     }
@@ -197,7 +223,7 @@ impl Packet {
                 event_type: EventTypeId(cursor.varint32()?),
                 program_address: cursor.varint()?,
             };
-            self.sites.push(site);
+            self.lacks_memory |= push(&mut self.sites, site).is_none();
         }
         Some(index)
     }
@@ -232,7 +258,8 @@ impl Packet {
         }
         let index = cursor.varint32()?;
         if is_new(index, self.common_data.len())? {
-            self.common_data.push(counted_span(cursor)?);
+            let data = counted_span(cursor)?;
+            self.lacks_memory |= push(&mut self.common_data, data).is_none();
         }
         let common = *self.common_data.get(to_usize(index))?;
         let integer = match kind {
@@ -300,6 +327,13 @@ impl Packet {
 struct State {
     time: u64,
     thread: Option<u32>,
+}
+
+/// Adds an item, where there is memory for it.
+fn push<T>(items: &mut Vec<T>, item: T) -> Option<()> {
+    items.try_reserve(1).ok()?;
+    items.push(item);
+    Some(())
 }
 
 /// Whether an index is that of a new entry; `None` when it is of none at all.

@@ -87,7 +87,7 @@ fn the_packet_in_the_document_is_read_as_it_says() {
     let log_id = LogId(*b"sixteen bytes id");
     let header = PacketHeader::from_bytes(&bytes, log_id).unwrap();
     let mut packet = Packet::default();
-    packet.buffer(bytes.len()).copy_from_slice(&bytes);
+    packet.buffer(bytes.len()).unwrap().copy_from_slice(&bytes);
     let mut types = EventTypes::default();
 
     let losses = packet.decode(&header, &mut types).unwrap();

@@ -139,6 +139,12 @@ impl FileHeader {
         bytes
     }
 
+    /// Reads one copy. It is large, and a thread may have little stack.
+    #[inline(never)]
+    fn on_heap(untrusted: &[u8]) -> Result<Box<Self>, HeaderFault> {
+        Self::from_bytes(untrusted).map(Box::new)
+    }
+
     /// Reads one copy.
     pub fn from_bytes(untrusted: &[u8]) -> Result<Self, HeaderFault> {
         if !untrusted.starts_with(&FILE_MAGIC) {
@@ -199,8 +205,8 @@ impl FileHeader {
     }
 
     /// The newer of the copies that are whole; the gravest fault when none is.
-    pub fn newest(copies: [&[u8]; HEADER_COPIES.len()]) -> Result<Self, HeaderFault> {
-        let [one, other] = copies.map(Self::from_bytes);
+    pub fn newest(copies: [&[u8]; HEADER_COPIES.len()]) -> Result<Box<Self>, HeaderFault> {
+        let [one, other] = copies.map(Self::on_heap);
         match (one, other) {
             (Ok(one), Ok(other)) if other.generation > one.generation => Ok(other),
             (Ok(one), _) | (Err(_), Ok(one)) => Ok(one),

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 
 use super::bytes::LogBytes;
-use super::decode::Packet;
+use super::decode::{Packet, Undecoded};
 use super::error::OpenError;
 use super::file_header::{COPY_BYTES, FileHeader, HeaderFault};
 use super::layout::{HEADER_COPIES, PACKET_HEADER_BYTES, REGION_START, VERSION};
@@ -122,7 +122,7 @@ impl<B: LogBytes> Iterator for Records<'_, B> {
 #[derive(Debug)]
 pub struct LogReader<B = File> {
     scanner: PacketScanner<B>,
-    header: FileHeader,
+    header: Box<FileHeader>,
     types: EventTypes,
     cursor: PacketCursor,
     packet: Packet,
@@ -359,7 +359,7 @@ impl<B: LogBytes> LogReader<B> {
     /// Whether the packet is whole: then its events are there to be taken.
     fn decode(&mut self, found: &Found) -> io::Result<bool> {
         let length = found.header.length;
-        let buffer = self.packet.buffer(length);
+        let buffer = self.packet.buffer(length)?;
         let read = self.scanner.read_at(buffer, found.offset)?;
         // It may have been overwritten since its header was read.
         let header = PacketHeader::from_bytes(read, self.header.log_id);
@@ -372,7 +372,8 @@ impl<B: LogBytes> LogReader<B> {
                 self.losses.raise_to(&losses);
                 Ok(true)
             }
-            Err(_malformed) => Ok(false),
+            Err(Undecoded::NoMemory) => Err(io::ErrorKind::OutOfMemory.into()),
+            Err(Undecoded::Malformed) => Ok(false),
         }
     }
 
@@ -421,7 +422,7 @@ impl<B: LogBytes> LogReader<B> {
             .header
             .events_offset
             .saturating_sub(PACKET_HEADER_BYTES);
-        let buffer = self.packet.buffer(length);
+        let buffer = self.packet.buffer(length)?;
         let start = found.offset.saturating_add(PACKET_HEADER_BYTES as u64);
         let untrusted = self.scanner.read_at(buffer, start)?;
         if crc32c::crc32c(untrusted) == found.header.preamble_crc {
@@ -439,11 +440,13 @@ impl<B: LogBytes> LogReader<B> {
 }
 
 /// The newer of the file's headers that are whole.
+#[inline(never)]
 fn read_header(
     scanner: &PacketScanner<impl LogBytes>,
-) -> io::Result<Result<FileHeader, HeaderFault>> {
-    let mut copies = [[0; COPY_BYTES]; HEADER_COPIES.len()];
-    let [one, other] = &mut copies;
+) -> io::Result<Result<Box<FileHeader>, HeaderFault>> {
+    // Not on the stack: a thread may have little.
+    let mut copies = vec![0; 2 * COPY_BYTES];
+    let (one, other) = copies.split_at_mut(COPY_BYTES);
     let one = scanner.read_at(one, HEADER_COPIES[0])?;
     let other = scanner.read_at(other, HEADER_COPIES[1])?;
     Ok(FileHeader::newest([one, other]))

@@ -3,7 +3,7 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SwitchOutData;
 
-use super::decode::{Malformed, Packet};
+use super::decode::{Packet, Undecoded};
 use super::encode::{PacketBuilder, PacketContext, SealedPacket, flags};
 use super::layout::LogId;
 use super::losses::LossCounts;
@@ -42,7 +42,7 @@ fn sealed(events: &[(EventHeader, Vec<u8>)]) -> SealedPacket {
 }
 
 /// Reads a packet back.
-fn read(packet: &SealedPacket) -> Result<Packet, Malformed> {
+fn read(packet: &SealedPacket) -> Result<Packet, Undecoded> {
     let losses = LossCounts::of_stream(&Ledger::default());
     let context = PacketContext {
         log_id: LOG_ID,
@@ -55,7 +55,7 @@ fn read(packet: &SealedPacket) -> Result<Packet, Malformed> {
     packet.write_to(&mut bytes, &context);
     let header = PacketHeader::from_bytes(&bytes, LOG_ID).unwrap();
     let mut packet = Packet::default();
-    packet.buffer(bytes.len()).copy_from_slice(&bytes);
+    packet.buffer(bytes.len()).unwrap().copy_from_slice(&bytes);
     packet.decode(&header, &mut EventTypes::default())?;
     Ok(packet)
 }
@@ -98,7 +98,7 @@ fn a_switch_takes_six_bytes_and_not_how_long_the_thread_ran() {
 }
 
 /// The packet with one event, with these flags instead of its own.
-fn with_flags(event: (EventHeader, Vec<u8>), flags: u8) -> Result<Packet, Malformed> {
+fn with_flags(event: (EventHeader, Vec<u8>), flags: u8) -> Result<Packet, Undecoded> {
     let mut packet = sealed(&[event]);
     *packet.events.first_mut().unwrap() = flags;
     read(&packet)

@@ -8,6 +8,12 @@
 
 use std::ffi::c_int;
 
+use tracer_area::reserve::Allocator;
+
+/// It never ends for want of memory: see [`tracer_area::reserve`].
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
 /// Where the C library begins. Rust's own beginning would look after signals and standard
 /// descriptors that are not this program's.
 #[unsafe(no_mangle)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::agent::AgentSource;
 use crate::stream::CreateError;
 use crate::stream_limit::Counted;
+use tracer_area::reserve::{NoMemory, Share};
 use tracer_area::{DeferredSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::{Inheritance, StreamFullPolicy};
 use tracer_log::{LogOptions, LogWriter};
@@ -20,8 +21,11 @@ use super::{Activity, Recording, program, socket};
 /// recorder comes by again.
 const LEAST_POOL: usize = 2 << 20;
 
-/// A recording that is ready, and its entry in the count of streams.
-pub(super) type Begun = (Recording, Counted);
+/// What is allocated to make a recording: a message with the most data, and little else.
+const BEGINNING_BYTES: usize = 1 << 20;
+
+/// A recording that is ready, its memory, and its entry in the count of streams.
+pub(super) type Begun = (Recording, Share, Counted);
 
 /// The whole of the program that records (crate `tracer-recorder`): it was started with one end of
 /// a conversation, and is given there what to do.
@@ -35,6 +39,10 @@ pub fn be_the_recorder() {
         return;
     };
     drop(given);
+    // What is allocated before there is a stream.
+    let Ok(_beginning) = Share::take(BEGINNING_BYTES) else {
+        return;
+    };
     let mut message = vec![0; MESSAGE_BYTES];
     let Ok((bytes, files)) = socket::receive_with_files(&conversation, &mut message) else {
         return;
@@ -82,11 +90,11 @@ pub(super) fn record_for(
         Err(error) => Reply::Failed(error.error_number()),
     };
     let sent = send(conversation, &first);
-    if let Ok((mut recording, _counted)) = made
+    if let Ok((mut recording, mut memory, _counted)) = made
         && sent.is_ok()
     {
         recording.set_activity(activity);
-        serve(recording, conversation, controller);
+        serve(recording, &mut memory, conversation, controller);
     }
 }
 
@@ -97,6 +105,8 @@ pub(super) fn record(
     area: Option<OwnedFd>,
     (log, kernel): (File, Option<AgentSource>),
 ) -> Result<Begun, CreateError> {
+    let no_memory = |NoMemory| CreateError::Refused(libc::ENOMEM);
+    let mut memory = Share::take(BEGINNING_BYTES).map_err(no_memory)?;
     let counted = Counted::new()?;
     let pid = order.target;
     let attributes = &order.header.attributes;
@@ -131,5 +141,7 @@ pub(super) fn record(
     if let Some(kernel) = kernel {
         recording.add_source(Box::new(kernel));
     }
-    Ok((recording, counted))
+    let needed = recording.memory_needed();
+    memory.enlarge_to(needed).map_err(no_memory)?;
+    Ok((recording, memory, counted))
 }

@@ -238,6 +238,25 @@ impl Recording {
         }
     }
 
+    /// Most bytes of memory that a call takes, with what the stream holds: twice what a collection
+    /// needs, since blocks of many sizes leave holes, and what the log has: two packets of at most
+    /// 1 MiB, an event's data, and the names of event types and threads.
+    pub(super) fn memory_needed(&self) -> usize {
+        const LOG: usize = 8 << 20;
+        let collecting = self.stream.memory_needed().saturating_mul(2);
+        collecting.saturating_add(LOG)
+    }
+
+    /// Where it reports, if anywhere.
+    pub(super) fn activity(&mut self) -> Option<Arc<Activity>> {
+        self.stream.log().0.activity.clone()
+    }
+
+    /// There is no memory to collect anything any more.
+    pub(super) fn set_poor(&mut self) {
+        self.stream.set_poor(true);
+    }
+
     /// Takes in whatever was generated up to now.
     pub(super) fn collect(&mut self) {
         self.stream.sync();

@@ -8,10 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use crate::EventTypeId;
+use tracer_area::reserve::Share;
 use tracer_engine::{EventSet, Origin};
 
 use super::Recording;
-use super::protocol::{MESSAGE_BYTES, Reply, Request};
+use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use crate::wire::SentEvent;
 
 /// How often a running stream is looked at: a thread's ring has to hold what comes meanwhile.
@@ -74,7 +75,15 @@ enum Woken {
 }
 
 /// Serves until the controller shuts the stream down or is gone. Ends the log in either case.
-pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: Controller) {
+///
+/// Where `memory` does not suffice and there is no more, the log is completed with what was
+/// collected, and the controller gets `ENOMEM` from then on.
+pub(super) fn serve(
+    mut recording: Recording,
+    memory: &mut Share,
+    socket: &OwnedFd,
+    mut controller: Controller,
+) {
     let mut message = vec![0; MESSAGE_BYTES];
     let mut pause = BUSY;
     loop {
@@ -84,6 +93,11 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
             CONTROLLER_LOOK
         };
         match wait_for(socket, &controller, wait, &mut message) {
+            woken if memory.enlarge_to(recording.memory_needed()).is_err() => {
+                complete_without_memory(recording);
+                answer_without_memory(woken, socket, controller, &mut message);
+                return;
+            }
             Woken::Request(Request::Shutdown(caller)) => {
                 let reply = match recording.complete(caller.into()) {
                     Ok(()) => Reply::Done,
@@ -112,6 +126,46 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
     }
     // What cannot be written any more nobody can learn of; the log says what it lacks.
     let _ = recording.complete(Origin::NONE);
+}
+
+/// Completes the log with what was collected; the status says that more is missing.
+fn complete_without_memory(mut recording: Recording) {
+    recording.set_poor();
+    let activity = recording.activity();
+    // The controller gets an error in any case.
+    let _ = recording.complete(Origin::NONE);
+    if let Some(activity) = activity {
+        activity.report(LoggedStatus {
+            is_overrun: true,
+            is_log_overrun: true,
+            flush_error: libc::ENOMEM,
+            ..LoggedStatus::default()
+        });
+    }
+}
+
+/// Answers until the controller shuts the stream down or is gone; its log is complete.
+fn answer_without_memory(
+    mut woken: Woken,
+    socket: &OwnedFd,
+    mut controller: Controller,
+    message: &mut [u8],
+) {
+    loop {
+        let (reply, is_last) = match woken {
+            Woken::Request(Request::Shutdown(_)) => (Some(Reply::Failed(libc::ENOMEM)), true),
+            Woken::Request(Request::Status) => (Some(Reply::Done), false),
+            Woken::Request(Request::ShowNext) => (Some(Reply::Event(None)), false),
+            Woken::Request(_) => (Some(Reply::Failed(libc::ENOMEM)), false),
+            Woken::Time => (None, !controller.is_there()),
+            Woken::End => (None, true),
+        };
+        let is_heard = reply.is_none_or(|reply| send(socket, &reply).is_ok());
+        if is_last || !is_heard {
+            return;
+        }
+        woken = wait_for(socket, &controller, CONTROLLER_LOOK, message);
+    }
 }
 
 pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {

@@ -11,7 +11,7 @@ use tracer_engine::event::EventHeader;
 const LASTS: Duration = Duration::from_secs(1);
 
 /// Threads whose names are held. Beyond that all are forgotten.
-const MOST_THREADS: usize = 65_536;
+const MOST_THREADS: usize = 16_384;
 
 /// The names of threads. One that has ended before it was asked for has the name of its process.
 #[derive(Debug, Default)]

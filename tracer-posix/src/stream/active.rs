@@ -15,6 +15,7 @@ use tracer_area::{
     realtime_now,
 };
 use tracer_engine::event::KnownNames;
+use tracer_engine::source::Source;
 use tracer_engine::{
     ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,
 };
@@ -43,6 +44,12 @@ impl std::fmt::Debug for Stream {
     }
 }
 
+/// What a stream's events come from, and its entry in the count of streams.
+struct Sources {
+    all: Vec<Box<dyn Source>>,
+    counted: Counted,
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(bell) = &self.bell {
@@ -67,7 +74,20 @@ impl Stream {
     /// XSH `posix_trace_create()`.
     #[doc(alias = "posix_trace_create")]
     pub fn create(pid: i32, attributes: &Attributes) -> Result<Self, CreateError> {
-        let mut attributes = attributes.for_stream_without_log()?;
+        Self::create_on_heap(pid, attributes).map(|stream| *stream)
+    }
+
+    /// As [`create`](Self::create): it is large, and a thread may have little stack.
+    #[doc(hidden)]
+    pub fn create_on_heap(pid: i32, attributes: &Attributes) -> Result<Box<Self>, CreateError> {
+        let sources = Self::sources(pid, attributes)?;
+        Self::of_sources(pid, attributes, sources)
+    }
+
+    /// What its events come from.
+    #[inline(never)]
+    fn sources(pid: i32, attributes: &Attributes) -> Result<Sources, CreateError> {
+        let attributes = attributes.for_stream_without_log()?;
         let counted = Counted::new()?;
         let policy = attributes.stream_full_policy();
         let request = StreamRequest {
@@ -80,24 +100,40 @@ impl Stream {
             lease: None,
         };
         let source = DeferredSource::open(pid, request)?;
-        let kernel = agent::source_if_wanted(pid, &attributes)?;
-        attributes.creation_time = realtime_now();
-        let target = Target::of(pid, &attributes);
-        let mut stream = ActiveStream::new(policy, attributes.stream_min_size(), monotonic_now);
-        stream.add_source(Box::new(source));
-        if let Some(kernel) = kernel {
-            stream.add_source(Box::new(kernel));
+        let mut sources = Sources {
+            all: vec![Box::new(source)],
+            counted,
+        };
+        if let Some(kernel) = agent::source_if_wanted(pid, &attributes)? {
+            sources.all.push(Box::new(kernel));
         }
-        Ok(Self {
-            stream,
+        Ok(sources)
+    }
+
+    #[inline(never)]
+    fn of_sources(
+        pid: i32,
+        attributes: &Attributes,
+        sources: Sources,
+    ) -> Result<Box<Self>, CreateError> {
+        let mut attributes = attributes.for_stream_without_log()?;
+        attributes.creation_time = realtime_now();
+        let policy = attributes.stream_full_policy();
+        let capacity = attributes.stream_min_size();
+        let mut made = Box::new(Self {
+            stream: ActiveStream::new(policy, capacity, monotonic_now),
+            target: Target::of(pid, &attributes),
             attributes,
             clock: RealtimeClock::new(),
             bell: None,
             readiness: None,
             names: KnownNames::default(),
-            target,
-            _counted: counted,
-        })
+            _counted: sources.counted,
+        });
+        for source in sources.all {
+            made.stream.add_source(source);
+        }
+        Ok(made)
     }
 
     /// Makes a stream that traces this process.
@@ -216,6 +252,12 @@ impl Stream {
     #[doc(hidden)]
     pub fn memory_needed(&self) -> usize {
         self.stream.memory_needed()
+    }
+
+    /// Whether there is too little memory to collect anything.
+    #[doc(hidden)]
+    pub fn set_poor(&mut self, is_poor: bool) {
+        self.stream.set_poor(is_poor);
     }
 
     #[doc(hidden)]

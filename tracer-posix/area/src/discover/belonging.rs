@@ -161,6 +161,10 @@ impl Found {
             // What is just being made will be there the next time.
             Kind::Unfinished => {}
             Kind::Foreign => self.is_any_foreign = true,
+            Kind::Unknown => {
+                let source = io::ErrorKind::OutOfMemory.into();
+                return Err(FindError::Map { pid, source });
+            }
         }
         Ok(())
     }

@@ -201,6 +201,7 @@ impl Area {
             Kind::Area { .. } => {}
             Kind::Unfinished => return Err(io::ErrorKind::WouldBlock.into()),
             Kind::Foreign => return Ok(None),
+            Kind::Unknown => return Err(io::ErrorKind::OutOfMemory.into()),
         }
         let facts = mapping::facts(file.as_raw_fd())?;
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;

@@ -70,6 +70,10 @@ impl FindError {
     pub fn error_number(&self) -> c_int {
         match self {
             Self::NoSuchProcess { .. } => libc::ESRCH,
+            // What the C library takes to read a folder.
+            Self::NotPermitted { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
+                libc::ENOMEM
+            }
             Self::NotPermitted { .. }
             | Self::OnlyMapped { .. }
             | Self::WithoutFile { .. }

@@ -120,7 +120,7 @@ fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     let is_ours = mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.is_only_for(user));
     match kind(&file) {
         Kind::Area { created } if is_ours => Some((created, file)),
-        Kind::Area { .. } | Kind::Unfinished | Kind::Foreign => None,
+        Kind::Area { .. } | Kind::Unfinished | Kind::Foreign | Kind::Unknown => None,
     }
 }
 

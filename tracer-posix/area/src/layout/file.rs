@@ -1,5 +1,6 @@
 //! The file of an area: which one it is, and whether it is one.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -29,6 +30,8 @@ pub(crate) enum Kind {
     Unfinished,
     /// Something else, or an area of another version.
     Foreign,
+    /// Nobody knows: there is no memory to look into it.
+    Unknown,
 }
 
 /// Looks what a file is.
@@ -41,16 +44,15 @@ pub(crate) fn kind(file: &OwnedFd) -> Kind {
     if !mapping::is_sealed(file) {
         return Kind::Unfinished;
     }
-    let is_long_enough =
-        mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.bytes >= DATA_OFFSET as u64);
-    let fixed = is_long_enough
-        .then(|| Mapping::new(file.as_fd(), 0, DATA_OFFSET).ok())
-        .flatten();
-    let Some(header) = fixed
-        .as_ref()
-        .and_then(|fixed| Parts::new(fixed.words()))
-        .map(Parts::header)
-    else {
+    if !mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.bytes >= DATA_OFFSET as u64) {
+        return Kind::Foreign;
+    }
+    let fixed = match Mapping::new(file.as_fd(), 0, DATA_OFFSET) {
+        Ok(fixed) => fixed,
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => return Kind::Unknown,
+        Err(_) => return Kind::Foreign,
+    };
+    let Some(header) = Parts::new(fixed.words()).map(Parts::header) else {
         return Kind::Foreign;
     };
     match header.magic.load(Acquire) {

@@ -22,6 +22,7 @@ use crate::layout::wake;
 use crate::system::descriptor::Identity;
 use crate::system::scheduling::Scheduling;
 use crate::system::signals::HeldBack;
+use crate::system::thread;
 use tracer_engine::source::WaitingWord;
 
 /// The reader of one stream sleeps here.
@@ -77,15 +78,16 @@ impl Bell {
         let known = wake::wakings(bell.word.word());
         // The program's handlers run in threads of its own.
         let held = HeldBack::new();
-        let started = std::thread::Builder::new()
-            .name("posix-trace".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn(move || {
-                ringer.begin_as_wanted();
-                ringer.ring_when_woken(known);
-            });
+        let run = Box::new(move || {
+            ringer.begin_as_wanted();
+            ringer.ring_when_woken(known);
+        });
+        let started = thread::spawn(c"posix-trace", STACK_BYTES, run);
         held.let_through();
-        started.map(|_detached| bell)
+        if started.is_err() {
+            keep(&FREE, bell.pipe);
+        }
+        started.map(|()| bell)
     }
 
     /// Makes the calling thread the one that sleeps here; `false` where another one does.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracer_common::event_type::EventTypeId;
 
 use super::slot::{OpenError, StreamRequest};
-use super::source::AreaSource;
+use super::source::{AreaSource, memory_to_be_needed};
 use crate::discover::find::Area;
 use crate::discover::find_error::FindError;
 use crate::layout::ticks::monotonic_now;
@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub struct DeferredSource {
     pid: i32,
     request: StreamRequest,
-    source: Option<AreaSource>,
+    source: Option<Box<AreaSource>>,
     control: Option<Control>,
     keeps: Option<usize>,
     next_look: Instant,
@@ -86,9 +86,8 @@ impl DeferredSource {
     }
 
     fn open_in(area: Option<Area>, pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
-        let source = area
-            .map(|area| AreaSource::open(area, &request))
-            .transpose()?;
+        let open = |area| AreaSource::open_on_heap(area, &request);
+        let source = area.map(open).transpose()?;
         let next_look = Instant::now() + INTERVAL;
         Ok(Self {
             pid,
@@ -103,9 +102,14 @@ impl DeferredSource {
     }
 
     fn look(&mut self) {
-        if self.source.is_some() || Instant::now() < self.next_look {
-            return;
+        if self.source.is_none() && Instant::now() >= self.next_look {
+            self.look_now();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_now(&mut self) {
         self.next_look = Instant::now() + INTERVAL;
         match self.find() {
             Ok(source) => self.source = source,
@@ -117,11 +121,11 @@ impl DeferredSource {
         }
     }
 
-    fn find(&self) -> Result<Option<AreaSource>, TargetError> {
+    fn find(&self) -> Result<Option<Box<AreaSource>>, TargetError> {
         let Some(area) = Area::find(self.pid)? else {
             return Ok(None);
         };
-        let mut source = AreaSource::open(area, &self.request)?;
+        let mut source = AreaSource::open_on_heap(area, &self.request)?;
         if let Some(control) = &self.control {
             source.control(control);
         }
@@ -140,11 +144,13 @@ impl Source for DeferredSource {
     }
 
     fn has_more(&self) -> bool {
-        self.source.as_ref().is_some_and(AreaSource::has_more)
+        self.source.as_ref().is_some_and(|source| source.has_more())
     }
 
     fn announce_sleep(&mut self) -> bool {
-        self.source.as_mut().is_some_and(AreaSource::announce_sleep)
+        self.source
+            .as_mut()
+            .is_some_and(|source| source.announce_sleep())
     }
 
     fn sleep(&mut self, time: Duration) {
@@ -205,7 +211,10 @@ impl Source for DeferredSource {
 
     fn memory_needed(&self) -> usize {
         let source = self.source.as_ref();
-        source.map_or(0, Source::memory_needed)
+        source.map_or_else(
+            || memory_to_be_needed(&self.request),
+            |source| source.memory_needed(),
+        )
     }
 
     fn control(&mut self, control: &Control) {

@@ -18,6 +18,7 @@ use super::type_ids::{NameShare, Whose};
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
 use crate::emit::{own_types, process};
+use crate::layout::chunk_ref::Shape;
 use crate::layout::gate;
 use crate::layout::mapping::Parts;
 use crate::layout::names;
@@ -36,6 +37,9 @@ const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
 /// than an eighth of the stream: its reader keeps it in its own memory from then on, and does not
 /// come often.
 const RELEASED_AT_LEAST: u64 = 1 << 20;
+
+/// Threads for which a stream has memory from the beginning.
+const USUAL_WRITERS: usize = 16;
 
 /// One stream's user events from one area. Ends the stream in the area when dropped.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub struct AreaSource {
     refused_no_chunk: u64,
     refused_nested: u64,
     retirement: Retirement,
+    /// Chunks of the stream as it was asked for, with those of the usual threads.
+    least_chunks: usize,
     /// When it last brought an event.
     last_brought: Instant,
 }
@@ -72,11 +78,20 @@ impl AreaSource {
     ///
     /// See [`OpenError`].
     pub fn open(area: Area, request: &StreamRequest) -> Result<Self, OpenError> {
+        Self::open_on_heap(area, request).map(|source| *source)
+    }
+
+    /// As [`open`](Self::open): it is large, and a thread may have little stack.
+    #[inline(never)]
+    pub(super) fn open_on_heap(
+        area: Area,
+        request: &StreamRequest,
+    ) -> Result<Box<Self>, OpenError> {
         let slot = Slot::take(&area, request)?;
         let clock = TickClock::new(area.ticks());
         // Nothing older can come.
         let opened = clock.time_of(clock.source().now());
-        let mut source = Self {
+        let mut source = Box::new(Self {
             slot,
             lease: request.lease,
             has_only_own_threads: area.is_own()
@@ -93,9 +108,10 @@ impl AreaSource {
             refused_no_chunk: 0,
             refused_nested: 0,
             retirement: Retirement::default(),
+            least_chunks: least_chunks(request),
             last_brought: Instant::now(),
             area,
-        };
+        });
         source.reading.types.whose = match request.target {
             Some(target) if target == own_pid() && source.area.is_own() => Whose::Own,
             Some(_) => Whose::Targets(source.target_pid()),
@@ -183,6 +199,22 @@ fn newly(now: u64, known: &mut u64) -> u64 {
     let grown = now.saturating_sub(*known);
     *known = now.max(*known);
     grown
+}
+
+/// Most bytes of memory that it takes to read a stream as it is asked for.
+pub(super) fn memory_to_be_needed(request: &StreamRequest) -> usize {
+    let chunk_bytes = Shape::for_data(u32::try_from(request.max_data).unwrap_or(u32::MAX));
+    let chunk_bytes = usize::try_from(chunk_bytes).unwrap_or(usize::MAX);
+    reading::memory_needed(least_chunks(request), USUAL_WRITERS, chunk_bytes)
+}
+
+fn least_chunks(request: &StreamRequest) -> usize {
+    let max_data = u32::try_from(request.max_data).unwrap_or(u32::MAX);
+    let shape = Shape::new(Shape::for_data(max_data));
+    let chunks = shape.map_or(0, |shape| shape.for_size(request.bytes, max_data));
+    let chunks = usize::try_from(chunks).unwrap_or(usize::MAX);
+    // Each may have one open, and one that it has left.
+    chunks.saturating_add(2 * USUAL_WRITERS)
 }
 
 /// Why events are lost in a stream of this mode.
@@ -357,7 +389,12 @@ impl Source for AreaSource {
         };
         let count = |word: &AtomicU32| usize::try_from(word.load(Relaxed)).unwrap_or(0);
         let chains = count(&parts.header().chain_count);
-        reading::memory_needed(count(&control.fresh), chains, self.slot.shape.chunk_bytes)
+        let chunks = count(&control.fresh).max(self.least_chunks);
+        reading::memory_needed(
+            chunks,
+            chains.max(USUAL_WRITERS),
+            self.slot.shape.chunk_bytes,
+        )
     }
 
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
