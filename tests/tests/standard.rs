@@ -332,6 +332,10 @@ cases! {
         no_call_takes_more_than_eight_kilobytes_of_stack
         each_call_works_in_a_thread_of_the_least_stack
     }
+    silence {
+        no_call_prints_why_it_fails
+        the_reason_is_printed_to_who_asks_for_it
+    }
     no_memory {
         without_memory_a_call_says_so
         without_memory_nothing_that_was_recorded_is_lost

@@ -86,6 +86,7 @@
         clippy::expect_used,
         clippy::indexing_slicing,
         clippy::panic,
+        clippy::print_stderr,
         clippy::print_stdout,
         clippy::wildcard_enum_match_arm
     )

@@ -4,7 +4,8 @@
  * Link with -lposixtrace (pkg-config: posixtrace). Every function but posix_trace_event() and
  * posix_trace_eventid_equal() returns 0 or an error number, and leaves errno alone.
  *
- * No call but those that make a stream, and that read one, returns ENOMEM; none takes more than 8 KiB of stack.
+ * The library prints nothing; LINUX_TRACE_DEBUG=1 in the environment has it say on descriptor 2 why a stream cannot be
+ * made. No call but those that make a stream, and that read one, returns ENOMEM; none takes more than 8 KiB of stack.
  *
  * Names beside the standard's begin with LINUX_TRACE_, linux_ or __linux_trace_. LINUX_TRACE_NO_INLINE, defined before
  * this header is included, leaves only functions in it.

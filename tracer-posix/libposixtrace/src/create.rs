@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use tracer_area::{self as area, ErrnoGuard};
@@ -15,6 +15,7 @@ use super::codes::{Invalid, status};
 use super::kind::Kind;
 use super::log_file::LogFile;
 use super::memory::Memory;
+use super::reason;
 use super::stream::store;
 use super::table;
 use super::types::{TraceAttr, TraceId};
@@ -141,11 +142,7 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
 #[inline(never)]
 fn reported(error: &CreateError) -> c_int {
     let error_number = error.error_number();
-    if let CreateError::Agent(error) = error {
-        let line = format!("libposixtrace: {error} (error {error_number})\n");
-        // Who has closed the standard error wants no message.
-        let _ = io::stderr().write_all(line.as_bytes());
-    }
+    reason::say(error, error_number);
     error_number
 }
 
@@ -203,6 +200,7 @@ fn log_error(error: &OpenError) -> c_int {
     } else {
         libc::EINVAL
     };
+    reason::say(error, error_number);
     error_number
 }
 

@@ -10,6 +10,7 @@
         clippy::expect_used,
         clippy::indexing_slicing,
         clippy::panic,
+        clippy::print_stderr,
         clippy::print_stdout,
         clippy::wildcard_enum_match_arm
     )
@@ -26,6 +27,7 @@ mod kind;
 mod log_file;
 mod memory;
 pub mod read;
+mod reason;
 mod sanitizer;
 pub mod spans;
 pub mod stream;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use super::codes::Invalid;
 use super::kind::Kind;
 use super::memory::Memory;
+use super::reason;
 use super::sanitizer;
 use super::types::TraceId;
 use tracer_area as area;
@@ -240,6 +241,7 @@ fn table_made() -> Option<&'static Table> {
         return Some(table);
     }
     sanitizer::look();
+    reason::hold_panics_back();
     let new = Box::new(Table {
         pid: area::own_pid(),
         entries: (0..MAX_STREAMS).map(|_| OnceLock::new()).collect(),

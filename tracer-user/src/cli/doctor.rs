@@ -170,7 +170,10 @@ fn library() -> Finding {
         .or_else(|| said(Command::new("/sbin/ldconfig").arg("-p")))
         .is_some_and(|list| list.contains("libposixtrace.so"));
     let found = match (&version, loadable) {
-        (Some(version), true) => format!("libposixtrace {}", version.trim()),
+        (Some(version), true) => format!(
+            "libposixtrace {}; LINUX_TRACE_DEBUG=1 has it say why a stream cannot be made",
+            version.trim()
+        ),
         (Some(version), false) => {
             format!(
                 "libposixtrace {}, not in the loader's cache",
