@@ -44,8 +44,8 @@ pub enum Linkage {
     Static,
 }
 
-/// Compiles `tests/programs/NAME.c`, or `NAME.cc`, into `into` as a user of the library would, and returns the
-/// program.
+/// Compiles `tests/programs/NAME.c`, or `NAME.cc`, into `into` as a user of the library would, and
+/// returns the program.
 ///
 /// Where `TRACER_PROGRAMS` names a folder that has it, the program is taken from there instead: in
 /// a virtual machine a compiler takes long.

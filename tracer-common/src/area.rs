@@ -258,14 +258,14 @@ pub struct StreamControl {
     /// [`controller_namespace`](Self::controller_namespace)), or 0 where the controller does not
     /// know.
     pub target_namespace: AtomicU64,
-    /// Until this time, in ticks, the controller counts as alive. `u64::MAX` for a stream that needs
-    /// no such signs. Written by the controller.
+    /// Until this time, in ticks, the controller counts as alive. `u64::MAX` for a stream that
+    /// needs no such signs. Written by the controller.
     pub lease_until: AtomicU64,
     /// When the stream first had no space for an event, in ticks; `u64::MAX`: it has had, since the
     /// controller looked last. Set by the target, taken back by the controller.
     pub full_since: AtomicU64,
-    /// When the chunk was closed, in ticks, that was closed last of those which were taken again and
-    /// may have had unread events: none of these is newer. Raised by the target.
+    /// When the chunk was closed, in ticks, that was closed last of those which were taken again
+    /// and may have had unread events: none of these is newer. Raised by the target.
     pub lost_until: AtomicU64,
     /// The time of the oldest event, in ticks, of the chunks that were taken again since the
     /// controller looked last; `u64::MAX`: there were none. Lowered by the target, set back by the
@@ -496,8 +496,8 @@ pub const IDENTITY_BYTES: usize = 16;
 /// - word 0: time in ticks.
 /// - word 1: bits 0-47 address of the trace point; bits 48-63 the CPU plus one, 0 when not known.
 /// - word 2: bits 0-31 the type's number in the area (see [`type_number`]); bits 32-46 the
-///   identifier that the emitting process has for it, or that of the unnamed type where it has none;
-///   bit 47 set when the data was truncated; bits 48-63 bytes of data.
+///   identifier that the emitting process has for it, or that of the unnamed type where it has
+///   none; bit 47 set when the data was truncated; bits 48-63 bytes of data.
 pub const RECORD_HEADER_BYTES: usize = 24;
 
 const _: () = {

@@ -401,8 +401,8 @@ fn what_a_large_stream_keeps_is_contiguous() {
 #[test]
 fn every_order_of_a_few_steps_near_the_edge_keeps_what_is_contiguous() {
     const STEPS: u32 = 3;
-    /// Four of these fill a chunk, and two are a portion of reading: so that the stream's own buffer,
-    /// which has space for some, is not what is full.
+    /// Four of these fill a chunk, and two are a portion of reading: so that the stream's own
+    /// buffer, which has space for some, is not what is full.
     const LENGTH: usize = 60_000;
     const BYTES: usize = 5 * LENGTH;
     let emit = |writer, count| Op::Emit {

@@ -69,8 +69,8 @@ impl EventTypes {
         }
     }
 
-    /// As [`define_user`](Self::define_user), for a type of which no event has come: `None` where it
-    /// is new and cannot have the identifier that it prefers.
+    /// As [`define_user`](Self::define_user), for a type of which no event has come: `None` where
+    /// it is new and cannot have the identifier that it prefers.
     pub fn define_listed(&mut self, name: &[u8], preferred: EventTypeId) -> Option<EventTypeId> {
         if let Some(predefined) = predefined_event_type(name) {
             return Some(predefined);

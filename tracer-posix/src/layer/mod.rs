@@ -19,15 +19,15 @@
 //! event of the type `follows_from`. The span of an event is the one that it is in; its id is the
 //! subscriber's, which gives it to another once the span is closed.
 //!
-//! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. These types
-//! are none of the `{TRACE_USER_EVENT_MAX}` that a process may open; there may be as many as its
-//! family has space for names, 32,766. When all are used up, events have the unnamed type, and their
-//! data begins with their name. A callsite takes its types with the first of its events that is
-//! traced. Data is recorded up to 1024 bytes; what was truncated says so.
+//! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. These
+//! types are none of the `{TRACE_USER_EVENT_MAX}` that a process may open; there may be as many as
+//! its family has space for names, 32,766. When all are used up, events have the unnamed type, and
+//! their data begins with their name. A callsite takes its types with the first of its events that
+//! is traced. Data is recorded up to 1024 bytes; what was truncated says so.
 //!
-//! While nobody traces the process, an event costs a load and a branch more than without the layer.
-//! A span keeps the text of its fields, if it has any, while it lives: a stream that begins later
-//! shows them.
+//! While nobody traces the process, an event costs a load and a branch more than without the
+//! layer. A span keeps the text of its fields, if it has any, while it lives: a stream that begins
+//! later shows them.
 
 mod callsites;
 mod held;

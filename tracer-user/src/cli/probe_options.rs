@@ -21,10 +21,10 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "FILE:FUNCTION[(TYPES)|+BYTES]")]
     probe: Vec<String>,
     /// Record each time that a function returns, with what it returns; its type may be given:
-    /// 'libc.so.6:getenv(str)'. The kernel writes over the return address on the program's stack for
-    /// that: an exception that unwinds through the function, or a coroutine that leaves it, ends the
-    /// program. For the time that a function takes, --span FILE:FUNCTION of `why` and `stat` is
-    /// without that danger
+    /// 'libc.so.6:getenv(str)'. The kernel writes over the return address on the program's stack
+    /// for that: an exception that unwinds through the function, or a coroutine that leaves it,
+    /// ends the program. For the time that a function takes, --span FILE:FUNCTION of `why` and
+    /// `stat` is without that danger
     #[arg(long, value_name = "FILE:FUNCTION[(TYPE)]")]
     retprobe: Vec<String>,
     /// Record tracepoints of the kernel by name, with their fields, separated by commas: NAME,

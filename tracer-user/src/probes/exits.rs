@@ -1,9 +1,9 @@
 //! Where a function is left: its return instructions, found in its code.
 //!
-//! The kernel can stop at the return of a function by itself, by writing over the return address on
-//! the stack. Whoever else reads or moves that stack fails: an exception that unwinds through the
-//! function ends the program, and so does Go when a stack grows; coroutines go on elsewhere. A probe
-//! at the instruction that returns writes nothing on any stack.
+//! The kernel can stop at the return of a function by itself, by writing over the return address
+//! on the stack. Whoever else reads or moves that stack fails: an exception that unwinds through
+//! the function ends the program, and so does Go when a stack grows; coroutines go on elsewhere. A
+//! probe at the instruction that returns writes nothing on any stack.
 //!
 //! It sees every way out only where the code can be decoded whole. Where that is not certain the
 //! function is refused, and why is said.
@@ -20,7 +20,8 @@ pub struct Piece {
 /// Where a function begins and ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Borders {
-    /// Where in the file it begins: behind the check of the stack, where that comes back to the start.
+    /// Where in the file it begins: behind the check of the stack, where that comes back to the
+    /// start.
     pub entry: u64,
     /// Where in the file it returns.
     pub returns: Vec<u64>,

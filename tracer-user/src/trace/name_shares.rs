@@ -8,8 +8,8 @@ use tracer_area::NameShare;
 
 use crate::agent::{Most, Shares};
 
-/// Names that other users' areas may bring. A trace has 65,279: what is left is for the tracer's own
-/// user. The family of one area can have 32,766.
+/// Names that other users' areas may bring. A trace has 65,279: what is left is for the tracer's
+/// own user. The family of one area can have 32,766.
 pub const MOST_NAMES: Most = Most {
     a_user: 24_000,
     all_but_root: 40_000,

@@ -129,8 +129,8 @@ impl<'a> Law<'a> {
         Ok(())
     }
 
-    /// Events are missing from here on: none that began after the first one of this stretch, and was
-    /// over before now.
+    /// Events are missing from here on: none that began after the first one of this stretch, and
+    /// was over before now.
     fn mark(&mut self, header: &EventHeader) -> anyhow::Result<()> {
         self.stretch += 1;
         self.is_stopped = header.event_type == EventTypeId::STOP;

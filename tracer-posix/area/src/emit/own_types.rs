@@ -109,8 +109,8 @@ pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
     Ok(defined.unwrap_or(EventTypeId::UNNAMED_USEREVENT))
 }
 
-/// A type called `name` that is recorded by its number alone: it is none of those of which a process
-/// may have so many. `POSIX_TRACE_UNNAMED_USEREVENT` where the area has no entry left.
+/// A type called `name` that is recorded by its number alone: it is none of those of which a
+/// process may have so many. `POSIX_TRACE_UNNAMED_USEREVENT` where the area has no entry left.
 pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     NameTooLong::check(name)?;
     if let Some(id) = predefined_event_type(name) {

@@ -28,7 +28,8 @@ pub(super) struct Present {
     pub(super) refused: u64,
     /// Its position among the closed ones.
     pub(super) closing: u64,
-    /// When it was closed, in ticks, if it is, and the time of its first event, where that is known.
+    /// When it was closed, in ticks, if it is, and the time of its first event, where that is
+    /// known.
     pub(super) closed_at: u64,
     pub(super) first_time: Option<u64>,
 }

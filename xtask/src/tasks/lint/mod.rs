@@ -1,10 +1,9 @@
 //! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which
-//! crate knows which, what may be linked, and the words.
+//! crate knows which, and what may be linked.
 
 mod columns;
 mod dependencies;
 mod directions;
-mod words;
 
 use std::process::Command;
 
@@ -17,7 +16,7 @@ use crate::{node, process, workspace};
 /// What is checked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only what takes seconds: words that gave way to others, lines that are too long, formatting
+    /// Only what takes seconds: lines that are too long, formatting
     #[arg(long)]
     text: bool,
 }
@@ -59,7 +58,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Checks what no compiler is needed for, and reports all of it at once.
 fn text() -> anyhow::Result<()> {
     let checks = [
-        words::check(),
         columns::check(),
         process::run(workspace::cargo("fmt").args(["--all", "--", "--check"])),
     ];
