@@ -8,10 +8,10 @@
 //! | folder | what | knows |
 //! |---|---|---|
 //! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `thread`, `membarrier`, `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | nobody |
-//! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
+//! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`, `gate`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `own_types`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
-//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
+//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `bounds`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each
 //! block says why it is sound.
