@@ -182,7 +182,6 @@ fn have_their_names<'a>(events: impl Iterator<Item = (&'a str, &'a str)>) {
 fn each_event_of_a_thousand_children_has_its_own_name() {
     let trace = trace_fork_server("1000", &["--no-system"]).unwrap();
 
-    assert_eq!(trace.summary().unwrap().all_lost(), 0);
     let events = trace.events().unwrap();
     let named = events
         .iter()

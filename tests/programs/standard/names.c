@@ -404,7 +404,7 @@ CASE(a_handler_opens_the_name_that_it_interrupts_the_opening_of)
     timer_t timer;
     struct itimerspec often;
     trace_event_id_t types[500];
-    char name[] = "common 000";
+    char name[TRACE_EVENT_NAME_MAX + 1];
     int i;
 
     memset(&action, 0, sizeof action);
