@@ -218,8 +218,9 @@ pub struct StreamControl {
     pub controller_pid: AtomicI32,
     /// The pid namespace in which that pid counts (inode of `/proc/self/ns/pid`).
     pub controller_namespace: AtomicU64,
-    /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
-    pub controller_start: AtomicU64,
+    /// When the stream first had no space for an event, in ticks; `u64::MAX`: it has had, since the
+    /// controller looked last. Set by the target, taken back by the controller.
+    pub full_since: AtomicU64,
     /// Events refused because a thread that has no chunk could have none. Counted by the target.
     pub refused_no_chunk: AtomicU64,
     /// Events refused because they interrupted another one of their thread, where that cannot be
@@ -261,9 +262,8 @@ pub struct StreamControl {
     /// Until this time, in ticks, the controller counts as alive. `u64::MAX` for a stream that
     /// needs no such signs. Written by the controller.
     pub lease_until: AtomicU64,
-    /// When the stream first had no space for an event, in ticks; `u64::MAX`: it has had, since the
-    /// controller looked last. Set by the target, taken back by the controller.
-    pub full_since: AtomicU64,
+    /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
+    pub controller_start: AtomicU64,
     /// When the chunk was closed, in ticks, that was closed last of those which were taken again
     /// and may have had unread events: none of these is newer. Raised by the target.
     pub lost_until: AtomicU64,

@@ -255,8 +255,11 @@ impl<L: Flush> ActiveStream<L> {
 
     /// After a source was full: it takes events again, where nobody has to read any before.
     fn go_on_where_it_was_full(&mut self) {
-        if self.core.takes_again() {
-            self.let_sources_take_again();
+        let full = self.merge.take_full();
+        if !self.core.waits_for_its_reader() {
+            let is_full = |merged: &&mut Merged| full.contains(&merged.number);
+            let sources = self.sources.iter_mut().filter(is_full);
+            sources.for_each(|merged| merged.source.take_again());
         } else if self.core.is_stopped_and_empty() {
             self.let_sources_take_again();
             self.core.restart((self.now)());
@@ -269,6 +272,7 @@ impl<L: Flush> ActiveStream<L> {
             merged.source.take_again();
         }
         self.core.sources_take_again();
+        self.merge.forget_full();
     }
 
     /// As [`sync`](Self::sync), as far as there is time.

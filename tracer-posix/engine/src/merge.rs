@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Loss, Mark, Pending, Source, Unread};
+use crate::source::{Batch, Loss, Marks, Pending, Source, Unread};
 
 use super::EventTypes;
 use super::sort;
@@ -31,7 +31,7 @@ pub(super) fn has_more(sources: &[Merged]) -> bool {
 pub(super) struct Merge {
     events: Vec<Pending>,
     losses: Vec<Loss>,
-    marks: Vec<Mark>,
+    marks: Marks,
     data: Vec<u8>,
 }
 
@@ -40,6 +40,17 @@ impl Merge {
     fn batch<'a>(&'a mut self, source: u32, types: &'a mut EventTypes) -> Batch<'a> {
         Batch::new(types, &mut self.events, &mut self.data, &mut self.losses)
             .of_source(source, &mut self.marks)
+    }
+
+    /// The sources that have said since the last call that they are full.
+    pub(super) fn take_full(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.marks.full)
+    }
+
+    /// All sources take events again, in a stream that starts: when they were full before is over.
+    pub(super) fn forget_full(&mut self) {
+        self.marks.full.clear();
+        self.marks.waiting.retain(|mark| !mark.is_full);
     }
 
     /// Collects a portion from each source that has more, or from all where none has; drops those
@@ -151,7 +162,7 @@ impl Merge {
         // Each ring brings its events in order: these runs are found and merged.
         sort::by_key(&mut self.events, |event| event.header.time);
         sort::by_key(&mut self.losses, |loss| loss.since);
-        sort::by_key(&mut self.marks, |mark| mark.time);
+        sort::by_key(&mut self.marks.waiting, |mark| mark.time);
         let ready = self
             .events
             .partition_point(|event| event.header.time <= until);
@@ -160,9 +171,10 @@ impl Merge {
         if let Some(events) = self.events.get_mut(..ready) {
             ties::settle(events, &self.data);
         }
-        let marked = self.marks.partition_point(|mark| mark.time <= until);
+        let waiting = &mut self.marks.waiting;
+        let marked = waiting.partition_point(|mark| mark.time <= until);
         let mut losses = self.losses.drain(..certain).peekable();
-        let mut marks = self.marks.drain(..marked).peekable();
+        let mut marks = waiting.drain(..marked).peekable();
         for event in self.events.get(..ready).unwrap_or_default() {
             while let Some(mark) = marks.next_if(|mark| mark.time < event.header.time) {
                 core.take_mark(mark);
@@ -179,7 +191,10 @@ impl Merge {
         marks.for_each(|mark| core.take_mark(mark));
         losses.for_each(|loss| core.feed_loss(loss));
         self.events.drain(..ready);
-        self.compact();
+        // While a source is behind, much may wait.
+        if ready > 0 {
+            self.compact();
+        }
     }
 
     /// Forgets the data of events that were fed.

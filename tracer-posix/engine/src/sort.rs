@@ -24,17 +24,16 @@ pub fn by_key<T: Copy, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
         ends.push(end);
         start = end;
     }
-    let mut merged = Vec::with_capacity(items.len());
+    let mut merged = Vec::new();
     while ends.len() > 1 {
-        merged.clear();
         let mut from = 0;
         let mut count = 0;
         for pair in 0..ends.len().div_ceil(2) {
             let middle = ends.get(2 * pair).copied().unwrap_or(from);
             let end = ends.get(2 * pair + 1).copied().unwrap_or(middle);
-            let left = items.get(from..middle).unwrap_or_default();
-            let right = items.get(middle..end).unwrap_or_default();
-            merge(left, right, &key, &mut merged);
+            if let Some(both) = items.get_mut(from..end) {
+                merge_within(both, middle - from, &key, &mut merged);
+            }
             if let Some(merged_end) = ends.get_mut(count) {
                 *merged_end = end;
             }
@@ -42,7 +41,28 @@ pub fn by_key<T: Copy, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
             from = end;
         }
         ends.truncate(count);
-        items.copy_from_slice(&merged);
+    }
+}
+
+/// Merges what is before `middle`, and what is from there on. What is in order already stays where
+/// it is: of a long run and a short one behind it that is nearly all.
+fn merge_within<T: Copy, K: Ord>(
+    items: &mut [T],
+    middle: usize,
+    key: impl Fn(&T) -> K,
+    merged: &mut Vec<T>,
+) {
+    let (left, right) = items.split_at(middle.min(items.len()));
+    let (Some(last), Some(first)) = (left.last(), right.first()) else {
+        return;
+    };
+    let start = left.partition_point(|item| key(item) <= key(first));
+    let end = right.partition_point(|item| key(item) < key(last));
+    merged.clear();
+    let left = left.get(start..).unwrap_or_default();
+    merge(left, right.get(..end).unwrap_or_default(), &key, merged);
+    if let Some(both) = items.get_mut(start..start + merged.len()) {
+        both.copy_from_slice(merged);
     }
 }
 

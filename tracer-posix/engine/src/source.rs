@@ -252,6 +252,15 @@ pub struct Loss {
     pub is_marked: bool,
 }
 
+/// What sources have marked.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// What the stream has not come to yet.
+    pub(crate) waiting: Vec<Mark>,
+    /// The sources that have said since they were last looked at that they are full.
+    pub(crate) full: Vec<u32>,
+}
+
 /// A place in the sequence of a source's events that its stream marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -298,7 +307,7 @@ pub struct Batch<'a> {
     data: &'a mut Vec<u8>,
     losses: &'a mut Vec<Loss>,
     /// `None` where nobody marks anything.
-    marks: Option<&'a mut Vec<Mark>>,
+    marks: Option<&'a mut Marks>,
     source: u32,
     /// How many events were there before, of all sources.
     start: usize,
@@ -324,7 +333,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The same for the source with this number, which marks places in `marks`.
-    pub(crate) fn of_source(self, source: u32, marks: &'a mut Vec<Mark>) -> Self {
+    pub(crate) fn of_source(self, source: u32, marks: &'a mut Marks) -> Self {
         Self {
             marks: Some(marks),
             source,
@@ -364,7 +373,10 @@ impl<'a> Batch<'a> {
 
     fn put_mark(&mut self, time: MonotonicNs, is_full: bool) {
         if let Some(marks) = &mut self.marks {
-            marks.push(Mark { time, is_full });
+            marks.waiting.push(Mark { time, is_full });
+            if is_full {
+                marks.full.push(self.source);
+            }
         }
     }
 

@@ -155,12 +155,16 @@ impl Recording {
     }
 
     /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before
-    /// there is no space. Returns whether anything had come.
+    /// there is no space. Returns whether anything had come, or was lost.
     pub fn tick(&mut self) -> bool {
         if self.policy != StreamFullPolicy::Flush {
             return false;
         }
-        let before = self.stream.ledger().recorded();
+        let come = |stream: &ActiveStream<Log>| {
+            let ledger = stream.ledger();
+            (ledger.recorded(), ledger.lost_in_all())
+        };
+        let before = come(&self.stream);
         self.stream.sync();
         let (log, core, types) = self.stream.log();
         if core.is_half_full() {
@@ -173,7 +177,7 @@ impl Recording {
             log.write(core);
             self.last_write = Instant::now();
         }
-        self.stream.ledger().recorded() != before
+        come(&self.stream) != before
     }
 
     /// Whether the stream records, or stopped itself: whether [`tick`](Self::tick) has anything to

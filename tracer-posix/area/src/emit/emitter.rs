@@ -109,6 +109,7 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     let state = thread::known()?;
     let per_stream = state.streams.get(slot)?;
     let is_usual = per_stream.generation.get() == control.generation.load(Relaxed)
+        && !gate::is_shut(control)
         && state.is_restartable()
         && process::tick_source() == TickSource::CycleCounter
         && point.data.len() <= per_stream.max_data.get();
@@ -258,6 +259,15 @@ fn emit_to_stream(
         if per_stream.role.get() != Role::Emitter {
             return;
         }
+        // Known before a mark is set, for which a reader would wait; an emission that was interrupted
+        // has left one.
+        if gate::is_shut(control)
+            && let Some(chunk) = state.chunk(per_stream)
+        {
+            chunk.take_mark_back();
+            state.count_refused_in_chunk(per_stream, parts, slot);
+            return;
+        }
         let emission = point.emission(per_stream.max_data.get());
         match record(state, per_stream, control, &emission) {
             Ok(()) => {
@@ -274,6 +284,10 @@ fn emit_to_stream(
             }
             Err(Refused::Stale) => return,
             Err(Refused::NotAccepted) => {
+                // Or a reader waits for it.
+                if let Some(chunk) = state.chunk(per_stream) {
+                    chunk.take_mark_back();
+                }
                 state.count_refused_in_chunk(per_stream, parts, slot);
                 shut_where_it_was_late(control);
                 return;

@@ -191,6 +191,19 @@ impl<'a> Chunk<'a> {
             <= self.limit()
     }
 
+    /// Takes the mark of an emission back that was refused. Only its thread does, amid none. A
+    /// handler that emits in between leaves another head.
+    pub(crate) fn take_mark_back(self) {
+        loop {
+            let head = self.head();
+            self.begun.store(head.0, Release);
+            compiler_fence(SeqCst);
+            if self.head() == head {
+                return;
+            }
+        }
+    }
+
     /// Takes a mark back that its thread has left behind: nothing was written.
     pub(super) fn abandon(self) {
         self.begun.store(self.head().0, Release);

@@ -10,7 +10,7 @@
 //!
 //! A controller that gave no sign of life for too long shuts the gate as well.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use tracer_common::area::StreamControl;
 
@@ -27,6 +27,12 @@ pub(crate) fn shut(control: &StreamControl, now: u64) {
         .err()
         .unwrap_or(now);
     control.accepts_until.fetch_min(since, SeqCst);
+}
+
+/// Whether the gate is shut: whoever sees that has an event that is later.
+#[inline(always)]
+pub(crate) fn is_shut(control: &StreamControl) -> bool {
+    control.full_since.load(Relaxed) != OPEN
 }
 
 /// Since when the gate is shut, in ticks, if it is.
@@ -56,8 +62,6 @@ pub(crate) fn renew_lease(control: &StreamControl, until: u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
-
     use super::*;
 
     fn control() -> StreamControl {

@@ -164,15 +164,20 @@ impl Bounds {
         });
     }
 
-    /// All up to this time, in ticks, was handed over: says that the stream was full, if it was by
-    /// then and that was not said.
-    pub(super) fn tell(&mut self, read_until: u64, clock: &TickClock, batch: &mut Batch<'_>) {
+    /// All that was there at this time, in ticks, was handed over: says that the stream was full, if
+    /// it was by then and that was not said. What is older than `settled` can come no more.
+    pub(super) fn tell(
+        &mut self,
+        read_until: u64,
+        settled: u64,
+        clock: &TickClock,
+        batch: &mut Batch<'_>,
+    ) {
         if self.shut <= read_until && !self.is_told {
             self.is_told = true;
             batch.mark_full(clock.time_of(self.shut).max(self.passed));
         }
-        // What was emitted before is in the stream, or was dropped.
-        self.closings.retain(|(_, until)| *until > read_until);
+        self.closings.retain(|(_, until)| *until > settled);
     }
 
     /// The gate was shut since then, as far as is known, and was opened before `now`, in ticks.

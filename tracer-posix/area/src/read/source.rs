@@ -286,8 +286,9 @@ impl Source for AreaSource {
             return self.watermark;
         }
         self.reading.end_round(&round, batch);
+        let settled = self.reading.settled;
         let Reading { bounds, clock, .. } = &mut self.reading;
-        bounds.tell(round.now, clock, batch);
+        bounds.tell(round.now, settled, clock, batch);
         self.collect_refusals(batch);
         self.apply_filter();
         let is_idle = self.last_brought.elapsed() > IDLE_BEFORE_RETIRING;

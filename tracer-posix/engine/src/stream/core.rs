@@ -157,22 +157,22 @@ impl StreamCore {
 
     /// Takes the word of a source that events are missing after all that were fed so far.
     pub(crate) fn take_mark(&mut self, mark: Mark) {
-        self.is_source_full |= mark.is_full;
         let at = mark.time.max(self.horizon);
         self.is_overrun = true;
         if self.policy != StreamFullPolicy::UntilFull {
             self.buffer.push_gap(Gap { since: at });
-        } else if mark.is_full && self.is_running() {
-            self.horizon = at;
-            self.stop_full(at);
+        } else if mark.is_full {
+            self.is_source_full = true;
+            if self.is_running() {
+                self.horizon = at;
+                self.stop_full(at);
+            }
         }
     }
 
-    /// Whether the sources that are full may take events again: the stream does not wait for its
-    /// reader.
-    pub(crate) fn takes_again(&mut self) -> bool {
-        let waits = self.policy == StreamFullPolicy::UntilFull;
-        !waits && std::mem::take(&mut self.is_source_full)
+    /// Whether sources that are full have to wait until the stream was read.
+    pub(crate) fn waits_for_its_reader(&self) -> bool {
+        self.policy == StreamFullPolicy::UntilFull
     }
 
     /// The sources that were full take events again.
@@ -256,7 +256,7 @@ impl StreamCore {
                 is_restarted: false,
             };
             self.record_start(caller);
-            if self.is_source_full && self.policy == StreamFullPolicy::UntilFull {
+            if self.is_source_full {
                 self.stop_full(self.horizon);
             }
         }
