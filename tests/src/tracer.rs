@@ -318,7 +318,7 @@ impl Trace {
 /// The summary, from the end of the output.
 fn summary_of(path: &Path) -> anyhow::Result<Option<Summary>> {
     /// More than the summary's line can have.
-    const TAIL: u64 = 64 * 1024;
+    const TAIL: u64 = 4 << 20;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;

@@ -24,7 +24,8 @@ fn run(
     };
     command
         .args(arguments)
-        .env("LD_LIBRARY_PATH", dist::folder()?.join("lib"));
+        .env("LD_LIBRARY_PATH", dist::folder()?.join("lib"))
+        .env("LINUX_TRACE_DEBUG", "1");
     if is_wanted {
         command.env("LINUX_TRACE_KERNEL_EVENTS", "1");
     }

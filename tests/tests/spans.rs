@@ -184,7 +184,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
             &["why", "--span", "x=a..a", "--", "true"],
             "begins with what it ends with",
         ),
-        (&["stat", "--duration", "1", "log"], "cannot be used with"),
+        (&["stat", "--duration", "1", "log"], "goes with processes"),
         (&["why", "/dev/null"], "/dev/null"),
     ] {
         let output = tracer_user(words);

@@ -361,7 +361,8 @@ fn whatever_a_target_writes_the_reader_goes_on() {
             assert!(event.header.time.0 < u64::MAX / 2, "a time that is to come");
         }
         // Much of it lies before what is said to have been overwritten.
-        found += events.len() as u64 + losses.iter().map(|loss| loss.count).sum::<u64>();
+        // Counts are what it says.
+        found += events.len() + usize::from(losses.iter().any(|loss| loss.count > 0));
         if round % 10 == 0 {
             source.control(&control(round % 20 == 0));
         }

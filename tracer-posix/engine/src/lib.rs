@@ -30,7 +30,7 @@
 //! impl Source for Sent {
 //!     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
 //!         for (time, data) in self.events.try_iter() {
-//!             let event_type = batch.user_event_type(b"request", EventTypeId(300));
+//!             let event_type = batch.user_event_type(b"request", Some(EventTypeId(300)));
 //!             let header = EventHeader {
 //!                 time,
 //!                 event_type,
