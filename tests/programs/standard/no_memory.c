@@ -204,12 +204,16 @@ CASE(without_memory_all_that_a_full_stream_holds_is_read)
 
 enum { LATER = 200, OF_EACH = 3 };
 
+/* Threads that have emitted. */
+static volatile int are_done;
+
 static void *emit_late(void *none)
 {
     int i;
 
     for (i = 0; i < OF_EACH; i++)
         posix_trace_event(type, &i, sizeof i);
+    __sync_fetch_and_add(&are_done, 1);
     pause();
     return none;
 }
@@ -234,7 +238,8 @@ CASE(without_memory_for_the_threads_that_came_later_a_stream_is_stopped)
             made = running();
             for (i = 0; i < LATER; i++)
                 CHECK(pthread_create(&thread, NULL, emit_late, NULL) == 0);
-            usleep(200000);
+            while (are_done < LATER)
+                usleep(1000);
             take_all_memory_up_to(4096UL << 20, 0);
             result = calls[call]();
             CHECK(result == 0 || (calls[call] == look && result == ENOMEM));
