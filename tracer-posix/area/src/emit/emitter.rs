@@ -259,8 +259,8 @@ fn emit_to_stream(
         if per_stream.role.get() != Role::Emitter {
             return;
         }
-        // Known before a mark is set, for which a reader would wait; an emission that was interrupted
-        // has left one.
+        // Known before a mark is set, for which a reader would wait; an emission that was
+        // interrupted has left one.
         if gate::is_shut(control)
             && let Some(chunk) = state.chunk(per_stream)
         {

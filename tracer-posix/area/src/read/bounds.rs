@@ -164,8 +164,8 @@ impl Bounds {
         });
     }
 
-    /// All that was there at this time, in ticks, was handed over: says that the stream was full, if
-    /// it was by then and that was not said. What is older than `settled` can come no more.
+    /// All that was there at this time, in ticks, was handed over: says that the stream was full,
+    /// if it was by then and that was not said. What is older than `settled` can come no more.
     pub(super) fn tell(
         &mut self,
         read_until: u64,
