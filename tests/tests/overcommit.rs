@@ -13,6 +13,22 @@ use anyhow::ensure;
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
 
+/// Makes what lets that kernel run on processors that are younger than it.
+fn whole_registers(library: &Path) -> anyhow::Result<()> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/preloaded/whole_registers.c");
+    let made = Command::new("cc")
+        .args([
+            "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
+        ])
+        .arg(library)
+        .arg(source)
+        .arg("-ldl")
+        .output()?;
+    let complaints = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "cc: {complaints}");
+    Ok(())
+}
+
 /// What the program says of each case.
 fn cases(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let root = folder.join("root");
@@ -20,6 +36,8 @@ fn cases(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/overcommit.c");
     let options = ["-Wall", "-Wextra", "-Werror", "-static"];
     dist::compile_file("cc", &source, &root.join("init"), &options, Linkage::Static)?;
+    let registers = folder.join("whole_registers.so");
+    whole_registers(&registers)?;
     let output = Command::new("timeout")
         .args([
             "120",
@@ -33,6 +51,7 @@ fn cases(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
         .args(["con=null", "con0=fd:0,fd:1", "quiet", "panic=1"])
         .current_dir(folder)
         .env("TMPDIR", folder)
+        .env("LD_PRELOAD", &registers)
         .stdin(Stdio::null())
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");

@@ -187,6 +187,8 @@ impl LoggedStream {
 
     #[doc(hidden)]
     pub fn start_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
+        // A child may be the first to use one.
+        self.tell_own_types()?;
         self.ask(&Request::Start(caller.into())).map(drop)
     }
 
