@@ -371,25 +371,22 @@ fn attach(program: &Path, plan: &Plan, log: &Path, shared: &Shared) -> anyhow::R
         StreamFullPolicy::UntilFull => "until-full",
         StreamFullPolicy::Flush => "flush",
     };
-    let mut child = Command::new(program)
+    let child = Command::new(program)
         .args(["attach", "--no-system", "--full-policy", policy, "--log"])
         .arg(log)
         .arg(plan.pid.to_string())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()?;
-    // It says when it has begun.
-    let stderr = child.stderr.take().context("no standard error")?;
-    let (begun, ended) = std::sync::mpsc::channel();
-    thread::spawn(move || {
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stderr));
-        let _first = begun.send(lines.next().is_some());
-        lines.for_each(drop);
-    });
-    ensure!(
-        ended.recv_timeout(Duration::from_secs(20))?,
-        "tracer-user has ended"
-    );
+    // It says nothing when it has begun, but has a log then.
+    let begin = Instant::now();
+    while !fs::metadata(log).is_ok_and(|metadata| metadata.len() > 0) {
+        ensure!(
+            begin.elapsed() < Duration::from_secs(20),
+            "tracer-user makes no log"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
     shared.ready.store(1, SeqCst);
     Ok(child)
 }
