@@ -14,7 +14,7 @@ use anyhow::{bail, ensure};
 use crate::tasks::{dist, recorder, setup};
 use crate::{node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary};
-use totals::Totals;
+use totals::{Failure, Totals};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -59,9 +59,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     build()?;
 
-    let mut totals = unprivileged(args)?;
+    let (mut totals, mut failed) = unprivileged(args)?;
     if !args.unprivileged {
-        totals.add(privileged(args)?);
+        let (privileged, also) = privileged(args)?;
+        totals.add(privileged);
+        failed.extend(also);
+    }
+    // Again, where the last lines of a long output are all that is at hand.
+    for failure in &failed {
+        println!("\n{failure}");
     }
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
@@ -102,7 +108,7 @@ fn environment() -> Vec<(&'static str, std::ffi::OsString)> {
     variables
 }
 
-fn unprivileged(args: &Args) -> anyhow::Result<Totals> {
+fn unprivileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let mut command = workspace::cargo_for_host("test");
     command
         .args(binaries::SELECTION)
@@ -118,10 +124,10 @@ fn unprivileged(args: &Args) -> anyhow::Result<Totals> {
     let mut totals = outcome.totals;
     // Those are the privileged ones: they are counted where they run, or do not.
     totals.ignored = 0;
-    Ok(totals)
+    Ok((totals, outcome.failed))
 }
 
-fn privileged(args: &Args) -> anyhow::Result<Totals> {
+fn privileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let filter = args.filter.as_deref();
     let here = Setting::default();
     let in_namespace = namespace::setting();
@@ -151,10 +157,11 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
             return Err(error.context("in CI the privileged tests must run"));
         }
         println!("\nskipped {expected} tests that load eBPF: {error}");
-        return Ok(Totals {
+        let skipped = Totals {
             ignored: expected,
             ..Totals::default()
-        });
+        };
+        return Ok((skipped, Vec::new()));
     }
     let mut totals = Totals::default();
     let mut failed = Vec::new();
@@ -167,7 +174,7 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
             outcome
                 .failed
                 .into_iter()
-                .map(|name| (*binary, *setting, name)),
+                .map(|failure| (*binary, *setting, failure)),
         );
     }
     ensure!(
@@ -176,7 +183,8 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
         totals.passed + totals.failed
     );
     try_again(&mut totals, &failed)?;
-    Ok(totals)
+    let failed = failed.into_iter().map(|(_, _, failure)| failure);
+    Ok((totals, failed.collect()))
 }
 
 /// How many tests of one run may be unsteady. More are a fault.
@@ -190,12 +198,13 @@ const PASSES_AFTER: usize = 3;
 /// to be looked into; and it has to pass several times after.
 fn try_again(
     totals: &mut Totals,
-    failed: &[(&TestBinary, &Setting, String)],
+    failed: &[(&TestBinary, &Setting, Failure)],
 ) -> anyhow::Result<()> {
     if failed.len() > MOST_UNSTEADY {
         return Ok(());
     }
-    for (binary, setting, name) in failed {
+    for (binary, setting, failure) in failed {
+        let name = &failure.name;
         let mut passes = 0;
         while passes < PASSES_AFTER && binary.passes(name, &environment(), setting)? {
             passes += 1;

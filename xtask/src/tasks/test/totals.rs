@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::mem;
 use std::ops::AddAssign as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -80,10 +81,33 @@ const LEFT_BEHIND: Duration = Duration::from_secs(2);
 pub struct Outcome {
     /// All results in what it printed.
     pub totals: Totals,
-    /// The tests that failed, by name, as each executable lists them at its end.
-    pub failed: Vec<String>,
+    /// The tests that failed, as each executable lists them at its end.
+    pub failed: Vec<Failure>,
     /// Whether the command succeeded.
     pub is_success: bool,
+}
+
+/// A test that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// Its name.
+    pub name: String,
+    /// What it printed, by line.
+    pub printed: Vec<String>,
+}
+
+/// How many lines of a failed test are shown a second time; its last ones.
+const LINES_SHOWN_AGAIN: usize = 40;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed: {}", self.name)?;
+        let first = self.printed.len().saturating_sub(LINES_SHOWN_AGAIN);
+        for line in self.printed.iter().skip(first) {
+            write!(f, "\n    {line}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs `command`, shows what it prints and adds up the results in it.
@@ -108,7 +132,7 @@ pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
                 listed.add(&line);
                 if let Some(results) = Totals::of_line(&line) {
                     outcome.totals.add(results);
-                    outcome.failed.append(&mut listed.names);
+                    outcome.failed.append(&mut listed.take());
                 }
             }
             Err(RecvTimeoutError::Timeout) if ended.is_some() => {
@@ -126,12 +150,13 @@ pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The names of tests that failed, out of the lines of an executable: those of its last list of
-/// failures, the one before has what they printed.
+/// The tests that failed, out of the lines of an executable. It lists them twice: first with what
+/// they printed, then by name alone.
 #[derive(Default)]
 struct Failures {
     is_in_list: bool,
     names: Vec<String>,
+    printed: Vec<Failure>,
 }
 
 impl Failures {
@@ -141,13 +166,42 @@ impl Failures {
             self.names.clear();
         } else if Totals::of_line(line).is_some() {
             self.is_in_list = false;
-        } else if self.is_in_list
-            && let Some(name) = line.strip_prefix("    ")
-            && !name.contains(' ')
-        {
-            self.names.push(name.to_owned());
+        } else if !self.is_in_list {
+        } else if let Some(name) = heading(line) {
+            self.printed.push(Failure {
+                name: name.to_owned(),
+                printed: Vec::new(),
+            });
+        } else {
+            if let Some(name) = line.strip_prefix("    ")
+                && !name.contains(' ')
+            {
+                self.names.push(name.to_owned());
+            }
+            if let Some(last) = self.printed.last_mut() {
+                last.printed.push(line.to_owned());
+            }
         }
     }
+
+    /// The tests of the list by name, each with what it printed.
+    fn take(&mut self) -> Vec<Failure> {
+        let printed = mem::take(&mut self.printed);
+        let of = |name: String| {
+            let there = printed.iter().find(|failure| failure.name == name);
+            let printed = there.map(|failure| failure.printed.clone());
+            Failure {
+                name,
+                printed: printed.unwrap_or_default(),
+            }
+        };
+        self.names.drain(..).map(of).collect()
+    }
+}
+
+/// The test whose output follows this line.
+fn heading(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
 /// The lines of an output, until it ends or cannot be read.
@@ -221,7 +275,12 @@ mod tests {
              failures:\n    a\n    d::e\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored;\n    f\n",
         );
         let outcome = super::of(&mut command).unwrap();
-        assert_eq!(outcome.failed, ["a", "d::e"]);
+        let names = outcome.failed.iter().map(|failure| failure.name.as_str());
+        assert!(names.eq(["a", "d::e"]));
+        assert_eq!(
+            outcome.failed[0].to_string().lines().nth(1),
+            Some("        said")
+        );
         assert_eq!(outcome.totals.failed, 2);
     }
 }
