@@ -53,8 +53,9 @@ pub enum NotDecoded {
     NeverReturns,
 }
 
-/// The borders of the function whose code is in these pieces, the one with its start first.
-pub fn borders(pieces: &[Piece]) -> Result<Borders, NotDecoded> {
+/// The borders of the function whose code is in these pieces, the one with its start first; whether
+/// its language has tail calls, so that a jump by a table may be one: to a function of several.
+pub fn borders(pieces: &[Piece], has_tail_calls: bool) -> Result<Borders, NotDecoded> {
     let start = match pieces.first() {
         Some(first) if !first.code.is_empty() => first.offset,
         _ => return Err(NotDecoded::NoSize),
@@ -84,7 +85,8 @@ pub fn borders(pieces: &[Piece]) -> Result<Borders, NotDecoded> {
                     ..
                 } => return Err(NotDecoded::ConditionalLeave(into)),
                 Kind::Jump { .. } | Kind::JumpElsewhere => found.tail_calls.push(at),
-                Kind::Computed => return Err(NotDecoded::ComputedJump(into)),
+                Kind::ByTable if !has_tail_calls => {}
+                Kind::ByTable | Kind::Computed => return Err(NotDecoded::ComputedJump(into)),
                 Kind::Invalid => return Err(NotDecoded::NoInstruction(into)),
             }
             Ok(())
@@ -119,6 +121,8 @@ enum Kind {
     },
     /// To an address of another function's, in a table of the linker's.
     JumpElsewhere,
+    /// To one of the addresses of a table: of a switch, or of functions.
+    ByTable,
     /// To an address that is computed.
     Computed,
     Invalid,
@@ -179,15 +183,19 @@ mod machine {
 
     /// What is certain of a jump to an address that is not in the instruction.
     fn indirect(instruction: &Instruction, before: Option<&Instruction>) -> Kind {
+        // `notrack`: only to within the function is a compiler certain that it may jump so.
+        if instruction.segment_prefix() == Register::DS {
+            return Kind::Plain;
+        }
         if instruction.op0_kind() == OpKind::Memory {
             // `jmp *symbol@GOTPCREL(%rip)`.
             if instruction.is_ip_rel_memory_operand() {
                 return Kind::JumpElsewhere;
             }
-            // `jmp *table(,%rax,8)`: a switch.
             let is_indexed = instruction.memory_index() != Register::None;
             return if is_indexed && instruction.memory_index_scale() == 8 {
-                Kind::Plain
+                // `jmp *table(,%rax,8)`.
+                Kind::ByTable
             } else {
                 Kind::Computed
             };
@@ -267,14 +275,15 @@ mod arm64 {
             _ if word & 0xffff_fc1f == 0xd65f_0000 => Kind::Return,
             0xd65f_0bff | 0xd65f_0fff => Kind::Return,
             // br, braa and their like.
-            _ if word & 0xfeff_f800 == 0xd61f_0000 && word >> 21 & 3 == 0 => Kind::Computed,
+            _ if word & 0xfeff_f000 == 0xd61f_0000 => Kind::Computed,
             // b.
             _ if word & 0xfc00_0000 == 0x1400_0000 => jump(0, 26, false),
             // b.cond, cbz, cbnz; tbz, tbnz.
             _ if word & 0xff00_0000 == 0x5400_0000 => jump(5, 19, true),
             _ if word & 0x7e00_0000 == 0x3400_0000 => jump(5, 19, true),
             _ if word & 0x7e00_0000 == 0x3600_0000 => jump(5, 14, true),
-            // Permanently undefined: what a compiler puts where nothing comes.
+            // Permanently undefined, as data among code may be.
+            _ if word >> 16 == 0 => Kind::Invalid,
             _ => Kind::Plain,
         }
     }
@@ -294,10 +303,14 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     fn of(code: &[u8]) -> Result<Borders, NotDecoded> {
-        borders(&[Piece {
-            offset: START,
-            code: code.to_vec(),
-        }])
+        let code = code.to_vec();
+        borders(
+            &[Piece {
+                offset: START,
+                code,
+            }],
+            true,
+        )
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -334,11 +347,29 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn switches_stay_in_their_function() {
+        let stays = |code: &[u8]| {
+            let found = of(code).unwrap();
+            assert_eq!((found.returns.len(), found.tail_calls.len()), (1, 0));
+        };
+        // add %rdx,%rax; jmp *%rax; ret
+        stays(&[0x48, 0x01, 0xd0, 0xff, 0xe0, 0xc3]);
+        // notrack jmp *%rax; ret
+        stays(&[0x3e, 0xff, 0xe0, 0xc3]);
+        // notrack jmp *0(,%rax,8); ret
+        stays(&[0x3e, 0xff, 0x24, 0xc5, 0, 0, 0, 0, 0xc3]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_table_may_be_of_functions_where_there_are_tail_calls() {
         // jmp *0(,%rax,8); ret
-        let found = of(&[0xff, 0x24, 0xc5, 0, 0, 0, 0, 0xc3]).unwrap();
-        assert_eq!((found.returns.len(), found.tail_calls.len()), (1, 0));
-        // add %rdx,%rax; notrack jmp *%rax; ret
-        let found = of(&[0x48, 0x01, 0xd0, 0x3e, 0xff, 0xe0, 0xc3]).unwrap();
+        let code = vec![0xff, 0x24, 0xc5, 0, 0, 0, 0, 0xc3];
+        assert_eq!(of(&code), Err(NotDecoded::ComputedJump(0)));
+        let of_go = Piece {
+            offset: START,
+            code,
+        };
+        let found = borders(&[of_go], false).unwrap();
         assert_eq!((found.returns.len(), found.tail_calls.len()), (1, 0));
     }
 
@@ -355,10 +386,10 @@ mod tests {
             code: vec![0xe9, 1, 0xf0, 0xff, 0xff],
         };
         assert_eq!(
-            borders(std::slice::from_ref(&main)),
+            borders(std::slice::from_ref(&main), true),
             Err(NotDecoded::ConditionalLeave(0))
         );
-        let found = borders(&[main, cold]).unwrap();
+        let found = borders(&[main, cold], true).unwrap();
         assert_eq!(found.returns, [START + 6]);
         assert!(found.tail_calls.is_empty());
     }
@@ -378,13 +409,16 @@ mod tests {
     #[test]
     fn returns_of_arm64_are_found() {
         let mut seen = Vec::new();
-        let words: [u32; 6] = [
+        let words: [u32; 9] = [
             0xd503_233f, // paciasp
             0x3400_0060, // cbz w0, +12
             0x1400_0100, // b +0x400
             0xd65f_03c0, // ret
             0xd65f_0bff, // retaa
             0xd61f_0200, // br x16
+            0xd71f_0a00, // braa x16, x0
+            0xd63f_0200, // blr x16
+            0x0000_0000, // udf #0
         ];
         let piece = Piece {
             offset: START,
@@ -399,7 +433,8 @@ mod tests {
                     is_conditional,
                 } => format!("{:#x} {is_conditional}", target - step.at),
                 Kind::Computed => "computed".to_owned(),
-                Kind::JumpElsewhere | Kind::Invalid => "wrong".to_owned(),
+                Kind::Invalid => "invalid".to_owned(),
+                Kind::ByTable | Kind::JumpElsewhere => "wrong".to_owned(),
             });
             Ok(())
         })
@@ -411,6 +446,9 @@ mod tests {
             "return",
             "return",
             "computed",
+            "computed",
+            "plain",
+            "invalid",
         ];
         assert_eq!(seen, expected);
     }

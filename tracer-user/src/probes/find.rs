@@ -490,7 +490,9 @@ fn borders_of(
     for cold in all.iter().filter(is_cold).take(PIECES) {
         pieces.push(piece(cold)?);
     }
-    Ok(exits::borders(&pieces))
+    // Go has none.
+    let has_tail_calls = !binary.is_of_go()?;
+    Ok(exits::borders(&pieces, has_tail_calls))
 }
 
 /// Refuses what would end the programs of a file for certain, and warns of what may.
