@@ -374,6 +374,12 @@ static void call_clear(void)
     OK(posix_trace_clear(shared));
 }
 
+static void call_flush(void)
+{
+    posix_trace_event(type, "x", 1);
+    OK(posix_trace_flush(shared));
+}
+
 static void call_event(void)
 {
     posix_trace_event(type, "x", 1);
@@ -400,7 +406,7 @@ static const struct {
     {"event", call_event},           {"status", call_status},         {"attr", call_attr},
     {"trygetnext", call_trygetnext}, {"get_filter", call_get_filter}, {"set_filter", call_set_filter},
     {"get_name", call_get_name},     {"list", call_list},             {"open", call_open},
-    {"start_stop", call_start_stop}, {"clear", call_clear},
+    {"start_stop", call_start_stop}, {"clear", call_clear},         {"flush", call_flush},
     {"create", call_create},         {"create_used", call_create_used},
 };
 static void (*called)(void);

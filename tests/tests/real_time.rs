@@ -91,13 +91,28 @@ fn no_control_call_waits_for_who_runs_in_between() {
     }
 }
 
+// clause: np.priority
 #[test]
 #[ignore = "real-time priorities"]
-fn what_need_not_be_asked_of_the_recorder_waits_for_nobody() {
+fn the_recorder_answers_with_the_priority_of_the_thread_that_waits() {
     if missing_right().is_some() {
         return;
     }
-    for call in ["status", "attr", "trygetnext", "get_filter"] {
+    let calls = [
+        "status",
+        "attr",
+        "trygetnext",
+        "get_filter",
+        "set_filter",
+        "get_name",
+        "list",
+        "open",
+        "start_stop",
+        "clear",
+        "flush",
+        "create",
+    ];
+    for call in calls {
         let longest = said(Linkage::Shared, &["call", call, "150", "log"]);
         let longest: i64 = longest.trim().parse().unwrap();
         assert!(longest < FAR_LESS_THAN_THE_HOG_NS, "{call}: {longest}");

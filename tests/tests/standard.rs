@@ -216,6 +216,7 @@ cases! {
     }
     threads {
         the_events_of_threads_that_have_ended_are_all_there
+        many_threads_that_begin_at_once_lose_nothing
         many_short_threads_one_after_the_other_lose_nothing
         the_events_of_a_thread_that_was_cancelled_are_all_there
         a_reader_that_was_cancelled_leaves_the_stream_to_others

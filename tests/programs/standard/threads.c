@@ -62,6 +62,60 @@ CASE(the_events_of_threads_that_have_ended_are_all_there)
     expect_each_once(shared);
 }
 
+enum { AT_ONCE = 300, OF_EACH = 3, PROCESSES = 6 };
+
+static pthread_barrier_t all_have_emitted;
+
+static void *emit_few(void *none)
+{
+    int i;
+
+    for (i = 0; i < OF_EACH; i++)
+        posix_trace_event(type, &i, sizeof i);
+    /* A chunk of a thread that has ended would be the next one's. */
+    pthread_barrier_wait(&all_have_emitted);
+    return none;
+}
+
+static void begin_many(int policy)
+{
+    trace_attr_t attr = attributes(256 << 10, policy);
+    trace_id_t trid = running_of(0, &attr);
+    pthread_t threads[AT_ONCE];
+    int i;
+
+    CHECK(pthread_barrier_init(&all_have_emitted, NULL, AT_ONCE) == 0);
+    for (i = 0; i < AT_ONCE; i++)
+        CHECK(pthread_create(&threads[i], NULL, emit_few, NULL) == 0);
+    for (i = 0; i < AT_ONCE; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK_EQUAL(status_of(trid).posix_stream_full_status, POSIX_TRACE_NOT_FULL);
+    CHECK_EQUAL(count_all(trid, type), AT_ONCE * OF_EACH);
+    CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    OK(posix_trace_shutdown(trid));
+}
+
+/* More of them than a stream has chunks for its size lose the CPU in their first event: they wait for the map of the
+ * process's memory, and for other processes. */
+/* clause: thread.traced until_full.oldest loop.newest */
+CASE(many_threads_that_begin_at_once_lose_nothing)
+{
+    pid_t processes[PROCESSES];
+    int i, round;
+
+    type = type_of("threads");
+    for (i = 0; i < PROCESSES; i++) {
+        processes[i] = fork();
+        if (processes[i] == 0) {
+            for (round = 0; round < 30; round++)
+                begin_many(round % 2 == 0 ? POSIX_TRACE_UNTIL_FULL : POSIX_TRACE_LOOP);
+            _exit(0);
+        }
+    }
+    for (i = 0; i < PROCESSES; i++)
+        expect_end(processes[i]);
+}
+
 /* clause: thread.exit */
 CASE(many_short_threads_one_after_the_other_lose_nothing)
 {

@@ -7,7 +7,8 @@
 //! exactly what one buffer would have retained.
 //!
 //! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has
-//! one at most. When no other chunk is available, the one that was *closed first* is taken again:
+//! one at most. (A thread that is about to have one counts too: it may lose the CPU with a chunk that
+//! is neither open nor closed.) When no other chunk is available, the one that was *closed first* is taken again:
 //! *X*. Every other full chunk was closed after *X*. Of those, a writer has at most one that holds
 //! anything older than the closing of *X*: the one that it had open at that moment. So of *F* full
 //! chunks beside *X*, at least *F* − *T* were filled after *X* was closed, and *X* holds nothing of
@@ -335,7 +336,8 @@ impl<'a, W: Windows> Pool<'a, W> {
                 .then(|| self.closed().pop(|_closing| true))
                 .flatten();
             oldest.inspect(|ordinal| self.note_overwritten(*ordinal))
-        })?;
+        });
+        let ordinal = ordinal.or_else(|| self.take_unused_beside(self.entered()))?;
         let chunk_ref = self.chunk_ref(ordinal)?;
         if !self.windows.provide(chunk_ref.base, chunk_ref.bytes) {
             self.released().push(ordinal);
@@ -418,8 +420,22 @@ impl<'a, W: Windows> Pool<'a, W> {
 
     /// A chunk that was never used, if the stream may have one more.
     pub(crate) fn take_unused(&self) -> Option<u32> {
+        self.take_unused_beside(1)
+    }
+
+    /// Threads that change the pool now, this one too. Each may be about to get its first chunk, or
+    /// may have one that is neither open nor closed, and it may have no CPU for long.
+    fn entered(&self) -> u32 {
+        let is_taken = |entry: &EnteringEntry| entry.thread.load(Relaxed) != 0;
+        let entries = (0..ENTERING_SLOTS).filter_map(|at| self.parts.entering(self.slot, at));
+        let entered = entries.filter(|entry| is_taken(entry)).count();
+        u32::try_from(entered).unwrap_or(u32::MAX)
+    }
+
+    /// As [`take_unused`](Self::take_unused), where that many threads change the pool.
+    fn take_unused_beside(&self, entered: u32) -> Option<u32> {
         let control = self.control;
-        let writers = control.writers.load(Relaxed).saturating_add(1);
+        let writers = control.writers.load(Relaxed).saturating_add(entered);
         let most = control
             .chunks_for_size
             .load(Relaxed)
