@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 
+use super::lending::Locks;
 use super::protocol::LoggedStatus;
 
 /// The stream records.
@@ -35,6 +36,8 @@ struct Words {
     lost: AtomicU32,
     /// The number of the first error of a flush since the controller took it out; 0 for none.
     flush_error: AtomicI32,
+    /// By which a thread that waits for an answer lends its priority.
+    locks: Locks,
 }
 
 /// How a stream and its log are, as their controller sees it without asking.
@@ -95,6 +98,10 @@ impl Activity {
         // SAFETY: a page of zeroes to begin with, mapped as long as `self` lives, and only reached
         // by atomics.
         unsafe { self.words.as_ref() }
+    }
+
+    pub(super) fn locks(&self) -> &Locks {
+        &self.words().locks
     }
 
     fn said(&self) -> &AtomicU32 {

@@ -17,6 +17,7 @@ use crate::stream::{CreateError, RealtimeClock, caller};
 
 use super::conversation::Conversation;
 use super::gone::RecorderGone;
+use super::lending::Lending;
 use super::making::{Job, Made, make};
 use super::protocol::{LoggedStatus, Reply, Request};
 use super::{Activity, process, socket};
@@ -154,7 +155,7 @@ impl LoggedStream {
             recorder,
         } = make(job)?;
         Ok(Self {
-            conversation: Conversation::new(socket),
+            conversation: Conversation::new(socket, Lending::to(recorder, Arc::clone(&activity))),
             attributes,
             is_shut_down: false,
             recorder,

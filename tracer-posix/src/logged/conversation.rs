@@ -13,6 +13,7 @@ use crate::wire::SentEvent;
 use tracer_area::descriptor::Guarded;
 
 use super::gone::RecorderGone;
+use super::lending::Lending;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};
 use super::socket;
 
@@ -25,6 +26,7 @@ const AT_ONCE: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(super) struct Conversation {
     socket: Guarded<OwnedFd>,
+    lending: Lending,
     message: Vec<u8>,
     /// What was asked and is not answered yet, the oldest first; each at most once.
     outstanding: VecDeque<Quick>,
@@ -40,9 +42,10 @@ enum Quick {
 }
 
 impl Conversation {
-    pub fn new(socket: Guarded<OwnedFd>) -> Self {
+    pub fn new(socket: Guarded<OwnedFd>, lending: Lending) -> Self {
         Self {
             socket,
+            lending,
             message: vec![0; MESSAGE_BYTES],
             outstanding: VecDeque::with_capacity(2),
             event: None,
@@ -88,9 +91,12 @@ impl Conversation {
         self.send(request)?;
         self.outstanding.push_back(what);
         let end = Instant::now() + AT_ONCE;
-        while self.outstanding.contains(&what)
-            && socket::is_readable(self.open()?, end.saturating_duration_since(Instant::now()))
-        {
+        while self.outstanding.contains(&what) {
+            self.lend(Some(end))?;
+            let left = end.saturating_duration_since(Instant::now());
+            if !socket::is_readable(self.open()?, left) {
+                break;
+            }
             self.hear_outstanding()?;
         }
         Ok(())
@@ -120,7 +126,15 @@ impl Conversation {
         socket::send(self.open()?, &bytes).map_err(|_closed| RecorderGone)
     }
 
+    /// Lends the recorder the priority of the calling thread until it has answered.
+    fn lend(&self, end: Option<Instant>) -> Result<(), RecorderGone> {
+        let socket = self.open()?;
+        self.lending
+            .until(end, || Ok(socket::is_readable(socket, Duration::ZERO)))
+    }
+
     fn hear(&mut self) -> Result<Reply, RecorderGone> {
+        self.lend(None)?;
         let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
         let bytes = socket::receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
         postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
@@ -134,8 +148,10 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::thread;
 
+    use super::super::Activity;
     use super::*;
     use crate::EventTypeId;
     use tracer_engine::Origin;
@@ -143,7 +159,12 @@ mod tests {
 
     fn pair() -> (Conversation, OwnedFd) {
         let (ours, theirs) = socket::pair().unwrap();
-        (Conversation::new(Guarded::new(ours).unwrap()), theirs)
+        let activity = Arc::new(Activity::new().unwrap());
+        let lending = Lending::to(0, activity);
+        (
+            Conversation::new(Guarded::new(ours).unwrap(), lending),
+            theirs,
+        )
     }
 
     fn event(byte: u8) -> SentEvent {

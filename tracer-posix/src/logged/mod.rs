@@ -13,12 +13,14 @@
 //! - `record`, `serve`: what the recorder does.
 //! - `protocol`, `socket`, `conversation`: what controller and recorder say to each other.
 //! - `activity`: how stream and log are, in shared memory, for those who cannot wait.
+//! - `lending`: the priority of those who wait.
 //! - [`LoggedStream`]: the controller's side.
 
 mod activity;
 mod client;
 mod conversation;
 mod gone;
+mod lending;
 mod making;
 mod order;
 mod process;

@@ -12,9 +12,10 @@ use tracer_area::{DeferredSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::{Inheritance, StreamFullPolicy};
 use tracer_log::{LogOptions, LogWriter};
 
+use super::lending::Borrowing;
 use super::order::{Order, Start};
 use super::protocol::{MESSAGE_BYTES, Reply};
-use super::serve::{Controller, send, serve, settle_down};
+use super::serve::{Asker, Controller, send, serve, settle_down};
 use super::{Activity, Recording, program, socket};
 
 /// The least that a stream's pool has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
@@ -93,8 +94,10 @@ pub(super) fn record_for(
     if let Ok((mut recording, mut memory, _counted)) = made
         && sent.is_ok()
     {
+        let borrowing = Borrowing::new(Arc::clone(&activity));
         recording.set_activity(activity);
-        serve(recording, &mut memory, conversation, controller);
+        let asker = Asker::new(conversation, controller, borrowing);
+        serve(recording, &mut memory, asker);
     }
 }
 

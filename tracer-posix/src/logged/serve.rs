@@ -12,6 +12,7 @@ use tracer_area::reserve::Share;
 use tracer_engine::{EventSet, Origin};
 
 use super::Recording;
+use super::lending::Borrowing;
 use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use crate::wire::SentEvent;
 
@@ -74,17 +75,43 @@ enum Woken {
     End,
 }
 
+/// The controller as it is talked to.
+pub(super) struct Asker<'a> {
+    socket: &'a OwnedFd,
+    controller: Controller,
+    borrowing: Borrowing,
+    message: Vec<u8>,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(socket: &'a OwnedFd, controller: Controller, borrowing: Borrowing) -> Self {
+        Self {
+            socket,
+            controller,
+            borrowing,
+            message: vec![0; MESSAGE_BYTES],
+        }
+    }
+
+    /// Waits for a request for so long.
+    fn wait(&mut self, time: Duration) -> Woken {
+        self.borrowing.hold();
+        wait_for(self.socket, &self.controller, time, &mut self.message)
+    }
+
+    /// Answers the request that was heard last.
+    fn answer(&mut self, reply: &Reply) -> io::Result<()> {
+        let sent = send(self.socket, reply);
+        self.borrowing.answered();
+        sent
+    }
+}
+
 /// Serves until the controller shuts the stream down or is gone. Ends the log in either case.
 ///
 /// Where `memory` does not suffice and there is no more, the log is completed with what was
 /// collected, and the controller gets `ENOMEM` from then on.
-pub(super) fn serve(
-    mut recording: Recording,
-    memory: &mut Share,
-    socket: &OwnedFd,
-    mut controller: Controller,
-) {
-    let mut message = vec![0; MESSAGE_BYTES];
+pub(super) fn serve(mut recording: Recording, memory: &mut Share, mut asker: Asker<'_>) {
     let mut pause = BUSY;
     loop {
         let wait = if recording.needs_ticks() {
@@ -92,10 +119,10 @@ pub(super) fn serve(
         } else {
             CONTROLLER_LOOK
         };
-        match wait_for(socket, &controller, wait, &mut message) {
+        match asker.wait(wait) {
             woken if memory.enlarge_to(recording.memory_needed()).is_err() => {
                 complete_without_memory(recording);
-                answer_without_memory(woken, socket, controller, &mut message);
+                answer_without_memory(woken, asker);
                 return;
             }
             Woken::Request(Request::Shutdown(caller)) => {
@@ -104,17 +131,17 @@ pub(super) fn serve(
                     Err(error) => Reply::Failed(error),
                 };
                 // A controller that is gone needs no answer.
-                let _ = send(socket, &reply);
+                let _ = asker.answer(&reply);
                 return;
             }
             Woken::Request(request) => {
                 let reply = answer(&mut recording, request);
                 recording.report();
-                if send(socket, &reply).is_err() {
+                if asker.answer(&reply).is_err() {
                     break;
                 }
             }
-            Woken::Time if controller.is_there() => {}
+            Woken::Time if asker.controller.is_there() => {}
             Woken::Time | Woken::End => break,
         }
         pause = if recording.tick() {
@@ -145,26 +172,21 @@ fn complete_without_memory(mut recording: Recording) {
 }
 
 /// Answers until the controller shuts the stream down or is gone; its log is complete.
-fn answer_without_memory(
-    mut woken: Woken,
-    socket: &OwnedFd,
-    mut controller: Controller,
-    message: &mut [u8],
-) {
+fn answer_without_memory(mut woken: Woken, mut asker: Asker<'_>) {
     loop {
         let (reply, is_last) = match woken {
             Woken::Request(Request::Shutdown(_)) => (Some(Reply::Failed(libc::ENOMEM)), true),
             Woken::Request(Request::Status) => (Some(Reply::Done), false),
             Woken::Request(Request::ShowNext) => (Some(Reply::Event(None)), false),
             Woken::Request(_) => (Some(Reply::Failed(libc::ENOMEM)), false),
-            Woken::Time => (None, !controller.is_there()),
+            Woken::Time => (None, !asker.controller.is_there()),
             Woken::End => (None, true),
         };
-        let is_heard = reply.is_none_or(|reply| send(socket, &reply).is_ok());
+        let is_heard = reply.is_none_or(|reply| asker.answer(&reply).is_ok());
         if is_last || !is_heard {
             return;
         }
-        woken = wait_for(socket, &controller, CONTROLLER_LOOK, message);
+        woken = asker.wait(CONTROLLER_LOOK);
     }
 }
 

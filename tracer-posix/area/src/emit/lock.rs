@@ -282,7 +282,8 @@ fn is_thread_of_this_process(tid: u32) -> bool {
 }
 
 /// The moment on `CLOCK_MONOTONIC` that is so far away.
-fn monotonic_in(time: Duration) -> libc::timespec {
+#[must_use]
+pub fn monotonic_in(time: Duration) -> libc::timespec {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::super::Recording;
+use super::super::lending::Lending;
 use super::super::protocol::MESSAGE_BYTES;
 use super::super::serve::answer;
 use super::super::socket::{pair, send};
@@ -98,15 +99,17 @@ pub fn hear_recorder(untrusted: &[u8]) {
         heard += 1;
     }
     drop(theirs);
+    let activity = Arc::new(activity);
+    let lending = Lending::to(0, Arc::clone(&activity));
     let mut stream = LoggedStream {
         names: std::collections::HashMap::new(),
-        conversation: Conversation::new(socket),
+        conversation: Conversation::new(socket, lending),
         attributes: Attributes::default(),
         is_shut_down: true,
         recorder: 0,
         clock: RealtimeClock::new(),
         filter: EventSet::EMPTY,
-        activity: Arc::new(activity),
+        activity,
         own_types: super::OwnTypes {
             is_traced: false,
             told: 0,

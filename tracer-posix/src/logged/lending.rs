@@ -1,0 +1,210 @@
+//! The priority that a thread of the controller lends to the recorder while it waits for an answer.
+//!
+//! The recorder is an ordinary process. A real-time thread that waited for its answer by a message
+//! alone would wait for every thread between the two. So the recorder holds a lock all the time
+//! that lends priority (`FUTEX_LOCK_PI`), and whoever waits for an answer waits for that lock. With
+//! each answer that is waited for so, the recorder takes the other one of two locks and lets go of
+//! the first.
+//!
+//! Nothing depends on it but the priority: the answer is a message, and whoever cannot lend waits
+//! for the message. The recorder never waits for a lock, and a controller that leaves one taken
+//! (a thread that ended in between) has lent for the last time.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
+use std::time::{Duration, Instant};
+
+use super::Activity;
+
+/// The word of a lock that nobody holds.
+const FREE: u32 = 0;
+
+/// The bits of a lock's word that are the tid of the thread that holds it.
+const HOLDER: u32 = 0x3fff_ffff;
+
+/// In memory that both share; zeroes to begin with.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Locks {
+    /// Which of the two the recorder holds; written by the recorder.
+    turn: AtomicU32,
+    /// 1 while a thread of the controller waits here; written by the controller.
+    is_waited_for: AtomicU32,
+    /// The words as the kernel knows them.
+    words: [AtomicU32; 2],
+}
+
+impl Locks {
+    fn at(&self, turn: usize) -> &AtomicU32 {
+        let [first, second] = &self.words;
+        if turn == 0 { first } else { second }
+    }
+}
+
+/// The recorder's side.
+#[derive(Debug)]
+pub(super) struct Borrowing {
+    activity: Arc<Activity>,
+    tid: u32,
+    held: Option<usize>,
+}
+
+impl Borrowing {
+    /// That of the calling thread, which holds no lock yet.
+    pub(super) fn new(activity: Arc<Activity>) -> Self {
+        Self {
+            activity,
+            tid: tracer_area::own_tid().unsigned_abs(),
+            held: None,
+        }
+    }
+
+    /// Holds a lock, if one is free.
+    pub(super) fn hold(&mut self) {
+        if self.held.is_none() {
+            self.held = [0, 1].into_iter().find(|turn| self.take(*turn));
+        }
+    }
+
+    /// Lets the controller's thread go on that waits for the answer that was sent just now.
+    pub(super) fn answered(&mut self) {
+        // Between the message and the look: either this sees the thread, or that sees the message.
+        fence(SeqCst);
+        if self.locks().is_waited_for.load(SeqCst) == 0 {
+            return;
+        }
+        let Some(held) = self.held.take() else {
+            return;
+        };
+        let other = 1 - held;
+        if self.take(other) {
+            self.held = Some(other);
+        }
+        release(self.locks().at(held), self.tid);
+    }
+
+    fn take(&self, turn: usize) -> bool {
+        let locks = self.locks();
+        let taken = locks
+            .at(turn)
+            .compare_exchange(FREE, self.tid, AcqRel, Relaxed);
+        if taken.is_ok() {
+            let turn = u32::try_from(turn).unwrap_or(0);
+            locks.turn.store(turn, Release);
+        }
+        taken.is_ok()
+    }
+
+    fn locks(&self) -> &Locks {
+        self.activity.locks()
+    }
+}
+
+/// The controller's side.
+#[derive(Debug)]
+pub(super) struct Lending {
+    activity: Arc<Activity>,
+    /// The recorder's tid; `None` where it cannot be lent to.
+    recorder: Option<u32>,
+}
+
+impl Lending {
+    /// To the recorder with this pid. (It has one thread.)
+    pub(super) fn to(recorder: libc::pid_t, activity: Arc<Activity>) -> Self {
+        // In a namespace of its own it knows itself by another number than the kernel looks for.
+        let is_known = recorder > 0 && has_children_in_its_namespace();
+        Self {
+            activity,
+            recorder: is_known.then_some(recorder.unsigned_abs()),
+        }
+    }
+
+    /// Waits until there is an answer or the time is over, or returns at once where nothing can be
+    /// lent.
+    ///
+    /// # Errors
+    ///
+    /// Those of `is_answered`.
+    pub(super) fn until<E>(
+        &self,
+        end: Option<Instant>,
+        mut is_answered: impl FnMut() -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let Some(recorder) = self.recorder else {
+            return Ok(());
+        };
+        let locks = self.activity.locks();
+        locks.is_waited_for.store(1, SeqCst);
+        fence(SeqCst);
+        let waited = loop {
+            let turn = usize::from(locks.turn.load(Acquire) != 0);
+            match is_answered() {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            let word = locks.at(turn);
+            let is_held = word.load(Relaxed) & HOLDER == recorder;
+            if !is_held || !wait_for(word, end) {
+                break Ok(());
+            }
+        };
+        locks.is_waited_for.store(0, SeqCst);
+        waited
+    }
+}
+
+/// Waits for a lock, and gives it back. Whether to look again.
+fn wait_for(word: &AtomicU32, end: Option<Instant>) -> bool {
+    let error = match end {
+        None => futex(word, libc::FUTEX_LOCK_PI, None),
+        Some(end) => match end.checked_duration_since(Instant::now()) {
+            // By the clock that nobody sets: Linux before 5.14 cannot.
+            Some(left) => futex(word, libc::FUTEX_LOCK_PI2, Some(left)),
+            None => return false,
+        },
+    };
+    match error {
+        0 => {
+            release(word, tracer_area::own_tid().unsigned_abs());
+            true
+        }
+        libc::EINTR | libc::EAGAIN => true,
+        // The time is over, the recorder has ended, or the kernel has no such locks.
+        _ => false,
+    }
+}
+
+fn release(word: &AtomicU32, tid: u32) {
+    if word.compare_exchange(tid, FREE, AcqRel, Relaxed).is_err() {
+        // Threads wait in the kernel. Where it refuses, a process has written into the word, and
+        // lends no more.
+        futex(word, libc::FUTEX_UNLOCK_PI, None);
+    }
+}
+
+/// The error number, or 0. The word is in memory that is shared, so no private flag.
+fn futex(word: &AtomicU32, operation: libc::c_int, left: Option<Duration>) -> libc::c_int {
+    let end = left.map(tracer_area::lock::monotonic_in);
+    let end = end.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word lives as long as it is borrowed; the time is null or valid.
+    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 0, end) };
+    if result == 0 {
+        return 0;
+    }
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Whether the processes that the calling thread makes are in its own pid namespace. Where there is
+/// no `/proc` that is unknown, and `false`.
+fn has_children_in_its_namespace() -> bool {
+    let inode = |which| {
+        let path = format!("/proc/thread-self/ns/{which}");
+        std::fs::metadata(path).map(|found| found.ino()).ok()
+    };
+    let own = inode("pid");
+    own.is_some() && own == inode("pid_for_children")
+}
