@@ -418,5 +418,6 @@ cases! {
         a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost
         a_thread_that_waits_for_the_recorder_holds_nobody_else_up
         what_is_lost_while_the_recorder_does_not_answer_is_reported_once
+        a_recorder_that_is_killed_lets_those_go_that_wait_for_it
     }
 }

@@ -159,3 +159,46 @@ CASE(what_is_lost_while_the_recorder_does_not_answer_is_reported_once)
     CHECK_EQUAL(reported, 1);
     OK(posix_trace_shutdown(trid));
 }
+
+static trace_id_t asked;
+static volatile int answers, error_at_end;
+
+static void *ask(void *unused)
+{
+    char name[TRACE_EVENT_NAME_MAX + 1];
+    int error;
+
+    while ((error = posix_trace_eventid_get_name(asked, type, name)) == 0)
+        __sync_fetch_and_add(&answers, 1);
+    error_at_end = error;
+    return unused;
+}
+
+/* A thread that waits for an answer waits for a lock that the recorder holds. */
+CASE(a_recorder_that_is_killed_lets_those_go_that_wait_for_it)
+{
+    int i;
+
+    for (i = 0; i < 16; i++) {
+        int fd = new_file();
+        pthread_t thread;
+        pid_t recorder;
+
+        asked = looping_in(fd, 1 << 20);
+        recorder = recorder_of(fd);
+        answers = 0;
+        CHECK(pthread_create(&thread, NULL, ask, NULL) == 0);
+        while (answers < 50 + i)
+            sleep_ms(1);
+        /* It is killed while it works, or while it cannot answer. */
+        if (i % 2 == 0) {
+            CHECK(kill(recorder, SIGSTOP) == 0);
+            sleep_ms(2);
+        }
+        CHECK(kill(recorder, SIGKILL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_EQUAL(error_at_end, EINVAL);
+        CHECK_EQUAL(posix_trace_shutdown(asked), EINVAL);
+        CHECK(close(fd) == 0);
+    }
+}
