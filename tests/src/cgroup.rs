@@ -36,20 +36,22 @@ fn hierarchy() -> anyhow::Result<(PathBuf, Option<Mount>)> {
     Ok((mount.path().to_owned(), Some(mount)))
 }
 
-/// The root of the hierarchy of version 1 that limits memory, on a machine where that is not
-/// version 2's.
-fn old_hierarchy() -> anyhow::Result<Option<(PathBuf, Option<Mount>)>> {
+/// The root of the hierarchy of version 1 with a controller, on a machine where version 2 does not
+/// have it.
+fn old_hierarchy(controller: &str) -> anyhow::Result<Option<(PathBuf, Option<Mount>)>> {
     let is_old = |kind: &str, options: &str| {
-        kind == "cgroup" && options.split(',').any(|option| option == "memory")
+        kind == "cgroup" && options.split(',').any(|option| option == controller)
     };
     if let Some(root) = mounted(is_old)? {
         return Ok(Some((root, None)));
     }
     let (root, _mount) = hierarchy()?;
-    if fs::read_to_string(root.join("cgroup.controllers"))?.contains("memory") {
+    let controllers = fs::read_to_string(root.join("cgroup.controllers"))?;
+    if controllers.split_whitespace().any(|has| has == controller) {
         return Ok(None);
     }
-    let mount = Mount::new("cgroup", "memory").context("no memory controller")?;
+    let mount = Mount::new("cgroup", controller)
+        .with_context(|| format!("no controller for {controller}"))?;
     Ok(Some((mount.path().to_owned(), Some(mount))))
 }
 
@@ -86,27 +88,58 @@ impl Cgroup {
     ///
     /// The machine has no such groups.
     pub fn with_memory(bytes: u64) -> anyhow::Result<Self> {
-        if let Some((root, mount)) = old_hierarchy()? {
-            let path = root.join(unique_name());
-            fs::create_dir(&path)?;
-            fs::write(path.join("memory.limit_in_bytes"), bytes.to_string())?;
-            return Ok(Self {
-                path,
-                _mount: mount,
-            });
+        let group = Self::with("memory")?;
+        let old = group.path.join("memory.limit_in_bytes");
+        if old.exists() {
+            fs::write(old, bytes.to_string())?;
+            return Ok(group);
         }
-        let (root, mount) = hierarchy()?;
-        fs::write(root.join("cgroup.subtree_control"), "+memory")
-            .context("no memory controller")?;
+        fs::write(group.path.join("memory.max"), bytes.to_string())?;
+        // Else it would swap instead, where there is any.
+        let _ = fs::write(group.path.join("memory.swap.max"), "0");
+        Ok(group)
+    }
+
+    /// A new group of either version for which a controller can be set.
+    ///
+    /// # Errors
+    ///
+    /// The machine has no such groups.
+    pub fn with(controller: &str) -> anyhow::Result<Self> {
+        let (root, mount) = match old_hierarchy(controller)? {
+            Some(found) => found,
+            None => {
+                let (root, mount) = hierarchy()?;
+                fs::write(
+                    root.join("cgroup.subtree_control"),
+                    format!("+{controller}"),
+                )
+                .with_context(|| format!("no controller for {controller}"))?;
+                (root, mount)
+            }
+        };
         let path = root.join(unique_name());
         fs::create_dir(&path)?;
-        fs::write(path.join("memory.max"), bytes.to_string())?;
-        // Else it would swap instead, where there is any.
-        let _ = fs::write(path.join("memory.swap.max"), "0");
         Ok(Self {
             path,
             _mount: mount,
         })
+    }
+
+    /// How often its threads were throttled, and for how many nanoseconds in all.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not say.
+    pub fn throttled(&self) -> anyhow::Result<(u64, u64)> {
+        let text = fs::read_to_string(self.path.join("cpu.stat"))?;
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse::<u64>().ok())
+        };
+        let times = value("nr_throttled ").context("no nr_throttled")?;
+        let ns = value("throttled_time ").or_else(|| Some(value("throttled_usec ")? * 1000));
+        Ok((times, ns.context("no time")?))
     }
 
     /// Its folder.

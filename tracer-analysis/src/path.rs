@@ -210,7 +210,9 @@ impl Walk<'_> {
                 End::Unsaid
             };
             step.part = self.part(interval.state, end, step.from, step.to);
-            if let Part::Runnable(wait, behind) = step.part {
+            if let Part::Runnable(wait, behind) = step.part
+                && !wait.is_throttled()
+            {
                 self.wait_for_cpu(step, wait, interval.cpu, behind);
             } else {
                 self.steps.push(step);
@@ -263,8 +265,8 @@ impl Walk<'_> {
             State::Runnable(wait) => Part::Runnable(
                 wait,
                 match end {
-                    End::GotCpu(task) => Some(task),
-                    End::Open | End::Unsaid | End::Woken(_) => None,
+                    End::GotCpu(task) if !wait.is_throttled() => Some(task),
+                    End::GotCpu(_) | End::Open | End::Unsaid | End::Woken(_) => None,
                 },
             ),
             State::Blocked(reason) => Part::Blocked(reason, waker),

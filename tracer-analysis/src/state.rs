@@ -49,6 +49,18 @@ pub enum Wait {
     Preempted,
     /// It gave way by itself (`sched_yield()`).
     Yielded,
+    /// Its control group has used up its time (`cpu.max`).
+    Throttled,
+    /// It has used up its budget (`SCHED_DEADLINE`).
+    OutOfBudget,
+}
+
+impl Wait {
+    /// Whether it waits for its own time, and for no CPU: whatever runs meanwhile is not to blame.
+    #[must_use]
+    pub fn is_throttled(self) -> bool {
+        matches!(self, Self::Throttled | Self::OutOfBudget)
+    }
 }
 
 /// What a thread is in that blocks.
@@ -139,7 +151,11 @@ impl State {
         const DEAD: u32 = 0x10 | 0x20 | 0x80;
         let bits = data.state;
         if data.preempted != 0 {
-            Self::Runnable(Wait::Preempted)
+            Self::Runnable(match data.waits_in {
+                waits_in::GROUP_QUOTA => Wait::Throttled,
+                waits_in::DEADLINE_BUDGET => Wait::OutOfBudget,
+                _ => Wait::Preempted,
+            })
         } else if bits == 0 {
             Self::Runnable(Wait::Yielded)
         } else if bits & DEAD != 0 {

@@ -28,6 +28,8 @@ pub struct ThreadTotal {
     pub unknown: u64,
     /// Times that it had to give way.
     pub preempted: u64,
+    /// Of the time that it was runnable: throttled, by its control group or for want of a budget.
+    pub throttled: u64,
     /// Times that it got another CPU than it had before.
     pub migrations: u64,
     /// The CPU that it had last.
@@ -115,6 +117,9 @@ impl ThreadTotal {
             Wait::New | Wait::Woken => self.wakeups.add(ns),
             Wait::Preempted => self.preempted += 1,
             Wait::Yielded => {}
+            Wait::Throttled | Wait::OutOfBudget => {
+                self.throttled = self.throttled.saturating_add(ns);
+            }
         }
     }
 

@@ -209,6 +209,14 @@ globals! {
     UTASK_DEPTH = NO_OFFSET;
     /// `task_struct::flags`.
     TASK_FLAGS = NO_OFFSET;
+    /// `task_struct::throttled` (6.18 and later).
+    TASK_THROTTLED = NO_OFFSET;
+    /// `cfs_rq::throttle_count`.
+    FAIR_QUEUE_THROTTLED = NO_OFFSET;
+    /// `task_struct::dl.dl_throttled`: the 32 bits in which it is.
+    TASK_DEADLINE_BITS = NO_OFFSET;
+    /// Which of them it is.
+    DEADLINE_THROTTLED_BIT = 0;
     /// `task_struct::in_iowait`: the 32 bits in which it is.
     TASK_IO_WAIT = NO_OFFSET;
     /// Which of them it is.

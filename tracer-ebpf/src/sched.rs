@@ -150,7 +150,7 @@ fn out_data<C: Tracepoint>(
     let state = state_left_in(ctx, prev);
     let is_preempted = ctx.flag::<0>() || state == 0;
     let (waits_in, syscall) = if is_preempted {
-        (waits_in::UNKNOWN, 0)
+        (prev.throttled_by(), 0)
     } else {
         what_it_waits_in(prev, state, cpu)
     };

@@ -4,15 +4,16 @@ use core::marker::PhantomData;
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 
-use tracer_common::kernel::COMM_BYTES;
 use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::{COMM_BYTES, waits_in};
 
 use crate::context::{CommWords, Tracepoint};
 use crate::offsets::{
-    CGROUPS_DEFAULT, COMPAT_STATUS, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS,
-    SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS,
-    TASK_IO_WAIT, TASK_LEADER, TASK_MM, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
-    TASK_THREAD_PID, TASK_THREAD_POINTER, THREAD_ID_BELOW, UPID_NAMESPACE,
+    CGROUPS_DEFAULT, COMPAT_STATUS, DEADLINE_THROTTLED_BIT, FAIR_QUEUE_THROTTLED, IO_WAIT_BIT,
+    NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
+    TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE, TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT,
+    TASK_LEADER, TASK_MM, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
+    TASK_THREAD_PID, TASK_THREAD_POINTER, TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
 use crate::subject::Subject;
@@ -224,6 +225,43 @@ impl<C: Tracepoint> Task<C> {
         // SAFETY: `base` is a task (see `argument`), and the bit in these 32 of it.
         let bits: u32 = unsafe { field::<C, _>(self.base, TASK_IO_WAIT.load()) };
         bits >> (IO_WAIT_BIT.load() & 31) & 1 != 0
+    }
+
+    /// Why it is kept from running although it could run: one of [`waits_in`].
+    #[inline(always)]
+    pub fn throttled_by(&self) -> u8 {
+        if self.is_out_of_group_quota() {
+            waits_in::GROUP_QUOTA
+        } else if self.is_out_of_budget() {
+            waits_in::DEADLINE_BUDGET
+        } else {
+            waits_in::UNKNOWN
+        }
+    }
+
+    #[inline(always)]
+    fn is_out_of_group_quota(&self) -> bool {
+        if TASK_THROTTLED.load() != NO_OFFSET {
+            // SAFETY: `base` is a task (see `argument`), and `throttled` a bool of it.
+            let is_throttled: u8 = unsafe { field::<C, _>(self.base, TASK_THROTTLED.load()) };
+            return is_throttled != 0;
+        }
+        if FAIR_QUEUE_THROTTLED.load() == NO_OFFSET {
+            return false;
+        }
+        // SAFETY: `base` is a task (see `argument`), and `se.cfs_rq` a pointer in it.
+        let queue: Address = unsafe { field::<C, _>(self.base, TASK_FAIR_QUEUE.load()) };
+        // SAFETY: it is a `struct cfs_rq *`, and `throttle_count` an int of it.
+        let count: u32 = unsafe { field::<C, _>(queue.0, FAIR_QUEUE_THROTTLED.load()) };
+        count != 0
+    }
+
+    /// Whether it runs by `SCHED_DEADLINE` and has used up what it may run in its period.
+    #[inline(always)]
+    fn is_out_of_budget(&self) -> bool {
+        // SAFETY: `base` is a task (see `argument`), and the bit in these 32 of it.
+        let bits: u32 = unsafe { field::<C, _>(self.base, TASK_DEADLINE_BITS.load()) };
+        bits >> (DEADLINE_THROTTLED_BIT.load() & 31) & 1 != 0
     }
 
     /// Its control group of version 2.

@@ -42,8 +42,9 @@ event_data! {
         pub preempted: u8,
         /// What a thread that blocks is in: 0: it does not block, or it is not known, 1: a system
         /// call, 2: one of a 32-bit program, 3: a page fault or another exception, 4: its exit, 5:
-        /// a thread of the kernel, in whatever it does. And 128 where it waits for a device
-        /// ([`waits_in`]).
+        /// a thread of the kernel, in whatever it does. And 128 where it waits for a device. Of a
+        /// thread that has to give way, why: 6: its control group has used up its time, 7: it has
+        /// used up its budget (`SCHED_DEADLINE`) ([`waits_in`]).
         #[shown(WaitsIn, IoWait as "io_wait")]
         pub waits_in: u8,
         /// The number of that system call.
@@ -70,6 +71,10 @@ pub mod waits_in {
     pub const EXIT: u8 = 4;
     /// It is a thread of the kernel.
     pub const KERNEL: u8 = 5;
+    /// It does not block: its control group has used up its time (`cpu.max`).
+    pub const GROUP_QUOTA: u8 = 6;
+    /// It does not block: it has used up its budget (`SCHED_DEADLINE`).
+    pub const DEADLINE_BUDGET: u8 = 7;
     /// Bit: it waits for a device. The kernel counts the CPU's time as `iowait` meanwhile.
     pub const IO: u8 = 1 << 7;
 }

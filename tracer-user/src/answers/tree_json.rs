@@ -56,6 +56,8 @@ fn part(part: &Part) -> Map<String, Value> {
                 Wait::Woken => "woken",
                 Wait::Preempted => "preempted",
                 Wait::Yielded => "yielded",
+                Wait::Throttled => "throttled",
+                Wait::OutOfBudget => "out_of_budget",
             },
             "behind": behind.as_ref().map(task),
         }),

@@ -133,6 +133,9 @@ pub fn part(part: &Part, has_more: bool) -> String {
 
 fn runnable(wait: Wait, behind: Option<&Task>) -> String {
     let since = match wait {
+        // Whoever had the CPU meanwhile is not to blame.
+        Wait::Throttled => return "throttled by its control group (cpu.max)".to_owned(),
+        Wait::OutOfBudget => return "throttled, its deadline budget used up".to_owned(),
         Wait::New => "new, ",
         Wait::Woken | Wait::Preempted => "",
         Wait::Yielded => "gave way, ",

@@ -98,5 +98,7 @@ fn wait_name(wait: Wait) -> &'static str {
         Wait::Woken => "woken",
         Wait::Preempted => "preempted",
         Wait::Yielded => "yielded",
+        Wait::Throttled => "throttled",
+        Wait::OutOfBudget => "out_of_budget",
     }
 }

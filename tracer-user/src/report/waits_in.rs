@@ -18,6 +18,10 @@ pub enum WaitsIn {
     Exit,
     /// The kernel, whose thread it is.
     Kernel,
+    /// It could run: its control group has used up its time.
+    GroupQuota,
+    /// It could run: it has used up its budget.
+    DeadlineBudget,
 }
 
 impl WaitsIn {
@@ -30,6 +34,8 @@ impl WaitsIn {
             waits_in::FAULT => Self::Fault,
             waits_in::EXIT => Self::Exit,
             waits_in::KERNEL => Self::Kernel,
+            waits_in::GROUP_QUOTA => Self::GroupQuota,
+            waits_in::DEADLINE_BUDGET => Self::DeadlineBudget,
             _ => Self::Unknown,
         }
     }
@@ -51,5 +57,7 @@ pub fn push_waits_in(out: &mut Vec<u8>, waits_in: WaitsIn) {
         WaitsIn::Fault => out.extend_from_slice(b"page fault"),
         WaitsIn::Exit => out.extend_from_slice(b"exit"),
         WaitsIn::Kernel => out.extend_from_slice(b"kernel"),
+        WaitsIn::GroupQuota => out.extend_from_slice(b"group quota"),
+        WaitsIn::DeadlineBudget => out.extend_from_slice(b"deadline budget"),
     }
 }

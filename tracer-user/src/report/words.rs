@@ -107,10 +107,18 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             out.extend_from_slice(letter.as_bytes());
             out.push(b' ');
             out.extend_from_slice(word.as_bytes());
-            let waits_in = WaitsIn::of(&switch);
-            if waits_in != WaitsIn::Unknown {
-                out.extend_from_slice(b" in ");
-                push_waits_in(out, waits_in);
+            match WaitsIn::of(&switch) {
+                WaitsIn::Unknown => {}
+                WaitsIn::GroupQuota => {
+                    out.extend_from_slice(b", throttled by its control group");
+                }
+                WaitsIn::DeadlineBudget => {
+                    out.extend_from_slice(b", throttled: its deadline budget is used up");
+                }
+                waits_in => {
+                    out.extend_from_slice(b" in ");
+                    push_waits_in(out, waits_in);
+                }
             }
             if switch.waits_in & waits_in::IO != 0 {
                 out.extend_from_slice(b", for a device");

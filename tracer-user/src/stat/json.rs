@@ -58,6 +58,7 @@ fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, first: u64) -> Va
         "comm": String::from_utf8_lossy(comm),
         "running_ns": total.running,
         "runnable_ns": total.runnable,
+        "throttled_ns": total.throttled,
         "blocked_ns": total.blocked,
         "stopped_ns": total.stopped,
         "unknown_ns": total.unknown,

@@ -41,9 +41,10 @@ pub fn text(statistics: &Statistics) -> String {
 /// A column of the table of threads: its heading, how wide it is, and what it says.
 type Column = (&'static str, usize, fn(&ThreadTotal) -> String);
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     ("running", 10, |total| duration(total.running)),
     ("runnable", 10, |total| duration(total.runnable)),
+    ("throttled", 10, |total| duration(total.throttled)),
     ("blocked", 10, |total| duration(total.blocked)),
     ("stopped", 10, |total| duration(total.stopped)),
     ("unknown", 10, |total| duration(total.unknown)),
@@ -58,6 +59,7 @@ fn push_threads(out: &mut String, statistics: &Statistics) {
     // What hardly ever happens takes no space where it did not.
     let threads = || statistics.threads.iter().map(|(.., total)| total);
     let is_shown = |(heading, ..): &&Column| match *heading {
+        "throttled" => threads().any(|total| total.throttled > 0),
         "stopped" => threads().any(|total| total.stopped > 0),
         "unknown" => threads().any(|total| total.unknown > 0),
         _ => true,

@@ -7,13 +7,13 @@
 //! exactly what one buffer would have retained.
 //!
 //! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has
-//! one at most. (A thread that is about to have one counts too: it may lose the CPU with a chunk that
-//! is neither open nor closed.) When no other chunk is available, the one that was *closed first* is taken again:
-//! *X*. Every other full chunk was closed after *X*. Of those, a writer has at most one that holds
-//! anything older than the closing of *X*: the one that it had open at that moment. So of *F* full
-//! chunks beside *X*, at least *F* − *T* were filled after *X* was closed, and *X* holds nothing of
-//! the newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks, *X*, and the one chunk that
-//! the queue of closed chunks never gives away (the one closed last,
+//! one at most. (A thread that is about to have one counts too: it may lose the CPU with a chunk
+//! that is neither open nor closed.) When no other chunk is available, the one that was *closed
+//! first* is taken again: *X*. Every other full chunk was closed after *X*. Of those, a writer has
+//! at most one that holds anything older than the closing of *X*: the one that it had open at that
+//! moment. So of *F* full chunks beside *X*, at least *F* − *T* were filled after *X* was closed,
+//! and *X* holds nothing of the newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks,
+//! *X*, and the one chunk that the queue of closed chunks never gives away (the one closed last,
 //! [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
 //!
 //! A stream that keeps its oldest events refuses when that many chunks are in use and nobody has

@@ -114,6 +114,13 @@ const FIELDS: &[Field] = &[
     of_some("TASK_UTASK", "task_struct", &[way(&["utask"])]),
     of_some("UTASK_DEPTH", "uprobe_task", &[way(&["depth"])]),
     wanted("TASK_FLAGS", "task_struct", &[way(&["flags"])]),
+    // With CONFIG_CFS_BANDWIDTH: since 6.18 the first, else the others.
+    of_some("TASK_THROTTLED", "task_struct", &[way(&["throttled"])]),
+    of_some(
+        "FAIR_QUEUE_THROTTLED",
+        "cfs_rq",
+        &[way(&["throttle_count"])],
+    ),
     wanted("TASK_STACK", "task_struct", &[way(&["stack"])]),
     // Where the machine has no variable for it, and on real-time kernels.
     of_some(
@@ -403,6 +410,16 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         name: "IO_WAIT_BIT",
         value: io_wait.map_or(0, |bits| bits % 32),
     });
+    let throttled = btf.bit_field("sched_dl_entity", "dl_throttled");
+    let deadline = btf.member_offset("task_struct", &["dl"]).zip(throttled);
+    globals.push(Global {
+        name: "TASK_DEADLINE_BITS",
+        value: deadline.map_or(NO_OFFSET, |(entity, bits)| entity + bits / 32 * 4),
+    });
+    globals.push(Global {
+        name: "DEADLINE_THROTTLED_BIT",
+        value: deadline.map_or(0, |(_, bits)| bits % 32),
+    });
     globals.push(Global {
         name: "SWITCH_ARGUMENTS",
         value: switch_arguments(btf.tracepoint_arguments("sched_switch").as_deref()),
@@ -549,7 +566,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 19)
+            Ok(FIELDS.len() + 21)
         );
     }
 }
