@@ -1,0 +1,33 @@
+"""One thread computes, the other one wants to answer: it waits for the interpreter's lock, in futex()."""
+
+import ctypes
+import threading
+import time
+
+
+def set_name(name):
+    ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
+
+
+def compute(until):
+    set_name("computes")
+    total = 0
+    while time.monotonic() < until:
+        for number in range(10_000):
+            total += number * number
+
+
+def answer(rounds):
+    set_name("answers")
+    for _ in range(rounds):
+        time.sleep(0.001)
+
+
+start = time.monotonic()
+others = [threading.Thread(target=compute, args=(start + 1,))]
+answering = threading.Thread(target=answer, args=(100,))
+for thread in [*others, answering]:
+    thread.start()
+answering.join()
+for thread in others:
+    thread.join()

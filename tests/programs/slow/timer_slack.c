@@ -1,0 +1,15 @@
+/* The kernel may delay the program's timers by 10 ms: each sleep of 50 us takes as long as that. */
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+int main(void)
+{
+    const struct timespec time = {.tv_nsec = 50000};
+
+    if (prctl(PR_SET_TIMERSLACK, 10000000) != 0)
+        return EXIT_FAILURE;
+    for (int i = 0; i < 60; i++)
+        nanosleep(&time, NULL);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,252 @@
+//! Slow programs with a cause that was put in on purpose: one command, or two, and what it says.
+//! `tests/programs/slow/README.md` has them in a table.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use tests::cgroup::Cgroup;
+use tests::dist::{self, Linkage};
+use tests::rights::missing_right;
+
+/// One of the programs, and a folder on a disk for what it writes.
+struct Slow {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Slow {
+    fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("programs/slow")
+            .join(name);
+        let is_compiled = source.extension() == Some(OsStr::new("c"));
+        let program = if is_compiled {
+            let program = folder.path().join(source.file_stem().unwrap());
+            let options = ["-g", "-Wall", "-Wextra", "-Werror", "-lresolv"];
+            dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
+            program
+        } else {
+            source
+        };
+        Self { folder, program }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// What `tracer-user` answers with these options, of the program with these arguments.
+    fn ask<A: AsRef<OsStr>>(&self, options: &[&str], arguments: &[A]) -> String {
+        let output = Command::new(dist::tracer_user().unwrap())
+            .args(options)
+            .arg("--")
+            .arg(&self.program)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn why<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Why {
+        Why(self.ask(&["why", "--whole", "--brief"], arguments))
+    }
+}
+
+/// An answer of `why`.
+struct Why(String);
+
+impl Why {
+    /// The share of all time that lines with these words have, in percent.
+    fn share(&self, words: &str) -> f64 {
+        let with_words = self.0.lines().filter(|line| line.contains(words));
+        let shares = with_words.filter_map(|line| {
+            let before = line.split_once(" %")?.0;
+            before.rsplit(' ').next()?.parse::<f64>().ok()
+        });
+        shares.sum()
+    }
+
+    fn has_most(&self, words: &str) {
+        self.has(words, 50.0);
+    }
+
+    fn has(&self, words: &str, least: f64) {
+        let share = self.share(words);
+        assert!(share >= least, "{words}: {share}\n{}", self.0);
+    }
+}
+
+const NOTHING: [&str; 0] = [];
+
+/// The number in a column of the first line that begins with a word.
+fn column(said: &str, word: &str, column: usize) -> u64 {
+    let line = said.lines().find(|line| line.starts_with(word));
+    let value = line.and_then(|line| line.split_whitespace().nth(column));
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {word}: {said}"))
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_row_that_is_locked_says_who_has_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = Slow::new("row_lock.c").why(&NOTHING);
+    said.has_most("blocked in fcntl, woken by holder");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_slow_disk_is_waited_for_in_fdatasync() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("slow_disk.c");
+    let said = slow.ask(&["stat", "--syscalls", "write,fdatasync"], &[slow.file()]);
+    assert_eq!(column(&said, "fdatasync", 1), 200, "{said}");
+    let line = said.lines().find(|line| line.starts_with("slow_disk"));
+    assert!(line.unwrap().contains("fdatasync"), "{said}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_slow_command_of_a_program_has_the_time_that_it_takes() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = Slow::new("slow_command.c").why(&NOTHING);
+    said.has_most("blocked in wait4, woken by sleep");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_snapshot_by_fork_costs_a_page_fault_for_each_page_that_is_written_to() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = Slow::new("fork_snapshot.c").ask(
+        &["stat", "--add-events", "fault", "--ring-size", "32M"],
+        &NOTHING,
+    );
+    // Each page is touched once before, and copied once after.
+    let faults = said.split("page faults").nth(1).unwrap();
+    let count = column(faults, "fork_snapshot", 2);
+    assert!((40_000..42_000).contains(&count), "{said}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_name_server_that_does_not_answer_is_waited_for_in_poll() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = Slow::new("dns.c").why(&NOTHING);
+    said.has("blocked in poll, woken by a timer", 90.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_quota_of_a_control_group_is_told_as_the_kernel_counts_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let group = Cgroup::with("cpu").unwrap();
+    let slow = Slow::new("cpu_quota.c");
+    let said = slow.why(&[group.path()]);
+    said.has_most("throttled by its control group");
+    let (times, ns) = group.throttled().unwrap();
+    assert!(times > 0 && ns > 0);
+
+    let said = slow.ask(&["stat", "--format", "json"], &[group.path()]);
+    // What the tracer says comes behind it.
+    let mut values = serde_json::Deserializer::from_str(&said).into_iter::<serde_json::Value>();
+    let value = values.next().unwrap().unwrap();
+    let told = value["threads"][0]["throttled_ns"].as_u64().unwrap();
+    let (_, both) = group.throttled().unwrap();
+    let counted = both - ns;
+    // Told is until the thread has a CPU again, counted until it may have one.
+    assert!(told.abs_diff(counted) < counted / 5, "{told} {counted}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_noisy_neighbour_is_named() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = Slow::new("noisy_neighbour.c").why(&NOTHING);
+    said.has("had to give way to neighbour", 25.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn major_page_faults_wait_for_a_device() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("major_faults.c");
+    let said = slow.why(&[slow.file()]);
+    said.has("blocked in page fault for a device", 15.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_lock_that_all_need_is_waited_for_in_futex_behind_each_other() {
+    if missing_right().is_some() {
+        return;
+    }
+    let said = Slow::new("lock_convoy.c").ask(&["stat"], &NOTHING);
+    let mostly = said.lines().filter(|line| line.starts_with("convoy"));
+    assert!(mostly.clone().count() == 8, "{said}");
+    assert!(mostly.clone().all(|line| line.contains("futex")), "{said}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn io_uring_waits_for_its_workers_which_wait_for_a_device() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("uring.c");
+    let said = slow.why(&[slow.file()]);
+    said.has("blocked in io_uring_enter, woken by iou-wrk", 80.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_slack_of_timers_is_seen_in_how_long_a_sleep_takes() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("timer_slack.c");
+    slow.why(&NOTHING)
+        .has("blocked in clock_nanosleep, woken by a timer", 80.0);
+    let said = slow.ask(&["stat", "--syscalls", "clock_nanosleep"], &NOTHING);
+    assert_eq!(column(&said, "clock_nanosleep", 1), 60, "{said}");
+    // 50 us were asked for.
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("clock_nanosleep"));
+    assert!(line.unwrap().contains(" ms"), "{said}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_busy_event_loop_runs_and_asks_again_and_again() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("busy_loop.c");
+    slow.why(&NOTHING).has("  ran ", 20.0);
+    let options = ["stat", "--syscalls", "epoll_wait", "--ring-size", "32M"];
+    let said = slow.ask(&options, &NOTHING);
+    assert!(column(&said, "epoll_wait", 1) > 10_000, "{said}");
+}
