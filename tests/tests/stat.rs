@@ -122,6 +122,61 @@ fn times_of_threads_are_those_that_the_kernel_counts() {
     }
 }
 
+/// How long each thread has run so far, in nanoseconds.
+fn ran_so_far() -> HashMap<u64, u64> {
+    let mut ran = HashMap::new();
+    let tasks = fs::read_dir("/proc").unwrap().flatten();
+    let tasks = tasks.filter_map(|process| fs::read_dir(process.path().join("task")).ok());
+    for task in tasks.flat_map(|tasks| tasks.flatten()) {
+        let tid = task.file_name().to_str().and_then(|tid| tid.parse().ok());
+        let counted = fs::read_to_string(task.path().join("schedstat")).ok();
+        let counted = counted.and_then(|text| text.split(' ').next()?.parse().ok());
+        if let (Some(tid), Some(counted)) = (tid, counted) {
+            ran.insert(tid, counted);
+        }
+    }
+    ran
+}
+
+#[test]
+#[ignore = "needs root"]
+fn no_thread_of_the_machine_runs_longer_than_the_kernel_counts() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let before = ran_so_far();
+    let mut attach = Command::new(dist::tracer_user().unwrap());
+    attach.args(["attach", "--all", "--events", "switch,wakeup", "--duration"]);
+    attach.args(["5s", "--ring-size", "16M", "--log"]).arg(&log);
+    let output = attach.output().unwrap();
+    assert_ne!(output.status.code(), Some(2), "{output:?}");
+    let after = ran_so_far();
+    let stat = stat_of(&log);
+
+    let mut compared = 0;
+    for thread in stat["threads"].as_array().unwrap() {
+        let tid = thread["tid"].as_u64().unwrap();
+        let Some(after) = after.get(&tid) else {
+            continue;
+        };
+        compared += 1;
+        // The kernel takes off interrupts and what the host took.
+        let counted = after - before.get(&tid).copied().unwrap_or(0).min(*after);
+        let most = counted + counted / 10 + 20_000_000;
+        assert!(
+            thread["running_ns"].as_u64().unwrap() <= most,
+            "{counted}: {thread}"
+        );
+    }
+    assert!(compared > 0, "{stat}");
+    let span = stat["span_ns"].as_u64().unwrap();
+    for cpu in stat["cpus"].as_array().unwrap() {
+        assert!(cpu["used_ns"].as_u64().unwrap() <= span, "{cpu} of {span}");
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn system_calls_are_as_many_as_were_made_with_their_errors() {

@@ -32,6 +32,7 @@
 mod absence;
 mod blame;
 mod calls;
+mod cpus;
 mod durations;
 mod faults;
 mod history;

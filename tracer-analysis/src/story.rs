@@ -21,8 +21,8 @@ pub const PID: i32 = 10;
 pub struct Story {
     pub states: ThreadStates,
     pub history: History,
-    /// Since when threads have a CPU.
-    running: HashMap<i32, u64>,
+    /// Since when threads have a CPU, and which.
+    running: HashMap<i32, (u64, u32)>,
 }
 
 pub fn thread(tid: i32) -> Thread {
@@ -65,7 +65,7 @@ impl Story {
     pub fn switch(&mut self, at: u64, cpu: u32, (tid, call): (i32, Option<u16>), next: i32) {
         if tid != 0 {
             let mut data = SwitchOutData::new_zeroed();
-            data.ran_ns = self.running.remove(&tid).map_or(0, |since| at - since);
+            data.ran_ns = self.running.remove(&tid).map_or(0, |(since, _)| at - since);
             data.next_tid = next.unsigned_abs();
             data.next_pid = if next == 0 { 0 } else { PID.unsigned_abs() };
             match call {
@@ -81,7 +81,7 @@ impl Story {
             );
         }
         if next != 0 {
-            self.running.insert(next, at);
+            self.running.insert(next, (at, cpu));
             let mut data = SwitchInData::new_zeroed();
             data.prev_tid = tid.unsigned_abs();
             data.prev_pid = if tid == 0 { 0 } else { PID.unsigned_abs() };
@@ -111,8 +111,9 @@ impl Story {
     pub fn make(&mut self, at: u64, by: i32, tid: i32) {
         let mut data = ForkData::new_zeroed();
         (data.child_pid, data.child_tid) = (PID.unsigned_abs(), tid.unsigned_abs());
+        let cpu = self.running.get(&by).map_or(0, |(_, cpu)| *cpu);
         self.event(
-            header(at, EventTypeId::THREAD_CREATE, by, 0),
+            header(at, EventTypeId::THREAD_CREATE, by, cpu),
             data.as_bytes(),
         );
     }

@@ -9,6 +9,7 @@ use tracer_common::kernel::{ExecData, ForkData, SwitchInData, WakeupData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
+use crate::cpus::{Cpus, Sign};
 use crate::state::{End, Interval, Left, State, Task, Thread, Wait, Waker};
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
@@ -31,6 +32,9 @@ struct Known {
     cpu: Option<u32>,
     /// Whether only who made it has said something of it: its own events may not be recorded.
     is_hearsay: bool,
+    /// Whether it was gone from its last CPU without a switch that said so: how long it has this
+    /// one is known only when it leaves it.
+    is_doubtful: bool,
 }
 
 /// A thread was made.
@@ -72,10 +76,14 @@ pub struct Taken {
 /// when it was made; so their sum is its time, to the nanosecond. Where events may be missing the
 /// state is [`State::Unknown`], until the first event of the thread that follows; but that a thread
 /// ran, the kernel counts by itself.
+///
+/// A CPU has one thread at a time: an event of another thread on it ends what the one did that was
+/// held to run there. Where no switch says until when it ran, that time is unknown.
 #[derive(Debug)]
 pub struct ThreadStates {
     start: MonotonicNs,
     threads: HashMap<i32, Known, RandomState>,
+    cpus: Cpus,
     /// Since when no event is missing.
     whole_since: MonotonicNs,
     /// The last moments at which events were missing: from when to when.
@@ -94,6 +102,7 @@ impl ThreadStates {
         Self {
             start,
             threads: HashMap::default(),
+            cpus: Cpus::default(),
             whole_since: start,
             gaps: VecDeque::new(),
             now: start,
@@ -118,6 +127,7 @@ impl ThreadStates {
             known.state = known.when_unseen();
             known.cpu = None;
         }
+        self.cpus.lose();
         self.whole_since = self.whole_since.max(until);
     }
 
@@ -156,12 +166,12 @@ impl ThreadStates {
             }
             EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut found),
             EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
-                self.run(thread, at, &mut found);
+                self.run(thread, at, header.cpu, &mut found);
                 self.make(thread, at, event.data, &mut found);
             }
             EventTypeId::EXEC => {
                 self.replace(thread, at, event.data, &mut found);
-                self.run(thread, at, &mut found);
+                self.run(thread, at, header.cpu, &mut found);
             }
             // What a thread does itself, it does on a CPU.
             EventTypeId::SYSCALL_ENTER
@@ -170,8 +180,9 @@ impl ThreadStates {
             | EventTypeId::EXIT
             | EventTypeId::THREAD_EXIT
             | EventTypeId::FAULT_USER
-            | EventTypeId::FAULT_KERNEL => self.run(thread, at, &mut found),
-            user if user.is_user() => self.run(thread, at, &mut found),
+            | EventTypeId::FAULT_KERNEL => self.run(thread, at, header.cpu, &mut found),
+            // Its CPU is what the program says: that takes none from another one.
+            user if user.is_user() => self.run(thread, at, None, &mut found),
             _ => {}
         }
     }
@@ -216,6 +227,7 @@ impl ThreadStates {
             since: self.start,
             cpu: None,
             is_hearsay: false,
+            is_doubtful: false,
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
         if known.pid != thread.pid {
@@ -262,6 +274,7 @@ impl ThreadStates {
             since: at,
             cpu,
             is_hearsay: false,
+            is_doubtful: false,
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
             known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
@@ -291,20 +304,73 @@ impl ThreadStates {
         }
     }
 
+    /// A thread has this CPU. The one that was held to run there has left it: at this moment, where
+    /// it is `prev`, which the switch names; else at some moment before, and nobody knows how long
+    /// it ran.
+    fn claim(
+        &mut self,
+        (cpu, tid): (Option<u32>, i32),
+        at: MonotonicNs,
+        (sign, prev): (Sign, Option<i32>),
+        found: &mut impl FnMut(Found),
+    ) {
+        let Some(cpu) = cpu else {
+            return;
+        };
+        let Some(before) = self.cpus.take(cpu, tid, at, sign) else {
+            return;
+        };
+        let whole_since = self.whole_since;
+        let Some(known) = self.threads.get_mut(&before) else {
+            return;
+        };
+        if known.state != State::Running || known.cpu != Some(cpu) {
+            return;
+        }
+        let is_until_now = prev == Some(before);
+        let state = if is_until_now {
+            known.claimed(whole_since)
+        } else {
+            State::Unknown
+        };
+        known.give(before, state, at, End::Unsaid, found);
+        known.since = known.since.max(at);
+        known.state = State::Unknown;
+        known.cpu = None;
+        known.is_doubtful |= !is_until_now;
+    }
+
     /// A thread does something itself: so it has a CPU, whatever was not seen before.
-    fn run(&mut self, thread: Thread, at: MonotonicNs, found: &mut impl FnMut(Found)) {
+    fn run(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        cpu: Option<u32>,
+        found: &mut impl FnMut(Found),
+    ) {
         if at < self.whole_since || !self.sees_switches {
             return;
         }
+        self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
         let Some(known) = self.known(thread, at, found) else {
             return;
         };
         match known.state {
-            State::Running | State::Dead => {}
-            State::Unknown | State::Runnable(_) | State::Blocked(_) | State::Stopped => {
+            State::Running if known.cpu == cpu || cpu.is_none() => {}
+            State::Dead => {}
+            // It ran, and now its CPU is known.
+            State::Running if known.cpu.is_none() => {
+                self.go_on(thread, at, (State::Running, cpu), End::Unsaid, found);
+            }
+            State::Unknown
+            | State::Running
+            | State::Runnable(_)
+            | State::Blocked(_)
+            | State::Stopped => {
                 // When it got the CPU was not seen.
+                known.is_doubtful |= known.state == State::Running;
                 known.state = State::Unknown;
-                self.go_on(thread, at, (State::Running, None), End::Unsaid, found);
+                self.go_on(thread, at, (State::Running, cpu), End::Unsaid, found);
             }
         }
     }
@@ -320,15 +386,19 @@ impl ThreadStates {
         found: &mut impl FnMut(Found),
     ) {
         self.sees_switches = true;
+        let before = SwitchInData::read_from_prefix(untrusted).ok();
+        let prev = before.map(|(data, _)| data.prev_tid.cast_signed());
+        self.claim((cpu, thread.tid), at, (Sign::Switch, prev), found);
         let mut end = End::Unsaid;
         if let Some(known) = self.known(thread, at, found) {
             match known.state {
-                State::Running | State::Blocked(_) | State::Stopped => {
+                State::Running => {
                     known.state = State::Unknown;
+                    known.is_doubtful = true;
                 }
+                State::Blocked(_) | State::Stopped => known.state = State::Unknown,
                 // Another CPU may have taken it over: who had that one is not to blame.
                 State::Runnable(_) if cpu.is_some() && known.cpu == cpu => {
-                    let before = SwitchInData::read_from_prefix(untrusted).ok();
                     end = before.map_or(End::Unsaid, |(data, _)| {
                         End::GotCpu(Task::new(data.prev_pid, data.prev_tid, data.prev_comm))
                     });
@@ -351,10 +421,20 @@ impl ThreadStates {
     ) {
         self.sees_switches = true;
         let whole_since = self.whole_since;
+        // Another one had the CPU before.
+        let holder = cpu.and_then(|cpu| self.cpus.holder(cpu));
+        let not_before = holder
+            .map_or(self.start, |holder| holder.not_before)
+            .min(at);
+        self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
+        if let Some(cpu) = cpu {
+            self.cpus.take(cpu, left.next.thread.tid, at, Sign::Switch);
+        }
         let Some(known) = self.known(thread, at, found) else {
             return;
         };
-        let began = MonotonicNs(at.0.saturating_sub(left.ran_ns)).max(known.since);
+        let began = MonotonicNs(at.0.saturating_sub(left.ran_ns));
+        let began = began.max(known.since).max(not_before);
         // It was given the CPU unseen, or left it meanwhile: what was last known of it does not
         // hold.
         let before = match known.state {
@@ -370,6 +450,7 @@ impl ThreadStates {
         known.since = began;
         known.cpu = cpu;
         known.is_hearsay = false;
+        known.is_doubtful = false;
         known.give(thread.tid, State::Running, at, End::Unsaid, found);
         known.state = left.state;
         known.since = known.since.max(at);
@@ -488,7 +569,8 @@ impl Known {
     /// What is said of its state: where events are missing since it began it may have been left
     /// unseen.
     fn claimed(&self, whole_since: MonotonicNs) -> State {
-        if self.since < whole_since {
+        let may_be_gone = self.is_doubtful && self.state == State::Running;
+        if self.since < whole_since || may_be_gone {
             self.when_unseen()
         } else {
             self.state
@@ -784,7 +866,146 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// Intervals of a story in which each event is of one CPU: a time, a type, a CPU, a thread and
+    /// its data.
+    fn on_cpus(story: &[(u64, EventTypeId, u32, i32, Vec<u8>)], end: u64) -> Vec<Interval> {
+        let mut states = ThreadStates::new(MonotonicNs(100));
+        let mut found = Vec::new();
+        let mut push = |one| {
+            if let Found::Interval(one) = one {
+                found.push(one);
+            }
+        };
+        for (at, event_type, cpu, tid, data) in story {
+            let mut header = header(*at, *event_type, PID, *tid);
+            header.cpu = Some(*cpu);
+            states.feed(&Event { header, data }, &mut push);
+        }
+        states.end(MonotonicNs(end), &mut push);
+        found
+    }
+
+    fn of_thread(found: &[Interval], tid: i32) -> Vec<(State, u64)> {
+        let of_it = found.iter().filter(|one| one.thread.tid == tid);
+        of_it.map(|one| (one.state, one.ns())).collect()
+    }
+
+    fn switch_in(prev: u32) -> Vec<u8> {
+        let mut data = SwitchInData::new_zeroed();
+        data.prev_tid = prev;
+        data.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_cpu_that_another_one_has_is_not_had_for_good() {
+        use EventTypeId as Type;
+        let story = [
+            (110, Type::SWITCH_IN, 0, 11, switch_in(0)),
+            (120, Type::SWITCH_IN, 1, 12, switch_in(0)),
+            // 11 has left unseen, and so has the one that is named.
+            (200, Type::SWITCH_IN, 0, 13, switch_in(14)),
+            (210, Type::SWITCH_OUT, 0, 13, switch_out(1, 0, 10)),
+            // 12 has left unseen: 13 had its CPU, and the switch to that is missing too.
+            (250, Type::SWITCH_OUT, 1, 13, switch_out(1, 0, 0)),
+        ];
+        let found = on_cpus(&story, 300);
+        let lost = [
+            (State::Unknown, 10),
+            (State::Unknown, 90),
+            (State::Unknown, 100),
+        ];
+        assert_eq!(of_thread(&found, 11), lost);
+        let lost = [
+            (State::Unknown, 20),
+            (State::Unknown, 130),
+            (State::Unknown, 50),
+        ];
+        assert_eq!(of_thread(&found, 12), lost);
+    }
+
+    #[test]
+    fn one_that_a_switch_names_had_its_cpu_until_then() {
+        use EventTypeId as Type;
+        let story = [
+            (110, Type::SWITCH_IN, 0, 11, switch_in(0)),
+            (200, Type::SWITCH_IN, 0, 13, switch_in(11)),
+        ];
+        let found = on_cpus(&story, 300);
+        let expected = [
+            (State::Unknown, 10),
+            (State::Running, 90),
+            (State::Unknown, 100),
+        ];
+        assert_eq!(of_thread(&found, 11), expected);
+    }
+
+    #[test]
+    fn an_event_of_another_thread_ends_it_too_and_its_next_run_is_doubtful() {
+        use EventTypeId as Type;
+        let story = [
+            (110, Type::SWITCH_IN, 0, 11, switch_in(0)),
+            (150, Type::SYSCALL_ENTER, 0, 12, Vec::new()),
+            (180, Type::SWITCH_IN, 0, 11, switch_in(12)),
+        ];
+        let found = on_cpus(&story, 300);
+        let states = of_thread(&found, 11).into_iter().map(|(state, _)| state);
+        assert!(states.eq([State::Unknown; 4]), "{found:?}");
+        // The other one had the CPU when the switch named it.
+        let of_12 = [
+            (State::Unknown, 50),
+            (State::Running, 30),
+            (State::Unknown, 120),
+        ];
+        assert_eq!(of_thread(&found, 12), of_12);
+        // What the kernel counts holds again.
+        let last = (200, Type::SWITCH_OUT, 0, 11, switch_out(1, 0, 20));
+        let story = [&story[..], &[last]].concat();
+        let found = on_cpus(&story, 300);
+        assert_eq!(
+            of_thread(&found, 11)[3..],
+            [(State::Running, 20), (BLOCKED, 100)]
+        );
+    }
+
     proptest! {
+        /// Whatever comes: a CPU has one thread at a time.
+        #[test]
+        fn no_cpu_is_had_by_two(
+            story in prop::collection::vec(
+                (0_u64..20, 0_usize..6, 10..15_i32, 0_u32..3, 0_u64..80, 9..15_u32), 0..200),
+        ) {
+            let types = [
+                EventTypeId::SWITCH_IN,
+                EventTypeId::SWITCH_IN,
+                EventTypeId::SWITCH_OUT,
+                EventTypeId::SWITCH_OUT,
+                EventTypeId::SYSCALL_ENTER,
+                EventTypeId::WAKEUP,
+            ];
+            let mut at = 100;
+            let mut events = Vec::new();
+            for (step, kind, tid, cpu, ran, other) in story {
+                at += step;
+                let data = match types[kind] {
+                    EventTypeId::SWITCH_IN => switch_in(other),
+                    EventTypeId::SWITCH_OUT => {
+                        let mut data = SwitchOutData::new_zeroed();
+                        (data.state, data.ran_ns, data.next_tid) = (1, ran, other);
+                        data.as_bytes().to_vec()
+                    }
+                    _ => vec![0; 64],
+                };
+                events.push((at, types[kind], cpu, tid, data));
+            }
+            let mut runs = on_cpus(&events, at + 5);
+            runs.retain(|one| one.state == State::Running && one.cpu.is_some());
+            runs.sort_by_key(|one| (one.cpu, one.from));
+            for pair in runs.windows(2) {
+                let is_after = pair[0].to <= pair[1].from || pair[0].cpu != pair[1].cpu;
+                prop_assert!(is_after, "{pair:?}");
+            }
+        }
+
         /// Whatever comes: the intervals of a thread leave out nothing and do not overlap.
         #[test]
         fn intervals_part_the_time_of_each_thread(

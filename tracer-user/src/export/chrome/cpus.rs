@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use tracer_common::event_type::{EventTypeId, read_grown};
-use tracer_common::kernel::{SwitchOutData, WakeupData};
+use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData};
 use tracer_engine::event::MonotonicNs;
+use zerocopy::FromBytes as _;
 
 use super::objects::Objects;
 use crate::export::names::Thread;
@@ -21,6 +22,9 @@ const MOST_WOKEN: usize = 65_536;
 
 /// The process that the rows of CPUs are shown with: no kernel gives a pid so high.
 const CPUS: i32 = 1 << 30;
+
+/// The name of a slice in which nobody knows how long its thread had the CPU.
+const UNKNOWN: &[u8] = b"unknown";
 
 /// What a CPU's row shows.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,20 @@ struct Running {
     since: MonotonicNs,
     /// The flow that ends where this begins.
     woken: Option<u64>,
+}
+
+impl Running {
+    /// What is shown of it where its switch away is missing, and the next switch on its CPU names
+    /// `prev`: of another one than that nobody knows how long it ran.
+    fn seen_until(self, prev: Option<i32>) -> Self {
+        let is_named = prev == Some(self.thread.tid);
+        let comm = if is_named {
+            self.comm
+        } else {
+            UNKNOWN.to_vec()
+        };
+        Self { comm, ..self }
+    }
 }
 
 /// The CPUs.
@@ -74,6 +92,9 @@ impl Cpus {
                     woken: self.woken.remove(&thread),
                 };
                 if let Some(before) = self.running.insert(cpu, running) {
+                    let prev = SwitchInData::read_from_prefix(event.data).ok();
+                    let prev = prev.map(|(data, _)| data.prev_tid.cast_signed());
+                    let before = before.seen_until(prev);
                     self.slice(cpu, &before, true, entry.at, "not recorded", objects);
                 }
                 true
@@ -101,11 +122,13 @@ impl Cpus {
         let before = self.running.remove(&cpu);
         let (running, is_start_known) = match before {
             Some(before) if before.thread == thread => (before, true),
-            before => {
+            mut before => {
                 // How it got here was not recorded.
-                let since = match &before {
+                let is_start_known = before.is_some();
+                let since = match before.take() {
                     Some(before) => {
-                        self.slice(cpu, before, true, entry.at, "not recorded", objects);
+                        let before = before.seen_until(None);
+                        self.slice(cpu, &before, true, entry.at, "not recorded", objects);
                         entry.at
                     }
                     None if self.seen.contains(&cpu) => entry.at,
@@ -117,7 +140,7 @@ impl Cpus {
                     since,
                     woken: None,
                 };
-                (running, before.is_some())
+                (running, is_start_known)
             }
         };
         self.slice(cpu, &running, is_start_known, entry.at, why, objects);

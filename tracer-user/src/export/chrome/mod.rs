@@ -321,6 +321,21 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_whose_thread_had_left_unseen_is_not_its() {
+        let mut log = MadeUpLog::default();
+        switch_in(&mut log, 1_000, 7);
+        switch_in(&mut log, 2_000, 8);
+        switch_out(&mut log, 3_000, 8);
+        let events = exported(log);
+        let names: Vec<_> = events
+            .iter()
+            .filter(|event| event["ph"] == "X")
+            .map(|slice| slice["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["unknown", "worker"]);
+    }
+
+    #[test]
     fn a_system_call_is_a_slice_with_its_arguments_and_its_result() {
         let nr = i32::try_from(libc::SYS_openat).unwrap();
         let entered = SyscallEnterData {

@@ -4,7 +4,7 @@
 //! threads: a switch away, a switch to, or both, one after the other. Here they become one again.
 //! Between a switch away and the next switch to a traced thread others have the CPU. Who was there
 //! first and who was there last is known; where these are not the same, the CPU is shown as idle
-//! rather than as anybody's.
+//! rather than as anybody's. So it is where a thread came whose switch away is missing.
 
 use std::collections::BTreeMap;
 use tracer_engine::event::MonotonicNs;
@@ -56,8 +56,8 @@ pub struct Switches {
 
 #[derive(Debug)]
 enum Cpu {
-    /// A traced thread is on it.
-    Running,
+    /// A traced thread has come to it; whether it was there is decided by what comes next.
+    Came(Switch),
     /// A traced thread has left it; whom to is decided by what comes next.
     Left(Switch),
 }
@@ -74,26 +74,26 @@ impl Switches {
         if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&cpu) {
             return;
         }
-        let before = self.cpus.insert(cpu, Cpu::Running);
-        let mut from = prev;
-        if let Some(Cpu::Left(mut left)) = before {
-            let is_direct = left.next.tid == thread.tid;
-            if !is_direct && left.next.tid != from.tid {
-                left.next = Task::idle();
-                from = Task::idle();
-            }
-            emit(left);
-            if is_direct {
-                return;
-            }
-        }
-        emit(Switch {
+        let mut came = Switch {
             cpu,
             at,
-            prev: from,
+            prev,
             prev_state: RUNNABLE,
             next: thread,
-        });
+        };
+        match self.cpus.remove(&cpu) {
+            // Both sides of one switch.
+            Some(Cpu::Left(left)) if left.next.tid == came.next.tid => came = left,
+            Some(Cpu::Left(mut before) | Cpu::Came(mut before)) => {
+                if before.next.tid != came.prev.tid {
+                    before.next = Task::idle();
+                    came.prev = Task::idle();
+                }
+                emit(before);
+            }
+            None => {}
+        }
+        self.cpus.insert(cpu, Cpu::Came(came));
     }
 
     /// Notes a switch away from a traced thread.
@@ -102,20 +102,23 @@ impl Switches {
             emit(switch);
             return;
         }
-        let before = self.cpus.insert(switch.cpu, Cpu::Left(switch));
-        if let Some(Cpu::Left(mut left)) = before {
-            // The switch to the thread that leaves now is not in the log.
-            left.next = Task::idle();
-            emit(left);
+        let tid = switch.prev.tid;
+        match self.cpus.insert(switch.cpu, Cpu::Left(switch)) {
+            Some(Cpu::Came(came)) if came.next.tid == tid => emit(came),
+            Some(Cpu::Left(mut before) | Cpu::Came(mut before)) => {
+                // The switch to the thread that leaves now is not in the log.
+                before.next = Task::idle();
+                emit(before);
+            }
+            None => {}
         }
     }
 
     /// Gives out what was still undecided.
     pub fn end(&mut self, mut emit: impl FnMut(Switch)) {
         for cpu in std::mem::take(&mut self.cpus).into_values() {
-            if let Cpu::Left(left) = cpu {
-                emit(left);
-            }
+            let (Cpu::Left(last) | Cpu::Came(last)) = cpu;
+            emit(last);
         }
     }
 }
@@ -193,6 +196,23 @@ mod tests {
         assert_eq!(
             seen(&[(10, Err((1, 8))), (20, Err((2, 9)))]),
             [(10, 1, 0), (20, 2, 9)]
+        );
+    }
+
+    #[test]
+    fn a_thread_whose_switch_away_is_missing_was_not_there_for_good() {
+        assert_eq!(
+            seen(&[(10, Ok((1, 0))), (50, Ok((2, 3))), (60, Err((2, 0)))]),
+            [(10, 0, 0), (50, 0, 2), (60, 2, 0)]
+        );
+        assert_eq!(
+            seen(&[(10, Ok((1, 0))), (50, Err((2, 0)))]),
+            [(10, 0, 0), (50, 2, 0)]
+        );
+        // Here the switch names it.
+        assert_eq!(
+            seen(&[(10, Ok((1, 0))), (50, Ok((2, 1)))]),
+            [(10, 0, 1), (50, 1, 2)]
         );
     }
 
