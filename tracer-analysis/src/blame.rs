@@ -153,6 +153,10 @@ fn by_name(part: Part) -> Part {
         Part::Stopped(of) => Part::Stopped(waker(of)),
         Part::Unmade(by) => Part::Unmade(task(by)),
         Part::Unpolled(by) => Part::Unpolled(task(by)),
-        Part::Running | Part::Underway | Part::Unknown(_) => part,
+        Part::Running
+        | Part::StillBlocked(..)
+        | Part::StillStopped(_)
+        | Part::Underway
+        | Part::Unknown(_) => part,
     }
 }

@@ -56,7 +56,7 @@ pub use faults::{FaultTotal, Faults};
 pub use history::History;
 pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
 pub use pairs::{Pairs, Side, ends_of};
-pub use path::{Part, Step, Why, critical_path, leaves, span_path};
+pub use path::{Part, Step, Then, Why, critical_path, leaves, span_path};
 pub use rows::Rows;
 pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, KeyBytes, KeyOf, Poll, Rule, Span, Spans};

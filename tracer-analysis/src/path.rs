@@ -28,8 +28,12 @@ pub enum Part {
     /// It waited for something else, until it was woken. What lies within is what the thread did
     /// that woke it.
     Blocked(Reason, Waker),
+    /// It waited for something else, and was not woken by then.
+    StillBlocked(Reason, Then),
     /// It was stopped, until it was made to go on.
     Stopped(Waker),
+    /// It was stopped, and not made to go on by then.
+    StillStopped(Then),
     /// It had asked for the wake-up, which was under way to another CPU.
     Underway,
     /// It was not there yet. What lies within is what the thread did that made it.
@@ -39,6 +43,15 @@ pub enum Part {
     Unpolled(Task),
     /// Nobody knows.
     Unknown(Why),
+}
+
+/// When something had not ended yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Then {
+    /// At the end of the trace.
+    TraceEnd,
+    /// At the end of the time that the path is of.
+    PathEnd,
 }
 
 /// Why something is not known.
@@ -207,7 +220,7 @@ impl Walk<'_> {
             let end = if interval.to == at {
                 interval.end
             } else {
-                End::Unsaid
+                End::Open
             };
             step.part = self.part(interval.state, end, step.from, step.to);
             if let Part::Runnable(wait, behind) = step.part
@@ -260,7 +273,10 @@ impl Walk<'_> {
             End::Woken(waker) => waker,
             End::Open | End::Unsaid | End::GotCpu(_) => Waker::Unknown,
         };
+        let is_open = end == End::Open;
         match state {
+            State::Blocked(reason) if is_open => Part::StillBlocked(reason, self.then(to)),
+            State::Stopped if is_open => Part::StillStopped(self.then(to)),
             State::Running => Part::Running,
             State::Runnable(wait) => Part::Runnable(
                 wait,
@@ -273,6 +289,15 @@ impl Walk<'_> {
             State::Stopped => Part::Stopped(waker),
             // Of one that has ended there is nothing to wait for: something was not seen.
             State::Unknown | State::Dead => Part::Unknown(self.why(from, to)),
+        }
+    }
+
+    /// What ends at this moment, at which something goes on.
+    fn then(&self, at: MonotonicNs) -> Then {
+        if self.states.is_trace_end(at) {
+            Then::TraceEnd
+        } else {
+            Then::PathEnd
         }
     }
 
@@ -479,6 +504,25 @@ mod tests {
                 (0, 1, 50, 50, Part::Running),
             ]
         );
+    }
+
+    #[test]
+    fn a_thread_that_is_not_woken_is_still_blocked() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        let still = |then| (0, 1, 100, 300, Part::StillBlocked(inside(FUTEX), then));
+        assert_eq!(path(&story, 1, 100, 400), [still(Then::PathEnd)]);
+
+        // A later wake-up does not change what was so then.
+        let mut later = Story::new();
+        later.switch(10, 0, (0, None), 1);
+        later.switch(100, 0, (1, Some(FUTEX)), 0);
+        later.wake(500, 1, 0, 0);
+        assert_eq!(path(&later, 1, 100, 400), [still(Then::PathEnd)]);
+
+        story.states.stop(MonotonicNs(400));
+        assert_eq!(path(&story, 1, 100, 400), [still(Then::TraceEnd)]);
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub struct ThreadStates {
     /// The last moments at which events were missing: from when to when.
     gaps: VecDeque<(MonotonicNs, MonotonicNs)>,
     now: MonotonicNs,
+    /// When the trace ends, once that is known.
+    trace_end: Option<MonotonicNs>,
     /// Whether switches are among the events: without them who runs, runs for ever.
     sees_switches: bool,
     /// Threads that have ended since such ones were forgotten.
@@ -106,6 +108,7 @@ impl ThreadStates {
             whole_since: start,
             gaps: VecDeque::new(),
             now: start,
+            trace_end: None,
             sees_switches: false,
             deaths: 0,
         }
@@ -185,6 +188,17 @@ impl ThreadStates {
             user if user.is_user() => self.run(thread, at, None, &mut found),
             _ => {}
         }
+    }
+
+    /// The trace ends at this moment: there are no more events.
+    pub fn stop(&mut self, at: MonotonicNs) {
+        self.trace_end = Some(at);
+    }
+
+    /// Whether the trace ends at this moment, as far as that is known.
+    #[must_use]
+    pub fn is_trace_end(&self, at: MonotonicNs) -> bool {
+        self.trace_end == Some(at)
     }
 
     /// The trace ends: gives the last interval of each thread.

@@ -66,8 +66,8 @@ impl Split {
             let total = match step.part {
                 Part::Running => &mut self.running,
                 Part::Runnable(..) => &mut self.runnable,
-                Part::Blocked(..) => &mut self.blocked,
-                Part::Stopped(_) => &mut self.stopped,
+                Part::Blocked(..) | Part::StillBlocked(..) => &mut self.blocked,
+                Part::Stopped(_) | Part::StillStopped(_) => &mut self.stopped,
                 Part::Unpolled(_) => &mut self.unpolled,
                 Part::Underway | Part::Unmade(_) | Part::Unknown(_) => &mut self.unknown,
             };

@@ -216,6 +216,9 @@ impl Paths {
 
     /// There are no more events. What is found of threads then is given to `also`.
     pub fn finish(&mut self, mut also: impl FnMut(&Found)) {
+        if let Some(states) = &mut self.states {
+            states.stop(self.last);
+        }
         if let Question::Thread { until, .. } = self.question {
             self.answer(until.map_or(self.last, |until| until.min(self.last)));
         }

@@ -1,7 +1,7 @@
 //! Where time went, for programs.
 
 use serde_json::{Map, Value, json};
-use tracer_analysis::{Blame, Node, Part, Step, Task, Thread, Wait, Waker, Why};
+use tracer_analysis::{Blame, Node, Part, Step, Task, Then, Thread, Wait, Waker, Why};
 
 use super::words::inside;
 use crate::report::fields::until_null;
@@ -67,6 +67,16 @@ fn part(part: &Part) -> Map<String, Value> {
             "io_wait": reason.is_io,
             "waker": waker(of),
         }),
+        Part::StillBlocked(reason, at) => json!({
+            "state": "blocked",
+            "in": inside(reason.inside),
+            "io_wait": reason.is_io,
+            "waker": null,
+            "still_at": then(*at),
+        }),
+        Part::StillStopped(at) => json!({
+            "state": "stopped", "waker": null, "still_at": then(*at),
+        }),
         Part::Underway => json!({ "state": "waking" }),
         Part::Stopped(of) => json!({ "state": "stopped", "waker": waker(of) }),
         Part::Unmade(by) => json!({ "state": "unmade", "maker": task(by) }),
@@ -83,6 +93,13 @@ fn part(part: &Part) -> Map<String, Value> {
     match object {
         Value::Object(object) => object,
         _ => Map::new(),
+    }
+}
+
+fn then(at: Then) -> &'static str {
+    match at {
+        Then::TraceEnd => "trace_end",
+        Then::PathEnd => "path_end",
     }
 }
 

@@ -1,6 +1,6 @@
 //! For people: durations, threads, and what they did.
 
-use tracer_analysis::{CallKey, Inside, Part, Reason, Task, Thread, Wait, Waker, Why};
+use tracer_analysis::{CallKey, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why};
 
 use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
@@ -111,6 +111,10 @@ pub fn part(part: &Part, has_more: bool) -> String {
             }
         }
         Part::Underway => "asked another CPU to wake it, which took so long".to_owned(),
+        Part::StillBlocked(why, at) => {
+            format!("blocked {}: still blocked {}", reason(*why), then(*at))
+        }
+        Part::StillStopped(at) => format!("stopped: still stopped {}", then(*at)),
         Part::Stopped(of) => format!("stopped, continued by {}", waker(of)),
         Part::Unmade(by) if by.thread == Thread::default() => {
             "not there yet; who made it, meanwhile".to_owned()
@@ -128,6 +132,13 @@ pub fn part(part: &Part, has_more: bool) -> String {
         Part::Unknown(Why::Lost) => "unknown: events were lost".to_owned(),
         Part::Unknown(Why::NotSeen) => "unknown: nothing was recorded of it then".to_owned(),
         Part::Unknown(Why::TooLong) => "unknown: longer ago than is held".to_owned(),
+    }
+}
+
+fn then(at: Then) -> &'static str {
+    match at {
+        Then::TraceEnd => "when the trace ended",
+        Then::PathEnd => "at that moment",
     }
 }
 
