@@ -173,3 +173,48 @@ fn where_events_are_lost_nobody_is_blamed_wrongly() {
         wrong.len()
     );
 }
+
+#[test]
+#[ignore = "needs root"]
+fn a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("retries", folder.path()).unwrap();
+    for (mode, calls) in [
+        ("herd", None),
+        ("timeout", None),
+        ("poll", None),
+        ("herd", Some("futex")),
+        ("timeout", Some("futex")),
+        ("poll", Some("poll,read,write")),
+    ] {
+        let log = folder.path().join("log");
+        let mut run = Command::new(dist::tracer_user().unwrap());
+        run.args(["run", "--force", "--log"]).arg(&log);
+        if let Some(calls) = calls {
+            run.args(["--syscalls", calls]);
+        }
+        let output = run.arg("--").arg(&program).arg(mode).output().unwrap();
+        assert_ne!(output.status.code(), Some(2), "{output:?}");
+        let mut why = Command::new(dist::tracer_user().unwrap());
+        why.args(["why", "--format", "json", "--span", "request"]);
+        let output = why.arg(&log).output().unwrap();
+        let why: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+        let parts = why["spans"][0]["parts"].as_array().unwrap().iter();
+        let ns_of = |is_of: &dyn Fn(&Value) -> bool| -> u64 {
+            let ns = parts.clone().filter(|part| is_of(part));
+            ns.map(|part| part["ns"].as_u64().unwrap()).sum()
+        };
+        let all = ns_of(&|_| true);
+        let culprits = ns_of(&|part| part["waker"]["thread"]["comm"] == "culprit");
+        // It computed for 6 ms of each; sometimes the other one wakes at the very end.
+        assert!(all >= 20 * 6_000_000, "{mode}: {why}");
+        assert!(
+            culprits * 10 >= all * 6,
+            "{mode} {calls:?}: {culprits} of {all}: {why}"
+        );
+    }
+}

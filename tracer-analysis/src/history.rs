@@ -230,6 +230,7 @@ impl History {
             from: interval.to,
             to: until,
             end: End::Unsaid,
+            waits_since: interval.to,
             ..*interval
         })
     }

@@ -39,6 +39,7 @@ mod history;
 mod interrupts;
 mod pairs;
 mod path;
+mod retries;
 mod rows;
 mod signals;
 mod spans;

@@ -8,6 +8,7 @@
 use tracer_engine::event::MonotonicNs;
 
 use crate::history::History;
+use crate::retries::is_of_use;
 use crate::spans::Span;
 use crate::state::{End, Reason, State, Task, Thread, Wait, Waker};
 use crate::thread_states::ThreadStates;
@@ -215,13 +216,18 @@ impl Walk<'_> {
                 self.steps.push(step);
                 return;
             };
-            step.from = interval.from.max(from);
             // An interval that goes on behind this moment has not ended by it.
             let end = if interval.to == at {
                 interval.end
             } else {
                 End::Open
             };
+            let since = if is_of_use(end) {
+                interval.waits_since
+            } else {
+                interval.from
+            };
+            step.from = since.max(from);
             step.part = self.part(interval.state, end, step.from, step.to);
             if let Part::Runnable(wait, behind) = step.part
                 && !wait.is_throttled()

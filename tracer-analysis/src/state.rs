@@ -235,6 +235,8 @@ pub struct Interval {
     pub end: End,
     /// Where it ran, or for which CPU it waited first; where that is known.
     pub cpu: Option<u32>,
+    /// Since when it waited for that: before `from` where it had waited for it before, in vain.
+    pub waits_since: MonotonicNs,
 }
 
 impl Interval {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    ForkData, SwitchInData, SwitchOutData, WakeupData, waits_in, waker_context,
+    ForkData, SwitchInData, SwitchOutData, SyscallEnterData, SyscallExitData, WakeupData, waits_in,
+    waker_context,
 };
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromZeros, IntoBytes};
@@ -105,6 +106,28 @@ impl Story {
             _ => waker_context::THREAD,
         };
         self.event(header(at, EventTypeId::WAKEUP, tid, cpu), data.as_bytes());
+    }
+
+    /// `tid` enters this system call.
+    pub fn enter(&mut self, at: u64, tid: i32, call: u16, argument: u64) {
+        let mut data = SyscallEnterData::new_zeroed();
+        (data.number, data.args[0]) = (call.into(), argument);
+        let cpu = self.running.get(&tid).map_or(0, |(_, cpu)| *cpu);
+        self.event(
+            header(at, EventTypeId::SYSCALL_ENTER, tid, cpu),
+            data.as_bytes(),
+        );
+    }
+
+    /// `tid` leaves this system call.
+    pub fn leave(&mut self, at: u64, tid: i32, call: u16) {
+        let mut data = SyscallExitData::new_zeroed();
+        data.number = call.into();
+        let cpu = self.running.get(&tid).map_or(0, |(_, cpu)| *cpu);
+        self.event(
+            header(at, EventTypeId::SYSCALL_EXIT, tid, cpu),
+            data.as_bytes(),
+        );
     }
 
     /// `by` makes the thread `tid`.

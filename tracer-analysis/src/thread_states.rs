@@ -5,11 +5,13 @@ use std::mem::offset_of;
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::{EventTypeId, read_grown};
-use tracer_common::kernel::{ExecData, ForkData, SwitchInData, WakeupData};
+use tracer_common::kernel::{ExecData, ForkData, SwitchInData, SyscallEnterData, WakeupData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
+use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
+use crate::retries::{Acts, Retries};
 use crate::state::{End, Interval, Left, State, Task, Thread, Wait, Waker};
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
@@ -35,6 +37,7 @@ struct Known {
     /// Whether it was gone from its last CPU without a switch that said so: how long it has this
     /// one is known only when it leaves it.
     is_doubtful: bool,
+    retries: Retries,
 }
 
 /// A thread was made.
@@ -129,6 +132,7 @@ impl ThreadStates {
             known.since = known.since.max(self.now);
             known.state = known.when_unseen();
             known.cpu = None;
+            known.retries = Retries::default();
         }
         self.cpus.lose();
         self.whole_since = self.whole_since.max(until);
@@ -170,6 +174,7 @@ impl ThreadStates {
             EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut found),
             EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
                 self.run(thread, at, header.cpu, &mut found);
+                self.act(thread.tid, Acts::Other);
                 self.make(thread, at, event.data, &mut found);
             }
             EventTypeId::EXEC => {
@@ -183,9 +188,15 @@ impl ThreadStates {
             | EventTypeId::EXIT
             | EventTypeId::THREAD_EXIT
             | EventTypeId::FAULT_USER
-            | EventTypeId::FAULT_KERNEL => self.run(thread, at, header.cpu, &mut found),
+            | EventTypeId::FAULT_KERNEL => {
+                self.run(thread, at, header.cpu, &mut found);
+                self.call(thread, event);
+            }
             // Its CPU is what the program says: that takes none from another one.
-            user if user.is_user() => self.run(thread, at, None, &mut found),
+            user if user.is_user() => {
+                self.run(thread, at, None, &mut found);
+                self.act(thread.tid, Acts::Other);
+            }
             _ => {}
         }
     }
@@ -223,6 +234,7 @@ impl ThreadStates {
             to: until,
             end: End::Open,
             cpu: known.cpu,
+            waits_since: known.waits_since(),
         })
     }
 
@@ -242,6 +254,7 @@ impl ThreadStates {
             cpu: None,
             is_hearsay: false,
             is_doubtful: false,
+            retries: Retries::default(),
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
         if known.pid != thread.pid {
@@ -289,6 +302,7 @@ impl ThreadStates {
             cpu,
             is_hearsay: false,
             is_doubtful: false,
+            retries: Retries::default(),
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
             known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
@@ -315,6 +329,11 @@ impl ThreadStates {
             known.since = known.since.max(at);
             known.cpu = cpu;
             known.is_hearsay = false;
+            match (before, state) {
+                (State::Blocked(_), State::Runnable(_)) => known.retries.wake(at),
+                (State::Runnable(_), State::Running) | (State::Running, State::Running) => {}
+                _ => known.retries.forget(),
+            }
         }
     }
 
@@ -351,6 +370,7 @@ impl ThreadStates {
         known.since = known.since.max(at);
         known.state = State::Unknown;
         known.cpu = None;
+        known.retries.forget();
         known.is_doubtful |= !is_until_now;
     }
 
@@ -461,14 +481,52 @@ impl ThreadStates {
             | State::Dead => State::Unknown,
         };
         known.give(thread.tid, before, began, End::Unsaid, found);
+        let known_since = known.since;
         known.since = began;
         known.cpu = cpu;
         known.is_hearsay = false;
         known.is_doubtful = false;
         known.give(thread.tid, State::Running, at, End::Unsaid, found);
+        if before == State::Unknown && known_since < began {
+            known.retries.forget();
+        }
         known.state = left.state;
         known.since = known.since.max(at);
+        let ran_ns = at.0.saturating_sub(began.0);
+        known.retries.leave_cpu(at, ran_ns, left.state);
         self.deaths += usize::from(left.state == State::Dead);
+    }
+
+    /// Notes what a thread does that has a CPU.
+    fn act(&mut self, tid: i32, acts: Acts) {
+        if let Some(known) = self.threads.get_mut(&tid)
+            && known.state == State::Running
+        {
+            known.retries.act(acts);
+        }
+    }
+
+    /// Notes the system call that a thread enters or leaves.
+    fn call(&mut self, thread: Thread, event: &Event<'_>) {
+        let known = self.threads.get_mut(&thread.tid);
+        let Some(known) = known.filter(|known| known.pid == thread.pid) else {
+            return;
+        };
+        match event.header.event_type {
+            EventTypeId::SYSCALL_ENTER => {
+                let Ok((data, _)) = SyscallEnterData::read_from_prefix(event.data) else {
+                    return;
+                };
+                let key = CallKey {
+                    is_compat: data.compat != 0,
+                    nr: data.number,
+                };
+                let [first, ..] = data.args;
+                known.retries.enter(key, first);
+            }
+            EventTypeId::SYSCALL_EXIT => known.retries.leave(),
+            _ => {}
+        }
     }
 
     /// A thread becomes runnable, if it was not so already: who is woken before it has left its CPU
@@ -483,6 +541,9 @@ impl ThreadStates {
         let data: Option<WakeupData> = read_grown(untrusted, offset_of!(WakeupData, waker_context));
         let is_new = data.is_some_and(|data| data.new_thread != 0);
         let waker = data.map_or(Waker::Unknown, |data| Waker::of(&data));
+        // A thread whose packet wakes another one on its way is interrupted for that.
+        let by = data.map_or(0, |data| data.waker_tid.cast_signed());
+        self.act(by, Acts::Woke);
         let cpu = data.map(|data| data.target_cpu);
         if is_new && !self.threads.contains_key(&thread.tid) {
             // That it was made is not recorded, but who has asked for its first wake-up is.
@@ -576,8 +637,14 @@ impl Known {
                 to,
                 end,
                 cpu: self.cpu,
+                waits_since: self.waits_since(),
             }));
         }
+    }
+
+    /// Since when it waits for what it waits for.
+    fn waits_since(&self) -> MonotonicNs {
+        self.retries.waits_since().unwrap_or(self.since)
     }
 
     /// What is said of its state: where events are missing since it began it may have been left
