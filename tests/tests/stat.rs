@@ -122,6 +122,46 @@ fn times_of_threads_are_those_that_the_kernel_counts() {
     }
 }
 
+#[test]
+#[ignore = "needs root"]
+fn a_thread_that_goes_on_as_its_process_is_followed_through_its_exec() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("exec_by_thread", folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--syscalls", "execve,execveat", "--log"]);
+    let output = run.arg(&log).arg("--").arg(program).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let stat = stat_of(&log);
+    assert_eq!(stat["lost"], 0, "{stat}");
+    let of_call = |name: &str| {
+        let [call] = rows(&stat, "syscalls", "name", name)[..] else {
+            panic!("{stat}");
+        };
+        (call["count"].as_u64(), call["took"]["count"].as_u64())
+    };
+    // That of the tracer, and that of the thread.
+    assert_eq!(of_call("execve").0, Some(1));
+    assert_eq!(of_call("execveat"), (Some(1), Some(1)));
+
+    let mut why = Command::new(dist::tracer_user().unwrap());
+    why.args(["why", "--whole", "--format", "json"]).arg(&log);
+    let why: Value = serde_json::from_slice(&why.output().unwrap().stdout).unwrap();
+    let of_process = &why["slowest"][0];
+    // The thread slept for 5 ms, and the program that it ran for 50.
+    let ns = of_process["ns"].as_u64().unwrap();
+    assert!(ns >= 55_000_000, "{why}");
+    let slept = of_process["parts"].as_array().unwrap().iter();
+    let slept = slept.filter(|part| part["in"] == "clock_nanosleep");
+    let slept: u64 = slept.map(|part| part["ns"].as_u64().unwrap()).sum();
+    assert!(slept >= 55_000_000, "{why}");
+    assert_eq!(of_process["begun_by"]["tid"], of_process["pid"], "{why}");
+}
+
 /// How long each thread has run so far, in nanoseconds.
 fn ran_so_far() -> HashMap<u64, u64> {
     let mut ran = HashMap::new();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ForkData, SyscallEnterData, SyscallExitData};
+use tracer_common::kernel::{ExecData, ForkData, SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
@@ -73,6 +73,16 @@ fn is_error(returned: i64) -> bool {
     (LOWEST_ERROR..0).contains(&returned)
 }
 
+/// Whether a call runs another program: `execve`, `execveat`, and those of 32-bit programs.
+fn is_exec(key: CallKey) -> bool {
+    let numbers: &[i32] = match (key.is_compat, cfg!(target_arch = "x86_64")) {
+        (false, true) => &[59, 322],
+        (true, true) => &[11, 358],
+        (_, false) => &[],
+    };
+    numbers.contains(&key.nr)
+}
+
 /// The system calls of all threads.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -118,6 +128,11 @@ impl Calls {
                     pid: header.pid,
                     tid: header.tid,
                 };
+                // The kernel shows a successful execveat as an execve when it returns.
+                let key = match entered {
+                    Some((of, _)) if is_exec(of) && is_exec(key) && data.ret == 0 => of,
+                    _ => key,
+                };
                 let entered = entered.filter(|(of, _)| *of == key);
                 let run = entered.map(|(_, from)| CallRun {
                     thread,
@@ -128,6 +143,15 @@ impl Calls {
                 });
                 self.count(key, data.ret, run);
                 return run;
+            }
+            // The thread goes on under another tid, in the call that it has entered.
+            EventTypeId::EXEC => {
+                let old = ExecData::old_tid_of(event.data).filter(|old| *old != header.tid)?;
+                let entered = self.entered.remove(&old);
+                self.entered.remove(&header.tid);
+                if let Some(entered) = entered {
+                    self.entered.insert(header.tid, entered);
+                }
             }
             EventTypeId::FORK | EventTypeId::THREAD_CREATE if self.new.len() < MOST_THREADS => {
                 if let Ok((data, _)) = ForkData::read_from_prefix(event.data) {
@@ -199,5 +223,29 @@ mod tests {
             panic!("{calls:?}");
         };
         assert_eq!((total.count, total.took.count()), (3, 2));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn who_runs_another_program_returns_from_the_call_that_it_made() {
+        let mut calls = Calls::default();
+        let mut feed = |at, event_type, tid, data: &[u8]| {
+            let header = header(at, event_type, tid, 0);
+            calls.feed(&Event { header, data });
+        };
+        let mut enter = SyscallEnterData::new_zeroed();
+        enter.number = 322;
+        let mut exit = SyscallExitData::new_zeroed();
+        exit.number = 59;
+        let mut exec = ExecData::new_zeroed();
+        exec.old_tid = 11;
+        // A thread that is not the first of its process.
+        feed(10, EventTypeId::SYSCALL_ENTER, 11, enter.as_bytes());
+        feed(20, EventTypeId::EXEC, 10, &exec.as_bytes()[..21]);
+        feed(30, EventTypeId::SYSCALL_EXIT, 10, exit.as_bytes());
+        let [(key, total)] = calls.sorted()[..] else {
+            panic!("{calls:?}");
+        };
+        assert_eq!((key.nr, total.count, total.took.total()), (322, 1, 20));
     }
 }

@@ -92,7 +92,7 @@ impl History {
                 track.born = Some(*birth);
                 self.since_prune += 1;
             }
-            Found::Interval(_) | Found::Taken(_) => {}
+            Found::Interval(_) | Found::Death(_) | Found::Taken(_) => {}
         }
         if self.since_prune > PRUNE_EVERY.max(self.held) {
             self.prune();

@@ -194,7 +194,7 @@ impl Walk<'_> {
     }
 
     /// What `thread` did, from the end to the beginning.
-    fn go_back(&mut self, thread: Thread, from: MonotonicNs, to: MonotonicNs, depth: usize) {
+    fn go_back(&mut self, mut thread: Thread, from: MonotonicNs, to: MonotonicNs, depth: usize) {
         let mut at = to;
         while at > from {
             let mut step = Step {
@@ -242,6 +242,10 @@ impl Walk<'_> {
             at = step.from;
             let birth = self.history.birth(thread);
             if let Some(birth) = birth.filter(|birth| birth.at == at && at > from) {
+                if birth.is_same {
+                    thread = birth.by;
+                    continue;
+                }
                 step.from = from;
                 step.to = at;
                 self.unmade(step, birth.by);

@@ -37,6 +37,8 @@ struct Known {
     /// Whether it was gone from its last CPU without a switch that said so: how long it has this
     /// one is known only when it leaves it.
     is_doubtful: bool,
+    /// Whether it got its CPU under another tid: the kernel's count of that is not this one's.
+    is_renumbered: bool,
     retries: Retries,
 }
 
@@ -49,6 +51,8 @@ pub struct Birth {
     pub by: Thread,
     /// When.
     pub at: MonotonicNs,
+    /// Whether it is `by` itself, which goes on under another tid: it runs another program now.
+    pub is_same: bool,
 }
 
 /// What [`ThreadStates`] finds out.
@@ -58,6 +62,8 @@ pub enum Found {
     Interval(Interval),
     /// A thread was made.
     Birth(Birth),
+    /// A thread has ended.
+    Death(Thread),
     /// A CPU has been taken.
     Taken(Taken),
 }
@@ -254,6 +260,7 @@ impl ThreadStates {
             cpu: None,
             is_hearsay: false,
             is_doubtful: false,
+            is_renumbered: false,
             retries: Retries::default(),
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
@@ -302,13 +309,19 @@ impl ThreadStates {
             cpu,
             is_hearsay: false,
             is_doubtful: false,
+            is_renumbered: false,
             retries: Retries::default(),
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
             known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
         }
         if let Some(by) = maker {
-            found(Found::Birth(Birth { thread, by, at }));
+            found(Found::Birth(Birth {
+                thread,
+                by,
+                at,
+                is_same: false,
+            }));
         }
     }
 
@@ -467,7 +480,13 @@ impl ThreadStates {
         let Some(known) = self.known(thread, at, found) else {
             return;
         };
-        let began = MonotonicNs(at.0.saturating_sub(left.ran_ns));
+        let is_since_exec =
+            known.is_renumbered && known.state == State::Running && known.cpu == cpu;
+        let ran_ns = match left.ran_ns {
+            0 if is_since_exec => at.0.saturating_sub(known.since.0),
+            counted => counted,
+        };
+        let began = MonotonicNs(at.0.saturating_sub(ran_ns));
         let began = began.max(known.since).max(not_before);
         // It was given the CPU unseen, or left it meanwhile: what was last known of it does not
         // hold.
@@ -485,7 +504,7 @@ impl ThreadStates {
         known.since = began;
         known.cpu = cpu;
         known.is_hearsay = false;
-        known.is_doubtful = false;
+        (known.is_doubtful, known.is_renumbered) = (false, false);
         known.give(thread.tid, State::Running, at, End::Unsaid, found);
         if before == State::Unknown && known_since < began {
             known.retries.forget();
@@ -494,7 +513,10 @@ impl ThreadStates {
         known.since = known.since.max(at);
         let ran_ns = at.0.saturating_sub(began.0);
         known.retries.leave_cpu(at, ran_ns, left.state);
-        self.deaths += usize::from(left.state == State::Dead);
+        if left.state == State::Dead {
+            self.deaths += 1;
+            found(Found::Death(thread));
+        }
     }
 
     /// Notes what a thread does that has a CPU.
@@ -609,8 +631,18 @@ impl ThreadStates {
         };
         if old != thread {
             self.go_on(old, at, (State::Dead, None), End::Unsaid, found);
+            found(Found::Death(old));
             self.deaths += 1;
             self.begin(thread, at, (State::Running, None), None, found);
+            if let Some(known) = self.threads.get_mut(&thread.tid) {
+                known.is_renumbered = true;
+            }
+            found(Found::Birth(Birth {
+                thread,
+                by: old,
+                at,
+                is_same: true,
+            }));
         }
     }
 }
@@ -1045,6 +1077,34 @@ mod tests {
         assert_eq!(
             of_thread(&found, 11)[3..],
             [(State::Running, 20), (BLOCKED, 100)]
+        );
+    }
+
+    #[test]
+    fn who_runs_another_program_under_another_tid_goes_on() {
+        use EventTypeId as Type;
+        let mut exec = ExecData::new_zeroed();
+        exec.old_tid = 11;
+        let exec = exec.as_bytes()[..21].to_vec();
+        let story = [
+            (110, Type::SWITCH_IN, 0, 10, switch_in(0)),
+            (120, Type::SWITCH_OUT, 0, 10, switch_out(0x80, 0, 10)),
+            (120, Type::SWITCH_IN, 0, 11, switch_in(10)),
+            (150, Type::EXEC, 0, 10, exec),
+            // The kernel has counted for the tid that it had.
+            (170, Type::SWITCH_OUT, 0, 10, switch_out(1, 0, 0)),
+        ];
+        let found = on_cpus(&story, 200);
+        let of_11 = [
+            (State::Unknown, 20),
+            (State::Running, 30),
+            (State::Dead, 50),
+        ];
+        assert_eq!(of_thread(&found, 11), of_11);
+        let of_10 = of_thread(&found, 10);
+        assert_eq!(
+            of_10[2..],
+            [(State::Dead, 30), (State::Running, 20), (BLOCKED, 30)]
         );
     }
 

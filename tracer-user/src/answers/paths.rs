@@ -36,6 +36,8 @@ pub struct Paths {
     last: MonotonicNs,
     /// The thread that is asked about, once it was seen.
     asked: Option<Thread>,
+    /// When it ended, unless another thread takes its place.
+    left_at: Option<MonotonicNs>,
     is_answered: bool,
     has_switches: bool,
     has_wakeups: bool,
@@ -67,6 +69,7 @@ impl Paths {
             first: MonotonicNs(0),
             last: MonotonicNs(0),
             asked: None,
+            left_at: None,
             is_answered: false,
             has_switches: false,
             has_wakeups: false,
@@ -220,7 +223,8 @@ impl Paths {
             states.stop(self.last);
         }
         if let Question::Thread { until, .. } = self.question {
-            self.answer(until.map_or(self.last, |until| until.min(self.last)));
+            let last = self.left_at.unwrap_or(self.last);
+            self.answer(until.map_or(last, |until| until.min(last)));
         }
         if let Some(states) = &mut self.states {
             states.end(self.last, |found| also(&found));
@@ -381,6 +385,29 @@ impl Paths {
         self.history.keep_from(from);
     }
 
+    /// Answers when the thread that is asked about ends. The first thread of a process may be
+    /// ended by another one, which then goes on in its place with another program.
+    fn notice_end(&mut self, event_type: EventTypeId, thread: Thread, at: MonotonicNs) {
+        let Some(asked) = self.asked.filter(|asked| asked.pid == thread.pid) else {
+            return;
+        };
+        let is_asked = asked == thread;
+        let is_first = asked.pid == asked.tid;
+        match event_type {
+            EventTypeId::EXEC if is_asked => self.left_at = None,
+            EventTypeId::THREAD_EXIT if is_asked && is_first => self.left_at = Some(at),
+            EventTypeId::EXIT if is_asked || is_first => self.answer_at_end(at),
+            EventTypeId::THREAD_EXIT if is_asked => self.answer_at_end(at),
+            _ => {}
+        }
+    }
+
+    fn answer_at_end(&mut self, at: MonotonicNs) {
+        let at = self.left_at.take().unwrap_or(at);
+        self.answer(at);
+        self.history.keep_from(None);
+    }
+
     /// Goes on by one event. What is found of threads is given to `also`.
     pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], also: impl FnMut(&Found)) {
         self.go_on_and(event, comm, also, |_| {});
@@ -427,14 +454,7 @@ impl Paths {
                 also(&found);
             });
         }
-        let is_its_end = matches!(
-            header.event_type,
-            EventTypeId::EXIT | EventTypeId::THREAD_EXIT
-        );
-        if is_its_end && self.asked == Some(thread) {
-            self.answer(header.time);
-            self.history.keep_from(None);
-        }
+        self.notice_end(header.event_type, thread, header.time);
         let mut ended = std::mem::take(&mut self.ended);
         let is_border = self.spans.feed(event, |span| ended.push(span));
         for span in ended.drain(..) {

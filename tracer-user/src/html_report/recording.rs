@@ -355,7 +355,7 @@ impl Watcher for Rows {
     fn found(&mut self, found: &Found) {
         match found {
             Found::Interval(interval) => self.interval(interval),
-            Found::Birth(_) | Found::Taken(_) => {}
+            Found::Birth(_) | Found::Death(_) | Found::Taken(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Switches that the kernel did not report: a thread leaves a CPU that it never got.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{PID_LIMIT, SwitchOutData};
+use tracer_common::kernel::{ExecData, PID_LIMIT, SwitchOutData};
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
 
@@ -16,6 +16,13 @@ pub struct Switches(Vec<u64>);
 impl Switches {
     /// Looks at an event. Whether a switch to its thread is missing before it.
     pub fn misses_one(&mut self, header: &EventHeader, data: &[u8]) -> bool {
+        if header.event_type == EventTypeId::EXEC {
+            // It got its CPU under another tid, which the kernel's program has noted.
+            if ExecData::old_tid_of(data).is_some_and(|old| old != header.tid) {
+                self.forget(header.tid);
+            }
+            return false;
+        }
         let leaves = header.event_type == EventTypeId::SWITCH_OUT;
         if !leaves && header.event_type != EventTypeId::SWITCH_IN {
             return false;
@@ -29,21 +36,29 @@ impl Switches {
 
     /// Notes the thread. Whether it was noted before.
     fn see(&mut self, tid: i32) -> bool {
-        let Ok(index) = usize::try_from(tid) else {
-            return false;
-        };
         if self.0.is_empty() {
             // Zeroed pages, which are the kernel's until they are written.
             self.0 = vec![0; usize::try_from(PID_LIMIT / u64::BITS).unwrap_or(0)];
         }
-        let bits = usize::try_from(u64::BITS).unwrap_or(64);
-        let Some(word) = self.0.get_mut(index / bits) else {
+        let Some((word, bit)) = self.bit(tid) else {
             return false;
         };
-        let bit = 1 << (index % bits);
         let was_seen = *word & bit != 0;
         *word |= bit;
         was_seen
+    }
+
+    /// As if the thread had not been seen.
+    fn forget(&mut self, tid: i32) {
+        if let Some((word, bit)) = self.bit(tid) {
+            *word &= !bit;
+        }
+    }
+
+    fn bit(&mut self, tid: i32) -> Option<(&mut u64, u64)> {
+        let bits = usize::try_from(u64::BITS).unwrap_or(64);
+        let index = usize::try_from(tid).ok()?;
+        Some((self.0.get_mut(index / bits)?, 1 << (index % bits)))
     }
 }
 
@@ -90,6 +105,17 @@ mod tests {
         assert!(!leaves(&mut switches, 9, 7));
         assert!(leaves(&mut switches, 9, 0));
         assert!(!leaves(&mut switches, 10, 0), "another thread");
+    }
+
+    #[test]
+    fn a_thread_that_runs_a_program_under_another_tid_misses_nothing() {
+        let mut switches = Switches::default();
+        assert!(!leaves(&mut switches, 9, 7));
+        let mut exec = ExecData::new_zeroed();
+        exec.old_tid = 10;
+        let is_one = switches.misses_one(&header(EventTypeId::EXEC, 9), &exec.as_bytes()[..21]);
+        assert!(!is_one && !leaves(&mut switches, 9, 0));
+        assert!(leaves(&mut switches, 9, 0));
     }
 
     #[test]

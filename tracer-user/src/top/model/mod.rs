@@ -435,7 +435,7 @@ fn add(threads: &mut HashMap<Thread, Lived>, has_others: &mut bool, found: &Foun
         Found::Interval(interval) => (interval.thread, Some(interval)),
         // Of one that has done nothing yet it is known that it waits.
         Found::Birth(birth) => (birth.thread, None),
-        Found::Taken(_) => return,
+        Found::Death(_) | Found::Taken(_) => return,
     };
     if thread.tid != 0
         && let Some(lived) = lived(threads, has_others, thread)
