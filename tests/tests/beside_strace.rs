@@ -107,6 +107,28 @@ fn ssh_keygen() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn calls_that_few_programs_make() {
+    if missing_right().is_some() {
+        return;
+    }
+    let beside = Beside::new().unwrap();
+    let program = beside.work().join("rare");
+    let compiled = Command::new("cc")
+        .args(["-O1", "-w", "-o"])
+        .args([&program, &programs().join("rare.c")])
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{complaint}");
+    let compared = beside
+        .compare(Shown::Paths, &mut Command::new(&program))
+        .unwrap();
+    assert!(compared.differ.is_empty(), "{:#?}", compared.differ);
+    assert!(compared.all > 60, "{compared:?}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 #[cfg(target_arch = "x86_64")]
 fn a_program_of_32_bits() {
     if missing_right().is_some() {

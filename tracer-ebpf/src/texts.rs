@@ -46,8 +46,9 @@ impl Texts<'_> {
         if is_second || is_gathered(self.points_to) {
             // Before the record begins: below it, the stack has no space for all who gather.
             let gathered = self.gather(is_second);
-            // Of texts there is most, and one may be before them.
-            return if is_wide(self.points_to) {
+            // Of texts there is most, and one may be before them; of parts there may be as much.
+            let is_much = gathered > space_of::<{ string_space::WIDE }>().cast_signed();
+            return if is_much || is_wide(self.points_to) {
                 self.record_in::<C, D, { string_space::LARGE }, true>(task, data, gathered)
             } else {
                 self.record_in::<C, D, { string_space::WIDE }, false>(task, data, gathered)

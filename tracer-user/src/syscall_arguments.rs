@@ -46,7 +46,9 @@ enum Kind {
     Pages,
     /// A size.
     Size,
-    /// An address, or 64 bits of whatever else.
+    /// 64 bits of whatever else.
+    Word,
+    /// An address.
     Pointer(Pointed),
 }
 
@@ -209,6 +211,18 @@ impl Call {
         }
     }
 
+    /// Whether an argument is an address in any case: that of some depends on what the call is
+    /// asked for.
+    #[must_use]
+    pub fn is_address(&self, index: usize) -> bool {
+        let argument = known(self.table, self.nr).and_then(|known| known.get(index));
+        match argument.map(|argument| argument.kind) {
+            Some(Kind::Pointer(Pointed::Struct(given))) => given.kind.is_in_any_case(),
+            Some(Kind::Pointer(_)) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the call fills an argument in with as many bytes as it returns.
     #[must_use]
     pub fn fills_in_as_returned(&self, index: usize) -> bool {
@@ -331,6 +345,7 @@ impl Kind {
             "-" => Self::SplitRest,
             "P" => Self::Pages,
             "z" => Self::Size,
+            "w" => Self::Word,
             "c" => Self::Pointer(Pointed::Text),
             "b" | "a" => Self::Pointer(Pointed::Bytes),
             "f" => Self::Pointer(Pointed::Filled),
@@ -367,7 +382,7 @@ impl Kind {
             Self::Pages if half == 0 => Shown::Signed(0),
             Self::Pages => Shown::Hex(u64::from(half) << 12),
             Self::Size => Shown::Unsigned(register),
-            Self::Pointer(_) => Shown::Hex(register),
+            Self::Word | Self::Pointer(_) => Shown::Hex(register),
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Values {
     zero: &'static str,
     /// Whether the value comes behind the flags.
     is_value_last: bool,
+    /// Whether the value is a signal.
+    is_signal: bool,
 }
 
 impl Values {
@@ -42,10 +44,9 @@ impl Values {
                 out.push(b'|');
             }
         };
-        let value = bits & self.mask;
-        let named = self.values.iter().find(|(_, known)| *known == value);
+        let named = self.named(bits & self.mask);
         if !self.is_value_last
-            && let Some((name, _)) = named
+            && let Some(name) = &named
         {
             out.extend_from_slice(name.as_bytes());
         }
@@ -65,11 +66,32 @@ impl Values {
             out.extend_from_slice(format!("{rest:#x}").as_bytes());
         }
         if self.is_value_last
-            && let Some((name, _)) = named
+            && let Some(name) = &named
         {
             separate(out);
             out.extend_from_slice(name.as_bytes());
         }
+    }
+
+    /// What the value is called.
+    fn named(&self, value: u32) -> Option<Cow<'static, str>> {
+        if self.is_signal {
+            return (value != 0).then(|| any_signal(value));
+        }
+        let known = self.values.iter().find(|(_, known)| *known == value);
+        known.map(|(name, _)| (*name).into())
+    }
+}
+
+/// What a signal is called, as strace calls it: of one without a name of its own, by how far it is
+/// behind the first of them.
+#[must_use]
+pub fn any_signal(signal: u32) -> Cow<'static, str> {
+    match (signal_name(signal), signal) {
+        (Some(name), _) => name.into(),
+        (None, 32) => "SIGRTMIN".into(),
+        (None, 33..=64) => format!("SIGRT_{}", signal - 32).into(),
+        (None, _) => signal.to_string().into(),
     }
 }
 
@@ -107,6 +129,7 @@ const NONE: Values = Values {
     flags: &[],
     zero: "0",
     is_value_last: false,
+    is_signal: false,
 };
 
 const OPEN: Values = Values {
@@ -299,7 +322,6 @@ pub fn level_name(level: i32) -> Cow<'static, str> {
 
 const CLONE: Values = Values {
     mask: 0xff,
-    values: constants!(SIGCHLD),
     flags: constants!(
         CLONE_VM CLONE_FS CLONE_FILES CLONE_SIGHAND CLONE_PIDFD CLONE_PTRACE CLONE_VFORK
         CLONE_PARENT CLONE_THREAD CLONE_NEWNS CLONE_SYSVSEM CLONE_SETTLS CLONE_PARENT_SETTID
@@ -307,6 +329,11 @@ const CLONE: Values = Values {
         CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET CLONE_IO
     ),
     is_value_last: true,
+    is_signal: true,
+    ..NONE
+};
+const NAMESPACES: Values = Values {
+    flags: CLONE.flags,
     ..NONE
 };
 const FUTEX: Values = Values {
@@ -489,12 +516,83 @@ const LOCKED: Values = Values {
     ..NONE
 };
 const MOUNT: Values = Values {
+    mask: MAGIC_MASK,
+    values: &[("MS_MGC_VAL", MAGIC)],
     flags: constants!(
         MS_RDONLY MS_NOSUID MS_NODEV MS_NOEXEC MS_SYNCHRONOUS MS_REMOUNT MS_MANDLOCK MS_DIRSYNC
         MS_NOATIME MS_NODIRATIME MS_BIND MS_MOVE MS_REC MS_SILENT MS_POSIXACL MS_UNBINDABLE
         MS_PRIVATE MS_SLAVE MS_SHARED MS_RELATIME MS_KERNMOUNT MS_I_VERSION MS_STRICTATIME
         MS_LAZYTIME
     ),
+    ..NONE
+};
+/// What old programs have in the upper half of the flags of `mount`, and nothing else there.
+const MAGIC: u32 = 0xc0ed_0000;
+const MAGIC_MASK: u32 = 0xffff_0000;
+
+/// The flags of `mount`, without what stands for none.
+#[must_use]
+pub fn mount_flags(register: u64) -> u64 {
+    let mask = u64::from(MAGIC_MASK);
+    if register & mask == u64::from(MAGIC) {
+        register & !mask
+    } else {
+        register
+    }
+}
+
+const SWAP: Values = Values {
+    flags: &[
+        ("SWAP_FLAG_PREFER", 0x8000),
+        ("SWAP_FLAG_DISCARD", 0x10000),
+        ("SWAP_FLAG_DISCARD_ONCE", 0x20000),
+        ("SWAP_FLAG_DISCARD_PAGES", 0x40000),
+    ],
+    ..NONE
+};
+const RULESET: Values = Values {
+    flags: &[("LANDLOCK_CREATE_RULESET_VERSION", 1)],
+    ..NONE
+};
+const FILE_NOTICES: Values = Values {
+    mask: 0xc,
+    values: &[
+        ("FAN_CLASS_NOTIF", 0),
+        ("FAN_CLASS_CONTENT", 4),
+        ("FAN_CLASS_PRE_CONTENT", 8),
+    ],
+    flags: &[
+        ("FAN_CLOEXEC", 1),
+        ("FAN_NONBLOCK", 2),
+        ("FAN_UNLIMITED_QUEUE", 0x10),
+        ("FAN_UNLIMITED_MARKS", 0x20),
+        ("FAN_ENABLE_AUDIT", 0x40),
+        ("FAN_REPORT_PIDFD", 0x80),
+        ("FAN_REPORT_TID", 0x100),
+        ("FAN_REPORT_FID", 0x200),
+        ("FAN_REPORT_DIR_FID", 0x400),
+        ("FAN_REPORT_NAME", 0x800),
+        ("FAN_REPORT_TARGET_FID", 0x1000),
+    ],
+    zero: "FAN_CLASS_NOTIF",
+    ..NONE
+};
+const MEMORY_POLICY: Values = Values {
+    mask: 0x1fff,
+    values: &[
+        ("MPOL_DEFAULT", 0),
+        ("MPOL_PREFERRED", 1),
+        ("MPOL_BIND", 2),
+        ("MPOL_INTERLEAVE", 3),
+        ("MPOL_LOCAL", 4),
+        ("MPOL_PREFERRED_MANY", 5),
+    ],
+    flags: &[
+        ("MPOL_F_STATIC_NODES", 1 << 15),
+        ("MPOL_F_RELATIVE_NODES", 1 << 14),
+        ("MPOL_F_NUMA_BALANCING", 1 << 13),
+    ],
+    zero: "MPOL_DEFAULT",
     ..NONE
 };
 const BARRIER: Values = Values {
@@ -534,9 +632,13 @@ const UMOUNT: Values = Values {
 
 /// Calls, one of their arguments, and what that may be.
 const ARGUMENTS: &[(&str, &str, &Values)] = &[
-    ("open openat", "flags", &OPEN),
+    ("open openat open_by_handle_at", "flags", &OPEN),
     ("pipe2 dup3", "flags", &PIPE),
-    ("mmap mprotect", "prot", &PROTECTION),
+    (
+        "mmap mprotect pkey_mprotect remap_file_pages",
+        "prot",
+        &PROTECTION,
+    ),
     ("mmap", "flags", &MAPPING),
     ("mremap", "flags", &REMAPPING),
     ("madvise process_madvise", "behavior", &ADVICE),
@@ -565,7 +667,8 @@ const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("shutdown", "how", &SHUTDOWN),
     ("setsockopt getsockopt", "level", &LEVEL),
     ("clone", "clone_flags", &CLONE),
-    ("unshare", "unshare_flags", &CLONE),
+    ("unshare", "unshare_flags", &NAMESPACES),
+    ("setns", "flags", &NAMESPACES),
     ("futex", "op", &FUTEX),
     ("epoll_ctl", "op", &EPOLL),
     ("epoll_create1", "flags", &EPOLL_FLAGS),
@@ -590,6 +693,10 @@ const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("sched_setscheduler", "policy", &POLICY),
     ("prctl", "option", &PROCESS_CONTROL),
     ("umount2", "flags", &UMOUNT),
+    ("landlock_create_ruleset", "flags", &RULESET),
+    ("fanotify_init", "flags", &FILE_NOTICES),
+    ("fanotify_init", "event_f_flags", &OPEN),
+    ("set_mempolicy mbind", "mode", &MEMORY_POLICY),
     ("pkey_alloc", "init_val", &KEY_RIGHTS),
     ("inotify_add_watch", "mask", &WATCH),
     ("waitid", "which", &ID_TYPE),
@@ -675,6 +782,14 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
             libc::AF_NETLINK => named(NETLINK_PROTOCOLS, int(2)?),
             _ => None,
         },
+        ("swapon", 1) => {
+            let bits = int(1)?.cast_unsigned();
+            let (named, priority) = (bits & !PRIORITY, bits & PRIORITY);
+            Some(match named {
+                0 => priority.to_string().into(),
+                _ => format!("{}|{priority}", words(&SWAP, named.into())).into(),
+            })
+        }
         ("futex" | "futex_time64", 5) if matches!(int(1)? & 0x7f, 9 | 10) && int(5)? == -1 => {
             Some("FUTEX_BITSET_MATCH_ANY".into())
         }
@@ -702,7 +817,7 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
             let device = u64::from(int(index)?.cast_unsigned());
             Some(crate::syscall_structs::device(device).into())
         }
-        ("shmget", 0) => match int(0)? {
+        ("shmget" | "msgget" | "semget", 0) => match int(0)? {
             libc::IPC_PRIVATE => Some("IPC_PRIVATE".into()),
             key => Some(format!("{key:#x}").into()),
         },
@@ -753,6 +868,9 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
         _ => None,
     }
 }
+
+/// Bits of the flags of `swapon` that are no flags.
+const PRIORITY: u32 = 0x7fff;
 
 /// Permissions of a file: at least three digits, of which the first is a zero.
 #[must_use]

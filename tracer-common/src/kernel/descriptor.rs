@@ -111,6 +111,9 @@ pub mod descriptors {
     /// Bit: the same, of those that are received.
     pub const RECEIVES: u32 = 1 << 18;
 
+    /// Bit: it returns one only where its third argument, its flags, is 0.
+    pub const WITHOUT_FLAGS: u32 = 1 << 19;
+
     /// Calls that the map has, of each table.
     pub const CALLS: u32 = super::super::call_texts::CALLS;
 }

@@ -19,7 +19,7 @@ use aya_ebpf::helpers::generated::bpf_get_current_task;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::descriptors::{
     ARGUMENT_BITS, PAIR_AT, POLLED_AT, RECEIVES, RETURNED, RETURNS, RETURNS_COPY, SENDS, SETS,
-    WHICH,
+    WHICH, WITHOUT_FLAGS,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
@@ -108,7 +108,9 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let Some(space) = Space::begin() else {
         return;
     };
-    if bits & RETURNS != 0 || is_copy {
+    let has_flags = arguments[2] & 0xffff_ffff != 0;
+    let is_other = bits & WITHOUT_FLAGS != 0 && has_flags;
+    if bits & RETURNS != 0 && !is_other || is_copy {
         #[expect(clippy::cast_possible_truncation, reason = "descriptors are ints")]
         describe(u32::from(RETURNED), returned as u32);
     }

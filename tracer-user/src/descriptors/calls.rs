@@ -1,7 +1,7 @@
 //! Which arguments of which calls are descriptors.
 
 use tracer_common::kernel::descriptors::{
-    CALLS, PAIR_AT, POLLED_AT, RECEIVES, RETURNS, RETURNS_COPY, SENDS, SETS,
+    CALLS, PAIR_AT, POLLED_AT, RECEIVES, RETURNS, RETURNS_COPY, SENDS, SETS, WITHOUT_FLAGS,
 };
 
 use crate::syscall_arguments;
@@ -26,7 +26,6 @@ const RETURNING: &[&str] = &[
     "inotify_init",
     "inotify_init1",
     "io_uring_setup",
-    "landlock_create_ruleset",
     "memfd_create",
     "memfd_secret",
     "mq_open",
@@ -63,6 +62,8 @@ fn of_call(table: Table, nr: i32) -> u32 {
         bits |= 1 << index;
     }
     bits | match name {
+        // With a flag it returns a version.
+        "landlock_create_ruleset" => RETURNS | WITHOUT_FLAGS,
         _ if RETURNING.contains(&name) => RETURNS,
         "fcntl" | "fcntl64" => RETURNS_COPY,
         "pipe" | "pipe2" => 1 << PAIR_AT,

@@ -13,7 +13,7 @@ use crate::syscall_structs::{
     variables,
 };
 use crate::syscall_texts::{Text, Texts, push_quoted};
-use crate::syscall_values::named_constant;
+use crate::syscall_values::{mount_flags, named_constant};
 
 /// What is known of the arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -150,8 +150,9 @@ impl Shape {
                 if let Some(mask) = filling.before.of(MOST) {
                     push_blocked(out, mask.bytes);
                 }
-            } else if let Some(Some((register, value))) = values.get(*index) {
-                let value = if is_pointer(register) && matches!(value, Shown::Hex(0)) {
+            } else if let Some(Some((_, value))) = values.get(*index) {
+                let is_address = filling.call.is_address(*index);
+                let value = if is_address && matches!(value, Shown::Hex(0)) {
                     Shown::Named("NULL", 0)
                 } else {
                     *value
@@ -335,27 +336,6 @@ fn push_entries(out: &mut Vec<u8>, untrusted: &[u8]) {
     out.extend_from_slice(format!(" /* {count}{more} entries */").as_bytes());
 }
 
-/// Whether the argument of this name is an address where it is neither an integer nor flags.
-fn is_pointer(name: &str) -> bool {
-    let others = [
-        "arg",
-        "arg2",
-        "arg3",
-        "arg4",
-        "arg5",
-        "flags",
-        "prot",
-        "pos_l",
-        "pos_h",
-        "clone_flags",
-        "unshare_flags",
-        "init_val",
-        "cookie64",
-        "ctx_id",
-    ];
-    !others.contains(&name)
-}
-
 /// The registers that an operation on a futex looks at.
 fn futex(operation: u64) -> &'static [usize] {
     match operation & 0x7f {
@@ -375,7 +355,8 @@ fn is_ignored(call: &Call, index: usize) -> bool {
     if !has_type && !has_options || call.name() != Some("mount") {
         return false;
     }
-    let has = |flags: u64| call.registers[3] & flags != 0;
+    let bits = mount_flags(call.registers[3]);
+    let has = |flags: u64| bits & flags != 0;
     let moved = libc::MS_BIND
         | libc::MS_MOVE
         | libc::MS_SHARED

@@ -250,7 +250,7 @@ fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, retu
     if given.is_some_and(|given| given.kind == Struct::Strings) {
         return match strings(text.bytes) {
             Some((texts, has_more)) => {
-                let more = has_more.then_some(Some((&b""[..], true)));
+                let more = (has_more || text.has_more).then_some(Some((&b""[..], true)));
                 push_texts(out, texts.into_iter().chain(more));
             }
             None => out.extend_from_slice(b"null"),

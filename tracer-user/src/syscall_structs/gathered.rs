@@ -3,8 +3,7 @@
 use tracer_common::kernel::gathered::{HEAD, HEADER, MORE, PART, TRUNCATED, UNKNOWN, UNREAD};
 
 use super::bytes::{Bytes, quoted_start};
-use super::{control, network, pointer};
-use crate::descriptors::Named;
+use super::{Data, control, network, pointer};
 use crate::syscall_arguments::Call;
 use crate::syscall_names::Table;
 use crate::syscall_values;
@@ -59,8 +58,9 @@ fn next(bytes: Bytes<'_>) -> Option<(Read<'_>, Bytes<'_>)> {
     }
 }
 
-pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
     let (texts, has_more) = strings(bytes.slice())?;
+    let has_more = has_more || is_cut;
     let words = texts.into_iter().map(|text| match text {
         Some((text, is_truncated)) => quoted_start(text, is_truncated),
         None => "?".to_owned(),
@@ -69,8 +69,8 @@ pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
-    push_parts_from(out, bytes.from(HEAD)?, bytes.u16(0)? & MORE != 0)
+pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
+    push_parts_from(out, bytes.from(HEAD)?, is_cut || bytes.u16(0)? & MORE != 0)
 }
 
 fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
@@ -93,12 +93,9 @@ fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Optio
     Some(())
 }
 
-pub fn push_message(
-    out: &mut Vec<u8>,
-    call: &Call,
-    bytes: Bytes<'_>,
-    named: Named<'_>,
-) -> Option<()> {
+/// Appends a `struct msghdr`; `data` says of which call it is, and `bytes` are those of it.
+pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Option<()> {
+    let (call, named) = (data.call, data.named);
     let header = bytes.from(HEAD)?;
     let (name, behind) = next(bytes.from(HEAD + HEADER)?)?;
     let (control_messages, behind) = next(behind)?;
@@ -117,7 +114,10 @@ pub fn push_message(
     out.extend_from_slice(format!(", msg_namelen={length}, msg_iov=").as_bytes());
     match header.u64(16)? {
         0 => out.extend_from_slice(b"NULL"),
-        _ => push_parts_from(out, behind, bytes.u16(0)? & MORE != 0)?,
+        _ => {
+            let has_more = data.has_more || bytes.u16(0)? & MORE != 0;
+            push_parts_from(out, behind, has_more)?;
+        }
     }
     let (parts, control, control_length) = (header.u64(24)?, header.u64(32)?, header.u64(40)?);
     out.extend_from_slice(format!(", msg_iovlen={parts}").as_bytes());
@@ -227,7 +227,12 @@ mod tests {
         ]
         .concat();
         let list = r#"["ls", "-"..., ?, ...]"#;
-        assert_eq!(shown(push_strings, &texts).as_deref(), Some(list));
+        let whole = |out: &mut Vec<u8>, bytes: Bytes<'_>| push_strings(out, bytes, false);
+        assert_eq!(shown(whole, &texts).as_deref(), Some(list));
+        // Cut between two of them.
+        let cut = |out: &mut Vec<u8>, bytes: Bytes<'_>| push_strings(out, bytes, true);
+        let first = [head(0, 23), entry(2, b"ls")].concat();
+        assert_eq!(shown(cut, &first).as_deref(), Some(r#"["ls", ...]"#));
         assert_eq!(variables(&texts), Some(23));
         assert_eq!(variables(&head(0, UNKNOWN)), None);
         // Truncated anywhere, it ends there, and says so.
@@ -253,10 +258,13 @@ mod tests {
         .concat();
         let list = "[{iov_base=\"abc\", iov_len=3}, {iov_base=\"a\"..., iov_len=9}, \
                     {iov_base=NULL, iov_len=0}, {iov_base=0x10, iov_len=4}]";
-        assert_eq!(shown(push_parts, &parts).as_deref(), Some(list));
+        let whole = |out: &mut Vec<u8>, bytes: Bytes<'_>| push_parts(out, bytes, false);
+        assert_eq!(shown(whole, &parts).as_deref(), Some(list));
+        // Cut anywhere, between two of them too, it says so.
+        let cut = |out: &mut Vec<u8>, bytes: Bytes<'_>| push_parts(out, bytes, true);
         for end in HEAD..parts.len() {
-            let shown = shown(push_parts, &parts[..end]).unwrap();
-            assert!(shown.starts_with('[') && shown.ends_with(']'), "{shown}");
+            let shown = shown(cut, &parts[..end]).unwrap();
+            assert!(shown.starts_with('[') && shown.ends_with("...]"), "{shown}");
         }
     }
 

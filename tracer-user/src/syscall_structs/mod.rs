@@ -210,6 +210,12 @@ impl Struct {
         )
     }
 
+    /// Whether there is one, whatever the call is asked for.
+    #[must_use]
+    pub fn is_in_any_case(self) -> bool {
+        !matches!(self, Self::Ioctl | Self::Flock | Self::ThreadName)
+    }
+
     /// How it is in 32-bit programs.
     #[must_use]
     pub fn narrow(self) -> Narrow {
@@ -283,6 +289,8 @@ impl Struct {
             Self::Statfs => files::push_statfs(out, bytes),
             Self::Flock => files::push_flock(out, call, bytes, data.returned.is_some()),
             Self::Ioctl => files::push_ioctl(out, call, bytes, data.returned.is_some()),
+            // The kernel has not looked at it.
+            Self::SignalSet if !has_size_of_set(call) => None,
             Self::SignalSet => signals::push_set(out, bytes),
             Self::SignalAction => signals::push_action(out, bytes),
             Self::SignalStack => signals::push_stack(out, bytes),
@@ -317,13 +325,13 @@ impl Struct {
             Self::CloneArguments => process::push_clone3(out, bytes),
             Self::Random => files::push_hex_bytes(out, bytes, data.has_more),
             Self::ThreadName => process::push_thread_name(out, call, bytes),
-            Self::Strings => gathered::push_strings(out, bytes),
-            Self::Parts => gathered::push_parts(out, bytes),
-            Self::Message => gathered::push_message(out, call, bytes, data.named),
+            Self::Strings => gathered::push_strings(out, bytes, data.has_more),
+            Self::Parts => gathered::push_parts(out, bytes, data.has_more),
+            Self::Message => gathered::push_message(out, bytes, data),
             Self::ReceivedMessage if bytes.slice().len() == gathered::BEFORE => {
                 gathered::push_name_length(out, call, bytes)
             }
-            Self::ReceivedMessage => gathered::push_message(out, call, bytes, data.named),
+            Self::ReceivedMessage => gathered::push_message(out, bytes, data),
             Self::DescriptorSet => waiting::push_descriptors(out, call, bytes, data.named),
             Self::SizedSignals => waiting::push_sized_signals(out, bytes),
             Self::Int => push_ints(out, bytes, false),
@@ -340,6 +348,17 @@ impl Struct {
             Self::Capabilities => capabilities::push_sets(out, bytes),
         }
     }
+}
+
+/// Whether a call says of a set of signals that it is as large as the kernel's, where it says how
+/// large it is.
+fn has_size_of_set(call: &Call) -> bool {
+    const SIZE: i64 = 8;
+    let mut sizes = call.arguments().filter(|(name, _)| {
+        // So it is called by each call that has one.
+        matches!(*name, "sigsetsize" | "sizemask")
+    });
+    sizes.all(|(_, size)| size.value() == SIZE)
 }
 
 /// What was read, and of which call.

@@ -7,7 +7,7 @@ use super::times::push_timeval;
 use super::{flags, pointer};
 use crate::report::signal_name;
 use crate::syscall_arguments::Call;
-use crate::syscall_values::CLONE_FLAGS;
+use crate::syscall_values::{CLONE_FLAGS, any_signal};
 
 /// Appends a limit: sizes in KiB where they are whole ones.
 pub fn push_limit(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
@@ -141,10 +141,7 @@ pub fn push_clone3(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
         parts.push(format!("parent_tid={}", pointer(word(3)?)));
     }
     let signal = u32::try_from(word(4)?).ok()?;
-    parts.push(match signal_name(signal) {
-        Some(name) => format!("exit_signal={name}"),
-        None => format!("exit_signal={signal}"),
-    });
+    parts.push(format!("exit_signal={}", any_signal(signal)));
     parts.push(format!("stack={}", pointer(word(5)?)));
     parts.push(match word(6)? {
         0 => "stack_size=0".to_owned(),

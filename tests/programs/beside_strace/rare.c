@@ -1,0 +1,121 @@
+// Calls and values that few programs use, each with what its line has to say of it. Nothing of it
+// changes the machine, whoever runs it.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+// Old programs have a mark in the upper half of the flags.
+static void mounts(void)
+{
+    const unsigned long magic = 0xc0ed0000;
+    char at[] = "/nonexist", type[] = "ext4";
+    mount(at, at, type, magic | MS_RDONLY | MS_NOSUID, NULL);
+    mount(at, at, type, magic, NULL);
+    mount(at, at, type, magic | MS_BIND, "x");
+    mount(at, at, type, magic | MS_REMOUNT, "x");
+    mount(at, at, type, MS_REMOUNT | MS_BIND, "x");
+    mount(at, at, type, 0, "x");
+}
+
+// Zero is an address for some arguments alone.
+static void zeroes(void)
+{
+    syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    syscall(SYS_landlock_create_ruleset, NULL, 0, 0);
+    syscall(SYS_swapon, "/nonexist", 0);
+    syscall(SYS_swapon, "/nonexist", 0x8005);
+    syscall(SYS_swapon, "/nonexist", 0x50000);
+    syscall(SYS_fanotify_init, 0, 0);
+    syscall(SYS_fanotify_init, 5, O_RDWR | O_CLOEXEC);
+    syscall(SYS_set_mempolicy, 0, NULL, 0);
+    syscall(SYS_get_mempolicy, NULL, NULL, 0, NULL, 0);
+    syscall(SYS_unshare, 0);
+    syscall(SYS_setns, -1, CLONE_NEWNET);
+    syscall(SYS_userfaultfd, 0);
+    syscall(SYS_mremap, NULL, 0, 0, 0);
+    syscall(SYS_pkey_mprotect, NULL, 0, 0, -1);
+    syscall(SYS_open_by_handle_at, -1, NULL, 0);
+    syscall(SYS_futex, NULL, 0, 0, NULL, 0, 0);
+    syscall(SYS_move_pages, 0, 0, NULL, NULL, NULL, 0);
+    syscall(SYS_perf_event_open, NULL, 0, 0, -1, 0);
+}
+
+// A set is read only where its size is the kernel's.
+static void sets(void)
+{
+    const struct timespec now = {0, 0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, 4);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, 16);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, 8);
+    syscall(SYS_rt_sigsuspend, &set, 7);
+    syscall(SYS_rt_sigtimedwait, &set, NULL, NULL, 128);
+    syscall(SYS_signalfd4, -1, &set, 16, 0);
+    syscall(SYS_ppoll, NULL, 0, &now, &set, 16);
+    syscall(SYS_ppoll, NULL, 0, &now, &set, 8);
+}
+
+static void child(unsigned long flags)
+{
+    const long pid = syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
+    if (pid == 0)
+        _exit(0);
+    waitpid(pid, NULL, __WALL);
+}
+
+// The end of a child may be any signal.
+static void children(void)
+{
+    signal(SIGUSR2, SIG_IGN);
+    signal(34, SIG_IGN);
+    child(SIGUSR2);
+    child(34);
+    child(0);
+    child(CLONE_VFORK | SIGCHLD);
+}
+
+enum { PARTS = 80 };
+
+// As many parts as a line of strace has, and more than that.
+static void parts(int count)
+{
+    static char data[PARTS][80];
+    struct iovec list[PARTS];
+    for (int i = 0; i < count; i++) {
+        memset(data[i], 'a' + i % 26, sizeof data[i]);
+        list[i] = (struct iovec){data[i], 40};
+    }
+    const struct msghdr message = {.msg_iov = list, .msg_iovlen = count};
+    int pair[2];
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
+    sendmsg(pair[0], &message, 0);
+    writev(pair[0], list, count);
+    readv(pair[1], list, count);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+int main(void)
+{
+    mounts();
+    zeroes();
+    sets();
+    children();
+    parts(43);
+    parts(70);
+    return 0;
+}
