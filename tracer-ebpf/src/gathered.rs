@@ -23,9 +23,10 @@ use aya_ebpf::maps::PerCpuArray;
 use tracer_common::kernel::call_texts;
 use tracer_common::kernel::gathered::{
     ATTRIBUTE, COUNTED_BYTES, COUNTED_INTEGERS, EACH, ENTRIES, ENTRIES_AT_MOST, FILLED_MESSAGE,
-    FILLED_PARTS, HEAD, HEADER, MESSAGE, MORE, MOST, MOUNTED, NAME, OLD_MASK_STEP, OLD_SIGNAL_MASK,
-    PART, PARTS, SET, SETS, SETS_AND_TIME, STRINGS, THREE_INTEGERS, TIME_AND_SIGNALS, TRUNCATED,
-    UNKNOWN, UNREAD, VARIABLES,
+    FILLED_MESSAGES, FILLED_PARTS, HEAD, HEADER, MESSAGE, MESSAGE_HEAD, MESSAGES, MORE, MOST,
+    MOST_MESSAGES, MOUNTED, NAME, OLD_MASK_STEP, OLD_SIGNAL_MASK, PART, PARTS, SET, SETS,
+    SETS_AND_TIME, STRINGS, THREE_INTEGERS, TIME_AND_SIGNALS, TRUNCATED, UNKNOWN, UNREAD,
+    VARIABLES,
 };
 use tracer_common::kernel::string_space::LEAST_TEXT;
 
@@ -228,6 +229,10 @@ pub extern "C" fn gather(points_to: u32, returned: u64, is_compat: u32) -> i32 {
         FILLED_PARTS => gather_parts(address, next, returned, HEAD as u32, is_compat),
         MESSAGE => gather_message(address, u64::MAX, is_compat),
         FILLED_MESSAGE => gather_message(address, returned, is_compat),
+        // Of those that are about to be sent it is not known yet how many will be.
+        MESSAGES if returned == 0 => gather_messages(address, next & 0xffff_ffff, 0, is_compat),
+        MESSAGES => gather_messages(address, returned, 0, is_compat),
+        FILLED_MESSAGES => gather_messages(address, returned, 1, is_compat),
         SETS | SETS_AND_TIME => gather_sets(u32::from(shape == SETS), is_compat),
         MOUNTED => gather_mounted(),
         ATTRIBUTE => gather_attribute(),
@@ -598,6 +603,80 @@ pub extern "C" fn gather_message(address: u64, limit: u64, is_compat: u32) -> i3
     add_bytes(header_word(header, 4), control_length as u32);
     let (parts, count) = (header_word(header, 2), header_word(header, 3));
     gather_parts(parts, count, limit, gathering.at() as u32, is_compat)
+}
+
+/// Gathers so many of `struct mmsghdr`, with their names, control messages and parts; 1: of each
+/// only as many bytes as its length says. How many bytes that are, or an error.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn gather_messages(address: u64, count: u64, is_filled: u32, is_compat: u32) -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    // Behind the header is its length, and what makes it a multiple of a word.
+    let bytes = if is_compat != 0 {
+        HEADER / 2 + 4
+    } else {
+        HEADER + 8
+    } as u64;
+    let mut nth = 0;
+    while nth < MOST_MESSAGES && u64::from(nth) < count {
+        if add_message(address + u64::from(nth) * bytes, is_filled, is_compat) != 0 {
+            break;
+        }
+        nth += 1;
+    }
+    if nth == 0 && count != 0 {
+        return -1;
+    }
+    gathering.write_head(u64::from(nth) < count, UNKNOWN);
+    gathering.end()
+}
+
+/// Adds the `struct mmsghdr` that is there; 1 where that cannot be. See `add_text`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn add_message(at: u64, is_filled: u32, is_compat: u32) -> i32 {
+    let Some(gathering) = Gathering::current() else {
+        return 1;
+    };
+    gathering.set(offset_of!(Space, at), (gathering.at() + 7) & !7);
+    let Some(header) = gathering.entry() else {
+        return 1;
+    };
+    let size = if is_compat != 0 { HEADER / 2 } else { HEADER } as u32;
+    // SAFETY: the helper writes 56 bytes at most, for which there is space, and checks the address.
+    if unsafe { bpf_probe_read_user(header.cast(), size, at as *const _) } < 0 {
+        return 1;
+    }
+    if is_compat != 0 {
+        widen_header(header);
+    }
+    let length = header.wrapping_add(HEADER);
+    let from = (at + u64::from(size)) as *const _;
+    // SAFETY: the helper writes 4 bytes, for which there is space, and checks the address.
+    unsafe { bpf_probe_read_user(length.cast(), 4, from) };
+    // SAFETY: the helper has written it, zeros where it could not read.
+    let length = u64::from(unsafe { length.cast::<u32>().read_volatile() });
+    let limit = if is_filled != 0 { length } else { u64::MAX };
+    gathering.set(offset_of!(Space, left), limit);
+    gathering.add(MESSAGE_HEAD as u64);
+    add_bytes(header_word(header, 0), header_word(header, 1) as u32);
+    let control_length = header_word(header, 5).min(u64::from(u16::MAX));
+    add_bytes(header_word(header, 4), control_length as u32);
+    let step = if is_compat != 0 { PART / 2 } else { PART } as u64;
+    let mut nth = 0;
+    while nth < MOST && u64::from(nth) < header_word(header, 3) {
+        let part = header_word(header, 2) + u64::from(nth) * step;
+        if add_part(part, is_compat) != 0 {
+            break;
+        }
+        nth += 1;
+    }
+    let count = header.wrapping_add(HEADER + 4).cast::<u32>();
+    // SAFETY: there is space for it.
+    unsafe { count.write_volatile(nth) };
+    0
 }
 
 /// A word of a `struct msghdr`, by halves: it begins at a multiple of four bytes.

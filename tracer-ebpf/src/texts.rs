@@ -169,7 +169,7 @@ impl Texts<'_> {
         // Others are read with it, whatever it is.
         let is_first = N >= string_space::WIDE
             && is_gathered(points_to)
-            && points_to >> call_texts::SIZE_AT & call_texts::SIZE >= gathered::SETS;
+            && gathered::is_of_several(points_to >> call_texts::SIZE_AT & call_texts::SIZE);
         let is_there = address != 0 || is_first;
         let length = if points_to & call_texts::ARGUMENT == 0 || !is_there {
             0
@@ -199,7 +199,7 @@ impl Texts<'_> {
         };
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "three bits, ten shapes, and 4096"
+            reason = "three bits, some shapes, and 4096"
         )]
         let text = SyscallText {
             argument: argument as u8,

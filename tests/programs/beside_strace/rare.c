@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -109,6 +110,31 @@ static void parts(int count)
     close(pair[1]);
 }
 
+// Several messages at once, as resolvers of names send them: to whom, and what.
+static void messages(void)
+{
+    char first[] = "hello", second[] = "world, a longer one", last[] = "x";
+    const int from = socket(AF_INET, SOCK_DGRAM, 0), to = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    bind(to, (struct sockaddr *)&address, length);
+    getsockname(to, (struct sockaddr *)&address, &length);
+    struct iovec parts[] = {{first, 5}, {second, 19}, {last, 1}};
+    struct mmsghdr sent[] = {
+        {{&address, length, parts, 2}}, {{&address, length, parts + 2, 1}}, {{&address, length}},
+    };
+    sendmmsg(from, sent, 3, MSG_NOSIGNAL);
+    sendmmsg(-1, sent, 2, 0);
+    sendmmsg(from, NULL, 2, 0);
+    sendmmsg(from, sent, 0, 0);
+    char data[3][40];
+    struct iovec space[] = {{data[0], 10}, {data[1], 40}, {data[2], 40}};
+    struct mmsghdr received[] = {{{&address, length, space, 2}}, {{NULL, 0, space + 2, 1}}};
+    recvmmsg(to, received, 2, 0, NULL);
+    recvmmsg(to, received, 1, MSG_DONTWAIT, NULL);
+    recvmmsg(to, received, 2, MSG_DONTWAIT, NULL);
+}
+
 int main(void)
 {
     mounts();
@@ -117,5 +143,6 @@ int main(void)
     children();
     parts(43);
     parts(70);
+    messages();
     return 0;
 }

@@ -187,6 +187,20 @@ pub mod gathered {
     pub const OLD_SIGNAL_MASK: u32 = 13;
     /// Of `setxattr`: two texts, and as many bytes as the fourth argument says.
     pub const ATTRIBUTE: u32 = 14;
+    /// Several of `struct mmsghdr`, as `sendmmsg` is given them: as many as the next argument says,
+    /// and as many as the call returns as it ends. Each begins at a multiple of eight bytes: its
+    /// `struct msghdr`, its length (32 bits), how many parts of it follow (16 bits) and two bytes;
+    /// of its name and of its control messages a word of 16 bits and the bytes, and its parts.
+    pub const MESSAGES: u32 = 15;
+    /// The same, as `recvmmsg` fills them in: of each only as many bytes are read as its length
+    /// says.
+    pub const FILLED_MESSAGES: u32 = 16;
+
+    /// Whether this is of several arguments.
+    #[must_use]
+    pub const fn is_of_several(shape: u32) -> bool {
+        shape >= SETS && shape <= ATTRIBUTE && shape != ENTRIES
+    }
 
     /// Bytes before the first of them.
     pub const HEAD: usize = 4;
@@ -210,6 +224,10 @@ pub mod gathered {
     pub const PART: usize = 16;
     /// Bytes of a `struct msghdr`.
     pub const HEADER: usize = 56;
+    /// Bytes before the name of one of several messages.
+    pub const MESSAGE_HEAD: usize = HEADER + 8;
+    /// Messages at most.
+    pub const MOST_MESSAGES: u32 = 32;
     /// Bytes of a name, of control messages and of a set at most.
     pub const NAME: usize = 256;
     /// Bytes of a set of descriptors at most.

@@ -255,7 +255,7 @@ fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
         return;
     };
     let shape = u32::from(head.is_bytes >> 1);
-    if shape >= gathered::SETS && shape != gathered::ENTRIES && head.length >= 0 {
+    if gathered::is_of_several(shape) && head.length >= 0 {
         let length = usize::try_from(head.length).unwrap_or(0);
         let read = untrusted.get(..length).unwrap_or(untrusted);
         return push_several(out, argument, shape, read);

@@ -47,6 +47,13 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
     let is_poll = kind(0) == Some(Struct::PollSet);
     let is_select = kind(1) == Some(Struct::DescriptorSet);
     match returned.value {
+        1.. if kind(1) == Some(Struct::ReceivedMessages) => {
+            if let Some(left) = left(4) {
+                out.extend_from_slice(b" (left ");
+                out.extend_from_slice(&left);
+                out.push(b')');
+            }
+        }
         0 if is_poll || is_select => out.extend_from_slice(b" (Timeout)"),
         1.. if is_poll => {
             if let Some(found) = after(0) {

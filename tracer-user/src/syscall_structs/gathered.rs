@@ -1,6 +1,8 @@
 //! What several addresses lead to: the texts of an exec, the parts of a vectored read.
 
-use tracer_common::kernel::gathered::{HEAD, HEADER, MORE, PART, TRUNCATED, UNKNOWN, UNREAD};
+use tracer_common::kernel::gathered::{
+    HEAD, HEADER, MESSAGE_HEAD, MORE, PART, TRUNCATED, UNKNOWN, UNREAD,
+};
 
 use super::bytes::{Bytes, quoted_start};
 use super::{Data, control, network, pointer};
@@ -70,16 +72,25 @@ pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option
 }
 
 pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
-    push_parts_from(out, bytes.from(HEAD)?, is_cut || bytes.u16(0)? & MORE != 0)
+    let has_more = is_cut || bytes.u16(0)? & MORE != 0;
+    push_parts_from(out, bytes.from(HEAD)?, usize::MAX, has_more);
+    Some(())
 }
 
-fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+/// Appends so many parts, or all that there are: what is behind them.
+fn push_parts_from<'a>(
+    out: &mut Vec<u8>,
+    bytes: Bytes<'a>,
+    count: usize,
+    has_more: bool,
+) -> Bytes<'a> {
     let (mut rest, mut has_more) = (bytes, has_more);
     let mut parts = Vec::new();
-    while !rest.slice().is_empty() {
+    while !rest.slice().is_empty() && parts.len() < count {
         let entry = (rest.u64(0), rest.u64(8), rest.from(PART).and_then(next));
         let (Some(address), Some(length), Some((read, behind))) = entry else {
             has_more = true;
+            rest = Bytes(&[]);
             break;
         };
         rest = behind;
@@ -90,15 +101,64 @@ fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Optio
         parts.push(format!("{{iov_base={shown}, iov_len={length}}}"));
     }
     push_list(out, parts, has_more);
-    Some(())
+    rest
 }
 
 /// Appends a `struct msghdr`; `data` says of which call it is, and `bytes` are those of it.
 pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Option<()> {
+    let has_more = data.has_more || bytes.u16(0)? & MORE != 0;
+    let behind = bytes.from(HEAD + HEADER)?;
+    push_one(out, bytes.from(HEAD)?, behind, (usize::MAX, has_more), data)?;
+    Some(())
+}
+
+/// Appends several of `struct mmsghdr`.
+pub fn push_messages(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Option<()> {
+    let mut has_more = data.has_more || bytes.u16(0)? & MORE != 0;
+    let all = bytes.slice();
+    let mut messages = Vec::new();
+    let mut at = HEAD;
+    while at < all.len() {
+        let mut message = b"{msg_hdr=".to_vec();
+        let header = Bytes(all).from(at.next_multiple_of(8));
+        let shown = header.and_then(|header| push_message_of_several(&mut message, header, data));
+        let Some(left) = shown else {
+            has_more = true;
+            break;
+        };
+        messages.push(String::from_utf8_lossy(&message).into_owned());
+        at = all.len() - left;
+    }
+    push_list(out, messages, has_more);
+    Some(())
+}
+
+/// Appends the rest of a `struct mmsghdr`: how many bytes are behind it.
+fn push_message_of_several(out: &mut Vec<u8>, header: Bytes<'_>, data: Data<'_>) -> Option<usize> {
+    let (length, parts) = (header.u32(HEADER)?, header.u32(HEADER + 4)?);
+    let has_more = u64::from(parts) < header.u64(24)?;
+    let parts = (usize::try_from(parts).ok()?, has_more);
+    let rest = push_one(out, header, header.from(MESSAGE_HEAD)?, parts, data)?;
+    // How much of it was sent is known once it was.
+    if data.returned.is_some() {
+        out.extend_from_slice(format!(", msg_len={length}").as_bytes());
+    }
+    out.push(b'}');
+    Some(rest.slice().len())
+}
+
+/// Appends a `struct msghdr`, with its name, its control messages and its parts `behind`, so many
+/// of them and whether there are more: what follows those.
+fn push_one<'a>(
+    out: &mut Vec<u8>,
+    header: Bytes<'_>,
+    behind: Bytes<'a>,
+    (count, has_more): (usize, bool),
+    data: Data<'_>,
+) -> Option<Bytes<'a>> {
     let (call, named) = (data.call, data.named);
-    let header = bytes.from(HEAD)?;
-    let (name, behind) = next(bytes.from(HEAD + HEADER)?)?;
-    let (control_messages, behind) = next(behind)?;
+    let (name, behind) = next(behind)?;
+    let (control_messages, mut behind) = next(behind)?;
     out.extend_from_slice(b"{msg_name=");
     let start = out.len();
     let address = header.u64(0)?;
@@ -114,10 +174,7 @@ pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Opti
     out.extend_from_slice(format!(", msg_namelen={length}, msg_iov=").as_bytes());
     match header.u64(16)? {
         0 => out.extend_from_slice(b"NULL"),
-        _ => {
-            let has_more = data.has_more || bytes.u16(0)? & MORE != 0;
-            push_parts_from(out, behind, has_more)?;
-        }
+        _ => behind = push_parts_from(out, behind, count, has_more),
     }
     let (parts, control, control_length) = (header.u64(24)?, header.u64(32)?, header.u64(40)?);
     out.extend_from_slice(format!(", msg_iovlen={parts}").as_bytes());
@@ -148,7 +205,7 @@ pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Opti
         None => out.extend_from_slice(format!("{flags:#x}").as_bytes()),
     }
     out.push(b'}');
-    Some(())
+    Some(behind)
 }
 
 /// Bytes of the first two members of a `struct msghdr`: the name and its length. Of a 32-bit

@@ -105,6 +105,10 @@ pub enum Struct {
     Message,
     /// `struct msghdr`, which the call fills in: of what it is given, the first two members.
     ReceivedMessage,
+    /// `struct mmsghdr`, several.
+    Messages,
+    /// The same, which the call fills in.
+    ReceivedMessages,
     /// A set of descriptors, of as many as the first argument says.
     DescriptorSet,
     /// The address and size of a set of signals, and that set.
@@ -185,6 +189,8 @@ impl Struct {
             "parts" => Self::Parts,
             "message" => Self::Message,
             "received" => Self::ReceivedMessage,
+            "messages" => Self::Messages,
+            "several" => Self::ReceivedMessages,
             "fdset" => Self::DescriptorSet,
             "signals" => Self::SizedSignals,
             "int" => Self::Int,
@@ -272,6 +278,8 @@ impl Struct {
             Self::ReceivedMessage if is_filled => return Extent::Gathered(shape::FILLED_MESSAGE),
             Self::ReceivedMessage => gathered::BEFORE,
             Self::Message => return Extent::Gathered(shape::MESSAGE),
+            Self::Messages => return Extent::Gathered(shape::MESSAGES),
+            Self::ReceivedMessages => return Extent::Gathered(shape::FILLED_MESSAGES),
         })
     }
 
@@ -332,6 +340,7 @@ impl Struct {
                 gathered::push_name_length(out, call, bytes)
             }
             Self::ReceivedMessage => gathered::push_message(out, bytes, data),
+            Self::Messages | Self::ReceivedMessages => gathered::push_messages(out, bytes, data),
             Self::DescriptorSet => waiting::push_descriptors(out, call, bytes, data.named),
             Self::SizedSignals => waiting::push_sized_signals(out, bytes),
             Self::Int => push_ints(out, bytes, false),

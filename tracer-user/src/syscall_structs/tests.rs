@@ -53,6 +53,8 @@ const ALL: &[&str] = &[
     "pair",
     "ints",
     "cpus",
+    "messages",
+    "several",
     "sockaddr",
     "length",
     "option",
