@@ -25,18 +25,30 @@ with open(f"{folder}/given/{nth:03}", "wb") as file:
     file.write(given)
 lists = [
     [], [""], ["a", "", "b c", "", ""], ["\n\t\"quoted\" \\ 'x' \x1b[2J"], [b"\xff\xfe not text"],
-    ["x" * 900], ["x" * 5000], [str(n) for n in range(60)], [str(n) for n in range(2000)],
+    ["x" * 900], ["x" * 3000], [str(n) for n in range(60)], [str(n) for n in range(2000)],
+    ["x" * 50000], ["y" * 1000] * 200,
 ]
 if nth < len(lists):
     os.execv(sys.argv[0], [sys.argv[0]] + lists[nth])
 "#;
 
-/// Bytes of arguments that an exec has.
-const SPACE: usize = 1024;
-
 #[test]
 #[ignore = "loads eBPF"]
 fn an_exec_has_the_arguments_that_the_kernel_has() {
+    // Of the last three lists, what is beyond is missing.
+    assert_has_arguments("64", 4096, 3);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn an_exec_has_long_arguments_where_they_are_asked_for() {
+    assert_has_arguments("64K", 65536, 1);
+    assert_has_arguments("50000", 50000, 2);
+}
+
+/// Runs the program with this option, by which an exec has so many bytes of its arguments, which
+/// are too few for some.
+fn assert_has_arguments(string_size: &str, space: usize, truncated: usize) {
     if missing_right().is_some() {
         return;
     }
@@ -48,7 +60,8 @@ fn an_exec_has_the_arguments_that_the_kernel_has() {
     fs::create_dir(&given).unwrap();
     let log = Log::written_by(|log| {
         let mut run = Command::new(dist::tracer_user()?);
-        let run = run.args(["run", "--events", "exec", "--log"]).arg(log);
+        run.args(["run", "--events", "exec"]);
+        run.args(["--string-size", string_size, "--log"]).arg(log);
         let status = run.arg("--").arg(&program).status()?;
         anyhow::ensure!(status.success(), "{status}");
         Ok(())
@@ -62,11 +75,15 @@ fn an_exec_has_the_arguments_that_the_kernel_has() {
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
-    assert_eq!((shown.len(), files.len()), (10, 10), "{shown:?}");
+    assert_eq!((shown.len(), files.len()), (12, 12), "{shown:?}");
     for (event, file) in shown.iter().zip(&files) {
         let there = fs::read(file).unwrap();
         assert_eq!(event["data"]["file"], program.to_str().unwrap());
-        assert_eq!(argv(event), list(&there), "{}", file.display());
+        assert_eq!(argv(event), list(&there, space), "{}", file.display());
+        let missing = there.len().saturating_sub(space);
+        let said = event["data"]["argv_missing_bytes"].as_u64();
+        assert_eq!(said, (missing > 0).then_some(missing as u64));
+        assert_eq!(event["truncated"], missing > 0);
     }
     // The same in words, in which nothing commands a terminal.
     let text = log.run("read", &[]).unwrap().stdout;
@@ -77,7 +94,12 @@ fn an_exec_has_the_arguments_that_the_kernel_has() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert_eq!(text.matches("..., ...]").count(), 2, "{text}");
+    let more = text.matches(", ...] /* ").count();
+    assert_eq!(more, truncated, "{text}");
+    assert_eq!(
+        text.matches(" bytes more */ (truncated)").count(),
+        truncated
+    );
     // An expression chooses by one of them.
     let chosen = log.events(&["--filter", "\"b c\" in argv"]).unwrap();
     assert_eq!(chosen.len(), 1, "{chosen:?}");
@@ -91,18 +113,13 @@ fn argv(event: &Value) -> Vec<String> {
 }
 
 /// What an event should have of what is in `cmdline`.
-fn list(cmdline: &[u8]) -> Vec<String> {
-    let is_truncated = cmdline.len() > SPACE;
-    let read = &cmdline[..cmdline.len().min(SPACE)];
+fn list(cmdline: &[u8], space: usize) -> Vec<String> {
+    let read = &cmdline[..cmdline.len().min(space)];
     let read = read.strip_suffix(&[0]).unwrap_or(read);
     let arguments = read.split(|byte| *byte == 0);
-    let mut list: Vec<_> = arguments
+    arguments
         .map(|argument| String::from_utf8_lossy(argument).into_owned())
-        .collect();
-    if is_truncated {
-        list.last_mut().unwrap().push_str("...");
-    }
-    list
+        .collect()
 }
 
 /// Calls with vectors and messages of all shapes.

@@ -1,47 +1,120 @@
 //! Replaced programs.
 
-use core::mem::offset_of;
+use core::mem::{MaybeUninit, offset_of};
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{EXEC_ARGUMENT_BYTES, ExecRecord};
+use tracer_common::kernel::ExecRecord;
+use tracer_common::kernel::exec_space::{LARGE, MIDDLE, SMALL};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
-use crate::maps;
-use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES, MM_ARG_END, MM_ARG_START};
+use crate::cpu::this_cpu;
+use crate::gathered::bounded;
+use crate::maps::{self, count_ring_full};
+use crate::offsets::{BINPRM_FILENAME, EXEC_BYTES, EXEC_WAKES, MM_ARG_END, MM_ARG_START};
 use crate::pid::Pid;
-use crate::record::{Wake, record_by};
+use crate::record::{Wake, record_if_it_fits};
 use crate::sight;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 use crate::text;
 
 /// Words of a record before the arguments.
-const BEFORE_ARGUMENTS: usize = offset_of!(ExecRecord, arguments) / 8;
+const BEFORE_ARGUMENTS: usize = offset_of!(ExecRecord<0>, arguments) / 8;
 
-/// Reads what the program was given from its own memory: how many bytes there are.
-#[inline(always)]
-fn read_arguments<C: Tracepoint>(task: &Task<C>, to: &mut [u8; EXEC_ARGUMENT_BYTES]) -> u32 {
-    let memory = task.memory();
-    let address = |offset| sight::read::<u64>(memory, offset);
-    let (Some(start), Some(end)) = (address(MM_ARG_START.load()), address(MM_ARG_END.load()))
-    else {
-        return ExecRecord::UNREAD;
-    };
-    // The kernel allows some megabytes.
-    let length = end
-        .saturating_sub(start)
-        .min(u64::from(ExecRecord::UNREAD - 1));
-    #[expect(clippy::cast_possible_truncation, reason = "at most 1024")]
-    let size = length.min(EXEC_ARGUMENT_BYTES as u64) as u32;
-    // SAFETY: the helper writes at most as many bytes as there are, and checks the address.
-    let read = unsafe { bpf_probe_read_user(to.as_mut_ptr().cast(), size, start as *const _) };
-    #[expect(clippy::cast_possible_truncation, reason = "limited above")]
-    let length = length as u32;
-    if read < 0 { ExecRecord::UNREAD } else { length }
+/// Where a program has what it was given, in its own memory.
+#[derive(Clone, Copy)]
+struct Arguments {
+    start: u64,
+    /// Bytes of them; [`ExecRecord::UNREAD`] where that cannot be said.
+    length: u32,
+}
+
+impl Arguments {
+    #[inline(always)]
+    fn of<C: Tracepoint>(task: &Task<C>) -> Self {
+        let memory = task.memory();
+        let address = |offset| sight::read::<u64>(memory, offset);
+        let (Some(start), Some(end)) = (address(MM_ARG_START.load()), address(MM_ARG_END.load()))
+        else {
+            let (start, length) = (0, ExecRecord::UNREAD);
+            return Self { start, length };
+        };
+        // The kernel allows some megabytes.
+        let length = end
+            .saturating_sub(start)
+            .min(u64::from(ExecRecord::UNREAD - 1));
+        #[expect(clippy::cast_possible_truncation, reason = "limited above")]
+        let length = length as u32;
+        Self { start, length }
+    }
+
+    /// Whether they need more space than this.
+    #[inline(always)]
+    fn need_more_than<const N: usize>(self) -> bool {
+        self.length != ExecRecord::UNREAD && self.length as usize > N
+    }
+
+    /// Reads as many of them as there is space for: how many bytes there are.
+    #[inline(always)]
+    fn read<const N: usize>(self, to: &mut [u8; N]) -> u32 {
+        if self.length == ExecRecord::UNREAD {
+            return self.length;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most 65536")]
+        let most = (N as u64).min(u64::from(EXEC_BYTES.load())) as u32;
+        let size = bounded(u64::from(self.length), u64::from(most));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most what there is space for"
+        )]
+        let size = size as u32;
+        let to = to.as_mut_ptr().cast();
+        // SAFETY: the helper writes at most as many bytes as there are, and checks the address.
+        let read = unsafe { bpf_probe_read_user(to, size, self.start as *const _) };
+        if read < 0 {
+            ExecRecord::UNREAD
+        } else {
+            self.length
+        }
+    }
+}
+
+/// What is recorded of an exec, beside its arguments.
+struct Replaced {
+    old_tid: Pid,
+    /// The file, in the kernel's memory.
+    name: *const u8,
+    program_address: u64,
+    wake: Wake,
+}
+
+impl Replaced {
+    /// Records it where there is space for so many bytes of arguments: whether there is.
+    #[inline(always)]
+    fn record<C: Tracepoint, const N: usize>(&self, task: &Task<C>, arguments: Arguments) -> bool {
+        let fill = |record: &mut MaybeUninit<ExecRecord<N>>, header| {
+            // The arguments are written as far as they are read, and no more of them is looked at.
+            let start = record.as_mut_ptr().cast::<[u64; BEFORE_ARGUMENTS]>();
+            // SAFETY: inside the record, which is aligned.
+            unsafe { start.write([0; BEFORE_ARGUMENTS]) };
+            // SAFETY: zeroed just now, or memory of the ring, and every bit pattern is a valid
+            // record.
+            let record = unsafe { record.assume_init_mut() };
+            record.header = header;
+            record.header.program_address = self.program_address;
+            record.data.comm = task.comm();
+            record.data.old_tid = self.old_tid.shown();
+            record.header.truncated = text::read(&mut record.data.file, self.name);
+            record.sight = sight::of(task);
+            record.arguments_asked = EXEC_BYTES.load();
+            record.arguments_length = arguments.read(&mut record.arguments);
+        };
+        record_if_it_fits::<ExecRecord<N>>(task, EventTypeId::EXEC, self.wake, fill)
+    }
 }
 
 at_tracepoint!("sched_process_exec": sched_process_exec, sched_process_exec_raw => exec);
@@ -71,20 +144,19 @@ fn exec<C: Tracepoint>(ctx: &C) {
     } else {
         Wake::InTime
     };
-    record_by::<ExecRecord>(&task, EventTypeId::EXEC, wake, |record, header| {
-        // The arguments are written as far as they are read, and no more of them is looked at.
-        let start = record.as_mut_ptr().cast::<[u64; BEFORE_ARGUMENTS]>();
-        // SAFETY: inside the record, which is aligned.
-        unsafe { start.write([0; BEFORE_ARGUMENTS]) };
-        // SAFETY: zeroed just now, or memory of the ring, and every bit pattern is a valid record.
-        let record: &mut ExecRecord = unsafe { record.assume_init_mut() };
-        record.header = header;
-        record.header.program_address = program_address;
-        record.data.comm = task.comm();
-        record.data.old_tid = old_tid.shown();
-        record.header.truncated = text::read(&mut record.data.file, name.0);
-        record.sight = sight::of(&task);
-        record.arguments_length = read_arguments(&task, &mut record.arguments);
-    });
+    let replaced = Replaced {
+        old_tid,
+        name: name.0,
+        program_address,
+        wake,
+    };
+    let arguments = Arguments::of(&task);
+    let is_large = EXEC_BYTES.load() as usize > MIDDLE && arguments.need_more_than::<MIDDLE>();
+    let is_recorded = is_large && replaced.record::<C, LARGE>(&task, arguments)
+        || arguments.need_more_than::<SMALL>() && replaced.record::<C, MIDDLE>(&task, arguments)
+        || replaced.record::<C, SMALL>(&task, arguments);
+    if !is_recorded {
+        count_ring_full(this_cpu(), 1);
+    }
     debug!(ctx, "process {} runs another program", pid.0);
 }

@@ -327,6 +327,8 @@ globals! {
     HAS_TASK_PT_REGS = 0;
     /// Bytes that are read of what an argument of a system call points to; 0: none.
     STRING_BYTES = 0;
+    /// Bytes that are read of what a program was given.
+    EXEC_BYTES = 4096;
     /// The types of whose events the stack is recorded: the lower 32 of their bits.
     STACK_TYPES_LOW = 0;
     /// The upper 32.

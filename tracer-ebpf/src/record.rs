@@ -56,6 +56,25 @@ pub fn record_by<R: 'static>(
     });
 }
 
+/// As [`record_by`], where a smaller record is made if there is no space for this one: false then.
+#[inline(always)]
+pub fn record_if_it_fits<R: 'static>(
+    subject: &impl Subject,
+    event_type: EventTypeId,
+    wake: Wake,
+    fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
+) -> bool {
+    let cpu = this_cpu();
+    let Some((ring, mut space)) = reserve::<R>(cpu) else {
+        return false;
+    };
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let time_ns = unsafe { bpf_ktime_get_ns() };
+    fill(&mut space, header(subject, event_type, time_ns, cpu));
+    space.submit(flags(wake, ring, time_ns));
+    true
+}
+
 /// As [`record_by`], where `fill` says whether the event is to be recorded.
 #[inline(always)]
 pub fn record_if<R: 'static>(
@@ -102,11 +121,16 @@ fn record_on_if<R: 'static>(
         space.discard(u64::from(BPF_RB_NO_WAKEUP));
         return Some(time_ns);
     }
-    space.submit(match wake {
+    space.submit(flags(wake, ring, time_ns));
+    Some(time_ns)
+}
+
+#[inline(always)]
+fn flags(wake: Wake, ring: &Ring, time_ns: u64) -> u64 {
+    match wake {
         Wake::Now => u64::from(BPF_RB_FORCE_WAKEUP),
         Wake::InTime => submit_flags(ring, time_ns),
-    });
-    Some(time_ns)
+    }
 }
 
 /// Space for a record in the ring of this CPU, or `None` when the ring is full.

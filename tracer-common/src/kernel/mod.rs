@@ -43,6 +43,7 @@ pub use probe::{
 };
 pub use process::{
     ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight, exec_arguments,
+    exec_space,
 };
 pub use sched::{
     MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_SLOTS,
@@ -89,9 +90,6 @@ pub const COMM_BYTES: usize = 16;
 /// Bytes recorded of the file name of an exec, its null counted. A longer one is truncated and the
 /// record says so.
 pub const EXEC_FILE_BYTES: usize = 256;
-
-/// Bytes recorded of the arguments of an exec.
-pub const EXEC_ARGUMENT_BYTES: usize = 1024;
 
 /// Starts every record of the ring.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -4,7 +4,7 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{COMM_BYTES, EXEC_ARGUMENT_BYTES, EXEC_FILE_BYTES, RecordHeader};
+use super::{COMM_BYTES, EXEC_FILE_BYTES, RecordHeader};
 use crate::event_type::declare::{event_data, event_types};
 
 event_data! {
@@ -30,7 +30,8 @@ event_data! {
 
 event_data! {
     /// Data of `LINUX_TRACE_EXEC`. What the program was given follows the null of the file: a byte
-    /// of bits (1: there is more, 2: it could not be read), and each argument, ended by a null.
+    /// of bits (1: there is more, 2: it could not be read, 4: 4 bytes follow that say how many are
+    /// missing), and each argument, ended by a null.
     pub struct ExecData {
         /// The name of the thread from now on.
         #[shown(Comm)]
@@ -116,6 +117,8 @@ pub mod exec_arguments {
     pub const MORE: u8 = 1;
     /// They could not be read.
     pub const UNREADABLE: u8 = 2;
+    /// How many bytes of them are missing follows, in 4 bytes.
+    pub const COUNTED: u8 = 4;
 }
 
 impl Sight {
@@ -123,10 +126,21 @@ impl Sight {
     pub const NOBODY: u32 = u32::MAX;
 }
 
-/// Record of an exec.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// How much is read of the arguments of an exec: the least of these that they fit in, as far as the
+/// ring has space for it and that much was asked for.
+pub mod exec_space {
+    /// Space for most.
+    pub const SMALL: usize = 1024;
+    /// Space for those that are read whole, whatever was asked for.
+    pub const MIDDLE: usize = 4096;
+    /// Space for long ones.
+    pub const LARGE: usize = 65536;
+}
+
+/// Record of an exec, with space for so many bytes of arguments.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct ExecRecord {
+pub struct ExecRecord<const N: usize> {
     /// What every record has.
     pub header: RecordHeader,
     /// What an exec has.
@@ -138,13 +152,13 @@ pub struct ExecRecord {
     /// Bytes of the arguments that the program was given, with the null behind each;
     /// [`UNREAD`](Self::UNREAD) where they could not be read.
     pub arguments_length: u32,
-    /// Zero.
-    pub reserved_2: u32,
+    /// Bytes of them that were asked for.
+    pub arguments_asked: u32,
     /// They, as far as there is space.
-    pub arguments: [u8; EXEC_ARGUMENT_BYTES],
+    pub arguments: [u8; N],
 }
 
-impl ExecRecord {
+impl ExecRecord<0> {
     /// Instead of the length of the arguments.
     pub const UNREAD: u32 = u32::MAX;
 }
@@ -166,7 +180,7 @@ event_types! {
         about: "a process replaced its program",
         family: "exec",
         data: ExecData,
-        record: ExecRecord,
+        record: ExecRecord<{ exec_space::SMALL }>,
         ends_with: file,
         recorded_at: [sched_process_exec],
     }
@@ -200,7 +214,7 @@ event_types! {
 }
 
 const _: () = {
-    assert!(size_of::<ExecRecord>() == 1376);
-    assert!(offset_of!(ExecRecord, sight) == 320);
+    assert!(size_of::<ExecRecord<{ exec_space::SMALL }>>() == 1376);
+    assert!(offset_of!(ExecRecord<0>, sight) == 320);
     assert!(offset_of!(ExecData, file) == 20);
 };

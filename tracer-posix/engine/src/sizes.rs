@@ -2,9 +2,7 @@
 
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES as LARGEST, RECORD_HEADER_BYTES};
 use tracer_common::event_type::EVENT_SET_WORDS;
-use tracer_common::kernel::{
-    EXEC_ARGUMENT_BYTES, EXEC_FILE_BYTES, KERNEL_EVENT_TYPES, string_space,
-};
+use tracer_common::kernel::{EXEC_FILE_BYTES, KERNEL_EVENT_TYPES, exec_space, string_space};
 
 pub use super::trace_name::TRACE_NAME_MAX;
 
@@ -17,9 +15,9 @@ pub const SET_BYTES: usize = EVENT_SET_WORDS * 8;
 /// Most data of a system event of the trace system's own: FILTER's two sets.
 pub const MAX_SYSTEM_DATA: usize = 2 * SET_BYTES;
 
-/// Most data of an event of the kernel's: more is truncated. A system call has the most: two texts
-/// of 4,096 bytes, and what its descriptors are.
-pub const MAX_KERNEL_DATA: usize = 32 << 10;
+/// Most data of an event of the kernel's: more is truncated. An exec has the most, of a long
+/// command line; of system calls it is two texts of 4,096 bytes, and what their descriptors are.
+pub const MAX_KERNEL_DATA: usize = 66 << 10;
 
 /// Most data of a user event that any stream keeps.
 pub const MAX_USER_DATA: usize = MAX_DATA_BYTES as usize;
@@ -59,7 +57,8 @@ const _: () = {
         assert!(kind.data_bytes <= MAX_KERNEL_DATA && kind.record_bytes <= MAX_KERNEL_DATA);
         i += 1;
     }
-    assert!(MAX_KERNEL_DATA > 2 * string_space::LARGE + EXEC_FILE_BYTES + EXEC_ARGUMENT_BYTES);
+    assert!(MAX_KERNEL_DATA > 6 * string_space::LARGE);
+    assert!(MAX_KERNEL_DATA > EXEC_FILE_BYTES + exec_space::LARGE + 1024);
     assert!(MAX_KERNEL_DATA > MAX_SYSTEM_DATA);
 };
 

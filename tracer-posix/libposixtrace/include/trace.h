@@ -204,7 +204,8 @@ struct linux_trace_fork {
 };
 
 /* Data of LINUX_TRACE_EXEC. What the program was given follows the null of the file: a byte of bits (1: there is
- * more, 2: it could not be read), and each argument, ended by a null. */
+ * more, 2: it could not be read, 4: 4 bytes follow that say how many are missing), and each argument, ended by a
+ * null. */
 struct linux_trace_exec {
     char linux_comm[16];    /* The name of the thread from now on. */
     unsigned linux_old_tid; /* The thread that called exec; it goes on under the process's identifier. */

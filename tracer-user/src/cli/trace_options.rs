@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::exec_space;
 
 use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
@@ -26,8 +27,8 @@ use crate::trigger::Condition;
 /// Bytes of the stream: what is read, and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
 
-/// Bytes that are read of what an argument points to.
-const STRING_BYTES: (u64, u64) = (0, 4096);
+/// Bytes that are read of what an argument points to, and of what a program is given.
+const STRING_BYTES: (u64, u64) = (0, exec_space::LARGE as u64);
 
 /// The word of `--events` for probes.
 const PROBE: &str = "probe";
@@ -66,8 +67,9 @@ pub struct TraceArgs {
     syscalls: Option<String>,
     #[command(flatten)]
     predicate: PredicateArgs,
-    /// Read so many bytes of what is read and written by system calls, and of paths, of which it is
-    /// 256 at least; 0: nothing of either
+    /// Read so many bytes of what is read and written by system calls (4096 at most), of paths (256
+    /// at least), and of what a program is given by exec (4096 at least, 64K at most); 0: nothing
+    /// of system calls
     #[arg(
         long,
         value_name = "BYTES",

@@ -28,7 +28,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 pub const BUDGETS: &[Budget] = &[
     budget("sched_process_fork", 4300, 14440),
     budget("sched_process_exit", 230, 400),
-    budget("sched_process_exec", 5950, 10510),
+    budget("sched_process_exec", 25600, 32200),
     budget("cgroup_attach_task", 9850, 10800),
     budget("task_rename", 4670, 14300),
     budget("hrtimer_expire_entry", 40, 40),
@@ -44,7 +44,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_migrate_task", 180, 300),
     budget("signal_generate", 3950, 5400),
     budget("signal_deliver", 980, 1380),
-    budget("mark_victim", 180, 300),
+    budget("mark_victim", 200, 300),
     budget("page_fault_user", 935, 1155),
     budget("page_fault_kernel", 935, 1155),
     budget("block_io_start", 165, 370),

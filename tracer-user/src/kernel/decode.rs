@@ -7,8 +7,8 @@ use tracer_common::kernel::{
     ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, ProbeTextsRecord,
     Record, RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS,
     Sight, SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText,
-    TRACEPOINT_RECORDS, TracepointData, exec_arguments, gathered, probe_texts, string_space,
-    text_item, tracepoint_space,
+    TRACEPOINT_RECORDS, TracepointData, exec_arguments, exec_space, gathered, probe_texts,
+    string_space, text_item, tracepoint_space,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -85,8 +85,8 @@ pub fn decode(
             return decode_texts::<SyscallExitData>(untrusted, EventTypeId::SYSCALL_EXIT, each);
         }
         event_type if u32::from(event_type) == EventTypeId::EXEC.0 => {
-            let (event, data) = decode_one(untrusted, header)?;
-            each(event, &with_arguments(data, untrusted));
+            let (event, data) = decode_exec(untrusted, header)?;
+            each(event, &data);
             return Ok(());
         }
         _ => {}
@@ -353,27 +353,47 @@ fn decode_one<'a>(
     Ok((header, data))
 }
 
-/// The data of an exec, whose file has its null, with the arguments of its record behind it.
-fn with_arguments(data: &[u8], untrusted: &[u8]) -> Vec<u8> {
-    let mut all = data.to_vec();
-    let Ok(record) = ExecRecord::ref_from_bytes(untrusted) else {
-        return all;
+/// An exec, with the arguments of its record behind its file and the null of that.
+fn decode_exec(
+    untrusted: &[u8],
+    header: &RecordHeader,
+) -> Result<(EventHeader, Vec<u8>), RecordError> {
+    const FRONT: usize = size_of::<ExecRecord<0>>();
+    const SMALLEST: usize = FRONT + exec_space::SMALL;
+    let (event_type, have) = (header.event_type, untrusted.len());
+    let wrong_size = RecordError::WrongSize { event_type, have };
+    let space = have
+        .checked_sub(FRONT)
+        .filter(|space| [exec_space::SMALL, exec_space::MIDDLE, exec_space::LARGE].contains(space));
+    let record = ExecRecord::<0>::ref_from_prefix(untrusted).ok();
+    let (Some(_), Some((record, arguments)), Some(first)) =
+        (space, record, untrusted.get(..SMALLEST))
+    else {
+        return Err(wrong_size);
     };
+    let (mut event, data) = decode_one(first, header)?;
+    let mut all = data.to_vec();
     if !all.ends_with(&[0]) {
         // A file that has been truncated before its null.
         all.push(0);
     }
+    if record.arguments_length == ExecRecord::UNREAD {
+        all.push(exec_arguments::UNREADABLE);
+        return Ok((event, all));
+    }
     let length = usize::try_from(record.arguments_length).unwrap_or(usize::MAX);
-    let (bits, arguments) = match record.arguments.get(..length) {
-        Some(arguments) => (0, arguments),
-        None if record.arguments_length == ExecRecord::UNREAD => {
-            (exec_arguments::UNREADABLE, &[][..])
+    let asked = usize::try_from(record.arguments_asked).unwrap_or(usize::MAX);
+    let shown = arguments.get(..length.min(asked)).unwrap_or(arguments);
+    match u32::try_from(length - shown.len()) {
+        Ok(0) => all.push(0),
+        missing => {
+            event.truncation = Truncation::Record;
+            all.push(exec_arguments::MORE | exec_arguments::COUNTED);
+            all.extend_from_slice(&missing.unwrap_or(u32::MAX).to_ne_bytes());
         }
-        None => (exec_arguments::MORE, &record.arguments[..]),
-    };
-    all.push(bits);
-    all.extend_from_slice(arguments);
-    all
+    }
+    all.extend_from_slice(shown);
+    Ok((event, all))
 }
 
 /// The header of an event of type `event_type`.
@@ -415,7 +435,9 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
         EventTypeId::RENAME if header.truncated & RecordHeader::EXEC_BEGINS != 0 => {
             ExecStep::Begins
         }
-        EventTypeId::EXEC => ExecStep::Done(ExecRecord::read_from_bytes(untrusted).ok()?.sight),
+        EventTypeId::EXEC => {
+            ExecStep::Done(ExecRecord::<0>::read_from_prefix(untrusted).ok()?.0.sight)
+        }
         _ => return None,
     };
     Some(ExecSign {
@@ -496,9 +518,7 @@ fn task_id(untrusted: u32) -> Result<i32, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracer_common::kernel::{
-        COMM_BYTES, EXEC_ARGUMENT_BYTES, EXEC_FILE_BYTES, ExecData, SwitchOutData, WakeupData,
-    };
+    use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES, ExecData, SwitchOutData, WakeupData};
     use zerocopy::FromZeros;
 
     fn header(event_type: EventTypeId) -> RecordHeader {
@@ -514,7 +534,8 @@ mod tests {
         }
     }
 
-    fn exec(file: &[u8]) -> ExecRecord {
+    /// An exec whose program was given so many bytes, with space for some of them.
+    fn exec_with(file: &[u8], length: u32, space: usize) -> Vec<u8> {
         let mut record = ExecRecord {
             header: header(EventTypeId::EXEC),
             data: ExecData {
@@ -524,13 +545,26 @@ mod tests {
             },
             reserved: [0; 4],
             sight: Sight::new_zeroed(),
-            arguments_length: 5,
-            reserved_2: 0,
-            arguments: [b'x'; EXEC_ARGUMENT_BYTES],
+            arguments_length: length,
+            arguments_asked: 4096,
+            arguments: [],
         };
-        record.arguments[..5].copy_from_slice(b"a\0-b\0");
         record.data.file[..file.len()].copy_from_slice(file);
-        record
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(record.header.as_bytes());
+        bytes.extend_from_slice(record.data.as_bytes());
+        bytes.extend_from_slice(&record.reserved);
+        bytes.extend_from_slice(record.sight.as_bytes());
+        bytes.extend_from_slice(&record.arguments_length.to_ne_bytes());
+        bytes.extend_from_slice(&record.arguments_asked.to_ne_bytes());
+        assert_eq!(bytes.len(), size_of::<ExecRecord<0>>());
+        bytes.extend_from_slice(b"a\0-b\0");
+        bytes.resize(size_of::<ExecRecord<0>>() + space, b'x');
+        bytes
+    }
+
+    fn exec(file: &[u8]) -> Vec<u8> {
+        exec_with(file, 5, exec_space::SMALL)
     }
 
     /// The one event of a record.
@@ -679,36 +713,42 @@ mod tests {
 
     #[test]
     fn the_file_of_an_exec_ends_with_its_null() {
-        let record = exec(b"/bin/sh");
-
-        let (_, data) = one(record.as_bytes()).unwrap();
+        let (_, data) = one(&exec(b"/bin/sh")).unwrap();
 
         assert_eq!(&data[20..], b"/bin/sh\0\0a\0-b\0");
     }
 
     #[test]
     fn an_exec_has_as_much_of_its_arguments_as_was_read() {
-        let with_length = |length| {
-            let mut record = exec(b"x");
-            record.arguments_length = length;
-            let (_, data) = one(record.as_bytes()).unwrap();
+        let with_length = |length, space| {
+            let (event, data) = one(&exec_with(b"x", length, space)).unwrap();
             let (bits, arguments) = data[22..].split_first().unwrap();
-            (*bits, arguments.len())
+            let is_truncated = event.truncation == Truncation::Record;
+            assert_eq!(is_truncated, bits & exec_arguments::MORE != 0);
+            if !is_truncated {
+                return (0, arguments.len());
+            }
+            let (missing, arguments) = arguments.split_first_chunk().unwrap();
+            (u32::from_ne_bytes(*missing), arguments.len())
         };
-        assert_eq!(with_length(3), (0, 3));
-        let (most, space) = (1024, EXEC_ARGUMENT_BYTES);
-        assert_eq!(with_length(most), (0, space));
-        assert_eq!(with_length(most + 1), (exec_arguments::MORE, space));
-        let unread = (exec_arguments::UNREADABLE, 0);
-        assert_eq!(with_length(ExecRecord::UNREAD), unread);
+        assert_eq!(with_length(3, exec_space::SMALL), (0, 3));
+        assert_eq!(with_length(1024, exec_space::SMALL), (0, 1024));
+        // The ring had no space for more.
+        assert_eq!(with_length(1025, exec_space::SMALL), (1, 1024));
+        assert_eq!(with_length(4096, exec_space::MIDDLE), (0, 4096));
+        // No more was asked for.
+        assert_eq!(with_length(9999, exec_space::LARGE), (5903, 4096));
+        let (event, data) = one(&exec_with(b"x", ExecRecord::UNREAD, exec_space::SMALL)).unwrap();
+        assert_eq!(event.truncation, Truncation::None);
+        assert_eq!(data[22..], [exec_arguments::UNREADABLE]);
     }
 
     #[test]
     fn an_exec_whose_file_was_truncated_says_so() {
         let mut record = exec(&[b'x'; EXEC_FILE_BYTES - 1]);
-        record.header.truncated = 1;
+        record[offset_of!(RecordHeader, truncated)] = 1;
 
-        let (event, data) = one(record.as_bytes()).unwrap();
+        let (event, data) = one(&record).unwrap();
 
         assert_eq!(event.truncation, Truncation::Record);
         assert_eq!(data[20 + EXEC_FILE_BYTES..], *b"\0a\0-b\0");
@@ -716,12 +756,13 @@ mod tests {
 
     #[test]
     fn what_no_program_writes_is_refused() {
-        let record = exec(b"x");
-        let bytes = record.as_bytes();
+        let bytes = exec(b"x");
         let mut of_user_type = exec(b"x");
-        of_user_type.header.event_type = 256;
+        let type_at = offset_of!(RecordHeader, event_type);
+        of_user_type[type_at..type_at + 2].copy_from_slice(&256_u16.to_ne_bytes());
         let mut of_no_process = exec(b"x");
-        of_no_process.header.pid = u32::MAX;
+        let pid_at = offset_of!(RecordHeader, pid);
+        of_no_process[pid_at..pid_at + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
 
         assert_eq!(
             one(&bytes[..39]),
@@ -735,11 +776,11 @@ mod tests {
             })
         );
         assert_eq!(
-            one(of_user_type.as_bytes()),
+            one(&of_user_type),
             Err(RecordError::UnknownType { event_type: 256 })
         );
         assert_eq!(
-            one(of_no_process.as_bytes()),
+            one(&of_no_process),
             Err(RecordError::WrongId { id: u32::MAX })
         );
     }

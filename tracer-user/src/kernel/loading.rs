@@ -36,6 +36,12 @@ use super::tracepoints;
 /// A ring may be filled to this part, one in so many, before its reader is woken.
 const WAKE_AT_ONE_IN: u32 = 4;
 
+/// Bytes that are read at most of what an argument of a system call points to.
+const MOST_OF_CALLS: u32 = 4096;
+
+/// Bytes that are read at least of what a program is given by an exec.
+const LEAST_OF_EXECS: u32 = 4096;
+
 /// The programs' own log: its size, and the code of the level `debug`.
 const LOG_BYTES: u32 = 128 * 1024;
 const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
@@ -131,7 +137,8 @@ impl<'a> Plan<'a> {
             ("NAMESPACE", namespace),
             ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),
             ("CHOOSES", u32::from(self.chosen.is_some())),
-            ("STRING_BYTES", self.options.string_bytes),
+            ("STRING_BYTES", self.options.string_bytes.min(MOST_OF_CALLS)),
+            ("EXEC_BYTES", self.options.string_bytes.max(LEAST_OF_EXECS)),
             ("STACK_TYPES_LOW", low),
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", stacks.kernel_frames),

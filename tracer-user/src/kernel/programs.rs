@@ -274,6 +274,7 @@ mod tests {
             ("CHOOSES", u32::from(variant.is_choosing)),
             ("NOTES_INTERRUPTS", u32::from(variant.is_choosing)),
             ("STRING_BYTES", variant.string_bytes),
+            ("EXEC_BYTES", 65536),
             ("STACK_TYPES_LOW", low),
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", variant.frames),

@@ -109,6 +109,8 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
 pub struct ExecArguments<'a> {
     untrusted: &'a [u8],
     has_more: bool,
+    /// Bytes that are missing, where that is known.
+    missing: Option<u32>,
 }
 
 impl<'a> ExecArguments<'a> {
@@ -120,10 +122,22 @@ impl<'a> ExecArguments<'a> {
             return None;
         }
         let has_more = bits & exec_arguments::MORE != 0;
+        let (missing, untrusted) = if bits & exec_arguments::COUNTED != 0 {
+            let (missing, arguments) = untrusted.split_first_chunk()?;
+            (Some(u32::from_ne_bytes(*missing)), arguments)
+        } else {
+            (None, untrusted)
+        };
         Some(Self {
             untrusted,
             has_more,
+            missing,
         })
+    }
+
+    /// How many bytes of them are missing, where that is known.
+    pub fn missing(self) -> Option<u32> {
+        self.missing
     }
 
     /// Each of them, and whether that is only its beginning.
@@ -148,7 +162,8 @@ impl<'a> ExecArguments<'a> {
         self.has_more
     }
 
-    /// Appends them as strace shows them: `["ls", "-la"]`.
+    /// Appends them as strace shows them: `["ls", "-la"]`; and what is missing of them:
+    /// `["ls", "-l"..., ...] /* 812 bytes more */`.
     pub fn push(self, out: &mut Vec<u8>) {
         out.push(b'[');
         for (nth, (bytes, has_more)) in self.iter().enumerate() {
@@ -167,6 +182,9 @@ impl<'a> ExecArguments<'a> {
             );
         }
         out.extend_from_slice(if self.has_more { b", ...]" } else { b"]" });
+        if let Some(missing) = self.missing {
+            out.extend_from_slice(format!(" /* {missing} bytes more */").as_bytes());
+        }
     }
 }
 
@@ -271,6 +289,11 @@ mod tests {
             some(r#"["ls", "-l"..., ...]"#)
         );
         assert_eq!(shown(b"/bin/ls\0\x01ls\0"), some(r#"["ls", ...]"#));
+        assert_eq!(
+            shown(b"/bin/ls\0\x05\x02\x01\0\0ls\0-"),
+            some(r#"["ls", "-"..., ...] /* 258 bytes more */"#)
+        );
+        assert_eq!(shown(b"/bin/ls\0\x05\x02\x01\0"), None);
         // They could not be read, or an older log has none.
         assert_eq!(shown(b"/bin/ls\0\x02"), None);
         assert_eq!(shown(b"/bin/ls\0"), None);

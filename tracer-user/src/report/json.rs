@@ -176,11 +176,15 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             out.push(b'"');
         }
         Value::Strings(arguments) => {
-            let mut texts: Vec<_> = arguments.iter().collect();
-            if let (true, Some(last)) = (arguments.has_more(), texts.last_mut()) {
-                last.1 = true;
+            // What is missing is said beside them: dots might be its own.
+            push_texts(out, arguments.iter().map(|(text, _)| Some((text, false))));
+            if arguments.has_more() {
+                out.extend_from_slice(b",\"argv_missing_bytes\":");
+                match arguments.missing() {
+                    Some(missing) => push_decimal(out, missing),
+                    None => out.extend_from_slice(b"null"),
+                }
             }
-            push_texts(out, texts.into_iter().map(Some));
         }
         Value::Flag(flag) => push_bool(out, *flag),
         Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
