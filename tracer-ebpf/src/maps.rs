@@ -55,6 +55,15 @@ static SYSCALLS: Array<[[u64; syscalls::WORDS]; 2]> =
 #[map]
 static CALLS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
+/// Calls by which threads are replacing their programs, by thread, with [`OF_32_BITS`]: when one
+/// ends, the kernel takes it for `execve` in the table of the new program. One that finds no space
+/// costs an older one its entry.
+#[map]
+static EXECS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(1024, 0);
+
+/// Bit of a system call number in [`EXECS`]: it is one of the table for 32-bit programs.
+pub const OF_32_BITS: u32 = 1 << 31;
+
 /// See [`Waker`]. The agent sets the number of slots, or leaves it at 1 where nobody wants
 /// wake-ups.
 #[map]
@@ -357,6 +366,23 @@ pub fn forget_call(Pid(tid): Pid) -> u64 {
         let _ = CALLS.remove(tid);
     }
     address
+}
+
+/// Remembers by which call a thread is replacing its program.
+#[inline(always)]
+pub fn remember_exec(Pid(tid): Pid, code: u32, is_compat: bool) {
+    // Without space, its end is recorded as the kernel has it.
+    let table = if is_compat { OF_32_BITS } else { 0 };
+    let _ = EXECS.insert(tid, code & !OF_32_BITS | table, 0);
+}
+
+/// The call by which a thread has replaced its program, with [`OF_32_BITS`]; it is forgotten.
+#[inline(always)]
+pub fn forget_exec(Pid(tid): Pid) -> Option<u32> {
+    // SAFETY: nobody else writes the entry of the thread that runs.
+    let call = unsafe { EXECS.get(tid) }.copied()?;
+    let _ = EXECS.remove(tid);
+    Some(call)
 }
 
 /// Where in [`Waker::who`] the rest of the tid lies of the thread that is woken. Before it lies

@@ -315,6 +315,10 @@ globals! {
     COMPAT_SIGRETURN = NO_CALL;
     /// That of 32-bit programs: `rt_sigreturn`.
     COMPAT_RT_SIGRETURN = NO_CALL;
+    /// The call that every exec is once it has succeeded: `execve`.
+    EXECVE = NO_CALL;
+    /// That of 32-bit programs.
+    COMPAT_EXECVE = NO_CALL;
     /// That of 32-bit programs which is several calls: `socketcall`.
     SOCKETCALL = NO_CALL;
     /// Which arguments `sched_switch` has: `tracer_common::kernel::globals::SWITCH_*`.

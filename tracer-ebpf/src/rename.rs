@@ -44,10 +44,15 @@ fn rename<C: Tracepoint>(ctx: &C) {
     let program_address = user::address(ctx);
     // An exec renames the thread while its registers are still those of the call.
     maps::remember_call(tid, program_address);
+    let is_in_exec = user::may_be_in_exec(ctx);
+    if is_in_exec && let Some(call) = user::call(ctx) {
+        // Of which it is when it ends, as well.
+        maps::remember_exec(tid, call, Task::<C>::current().is_in_compat_call());
+    }
     record(&task, EventTypeId::RENAME, |header| Record {
         header: RecordHeader {
             program_address,
-            truncated: if user::may_be_in_exec(ctx) {
+            truncated: if is_in_exec {
                 RecordHeader::EXEC_BEGINS
             } else {
                 0

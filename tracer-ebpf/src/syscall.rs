@@ -1,5 +1,7 @@
 //! System calls.
 
+use aya_ebpf::programs::RawTracePointContext;
+
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_CALL;
 use tracer_common::kernel::{
@@ -9,7 +11,9 @@ use tracer_common::kernel::{
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
-use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN, STRING_BYTES};
+use crate::offsets::{
+    COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE, SIGRETURN, STRING_BYTES,
+};
 use crate::record::record;
 use crate::socketcall::{Called, called};
 use crate::stack;
@@ -72,10 +76,16 @@ fn exit<C: Tracepoint>(ctx: &C) {
         NO_CALL => ended_sigreturn::<C>(),
         nr => nr,
     };
+    let exec = ended_exec(nr);
+    let nr = if exec == NO_CALL {
+        nr
+    } else {
+        exec & !maps::OF_32_BITS
+    };
     let called = called(nr, &registers);
     let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, nr);
-    let Some((task, is_compat)) = caller::<C>(wanted) else {
+    let Some((task, is_compat)) = caller_of::<C>(wanted, exec) else {
         return;
     };
     let points_to = points_to(nr, is_compat);
@@ -252,6 +262,29 @@ fn ended_sigreturn<C: Tracepoint>() -> u32 {
     maps::forget_sigreturn(Task::<C>::current().tid()).unwrap_or(NO_CALL)
 }
 
+/// The call by which the running thread has replaced its program, where one with this system call
+/// number ends: with the bit [`maps::OF_32_BITS`], or [`NO_CALL`]. A function of its own, so that
+/// the verifier walks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn ended_exec(nr: u32) -> u32 {
+    let is_native = nr == EXECVE.load();
+    let is_compat = nr == COMPAT_EXECVE.load();
+    if !is_native && !is_compat || nr == NO_CALL {
+        return NO_CALL;
+    }
+    let task = Task::<RawTracePointContext>::current();
+    // Others have these numbers in the other table.
+    if !if task.is_in_compat_call() {
+        is_compat
+    } else {
+        is_native
+    } {
+        return NO_CALL;
+    }
+    maps::forget_exec(task.tid()).unwrap_or(NO_CALL)
+}
+
 /// The running thread, and whether its call is one of a 32-bit program; `None` where the call is
 /// not to be recorded.
 ///
@@ -259,6 +292,12 @@ fn ended_sigreturn<C: Tracepoint>() -> u32 {
 /// several times what the look-ups do.
 #[inline(always)]
 pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
+    caller_of(wanted, NO_CALL)
+}
+
+/// The same, where it may be known by which call a program was replaced: see [`ended_exec`].
+#[inline(always)]
+fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32) -> Option<(Task<C>, bool)> {
     if !wanted.in_any() {
         return None;
     }
@@ -266,6 +305,10 @@ pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
     if !maps::is_traced(task.pid()) {
         return None;
     }
-    let is_compat = task.is_in_compat_call();
+    let is_compat = if exec == NO_CALL {
+        task.is_in_compat_call()
+    } else {
+        exec & maps::OF_32_BITS != 0
+    };
     wanted.in_table(is_compat).then_some((task, is_compat))
 }

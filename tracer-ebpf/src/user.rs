@@ -34,11 +34,22 @@ pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
 /// Whether the running thread may be in an exec: where it cannot be asked, it may. The codes are
 /// those of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
 #[inline(always)]
-pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
+pub fn may_be_in_exec<C: Tracepoint>(ctx: &C) -> bool {
     /// Bit of a call of the x32 kind.
     const X32: u32 = 1 << 30;
+    call(ctx).is_none_or(|call| {
+        matches!(
+            call & !X32,
+            11 | 59 | 221 | 281 | 322 | 358 | 387 | 520 | 545
+        )
+    })
+}
+
+/// The system call number of the call that the running thread is in, where it can be asked.
+#[inline(always)]
+pub fn call<C: Tracepoint>(_: &C) -> Option<u32> {
     if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
-        return true;
+        return None;
     }
     // SAFETY: the helper takes no argument.
     let task = unsafe { bpf_get_current_task_btf() };
@@ -46,11 +57,7 @@ pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
     let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
     // SAFETY: the helper returns a `struct pt_regs *`, and the field an int of it, or the lower
     // half of a long.
-    let call: u32 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
-    matches!(
-        call & !X32,
-        11 | 59 | 221 | 281 | 322 | 358 | 387 | 520 | 545
-    )
+    Some(unsafe { field::<C, _>(registers, REGS_CALL.load()) })
 }
 
 /// The first frame of its stack: the same, and takes longer.

@@ -135,6 +135,32 @@ static void messages(void)
     recvmmsg(to, received, 2, MSG_DONTWAIT, NULL);
 }
 
+static void replaced(int descriptor, const char *name, int flags)
+{
+    char path[32], first[] = "first", second[] = "second";
+    char *const arguments[] = {first, second, NULL}, *const environment[] = {NULL};
+    strcpy(path, name);
+    if (syscall(SYS_fork) == 0) {
+        syscall(SYS_execveat, descriptor, path, arguments, environment, flags);
+        _exit(1);
+    }
+    wait(NULL);
+}
+
+// The kernel takes the end of each for that of execve.
+static void programs(void)
+{
+    const int file = open("/bin/true", O_RDONLY);
+    const int folder = open("/bin", O_RDONLY | O_DIRECTORY);
+    replaced(file, "", AT_EMPTY_PATH);
+    replaced(folder, "true", 0);
+    replaced(AT_FDCWD, "/bin/true", 0);
+    replaced(-1, "true", 0);
+    replaced(folder, "nonexist", 0);
+    close(file);
+    close(folder);
+}
+
 int main(void)
 {
     mounts();
@@ -144,5 +170,6 @@ int main(void)
     parts(43);
     parts(70);
     messages();
+    programs();
     return 0;
 }

@@ -55,7 +55,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sys_enter_descriptors", 28400, 29500),
     budget("sys_exit_descriptors", 26500, 29500),
     budget("sys_enter", 77500, 49000),
-    budget("sys_exit", 77500, 73000),
+    budget("sys_exit", 86000, 73500),
 ];
 
 /// The budget of a program.

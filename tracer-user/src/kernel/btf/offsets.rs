@@ -473,6 +473,8 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         value: machine::thread_id_below(),
     });
     for (name, table, call) in [
+        ("EXECVE", Table::Native, "execve"),
+        ("COMPAT_EXECVE", Table::Compat, "execve"),
         ("SIGRETURN", Table::Native, "rt_sigreturn"),
         ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
         ("COMPAT_RT_SIGRETURN", Table::Compat, "rt_sigreturn"),
@@ -566,7 +568,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 21)
+            Ok(FIELDS.len() + 23)
         );
     }
 }
