@@ -43,10 +43,11 @@ enum Descriptors {
 /// Options of a trace, as typed.
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Trace children that a traced process makes as well (the default)
+    /// Trace the children of traced processes as well, those that are there and those that they make
+    /// (the default)
     #[arg(long, overrides_with = "no_inherit")]
     inherit: bool,
-    /// Do not trace children
+    /// Do not trace children, neither those that are there nor those that are made
     #[arg(long)]
     no_inherit: bool,
     /// Trace who wakes traced processes too, from then on, but not their children; 256 at most

@@ -1,5 +1,6 @@
 //! Tracing processes that run already.
 
+use std::collections::HashSet;
 use std::io;
 
 use anyhow::{Context, bail, ensure};
@@ -9,6 +10,7 @@ use tracer_area::FindError;
 use tracer_area::monotonic_now;
 
 use super::areas::AreaError;
+use super::descendants;
 use super::descriptors;
 use super::ending::{end, runtime};
 use super::follow::{Follow, ring_of};
@@ -21,8 +23,8 @@ use crate::probes::Subject;
 use crate::terminal::Outcome;
 use crate::terminal::say;
 
-/// Traces the targets: processes that are given by pid until they end, others until the setup
-/// or the user says so.
+/// Traces the targets: processes that are given by pid, with what they have made unless the setup
+/// says otherwise, until they end, others until the setup or the user says so.
 ///
 /// # Errors
 ///
@@ -45,7 +47,12 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     let (wakes, woken) = unbounded_channel();
     let pids: Vec<i32> = processes.iter().map(|(pid, _)| *pid).collect();
     let has_others = pids.len() > 1;
-    let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&pids))?;
+    // Probes are looked for in the files of those that are there by now.
+    let mut to_probe = pids.clone();
+    if setup.inherit {
+        to_probe.extend(descendants::of(&pids));
+    }
+    let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&to_probe))?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     if setup.log.is_some() {
         watch_flushes(&wakes).context("cannot watch for signals")?;
@@ -80,7 +87,56 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         watch_process(&wakes, pid, process)
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
     }
+    if setup.inherit {
+        trace_descendants(&pids, &mut begun, &wakes)?;
+    }
     follow(begun, (wakes, woken), false, setup).await
+}
+
+/// Traces what the processes `pids`, which are traced, have made before. Who is traced has its
+/// children traced from then on: so whatever a walk misses was made by who was found in it, or
+/// before, and the next walk finds it. The last one finds nothing new.
+fn trace_descendants(
+    pids: &[i32],
+    begun: &mut Begun,
+    wakes: &UnboundedSender<Wake>,
+) -> anyhow::Result<()> {
+    let mut traced = HashSet::new();
+    loop {
+        let mut new = descendants::of(pids);
+        new.retain(|pid| traced.insert(*pid));
+        if new.is_empty() {
+            break;
+        }
+        if let Some(kernel) = &mut begun.kernel {
+            kernel
+                .trace_found(&new, true)
+                .context("cannot trace what the processes have made")?;
+        }
+        for pid in new {
+            begun.tracer.add_found(pid, monotonic_now());
+            // Where it cannot be waited for, its end is looked for once a second.
+            if let Ok(process) = PidFd::open(pid) {
+                let _ = watch_process(wakes, pid, process);
+            }
+        }
+    }
+    if !traced.is_empty() {
+        say(&in_words(traced.len()));
+    }
+    Ok(())
+}
+
+/// What is said of so many processes that were there, and were made by those that were given.
+fn in_words(count: usize) -> String {
+    let (are, processes) = if count == 1 {
+        ("is", "process")
+    } else {
+        ("are", "processes")
+    };
+    format!(
+        "{count} {processes} that were made before {are} traced too (--no-inherit leaves such out)"
+    )
 }
 
 /// Traces what is chosen by what it is: the programs in the kernel see to what begins from now on,

@@ -12,6 +12,7 @@ mod areas;
 mod attach;
 mod command;
 mod control_group;
+mod descendants;
 mod descriptors;
 mod ending;
 mod follow;

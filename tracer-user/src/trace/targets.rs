@@ -92,7 +92,8 @@ pub fn own_processes_with_areas() -> Vec<i32> {
     pids
 }
 
-fn all_processes() -> Vec<i32> {
+/// Every process that `/proc` shows.
+pub fn all_processes() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -1,0 +1,88 @@
+//! The processes that come from others: their children that are there, the children of these, and
+//! so on.
+
+use std::collections::{HashMap, HashSet};
+
+use super::proc_fs::Stat;
+use super::targets::all_processes;
+
+/// The descendants of `pids` that live, without `pids` themselves. A process that another one has
+/// adopted, since who made it has ended, counts as a child of that one.
+pub fn of(pids: &[i32]) -> Vec<i32> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for pid in all_processes() {
+        if let Ok(Some(stat)) = Stat::read(pid)
+            && !stat.has_ended()
+        {
+            children.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    below(pids, &children)
+}
+
+/// What is below `pids` in the tree.
+fn below(pids: &[i32], children: &HashMap<i32, Vec<i32>>) -> Vec<i32> {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    // Processes are read one after the other, so that a pid may be its own ancestor.
+    let mut seen: HashSet<i32> = pids.iter().copied().chain([own]).collect();
+    let mut waiting: Vec<i32> = pids.to_vec();
+    let mut found = Vec::new();
+    while let Some(pid) = waiting.pop() {
+        for child in children.get(&pid).into_iter().flatten() {
+            if seen.insert(*child) {
+                waiting.push(*child);
+                found.push(*child);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn whoever_is_below_is_found_once_and_this_process_never() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let children = HashMap::from([
+            (1, vec![2, 3, own]),
+            (3, vec![4]),
+            (4, vec![1, 3]),
+            (5, vec![6]),
+        ]);
+        let mut found = below(&[1, 2], &children);
+        found.sort_unstable();
+        assert_eq!(found, [3, 4]);
+        assert!(below(&[7], &children).is_empty());
+    }
+
+    #[test]
+    fn a_child_of_a_child_is_a_descendant() {
+        // The shell waits for what it starts, as there is more to do after it.
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 60; true"])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let shell_pid = i32::try_from(shell.id()).unwrap();
+        let found = loop {
+            let found = of(&[shell_pid]);
+            if !found.is_empty() {
+                break found;
+            }
+            std::thread::yield_now();
+        };
+        // Its own parent is this process, which is left out, with what it has made.
+        let below_this = of(&[i32::try_from(std::process::id()).unwrap()]);
+        for pid in &found {
+            // SAFETY: a process that this test has started, and that nobody has waited for.
+            unsafe { libc::kill(*pid, libc::SIGKILL) };
+        }
+        shell.wait().unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(below_this.contains(&found[0]) && below_this.contains(&shell_pid));
+    }
+}
