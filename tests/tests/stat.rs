@@ -577,3 +577,82 @@ fn a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too() {
     let taken = taken.iter().map(|row| row["taken"]["default"].as_u64());
     assert_eq!(taken.sum::<Option<u64>>(), Some(1), "{of_command}");
 }
+
+/// The statistics of a log as text, with these options.
+fn tables(log: &Path, options: &[&str]) -> std::process::Output {
+    let mut stat = Command::new(dist::tracer_user().unwrap());
+    stat.arg("stat").args(options).arg(log).output().unwrap()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn of_many_processes_each_name_has_a_row_and_parts_of_the_time_add_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let script =
+        "echo $$; n=0; while [ $n -lt 45 ]; do /bin/true; n=$((n+1)); done; exec sleep 0.1";
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.arg("run").arg("--log").arg(&log);
+    let output = run.args(["--", "sh", "-c", script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    // The shell's own words: its pid, and how often it starts the other program.
+    let shell = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+
+    let all = stat_of(&log);
+    assert_eq!(
+        rows(&all, "by_comm", "comm", "true")[0]["processes"],
+        45,
+        "{all}"
+    );
+    let text = String::from_utf8(tables(&log, &[]).stdout).unwrap();
+    assert!(
+        text.lines().any(|line| line.starts_with("true (45) ")),
+        "{text}"
+    );
+    let by_thread = String::from_utf8(tables(&log, &["--by", "thread"]).stdout).unwrap();
+    assert!(!by_thread.contains("true (45)"), "{by_thread}");
+
+    // The one that is the longest blocked waits for the others, or sleeps.
+    let blocked = ["--by", "process", "--sort", "blocked"];
+    let blocked = String::from_utf8(tables(&log, &blocked).stdout).unwrap();
+    let mut lines = blocked
+        .lines()
+        .skip_while(|line| !line.starts_with("process "));
+    let first = lines.nth(1).unwrap();
+    assert!(first.starts_with(&format!("sleep {shell} ")), "{blocked}");
+
+    // One process alone, before a moment and after it.
+    let json = |options: &[&str]| {
+        let options = [&["--format", "json", "--pid", &shell], options].concat();
+        serde_json::from_slice::<Value>(&tables(&log, &options).stdout).unwrap()
+    };
+    let whole = json(&[]);
+    let threads = whole["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 1, "{whole}");
+    let read = Command::new(dist::tracer_user().unwrap())
+        .args(["read", "--limit", "1"])
+        .arg(&log)
+        .output()
+        .unwrap();
+    let read = String::from_utf8(read.stdout).unwrap();
+    let line = read.lines().find(|line| !line.starts_with('#')).unwrap();
+    let first: f64 = line.split_whitespace().next().unwrap().parse().unwrap();
+    let middle = format!("{:.6}s", first + 0.03);
+    let (before, after) = (json(&["--until", &middle]), json(&["--from", &middle]));
+    for state in ["running_ns", "runnable_ns", "blocked_ns"] {
+        let of = |stat: &Value| stat["threads"][0][state].as_u64().unwrap();
+        assert_eq!(of(&before) + of(&after), of(&whole), "{state}");
+        assert!(of(&before) < of(&whole), "{state}");
+    }
+    let spans = [&before, &after, &whole].map(|stat| stat["span_ns"].as_u64().unwrap());
+    assert_eq!(spans[0] + spans[1], spans[2]);
+
+    // Nothing is no answer.
+    let none = tables(&log, &["--until", "0"]);
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+    let none = tables(&log, &["--pid", "1"]);
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+}

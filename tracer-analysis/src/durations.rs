@@ -33,6 +33,19 @@ impl Durations {
         self.longest = self.longest.max(ns);
     }
 
+    /// Adds those of another one.
+    pub fn add_all(&mut self, other: &Self) {
+        match (&mut self.histogram, &other.histogram) {
+            // It grows as far as it has to.
+            (Some(own), Some(others)) => drop(own.add(others)),
+            (None, Some(others)) => self.histogram = Some(others.clone()),
+            (_, None) => {}
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.total = self.total.saturating_add(other.total);
+        self.longest = self.longest.max(other.longest);
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -110,6 +123,22 @@ mod tests {
         }
         assert_eq!(durations.longest(), 997_000_000);
         assert_eq!(durations.mean(), Some(all.iter().sum::<u64>() / 1000));
+    }
+
+    #[test]
+    fn those_of_two_are_those_of_all() {
+        let (mut all, mut odd, mut even) = <(Durations, Durations, Durations)>::default();
+        for ns in 1..2000_u64 {
+            all.add(ns * ns);
+            if ns % 2 == 0 { &mut even } else { &mut odd }.add(ns * ns);
+        }
+        let mut sum = Durations::default();
+        for part in [&Durations::default(), &odd, &even] {
+            sum.add_all(part);
+        }
+        assert_eq!(format!("{sum:?}"), format!("{all:?}"));
+        assert_eq!(sum.quantile(0.99), all.quantile(0.99));
+        assert_eq!((sum.mean(), sum.longest()), (all.mean(), all.longest()));
     }
 
     #[test]

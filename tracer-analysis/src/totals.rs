@@ -53,8 +53,19 @@ pub struct ThreadTotals {
 impl ThreadTotals {
     /// Adds an interval.
     pub fn add(&mut self, interval: &Interval) {
+        self.add_within(interval, MonotonicNs(0), MonotonicNs(u64::MAX));
+    }
+
+    /// Adds what of an interval lies between two moments. A wait for a CPU is one of those in
+    /// between, with all of its length, where it ends there.
+    pub fn add_within(&mut self, interval: &Interval, from: MonotonicNs, until: MonotonicNs) {
+        let (begin, end) = (interval.from.max(from), interval.to.min(until));
+        let is_in_between = begin < end || (from <= interval.to && interval.to <= until);
+        if !is_in_between {
+            return;
+        }
         let total = self.threads.of(interval.thread);
-        let ns = interval.ns();
+        let ns = end.0.saturating_sub(begin.0);
         match interval.state {
             State::Running => {
                 total.running = total.running.saturating_add(ns);
@@ -68,10 +79,10 @@ impl ThreadTotals {
             }
             State::Runnable(wait) => {
                 total.runnable = total.runnable.saturating_add(ns);
-                if interval.is_over() {
-                    total.add_wait(wait, ns, interval.to);
+                if interval.is_over() && from <= interval.to && interval.to <= until {
+                    total.add_wait(wait, interval.ns(), interval.to);
                     if matches!(wait, Wait::New | Wait::Woken) {
-                        self.wakeups.add(ns);
+                        self.wakeups.add(interval.ns());
                     }
                 }
             }
@@ -136,6 +147,29 @@ impl ThreadTotal {
         }
     }
 
+    /// Adds what another thread did.
+    pub fn add_all(&mut self, other: &Self) {
+        for (sum, part) in [
+            (&mut self.running, other.running),
+            (&mut self.runnable, other.runnable),
+            (&mut self.stopped, other.stopped),
+            (&mut self.unknown, other.unknown),
+            (&mut self.preempted, other.preempted),
+            (&mut self.throttled, other.throttled),
+            (&mut self.migrations, other.migrations),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+        for (reason, ns) in &other.blocked_in {
+            self.add_blocked(*reason, *ns);
+        }
+        if other.waits.longest() > self.waits.longest() {
+            self.longest_wait_at = other.longest_wait_at;
+        }
+        self.waits.add_all(&other.waits);
+        self.wakeups.add_all(&other.wakeups);
+    }
+
     /// All of its time.
     #[must_use]
     pub fn all(&self) -> u64 {
@@ -147,5 +181,55 @@ impl ThreadTotal {
             self.unknown,
         ];
         parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::End;
+
+    const THREAD: Thread = Thread { pid: 1, tid: 2 };
+
+    fn interval(state: State, from: u64, to: u64) -> Interval {
+        Interval {
+            thread: THREAD,
+            state,
+            from: MonotonicNs(from),
+            to: MonotonicNs(to),
+            end: End::Unsaid,
+            cpu: Some(0),
+        }
+    }
+
+    #[test]
+    fn parts_of_the_time_add_up_to_all_of_it() {
+        let intervals = [
+            interval(State::Runnable(Wait::Woken), 10, 20),
+            interval(State::Running, 20, 50),
+            interval(State::Runnable(Wait::Preempted), 50, 90),
+            interval(State::Running, 90, 100),
+        ];
+        let within = |from, until| {
+            let mut totals = ThreadTotals::default();
+            for one in &intervals {
+                totals.add_within(one, MonotonicNs(from), MonotonicNs(until));
+            }
+            let mut all = ThreadTotal::default();
+            for (_, total) in totals.threads().sorted() {
+                all.add_all(total);
+            }
+            all
+        };
+        let (before, after, all) = (within(0, 60), within(61, 200), within(0, 200));
+        assert_eq!((before.running, before.runnable), (30, 20));
+        assert_eq!((after.running, after.runnable), (10, 29));
+        // A wait is one of the part that it ends in, whole.
+        assert_eq!((before.waits.count(), after.waits.longest()), (1, 40));
+        assert_eq!((all.all(), all.waits.count(), all.preempted), (90, 2, 1));
+        assert_eq!(within(101, 200).all(), 0);
+        let mut sum = before;
+        sum.add_all(&after);
+        assert_eq!((sum.waits.total(), sum.longest_wait_at.0), (50, 90));
     }
 }

@@ -6,7 +6,7 @@ use super::{Choice, Follower, Paths, Question, SpanSpec};
 use crate::flame::{FlameSetup, Flames};
 use crate::report::escape::harmless_json;
 use crate::report::{Gap, Line, Report, Summary};
-use crate::stat::{self, Statistics, Sums};
+use crate::stat::{self, Statistics, Sums, View};
 use crate::terminal::say;
 use crate::top::TopSetup;
 use crate::why::{self, Why};
@@ -14,8 +14,8 @@ use crate::why::{self, Why};
 /// What is asked of events that are still to happen.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// What they sum up to, and these spans.
-    Stat(Vec<SpanSpec>),
+    /// What they sum up to, and these spans; and how threads are shown.
+    Stat(Vec<SpanSpec>, View),
     /// Why spans take as long as they do; at most 40 lines of it, or all.
     Why(Question, Choice, bool),
     /// What threads do now.
@@ -39,7 +39,7 @@ impl AnswerSetup {
     pub fn report(&self) -> Box<dyn Report> {
         let finder = match &self.asked {
             Asked::Top(setup) => return setup.report(),
-            Asked::Stat(spans) => Finder::Stat(Box::new(Sums::new(spans.clone()))),
+            Asked::Stat(spans, view) => Finder::Stat(Box::new(Sums::new(spans.clone())), *view),
             Asked::Flame(setup) => Finder::Flame(Box::new(Flames::new(setup.kind)), setup.clone()),
             Asked::Why(question, choice, is_brief) => {
                 let paths = Paths::new(question.clone(), *choice);
@@ -54,7 +54,7 @@ impl AnswerSetup {
 }
 
 enum Finder {
-    Stat(Box<Sums>),
+    Stat(Box<Sums>, View),
     Why(Box<Paths>, bool),
     Flame(Box<Flames>, FlameSetup),
 }
@@ -69,7 +69,7 @@ struct Answer {
 impl Answer {
     fn follower(&mut self) -> Option<&mut dyn Follower> {
         Some(match self.finder.as_mut()? {
-            Finder::Stat(sums) => &mut **sums,
+            Finder::Stat(sums, _) => &mut **sums,
             Finder::Why(paths, _) => &mut **paths,
             Finder::Flame(flames, _) => &mut **flames,
         })
@@ -101,12 +101,12 @@ impl Report for Answer {
     fn end(&mut self, out: &mut Vec<u8>, summary: &Summary) {
         let shown = match self.finder.take() {
             None => return,
-            Some(Finder::Stat(sums)) => {
+            Some(Finder::Stat(sums, view)) => {
                 let statistics = Statistics::of(*sums, summary);
                 if self.is_json {
-                    pretty(&stat::json(&statistics))
+                    pretty(&stat::json(&statistics, view))
                 } else {
-                    stat::text(&statistics)
+                    stat::text(&statistics, view)
                 }
             }
             Some(Finder::Flame(flames, setup)) => {
@@ -167,7 +167,7 @@ mod tests {
             let names = Names::live();
             let whole = Question::Thread { tid: None, from: None, until: None };
             for asked in [
-                Asked::Stat(Vec::new()),
+                Asked::Stat(Vec::new(), View::default()),
                 Asked::Why(Question::Spans(vec![between, call]), choice(), true),
                 Asked::Why(Question::Spans(Vec::new()), choice(), false),
                 Asked::Why(whole, choice(), false),

@@ -12,7 +12,7 @@ use tracer_engine::event::{Event, MonotonicNs};
 use super::kind::{Explained, Kind, Shown, Split, segments};
 use super::question::{Choice, Question};
 use super::rules::rules;
-use super::{Follower, Names};
+use super::{Follower, Names, Scope};
 use crate::report::Gap;
 
 /// Steps of paths that are looked at, beside so many for each event: some have thousands, most a
@@ -25,6 +25,8 @@ const STEPS_AN_EVENT: u64 = 32;
 pub struct Paths {
     question: Question,
     choice: Choice,
+    /// Spans that end beyond it are not added.
+    scope: Scope,
     /// Since the first event.
     states: Option<ThreadStates>,
     history: History,
@@ -60,6 +62,7 @@ impl Paths {
         let mut paths = Self {
             question,
             choice,
+            scope: Scope::default(),
             states: None,
             history: History::default(),
             spans: Spans::default(),
@@ -82,6 +85,12 @@ impl Paths {
         // The system's types are known from the beginning.
         paths.bind(&EventTypes::default());
         paths
+    }
+
+    /// The same, of spans that end within this part of the trace.
+    #[must_use]
+    pub fn within(self, scope: Scope) -> Self {
+        Self { scope, ..self }
     }
 
     /// The spans by kind, in the order in which they were found.
@@ -353,7 +362,7 @@ impl Paths {
 
     fn is_at(&self, span: &Span) -> bool {
         let at = self.choice.at;
-        at.is_none_or(|at| span.from <= at && at <= span.to)
+        at.is_none_or(|at| span.from <= at && at <= span.to) && self.scope.has(span.thread, span.to)
     }
 
     /// Events are missing. What is found of threads is given to `also`.

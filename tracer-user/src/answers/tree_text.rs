@@ -1,8 +1,13 @@
 //! Where time went, as a tree of lines.
 
-use tracer_analysis::{Blame, Node};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracer_analysis::{Blame, Node, Part, Task, Waker};
 
 use super::words::{duration, part, share};
+use crate::report::escape::push_for_people;
+use crate::report::fields::until_null;
 
 /// A part that is shorter than this part of the whole is not worth a line.
 const LEAST_SHARE: u64 = 100;
@@ -52,9 +57,64 @@ fn push_nodes(
         let others = nodes.len() - lines;
         let what = match others {
             1 => "another, shorter".to_owned(),
-            _ => format!("{others} others, each shorter"),
+            _ => format!(
+                "{others} others, each shorter{}",
+                mostly(nodes.iter().skip(lines))
+            ),
         };
         push_line(out, rest, total, depth, &what);
+    }
+}
+
+/// Names that are said of what is too short for lines of its own.
+const MOST_NAMES: usize = 2;
+
+/// Which threads parts are mostly about: `, mostly sed (400 processes), tr (400)`.
+fn mostly<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> String {
+    let mut names: BTreeMap<&[u8], (u64, BTreeSet<i32>)> = BTreeMap::new();
+    for node in nodes {
+        let Some(task) = task_of(&node.part) else {
+            continue;
+        };
+        let (ns, pids) = names.entry(until_null(&task.comm)).or_default();
+        *ns = ns.saturating_add(node.ns);
+        pids.insert(task.thread.pid);
+    }
+    names.remove(b"".as_slice());
+    let mut names: Vec<_> = names.into_iter().collect();
+    names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), *name));
+    let mut words = String::new();
+    for (index, (name, (_, pids))) in names.iter().take(MOST_NAMES).enumerate() {
+        let mut shown = Vec::new();
+        push_for_people(&mut shown, name);
+        let processes = match (index, pids.len()) {
+            (_, 0 | 1) => String::new(),
+            (0, count) => format!(" ({count} processes)"),
+            (_, count) => format!(" ({count})"),
+        };
+        let before = if index == 0 { ", mostly" } else { "," };
+        words.push_str(&format!(
+            "{before} {}{processes}",
+            String::from_utf8_lossy(&shown)
+        ));
+    }
+    words
+}
+
+/// Which other thread a part is about.
+fn task_of(part: &Part) -> Option<&Task> {
+    match part {
+        Part::Runnable(_, task) => task.as_ref(),
+        Part::Blocked(_, waker) | Part::Stopped(waker) => match waker {
+            Waker::Thread(task) => Some(task),
+            Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => None,
+        },
+        Part::Unmade(task) | Part::Unpolled(task) => Some(task),
+        Part::Running
+        | Part::Underway
+        | Part::StillBlocked(..)
+        | Part::StillStopped(_)
+        | Part::Unknown(_) => None,
     }
 }
 

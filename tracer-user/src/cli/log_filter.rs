@@ -150,7 +150,12 @@ fn without(
     Some(types)
 }
 
-fn ids(option: &str, typed: &[String]) -> anyhow::Result<Vec<i32>> {
+/// The numbers of processes or threads.
+///
+/// # Errors
+///
+/// What was typed is no such number.
+pub fn ids(option: &str, typed: &[String]) -> anyhow::Result<Vec<i32>> {
     let id = |typed: &String| {
         let id = typed.trim().parse().ok().filter(|id| *id > 0);
         id.with_context(|| format!("{option} {typed:?} is no number of a process or thread"))

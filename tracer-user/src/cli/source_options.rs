@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
 use tracer_common::event_type::EventTypeId;
 
+use super::log_filter::ids;
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
@@ -33,13 +34,13 @@ const THREAD_RING_BYTES: usize = 512 << 10;
 
 /// Where events come from, as typed.
 #[derive(Debug, clap::Args)]
-#[command(group(ArgGroup::new("source").required(true).args(["file", "pid", "comm", "cgroup", "all", "command"])))]
+#[command(group(ArgGroup::new("source").required(true).multiple(true).args(["file", "pid", "comm", "cgroup", "all", "command"])))]
 pub struct SourceArgs {
     /// A log; or processes, as --pid takes them, where there is no file of that name
     #[arg(value_name = "FILE|PID")]
     pub(super) file: Option<PathBuf>,
     /// Instead of a log: trace these processes, separated by commas, until they end, or as long as
-    /// --duration says, or until Ctrl-C
+    /// --duration says, or until Ctrl-C. With a log: look at these processes alone
     #[arg(
         short,
         long,
@@ -49,14 +50,23 @@ pub struct SourceArgs {
     )]
     pub(super) pid: Vec<String>,
     /// Trace the processes of this name: 'redis*'
-    #[arg(long, value_name = "NAME", help_heading = TRACED)]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "pid"], help_heading = TRACED)]
     pub(super) comm: Option<String>,
     /// Trace the processes in this control group: its path, a systemd unit, or the identifier of a
     /// container
-    #[arg(long, value_name = "GROUP", help_heading = TRACED)]
+    #[arg(
+        long,
+        value_name = "GROUP",
+        conflicts_with_all = ["file", "pid", "comm"],
+        help_heading = TRACED
+    )]
     pub(super) cgroup: Option<String>,
     /// Trace every process but this one
-    #[arg(long, help_heading = TRACED)]
+    #[arg(
+        long,
+        conflicts_with_all = ["file", "pid", "comm", "cgroup"],
+        help_heading = TRACED
+    )]
     pub(super) all: bool,
     /// Trace who wakes these too, from then on, but not their children; 256 at most
     #[arg(long, help_heading = TRACED)]
@@ -95,7 +105,12 @@ pub struct SourceArgs {
     #[arg(skip)]
     pub(super) no_system: bool,
     /// Start this command and trace it, with its children
-    #[arg(last = true, value_name = "COMMAND", help_heading = TRACED)]
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        conflicts_with_all = ["file", "pid", "comm", "cgroup", "all"],
+        help_heading = TRACED
+    )]
     pub(super) command: Vec<OsString>,
 }
 
@@ -150,6 +165,18 @@ impl SourceArgs {
             );
         }
         Ok(self)
+    }
+
+    /// Of a log: the processes that are looked at; empty for all. None are traced then.
+    ///
+    /// # Errors
+    ///
+    /// What was typed is no list of processes.
+    pub(super) fn pids_of_log(&mut self) -> anyhow::Result<Vec<i32>> {
+        if self.file.is_none() {
+            return Ok(Vec::new());
+        }
+        ids("--pid", &std::mem::take(&mut self.pid))
     }
 
     /// What was given that a log cannot have.

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
-use crate::answers::{AnswerSetup, Asked, SpanSpec, pretty};
+use crate::answers::{AnswerSetup, Asked, Scope, SpanSpec, pretty};
 use crate::flame::{FlameKind, FlameSetup, Form, make};
-use crate::log_view::{Output, Walk, open};
-use crate::stat::{Statistics, json, text};
+use crate::log_view::{Moment, Output, TimePoint, Walk, open};
+use crate::stat::{By, SortBy, Statistics, View, json, text};
 use crate::terminal::output::{Sink, is_stdout};
 
 /// Sum up what threads did and what system calls took, in a log or live
@@ -35,6 +36,26 @@ pub struct StatArgs {
     /// names say so
     #[arg(long, value_name = "SPAN")]
     span: Vec<String>,
+    /// Of a log: what happened from this time since its start on: 1.5s
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    from: Option<String>,
+    /// Of a log: what happened until this time since its start
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    until: Option<String>,
+    /// What has a row: a thread, a process, or, as where there are many threads, all of a name
+    /// (comm)
+    #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
+    by: Option<By>,
+    /// Which rows of threads come first, by their column: running, runnable, blocked, stopped,
+    /// unknown, waits, forced, mean, p99, max; or name, or pid
+    #[arg(
+        long,
+        value_enum,
+        value_name = "COLUMN",
+        default_value = "running",
+        hide_possible_values = true
+    )]
+    sort: SortBy,
     /// How it is shown: text, or json for one object with all threads and calls
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
     format: StatFormat,
@@ -91,6 +112,11 @@ enum StatFormat {
 pub struct StatConfig {
     source: Source,
     spans: Vec<SpanSpec>,
+    from: Option<TimePoint>,
+    until: Option<TimePoint>,
+    /// Of a log: these processes; empty for all.
+    pids: Vec<i32>,
+    view: View,
     format: StatFormat,
     flame: Option<FlameSetup>,
 }
@@ -108,6 +134,21 @@ impl TryFrom<StatArgs> for StatConfig {
             force: args.force,
         });
         let mut source = args.source.checked()?;
+        let pids = source.pids_of_log()?;
+        let point = |option, typed: Option<String>| {
+            let point = typed.map(|typed| TimePoint::parse(option, &typed));
+            point.transpose()
+        };
+        let (from, until) = (point("--from", args.from)?, point("--until", args.until)?);
+        let has_times = from.is_some() || until.is_some();
+        ensure!(
+            !has_times || source.file.is_some(),
+            "--from and --until go with a log: they count from its start"
+        );
+        ensure!(
+            flame.is_none() || (!has_times && pids.is_empty()),
+            "--flame is of all of a log; --from, --until and --pid go without it"
+        );
         source.stack = match &flame {
             // What was typed counts; what is needed for the graph is there without that.
             Some(flame) if source.file.is_none() => {
@@ -118,6 +159,13 @@ impl TryFrom<StatArgs> for StatConfig {
         Ok(Self {
             source: source.source(&spans, &WITH_ALL)?,
             spans,
+            from,
+            until,
+            pids,
+            view: View {
+                by: args.by,
+                sort: args.sort,
+            },
             format: args.format,
             flame,
         })
@@ -177,19 +225,43 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let (file, wanted) = match &config.source {
         Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
-            let asked = Asked::Stat(config.spans.clone());
+            let asked = Asked::Stat(config.spans.clone(), config.view);
             return live.trace(AnswerSetup { asked, is_json });
         }
     };
-    let walk = Walk::new(open(file)?, wanted.settled_in(file)?);
-    let statistics = Statistics::take(walk, config.spans.clone())?;
+    let log = open(file)?;
+    let scope = config.scope(log.header().anchor.monotonic)?;
+    let walk = Walk::new(log, wanted.settled_in(file)?);
+    let statistics = Statistics::take(walk, config.spans.clone(), scope)?;
+    statistics.check_scope()?;
     let shown = if is_json {
-        pretty(&json(&statistics))
+        pretty(&json(&statistics, config.view))
     } else {
-        text(&statistics)
+        text(&statistics, config.view)
     };
     let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(statistics.outcome()))
+}
+
+impl StatConfig {
+    /// Which part is asked about of a log that begins at `start`.
+    fn scope(&self, start: MonotonicNs) -> anyhow::Result<Scope> {
+        let moment = |point: TimePoint| match point.moment(start) {
+            Moment::Time(time) => Ok(time),
+            Moment::Date(_) => anyhow::bail!("give times since the start of the log: 1.5s"),
+        };
+        let all = Scope::default();
+        let scope = Scope {
+            from: self.from.map_or(Ok(all.from), moment)?,
+            until: self.until.map_or(Ok(all.until), moment)?,
+            pids: self.pids.clone(),
+        };
+        ensure!(
+            scope.from <= scope.until,
+            "--from is later than --until, which leaves nothing"
+        );
+        Ok(scope)
+    }
 }

@@ -8,7 +8,7 @@ use tracer_engine::event::MonotonicNs;
 use super::exit;
 use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
-use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, SpanSpec, pretty};
+use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, Scope, SpanSpec, pretty};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::terminal::output::Sink;
 use crate::why::{Why, json, text};
@@ -82,6 +82,8 @@ enum Question {
 #[derive(Clone, Debug)]
 pub struct WhyConfig {
     source: Source,
+    /// Of a log: these processes; empty for all.
+    pids: Vec<i32>,
     asked: Question,
     slowest: usize,
     longer_than: u64,
@@ -115,7 +117,13 @@ impl TryFrom<WhyArgs> for WhyConfig {
             Question::Spans(specs) => specs,
             Question::Thread(..) => &[],
         };
-        let source = args.source.checked()?.source(spans, &[])?;
+        let mut source = args.source.checked()?;
+        let pids = source.pids_of_log()?;
+        ensure!(
+            pids.is_empty() || matches!(asked, Question::Spans(_)),
+            "--pid is of spans here; --thread has its own"
+        );
+        let source = source.source(spans, &[])?;
         let at = point("--at", args.at)?;
         let has_times = at.is_some()
             || matches!(asked, Question::Thread(_, from, until) if from.is_some() || until.is_some());
@@ -125,6 +133,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
         );
         Ok(Self {
             source,
+            pids,
             asked,
             slowest: args.slowest,
             longer_than: u64::try_from(longer_than.as_nanos())?,
@@ -155,7 +164,11 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     let start = log.header().anchor.monotonic;
     let (question, choice) = config.asked_since(start)?;
     let walk = Walk::new(log, wanted.settled_in(file)?);
-    let why = Why::find(walk, Paths::new(question, choice))?;
+    let scope = Scope {
+        pids: config.pids.clone(),
+        ..Scope::default()
+    };
+    let why = Why::find(walk, Paths::new(question, choice).within(scope))?;
     let has_spans = why.paths.kinds().iter().any(|kind| kind.took.count() > 0);
     ensure!(
         has_spans,

@@ -16,7 +16,7 @@ use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
 use crate::report::push_short_name;
 use crate::report::value_names::softirq;
-use crate::stat::{self, Statistics};
+use crate::stat::{self, Statistics, View};
 use crate::why;
 
 /// Lines of the words about one span.
@@ -103,7 +103,7 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
         "without_words": rows.without_words,
         "missing_events": statistics.paths.missing_events(),
         "closing": statistics.summary.for_people(),
-        "stat": stat::json(statistics),
+        "stat": stat::json(statistics, View::default()),
         "slowest": slowest(source.start.0, statistics),
     })
 }

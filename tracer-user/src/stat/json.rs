@@ -3,18 +3,20 @@
 use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
 
-use super::Statistics;
 use super::kernel_json::{faults, interrupts, signals};
+use super::{By, Group, Statistics, View};
 use crate::answers::words::{call_name, inside};
 use crate::answers::{Kind, tree_json};
 
 /// Statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
-pub fn json(statistics: &Statistics) -> Value {
-    let threads = statistics.threads.iter();
-    let threads: Vec<Value> = threads
-        .map(|(thread, comm, total)| of_thread(*thread, comm, total, statistics.first.0))
+pub fn json(statistics: &Statistics, view: View) -> Value {
+    let first = statistics.first.0;
+    let groups = |by| statistics.groups(by, view.sort).into_iter();
+    let threads: Vec<Value> = groups(By::Thread)
+        .map(|one| of_thread(one.first, &one.comm, &one.total, first))
         .collect();
+    let by_name: Vec<Value> = groups(By::Comm).map(|one| of_name(&one)).collect();
     let calls = statistics.calls.iter();
     let cpus = statistics.cpus.iter();
     let cpus: Vec<Value> = cpus
@@ -34,6 +36,7 @@ pub fn json(statistics: &Statistics) -> Value {
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
         "threads": threads,
+        "by_comm": by_name,
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
@@ -66,6 +69,27 @@ fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, first: u64) -> Va
         "preemptions": total.preempted,
         "migrations": total.migrations,
         "waits": waits,
+        "wakeups": of_durations(&total.wakeups),
+    })
+}
+
+/// Threads of one name.
+fn of_name(group: &Group) -> Value {
+    let total = &group.total;
+    json!({
+        "comm": String::from_utf8_lossy(&group.comm),
+        "processes": group.processes,
+        "threads": group.threads,
+        "running_ns": total.running,
+        "runnable_ns": total.runnable,
+        "throttled_ns": total.throttled,
+        "blocked_ns": total.blocked,
+        "stopped_ns": total.stopped,
+        "unknown_ns": total.unknown,
+        "blocked_in": blocked_in(total),
+        "preemptions": total.preempted,
+        "migrations": total.migrations,
+        "waits": of_durations(&total.waits),
         "wakeups": of_durations(&total.wakeups),
     })
 }

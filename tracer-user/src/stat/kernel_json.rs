@@ -45,7 +45,11 @@ pub fn faults(statistics: &Statistics) -> Vec<Value> {
 }
 
 pub fn signals(statistics: &Statistics) -> Vec<Value> {
-    rows(
+    let is_asked = |row: &Value| {
+        let pid = row["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.is_none_or(|pid| statistics.scope.has_process(pid))
+    };
+    let mut rows = rows(
         statistics.signals.totals(),
         |of: Option<SignalKey>, total: &SignalTotal| {
             let comm = of.map(|of| statistics.name_of(of, total));
@@ -69,7 +73,9 @@ pub fn signals(statistics: &Statistics) -> Vec<Value> {
                 },
             })
         },
-    )
+    );
+    rows.retain(is_asked);
+    rows
 }
 
 pub fn interrupts(statistics: &Statistics) -> Vec<Value> {

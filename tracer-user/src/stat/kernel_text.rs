@@ -55,6 +55,7 @@ pub fn push_signals(out: &mut String, statistics: &Statistics) {
     let totals = statistics.signals.totals();
     let rows = totals.sorted().into_iter();
     let mut rows: Vec<(String, Signal)> = rows
+        .filter(|(key, _)| statistics.scope.has_process(key.pid))
         .map(|(key, total)| {
             let leader = Thread {
                 pid: key.pid,

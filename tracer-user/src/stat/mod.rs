@@ -7,14 +7,17 @@ mod kernel_text;
 mod sums;
 mod table;
 mod text;
+mod view;
 
+use anyhow::ensure;
 use tracer_analysis::{
     CallKey, CallTotal, Durations, Faults, Interrupts, SignalKey, SignalTotal, Signals, Thread,
     ThreadTotal,
 };
 use tracer_engine::event::MonotonicNs;
 
-use crate::answers::{Paths, SpanSpec, follow};
+use crate::answers::words::seconds;
+use crate::answers::{Paths, Scope, SpanSpec, follow};
 use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
 use crate::report::fields::until_null;
@@ -23,12 +26,18 @@ pub use sums::{Sums, Watcher};
 
 pub use json::{json, of_kind};
 pub use text::text;
+pub use view::{By, Group, SortBy, View};
 
 /// What a log sums up to.
 #[derive(Debug)]
 pub struct Statistics {
-    /// From the first event to the last, in nanoseconds.
+    /// What is summed up.
+    pub scope: Scope,
+    /// From the first event to the last, of the time that is asked about, in nanoseconds.
     pub span_ns: u64,
+    /// When the log begins, from which on --from and --until count; of what is traced, the first
+    /// event.
+    pub start: MonotonicNs,
     /// When the first was.
     pub first: MonotonicNs,
     /// Whether there are switches: without them nobody knows what threads do.
@@ -60,15 +69,22 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Sums up what `walk` goes by; of these spans, or of all whose names say so.
+    /// Sums up what of `scope` `walk` goes by; of these spans, or of all whose names say so.
     ///
     /// # Errors
     ///
     /// The log cannot be read.
-    pub fn take<L: Log>(mut walk: Walk<L>, spans: Vec<SpanSpec>) -> anyhow::Result<Self> {
-        let mut sums = Sums::new(spans);
+    pub fn take<L: Log>(
+        mut walk: Walk<L>,
+        spans: Vec<SpanSpec>,
+        scope: Scope,
+    ) -> anyhow::Result<Self> {
+        let mut sums = Sums::new(spans).within(scope);
         follow(&mut walk, &mut sums)?;
-        Ok(Self::of(sums, &walk.summary()))
+        Ok(Self {
+            start: walk.anchor().monotonic,
+            ..Self::of(sums, &walk.summary())
+        })
     }
 
     /// What was summed up.
@@ -87,6 +103,36 @@ impl Statistics {
             [] => until_null(&total.comm),
             name => name,
         }
+    }
+
+    /// Whether there is anything of what is asked about.
+    ///
+    /// # Errors
+    ///
+    /// The log has nothing then, or of none of these processes.
+    pub fn check_scope(&self) -> anyhow::Result<()> {
+        let (first, last) = (self.first, self.paths.last());
+        let is_beside = self.scope.from > last || self.scope.until < first;
+        let since = |at: MonotonicNs| seconds(at.0.saturating_sub(self.start.0));
+        ensure!(
+            !self.scope.has_times() || !is_beside,
+            "nothing was recorded from --from to --until: the log has events from {} to {} after \
+             its start",
+            since(first),
+            since(last)
+        );
+        let is_empty = self.threads.is_empty() && self.summary.events.is_empty();
+        ensure!(
+            self.scope.pids.is_empty() || !is_empty,
+            "the log has nothing of --pid {} in that time; `tracer-user info` lists its processes",
+            self.scope
+                .pids
+                .iter()
+                .map(i32::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
+        );
+        Ok(())
     }
 
     /// Whether anything is missing.
@@ -142,7 +188,7 @@ mod tests {
         sums.event(&sent, b"");
         let statistics = Statistics::of(sums, &Summary::default());
 
-        let text = text(&statistics);
+        let text = text(&statistics, View::default());
         let row = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
             let words = line.unwrap().split_whitespace();
@@ -165,7 +211,7 @@ mod tests {
             "0",
         ];
         assert_eq!(row("\\u{1b}"), expected);
-        let json = pretty(&json(&statistics));
+        let json = pretty(&json(&statistics, View::default()));
         assert!(!json.contains('\x1b') && json.contains("SIGTERM"), "{json}");
     }
 }

@@ -1,18 +1,25 @@
 //! Summing up event by event.
 
+use std::collections::BTreeMap;
+
 use tracer_analysis::{
     CallRun, Calls, Faults, Found, InterruptRun, Interrupts, Signals, Span, ThreadTotals,
 };
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::Event;
 
 use super::Statistics;
-use crate::answers::{Choice, Follower, Paths, Question, SpanSpec};
+use crate::answers::{Choice, Follower, Paths, Question, Scope, SpanSpec};
 use crate::report::{Gap, Summary};
 
 /// What is summed up so far.
 #[derive(Debug)]
 pub struct Sums {
+    scope: Scope,
+    /// Events by type, where not all are summed up.
+    counts: BTreeMap<EventTypeId, u64>,
+    types: EventTypes,
     paths: Paths,
     totals: ThreadTotals,
     calls: Calls,
@@ -49,6 +56,9 @@ impl Sums {
             ..Choice::default()
         };
         Self {
+            scope: Scope::default(),
+            counts: BTreeMap::new(),
+            types: EventTypes::default(),
             paths: Paths::new(Question::Spans(spans), choice),
             totals: ThreadTotals::default(),
             calls: Calls::default(),
@@ -58,13 +68,31 @@ impl Sums {
         }
     }
 
+    /// The same, of this part of the trace: times of threads as far as they lie in it, and spans,
+    /// system calls and what happens at a moment where they end in it.
+    #[must_use]
+    pub fn within(self, scope: Scope) -> Self {
+        Self {
+            paths: self.paths.within(scope.clone()),
+            scope,
+            ..self
+        }
+    }
+
     /// All of it.
-    pub fn finish(mut self, summary: Summary, watcher: &mut impl Watcher) -> Statistics {
-        let totals = &mut self.totals;
+    pub fn finish(mut self, mut summary: Summary, watcher: &mut impl Watcher) -> Statistics {
+        let (totals, scope) = (&mut self.totals, &self.scope);
         self.paths.finish(|found| {
-            add(totals, found);
+            add(totals, scope, found);
             watcher.found(found);
         });
+        if !self.scope.is_all() {
+            let named = self.counts.iter().filter_map(|(id, count)| {
+                let name = self.types.name(*id)?;
+                Some((name.to_vec(), *count))
+            });
+            summary.events = named.collect();
+        }
         let names = self.paths.names();
         let threads = self.totals.threads().sorted().into_iter();
         let mut threads: Vec<_> = threads
@@ -77,7 +105,9 @@ impl Sums {
         let first = self.paths.first();
         let (has_switches, has_wakeups) = self.paths.has_switches_and_wakeups();
         Statistics {
-            span_ns: self.paths.last().0.saturating_sub(first.0),
+            span_ns: self.scope.ns_of(first, self.paths.last()),
+            scope: self.scope,
+            start: first,
             first,
             has_switches,
             has_wakeups,
@@ -99,9 +129,9 @@ impl Sums {
 impl Sums {
     /// Events are missing. What is found then is shown to `watcher`.
     pub fn lose_and(&mut self, gap: Gap, watcher: &mut impl Watcher) {
-        let totals = &mut self.totals;
+        let (totals, scope) = (&mut self.totals, &self.scope);
         self.paths.lose_and(gap, |found| {
-            add(totals, found);
+            add(totals, scope, found);
             watcher.found(found);
         });
         self.calls.lose();
@@ -110,21 +140,35 @@ impl Sums {
 
     /// Goes on by one event. What is found then is shown to `watcher`.
     pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], watcher: &mut impl Watcher) {
-        if let Some(call) = self.calls.feed(event) {
+        let header = event.header;
+        let is_in_time = self.scope.has_time(header.time);
+        let is_in_scope = is_in_time && self.scope.has_process(header.pid);
+        // A call that returns in that time may have been entered before.
+        if (is_in_scope || header.event_type != EventTypeId::SYSCALL_EXIT)
+            && let Some(call) = self.calls.feed(event)
+        {
             watcher.call(&call);
         }
-        self.faults.feed(event);
-        self.signals.feed(event);
-        if let Some(interrupt) = self.interrupts.feed(event) {
-            watcher.interrupt(&interrupt);
+        if is_in_scope {
+            self.faults.feed(event);
+            if !self.scope.is_all() {
+                *self.counts.entry(header.event_type).or_default() += 1;
+            }
         }
-        let totals = &mut self.totals;
+        // A signal is one of the process that it is sent to, and an interrupt is the machine's.
+        if is_in_time {
+            self.signals.feed(event);
+            if let Some(interrupt) = self.interrupts.feed(event) {
+                watcher.interrupt(&interrupt);
+            }
+        }
+        let (totals, scope) = (&mut self.totals, &self.scope);
         let watcher = std::cell::RefCell::new(watcher);
         self.paths.go_on_and(
             event,
             comm,
             |found| {
-                add(totals, found);
+                add(totals, scope, found);
                 watcher.borrow_mut().found(found);
             },
             |span| watcher.borrow_mut().span(span),
@@ -134,6 +178,9 @@ impl Sums {
 
 impl Follower for Sums {
     fn learn(&mut self, types: &EventTypes) {
+        if !self.scope.is_all() {
+            self.types = types.clone();
+        }
         self.paths.learn(types);
     }
 
@@ -146,8 +193,10 @@ impl Follower for Sums {
     }
 }
 
-fn add(totals: &mut ThreadTotals, found: &Found) {
-    if let Found::Interval(interval) = found {
-        totals.add(interval);
+fn add(totals: &mut ThreadTotals, scope: &Scope, found: &Found) {
+    if let Found::Interval(interval) = found
+        && scope.has_process(interval.thread.pid)
+    {
+        totals.add_within(interval, scope.from, scope.until);
     }
 }

@@ -1,26 +1,31 @@
 //! Statistics for people.
 
-use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
+use tracer_analysis::{CallKey, CallTotal, Durations, ThreadTotal};
 use tracer_common::event_type::predefined_event_type;
 
-use super::Statistics;
 use super::kernel_text::{push_faults, push_interrupts, push_signals};
 use super::table::{LABEL, LISTED};
+use super::{By, Statistics, View};
 use crate::answers::Kind;
-use crate::answers::words::{call_name, duration, inside, seconds, share, thread};
+use crate::answers::words::{call_name, duration, inside, seconds, share};
 use crate::report::escape::push_for_people;
 
 /// Statistics as tables.
 #[must_use]
-pub fn text(statistics: &Statistics) -> String {
+pub fn text(statistics: &Statistics, view: View) -> String {
+    let which = if statistics.scope.has_times() {
+        "that are asked about"
+    } else {
+        "from the first event to the last"
+    };
     let mut out = format!(
-        "{} from the first event to the last, {} threads, {} events lost\n",
+        "{} {which}, {} threads, {} events lost\n",
         duration(statistics.span_ns),
         statistics.threads.len(),
         statistics.lost
     );
     if statistics.has_switches {
-        push_threads(&mut out, statistics);
+        push_threads(&mut out, statistics, view);
     }
     if let Some(missing) = statistics.paths.missing_events() {
         out.push_str(&format!("{missing}\n"));
@@ -55,7 +60,9 @@ const COLUMNS: [Column; 11] = [
     ("max", 10, |total| longest(&total.waits)),
 ];
 
-fn push_threads(out: &mut String, statistics: &Statistics) {
+fn push_threads(out: &mut String, statistics: &Statistics, view: View) {
+    let by = statistics.by(view);
+    let groups = statistics.groups(by, view.sort);
     // What hardly ever happens takes no space where it did not.
     let threads = || statistics.threads.iter().map(|(.., total)| total);
     let is_shown = |(heading, ..): &&Column| match *heading {
@@ -65,13 +72,15 @@ fn push_threads(out: &mut String, statistics: &Statistics) {
         _ => true,
     };
     let columns: Vec<&Column> = COLUMNS.iter().filter(is_shown).collect();
-    out.push_str(&format!("\n{:<LABEL$}", "thread"));
+    out.push_str(&format!("\n{:<LABEL$}", heading(by)));
     for (heading, width, _) in &columns {
         out.push_str(&format!("{heading:>width$}"));
     }
     out.push_str("  until         mostly blocked in\n");
-    for (of, comm, total) in statistics.threads.iter().take(LISTED) {
-        out.push_str(&format!("{:<LABEL$}", label(*of, comm)));
+    for group in groups.iter().take(LISTED) {
+        let total = &group.total;
+        let label: String = group.label(by).chars().take(LABEL - 1).collect();
+        out.push_str(&format!("{label:<LABEL$}"));
         for (_, width, says) in &columns {
             out.push_str(&format!("{:>width$}", says(total)));
         }
@@ -88,11 +97,17 @@ fn push_threads(out: &mut String, statistics: &Statistics) {
         out.truncate(length);
         out.push('\n');
     }
-    let rest = statistics.threads.get(LISTED..).unwrap_or_default();
-    if !rest.is_empty() {
+    let rest = groups.len().saturating_sub(LISTED);
+    if rest > 0 {
         out.push_str(&format!(
-            "and {} other threads, that ran less (--format json has all)\n",
-            rest.len()
+            "and {rest} other {}, that come after these (--format json has all)\n",
+            words_of(by)
+        ));
+    }
+    if by == By::Comm && view.by.is_none() {
+        out.push_str(&format!(
+            "{} threads, by their names: --by thread lists them, --by process their processes\n",
+            statistics.threads.len()
         ));
     }
     if statistics.others.all() > 0 {
@@ -255,9 +270,22 @@ fn of_call(key: CallKey, total: &CallTotal) -> String {
     )
 }
 
-/// `nginx 4711`, `worker 4711/4713`, as long as there is space.
-fn label(of: Thread, comm: &[u8]) -> String {
-    thread(of, comm).chars().take(LABEL - 1).collect()
+/// What is above the first column of threads.
+fn heading(by: By) -> &'static str {
+    match by {
+        By::Thread => "thread",
+        By::Process => "process",
+        By::Comm => "name (processes)",
+    }
+}
+
+/// Many rows of threads.
+fn words_of(by: By) -> &'static str {
+    match by {
+        By::Thread => "threads",
+        By::Process => "processes",
+        By::Comm => "names",
+    }
 }
 
 fn known(ns: Option<u64>) -> String {
