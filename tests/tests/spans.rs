@@ -178,7 +178,8 @@ fn a_function_is_a_span_from_its_entry_to_its_return() {
 fn what_makes_no_sense_is_refused_with_what_to_do() {
     for (words, says) in [
         (&["why"][..], "--all"),
-        (&["why", "a", "-p", "1"], "cannot be used with"),
+        (&["why", "a", "--all"], "cannot be used with"),
+        (&["why", "--all", "-p", "1"], "cannot be used with"),
         (&["why", "--at", "1s", "--", "true"], "go with a log"),
         (
             &["why", "--span", "x=a..a", "--", "true"],
@@ -255,4 +256,67 @@ fn all_of_a_command_is_explained_up_to_its_end() {
     let asleep: u64 = asleep.map(|one| one["ns"].as_u64().unwrap()).sum();
     // The shell may run for a moment yet while the first one sleeps already.
     assert!((140_000_000..250_000_000).contains(&asleep), "{why}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_span_that_is_not_there_is_an_error_with_its_reason_in_logs_and_live() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let log = log.to_str().unwrap();
+    let run = ["run", "--syscalls", "openat,read", "--log", log];
+    let run = tracer_user(&[&run[..], &["--", "cat", "/dev/null"]].concat());
+    assert!(run.status.success(), "{run:?}");
+    for (span, says) in [
+        ("opennat", "no pair of events is called opennat"),
+        ("openat", "--span syscall:openat"),
+        ("syscall:open", "openat"),
+        ("x=a..b", "no event type is called a"),
+        ("libc.so.6:usleep", "no probe of usleep was recorded"),
+    ] {
+        for source in [&[log][..], &["--", "true"]] {
+            if source.len() == 2 && span.starts_with("libc") {
+                continue;
+            }
+            let why = tracer_user(&[&["why", "--span", span], source].concat());
+            assert_eq!(why.status.code(), Some(2), "{why:?}");
+            let said = String::from_utf8(why.stderr).unwrap();
+            // Live nothing else of the kernel's calls is recorded.
+            if source.len() == 1 || !span.contains("open") {
+                assert!(said.contains(says), "{span}: {said}");
+            }
+        }
+    }
+    let stat = tracer_user(&["stat", "--span", "opennat", log]);
+    assert!(stat.status.success(), "{stat:?}");
+    assert!(String::from_utf8(stat.stderr).unwrap().contains("opennat"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn spans_that_a_jump_leaves_are_counted() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("jumps", folder.path()).unwrap();
+    let program = program.to_str().unwrap();
+    let span = format!("{program}:leave");
+    let why = [
+        "why", "--format", "json", "--span", &span, "--", program, "20",
+    ];
+    let why = tracer_user(&why);
+    assert!(why.status.success(), "{why:?}");
+    // The program's own words: how often it has jumped.
+    let jumps: u64 = String::from_utf8(why.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let why = json(&why.stderr);
+    assert_eq!(why["unended"]["thread_ended"], jumps, "{why}");
+    assert_eq!(of_name(&why, "leave")["took"]["count"], 20 - jumps, "{why}");
 }

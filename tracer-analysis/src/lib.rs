@@ -60,7 +60,7 @@ pub use pairs::{Pairs, Side, ends_of};
 pub use path::{Part, Step, Then, Why, critical_path, leaves, span_path};
 pub use rows::Rows;
 pub use signals::{SignalKey, SignalTotal, Signals};
-pub use spans::{Border, KeyBytes, KeyOf, Poll, Rule, Span, Spans};
+pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Rule, Span, Spans, Unended};
 pub use state::{End, Inside, Interval, Reason, State, Task, Thread, Wait, Waker};
 pub use thread_states::{Birth, Found, Taken, ThreadStates};
 pub use totals::{ThreadTotal, ThreadTotals};

@@ -119,10 +119,48 @@ enum Role {
     PollBegin,
 }
 
+/// How many spans of a rule began and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// So many began.
+    pub begun: u64,
+    /// So many of them ended.
+    pub ended: u64,
+}
+
+/// Spans that have begun and not ended, by why; without those that were open when events were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unended {
+    /// Their thread or process ended first.
+    pub thread_ended: u64,
+    /// Others began within them on their thread, so many that these are not held any more.
+    pub too_deep: u64,
+    /// Another one with their key began.
+    pub begun_again: u64,
+    /// They are still open.
+    pub open: u64,
+}
+
+impl Unended {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        let parts = [
+            self.thread_ended,
+            self.too_deep,
+            self.begun_again,
+            self.open,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
 /// Spans, found by rules.
 #[derive(Debug, Default)]
 pub struct Spans {
     rules: Vec<Rule>,
+    /// How many of each rule began and ended.
+    counts: Vec<Counts>,
     /// Rules by the types of their borders: which one, and which border.
     by_type: HashMap<EventTypeId, Vec<(usize, Role)>, RandomState>,
     open: Open,
@@ -133,6 +171,7 @@ impl Spans {
     pub fn add_rule(&mut self, rule: Rule) -> usize {
         let index = self.rules.len();
         self.rules.push(rule);
+        self.counts.push(Counts::default());
         for role in [Role::PollEnd, Role::End, Role::Begin, Role::PollBegin] {
             if let Some(border) = rule.border(role) {
                 let of_type = self.by_type.entry(border.event_type).or_default();
@@ -178,6 +217,21 @@ impl Spans {
         self.open.interrupted
     }
 
+    /// Spans that have begun and not ended so far.
+    #[must_use]
+    pub fn unended(&self) -> Unended {
+        Unended {
+            open: self.open.count as u64,
+            ..self.open.unended
+        }
+    }
+
+    /// How many spans of a rule, by its index, began and ended.
+    #[must_use]
+    pub fn counts(&self, rule: usize) -> Counts {
+        self.counts.get(rule).copied().unwrap_or_default()
+    }
+
     /// Goes on by one event: whether it has begun or ended any. Those that it ends are given to
     /// `ended`.
     pub fn feed(&mut self, event: &Event<'_>, mut ended: impl FnMut(Span)) -> bool {
@@ -206,12 +260,21 @@ impl Spans {
                 continue;
             };
             let key = (*index, key);
+            let mut counts = self.counts.get_mut(*index);
             match role {
-                Role::Begin => self.open.begin(key, thread, header.time),
+                Role::Begin => {
+                    if let Some(counts) = &mut counts {
+                        counts.begun += 1;
+                    }
+                    self.open.begin(key, thread, header.time);
+                }
                 Role::PollBegin => self.open.poll(&key, thread, header.time),
                 Role::PollEnd => self.open.poll_end(&key, thread, header.time),
                 Role::End => {
                     if let Some(begun) = self.open.end(&key) {
+                        if let Some(counts) = &mut counts {
+                            counts.ended += 1;
+                        }
                         ended(begun.into_span(*index, rule, thread, header.time));
                     }
                 }
@@ -308,6 +371,8 @@ struct Open {
     tasks: HashMap<i32, usize, RandomState>,
     unfollowed: u64,
     interrupted: u64,
+    /// But for those that are open.
+    unended: Unended,
 }
 
 impl Open {
@@ -343,6 +408,7 @@ impl Open {
         let of_key = key.1.clone();
         let open = self.open.entry(key).or_default();
         let lost = (open.len() >= most).then(|| open.remove(0));
+        let is_of_thread = matches!(of_key, Key::Thread(_));
         open.push(Begun {
             by,
             from,
@@ -354,6 +420,11 @@ impl Open {
         self.count += 1;
         *self.begins.entry(from).or_default() += 1;
         if let Some(lost) = lost {
+            if is_of_thread {
+                self.unended.too_deep += 1;
+            } else {
+                self.unended.begun_again += 1;
+            }
             self.close(&of_key, &lost);
         }
     }
@@ -442,6 +513,7 @@ impl Open {
             let open = self.open.remove(&(rule, key.clone()));
             for begun in open.into_iter().flatten() {
                 is_one = true;
+                self.unended.thread_ended += 1;
                 self.close(&key, &begun);
             }
         }
@@ -450,8 +522,12 @@ impl Open {
 
     /// A process has ended, or runs another program: so have its tasks.
     fn forget_tasks(&mut self, of: i32) -> bool {
-        self.tasks.contains_key(&of)
-            && self.keep(|(_, key)| !matches!(key, Key::Task(pid, _) if *pid == of)) > 0
+        if !self.tasks.contains_key(&of) {
+            return false;
+        }
+        let ended = self.keep(|(_, key)| !matches!(key, Key::Task(pid, _) if *pid == of));
+        self.unended.thread_ended += ended as u64;
+        ended > 0
     }
 }
 
@@ -527,6 +603,41 @@ mod tests {
             [(1, 1, 30, 10), (1, 1, 10, 40), (2, 2, 20, 50)]
         );
         assert_eq!(of_thread.oldest(), None);
+        assert_eq!(of_thread.counts(0), Counts { begun: 3, ended: 3 });
+        assert_eq!(of_thread.unended(), Unended::default());
+    }
+
+    #[test]
+    fn spans_that_never_end_are_counted_by_why() {
+        let mut found = Spans::default();
+        found.add_rule(rule(None));
+        let events: [(u64, EventTypeId, i32, &[u8]); 6] = [
+            (10, BEGIN, 1, b""),
+            // What is left by a jump begins again, and its end is taken for that of the newer one.
+            (20, BEGIN, 1, b""),
+            (30, END, 1, b""),
+            (40, BEGIN, 2, b""),
+            (50, EventTypeId::THREAD_EXIT, 1, b""),
+            (60, BEGIN, 3, b""),
+        ];
+        assert_eq!(spans(&mut found, &events).len(), 1);
+        let expected = Unended {
+            thread_ended: 1,
+            open: 2,
+            ..Unended::default()
+        };
+        assert_eq!(found.unended(), expected);
+        assert_eq!(found.counts(0), Counts { begun: 4, ended: 1 });
+
+        let mut keyed = Spans::default();
+        keyed.add_rule(rule(Some((0, 1))));
+        spans(&mut keyed, &[(10, BEGIN, 1, b"a"), (20, BEGIN, 1, b"a")]);
+        let expected = Unended {
+            begun_again: 1,
+            open: 1,
+            ..Unended::default()
+        };
+        assert_eq!(keyed.unended(), expected);
     }
 
     #[test]

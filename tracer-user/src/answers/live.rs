@@ -49,6 +49,7 @@ impl AnswerSetup {
         Box::new(Answer {
             finder: Some(finder),
             is_json: self.is_json,
+            unanswered: None,
         })
     }
 }
@@ -64,6 +65,8 @@ struct Answer {
     /// `None` once it has answered.
     finder: Option<Finder>,
     is_json: bool,
+    /// Why there is none.
+    unanswered: Option<String>,
 }
 
 impl Answer {
@@ -103,6 +106,9 @@ impl Report for Answer {
             None => return,
             Some(Finder::Stat(sums, view)) => {
                 let statistics = Statistics::of(*sums, summary);
+                if statistics.paths.has_named_spans() {
+                    statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
+                }
                 if self.is_json {
                     pretty(&stat::json(&statistics, view))
                 } else {
@@ -112,12 +118,16 @@ impl Report for Answer {
             Some(Finder::Flame(flames, setup)) => {
                 match flames.finish().and_then(|folded| setup.shown(&folded)) {
                     Ok(shown) => out.extend_from_slice(&shown),
-                    Err(error) => say(&format!("{error:#}")),
+                    Err(error) => self.unanswered = Some(format!("{error:#}")),
                 }
                 return;
             }
             Some(Finder::Why(paths, is_brief)) => {
                 let why = Why::of(*paths, summary);
+                self.unanswered = why.unanswered();
+                if self.unanswered.is_none() {
+                    why.paths.unmet().iter().for_each(|unmet| say(unmet));
+                }
                 if self.is_json {
                     pretty(&why::json(&why))
                 } else {
@@ -126,6 +136,10 @@ impl Report for Answer {
             }
         };
         out.extend_from_slice(shown.as_bytes());
+    }
+
+    fn unanswered(&mut self) -> Option<String> {
+        self.unanswered.take()
     }
 }
 

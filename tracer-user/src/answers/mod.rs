@@ -7,11 +7,13 @@ mod live;
 mod names;
 mod paths;
 mod question;
+mod relatives;
 mod rules;
 mod scope;
 mod span_spec;
 pub mod tree_json;
 pub mod tree_text;
+mod unmet;
 pub mod words;
 
 pub use follow::{Follower, follow, follow_while};

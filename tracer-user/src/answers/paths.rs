@@ -1,24 +1,31 @@
 //! Spans with their critical paths, found event by event.
 
+use std::collections::BTreeMap;
+
 use tracer_analysis::{
-    Blame, Durations, Found, History, Interval, Part, Span, Spans, State, Step, Thread,
-    ThreadStates, Threads, span_path,
+    Blame, Counts, Durations, Found, History, Interval, Part, Span, Spans, State, Step, Thread,
+    ThreadStates, Threads, Unended, span_path,
 };
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::COMM_BYTES;
+use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
+use zerocopy::FromBytes as _;
 
 use super::kind::{Explained, Kind, Shown, Split, segments};
 use super::question::{Choice, Question};
 use super::rules::rules;
-use super::{Follower, Names, Scope};
+use super::unmet::{Known, none_named, unended_words, unmet};
+use super::{Follower, Names, Scope, SpanSpec};
 use crate::report::Gap;
 
 /// Steps of paths that are looked at, beside so many for each event: some have thousands, most a
 /// few.
 const FIRST_STEPS: u64 = 4_000_000;
 const STEPS_AN_EVENT: u64 = 32;
+
+/// Different system calls that are counted: more than a table has.
+const MOST_CALLS: usize = 4096;
 
 /// Finds spans and their critical paths.
 #[derive(Debug)]
@@ -27,6 +34,9 @@ pub struct Paths {
     choice: Choice,
     /// Spans that end beyond it are not added.
     scope: Scope,
+    /// All types so far, and how often each system call was entered: where spans are asked for.
+    types: EventTypes,
+    calls: BTreeMap<i32, u64>,
     /// Since the first event.
     states: Option<ThreadStates>,
     history: History,
@@ -63,6 +73,8 @@ impl Paths {
             question,
             choice,
             scope: Scope::default(),
+            types: EventTypes::default(),
+            calls: BTreeMap::new(),
             states: None,
             history: History::default(),
             spans: Spans::default(),
@@ -287,6 +299,7 @@ impl Paths {
         let Question::Spans(specs) = &self.question else {
             return;
         };
+        self.types = types.clone();
         for (name, rule) in rules(specs, types) {
             if !self.spans.rules().contains(&rule) {
                 self.spans.add_rule(rule);
@@ -358,6 +371,93 @@ impl Paths {
         } else {
             self.shown.truncate(self.choice.slowest);
         }
+    }
+
+    /// Counts a system call that is entered: so that it can be said which were.
+    fn count_call(&mut self, event: &Event<'_>) {
+        if event.header.event_type != EventTypeId::SYSCALL_ENTER {
+            return;
+        }
+        let Ok((call, _)) = SyscallEnterData::read_from_prefix(event.data) else {
+            return;
+        };
+        let is_known = self.calls.contains_key(&call.number);
+        if call.compat == 0 && (is_known || self.calls.len() < MOST_CALLS) {
+            *self.calls.entry(call.number).or_default() += 1;
+        }
+    }
+
+    /// Of each kind of spans that was asked for and of which there is none: why, and what there is
+    /// instead.
+    #[must_use]
+    pub fn unmet(&self) -> Vec<String> {
+        let known = Known {
+            types: &self.types,
+            calls: &self.calls,
+            unended: self.spans.unended(),
+            interrupted: self.interrupted(),
+        };
+        let specs = match &self.question {
+            Question::Nothing => return Vec::new(),
+            Question::Thread { tid, .. }
+                if self.kinds.iter().all(|kind| kind.took.count() == 0) =>
+            {
+                let which =
+                    tid.map_or_else(|| "a thread".to_owned(), |tid| format!("thread {tid}"));
+                return vec![format!(
+                    "nothing was recorded of {which} in that time; `tracer-user stat --by thread` \
+                     lists threads"
+                )];
+            }
+            Question::Thread { .. } => return Vec::new(),
+            Question::Spans(specs) => specs,
+        };
+        let counts_of = |is_meant: &dyn Fn(&[u8]) -> bool| {
+            let mut counts = Counts::default();
+            let mut explained = 0;
+            for (rule, kind) in self.kinds.iter().enumerate() {
+                if is_meant(&kind.name) {
+                    let of_rule = self.spans.counts(rule);
+                    counts.begun += of_rule.begun;
+                    counts.ended += of_rule.ended;
+                    explained += kind.took.count();
+                }
+            }
+            (explained == 0).then_some(counts)
+        };
+        if specs.is_empty() {
+            let counts = counts_of(&|_| true);
+            return counts
+                .map(|counts| none_named(counts, &known))
+                .into_iter()
+                .collect();
+        }
+        let of_spec = |spec: &SpanSpec| {
+            let counts = counts_of(&|name| spec.may_be(name))?;
+            Some(unmet(spec, counts, &known))
+        };
+        specs.iter().filter_map(of_spec).collect()
+    }
+
+    /// Whether spans were asked for by name.
+    #[must_use]
+    pub fn has_named_spans(&self) -> bool {
+        matches!(&self.question, Question::Spans(specs) if !specs.is_empty())
+    }
+
+    /// Spans that began and have not ended.
+    #[must_use]
+    pub fn unended(&self) -> Unended {
+        self.spans.unended()
+    }
+
+    /// The same for people; `None` without any. Those that were open when events were lost are said
+    /// elsewhere.
+    #[must_use]
+    pub fn unended_line(&self) -> Option<String> {
+        let unended = self.unended();
+        let causes = unended_words(unended, 0).join(", ");
+        (unended.all() > 0).then(|| format!("{} spans have not ended: {causes}", unended.all()))
     }
 
     fn is_at(&self, span: &Span) -> bool {
@@ -447,6 +547,7 @@ impl Paths {
                 self.asked = Some(thread);
             }
         }
+        self.count_call(event);
         self.has_switches |= header.event_type == EventTypeId::SWITCH_OUT;
         self.has_wakeups |= header.event_type == EventTypeId::WAKEUP;
         if header.event_type == EventTypeId::SWITCH_IN && !self.has_wakeups {

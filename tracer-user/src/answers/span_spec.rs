@@ -3,8 +3,10 @@
 use anyhow::{Context, bail, ensure};
 use tracer_analysis::KeyBytes;
 
+use super::relatives::relatives;
+use crate::nearest::nearest;
 use crate::probes::ProbeSpec;
-use crate::syscall_names::{Table, syscall_number};
+use crate::syscall_names::{Table, names, syscall_number};
 
 /// Which spans are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +62,7 @@ impl SpanSpec {
         );
         if let Some(call) = typed.strip_prefix("syscall:") {
             let nr = syscall_number(Table::Native, call);
-            let nr =
-                nr.with_context(|| format!("--span {typed:?}: there is no system call {call:?}"))?;
+            let nr = nr.with_context(|| no_call(typed, call))?;
             return Ok(Self::Call(call.to_owned(), i32::try_from(nr)?));
         }
         if let Some(called) = function(typed) {
@@ -93,6 +94,16 @@ impl SpanSpec {
             end,
         })
     }
+}
+
+/// That there is no such call, and which there is instead.
+fn no_call(typed: &str, call: &str) -> String {
+    let instead = match (relatives(call).first(), nearest(call, names())) {
+        (Some(other), _) => format!("; on this machine try --span syscall:{other}"),
+        (None, Some(near)) => format!("; is syscall:{near} meant?"),
+        (None, None) => String::new(),
+    };
+    format!("--span {typed:?}: this machine has no system call {call:?}{instead}")
 }
 
 /// Whether a span may be asked for by `name`: its own, or what follows the last colon in it.

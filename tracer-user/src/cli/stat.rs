@@ -15,6 +15,7 @@ use crate::flame::{FlameKind, FlameSetup, Form, make};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::stat::{By, SortBy, Statistics, View, json, text};
 use crate::terminal::output::{Sink, is_stdout};
+use crate::terminal::say;
 
 /// Sum up what threads did and what system calls took, in a log or live
 ///
@@ -234,6 +235,9 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let walk = Walk::new(log, wanted.settled_in(file)?);
     let statistics = Statistics::take(walk, config.spans.clone(), scope)?;
     statistics.check_scope()?;
+    if !config.spans.is_empty() {
+        statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
+    }
     let shown = if is_json {
         pretty(&json(&statistics, config.view))
     } else {

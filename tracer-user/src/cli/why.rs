@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
@@ -11,6 +11,7 @@ use super::source_options::{Source, SourceArgs};
 use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, Scope, SpanSpec, pretty};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::terminal::output::Sink;
+use crate::terminal::say;
 use crate::why::{Why, json, text};
 
 /// Say why spans took as long as they did, and who was to blame, in a log or live
@@ -169,12 +170,10 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
         ..Scope::default()
     };
     let why = Why::find(walk, Paths::new(question, choice).within(scope))?;
-    let has_spans = why.paths.kinds().iter().any(|kind| kind.took.count() > 0);
-    ensure!(
-        has_spans,
-        "{}: no such span has ended in it; `tracer-user info` lists its event types",
-        file.display()
-    );
+    if let Some(unmet) = why.unanswered() {
+        bail!("{}: {unmet}", file.display());
+    }
+    why.paths.unmet().iter().for_each(|unmet| say(unmet));
     let shown = if is_json {
         pretty(&json(&why))
     } else {

@@ -90,4 +90,9 @@ pub trait Report {
 
     /// Appends what follows the last event.
     fn end(&mut self, out: &mut Vec<u8>, summary: &Summary);
+
+    /// Why there is no answer to what was asked, once, after the end; `None` where there is one.
+    fn unanswered(&mut self) -> Option<String> {
+        None
+    }
 }

@@ -1,7 +1,7 @@
 //! Statistics for programs.
 
 use serde_json::{Value, json};
-use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
+use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unended};
 
 use super::kernel_json::{faults, interrupts, signals};
 use super::{By, Group, Statistics, View};
@@ -41,6 +41,7 @@ pub fn json(statistics: &Statistics, view: View) -> Value {
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
         "spans": statistics.paths.kinds().iter().map(of_kind).collect::<Vec<_>>(),
+        "unended": of_unended(statistics.paths.unended()),
         "syscalls": calls,
         "faults": faults(statistics),
         "signals": signals(statistics),
@@ -110,6 +111,17 @@ fn ranges(durations: &Durations) -> Vec<Value> {
     ranges
         .map(|(end, count)| json!({ "up_to_ns": end, "count": count }))
         .collect()
+}
+
+/// Spans that began and have not ended, by why.
+#[must_use]
+pub fn of_unended(unended: Unended) -> Value {
+    json!({
+        "thread_ended": unended.thread_ended,
+        "too_deep": unended.too_deep,
+        "begun_again": unended.begun_again,
+        "open": unended.open,
+    })
 }
 
 /// Spans of one kind, with what their own threads did.

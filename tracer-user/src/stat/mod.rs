@@ -24,7 +24,7 @@ use crate::report::fields::until_null;
 use crate::terminal::Outcome;
 pub use sums::{Sums, Watcher};
 
-pub use json::{json, of_kind};
+pub use json::{json, of_kind, of_unended};
 pub use text::text;
 pub use view::{By, Group, SortBy, View};
 

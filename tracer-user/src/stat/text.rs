@@ -162,7 +162,11 @@ fn push_cpus(out: &mut String, statistics: &Statistics) {
 fn push_spans(out: &mut String, statistics: &Statistics) {
     let kinds = statistics.paths.kinds().iter();
     let mut kinds: Vec<&Kind> = kinds.filter(|kind| kind.took.count() > 0).collect();
+    let unended = statistics.paths.unended_line();
     if kinds.is_empty() {
+        if let Some(unended) = unended {
+            out.push_str(&format!("\n{unended}\n"));
+        }
         return;
     }
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.took.total()));
@@ -208,6 +212,9 @@ fn push_spans(out: &mut String, statistics: &Statistics) {
             unpolled(&of_all(split.unpolled)),
             of_all(split.unknown),
         ));
+    }
+    if let Some(unended) = unended {
+        out.push_str(&format!("{unended}\n"));
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 
 use tracer_area::monotonic_now;
@@ -55,6 +55,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     let elapsed = Duration::from_nanos(end_time.0.saturating_sub(follow.start.0));
     let summary = follow.tracer.end(elapsed);
     let last = std::mem::take(follow.tracer.lines());
+    let unanswered = follow.tracer.unanswered();
     let (unseen, unread) = (follow.tracer.unseen(), follow.tracer.unread());
     let lacks_events = follow.tracer.lacks_events();
     let (claimed, unnamed) = (follow.tracer.claimed(), follow.tracer.unnamed());
@@ -108,6 +109,9 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
             "the user events of {unread} processes could not be read: no descriptor or memory was left, their trace area is \
              damaged or hidden from others, or their user has more of them than are read (1,024)"
         ));
+    }
+    if let Some(unanswered) = unanswered {
+        bail!("{unanswered}");
     }
     let outcome = if summary.is_complete() && unread == 0 && !lacks_events {
         Outcome::Complete

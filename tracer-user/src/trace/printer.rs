@@ -335,6 +335,11 @@ impl Printer {
         summary
     }
 
+    /// Why there is no answer to what was asked, after the end.
+    pub fn unanswered(&mut self) -> Option<String> {
+        self.report.unanswered()
+    }
+
     fn row_of(&self, id: EventTypeId) -> Option<&Row> {
         self.rows.get(usize::try_from(id.0).ok()?)
     }

@@ -391,6 +391,11 @@ impl Tracer {
         self.printer.end(lost, written, elapsed)
     }
 
+    /// Why there is no answer to what was asked, after the end.
+    pub fn unanswered(&mut self) -> Option<String> {
+        self.printer.unanswered()
+    }
+
     /// Takes the next event; false when there is none.
     fn next(&mut self, until: MonotonicNs) -> bool {
         let mut data = std::mem::take(&mut self.data);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Why;
 use crate::answers::{Paths, Shown, tree_json};
-use crate::stat::of_kind;
+use crate::stat::{of_kind, of_unended};
 
 /// The answer as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -25,6 +25,7 @@ pub fn json(why: &Why) -> Value {
         "has_wakeups": has_wakeups,
         "not_followed": why.paths.unfollowed(),
         "interrupted": why.paths.interrupted(),
+        "unended": of_unended(why.paths.unended()),
         "spans": kinds,
         "slowest": shown,
     })

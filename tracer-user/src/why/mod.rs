@@ -54,6 +54,13 @@ impl Why {
         }
     }
 
+    /// Why there is no span at all; `None` where there is one.
+    #[must_use]
+    pub fn unanswered(&self) -> Option<String> {
+        let has_spans = self.paths.kinds().iter().any(|kind| kind.took.count() > 0);
+        (!has_spans).then(|| self.paths.unmet().join("; "))
+    }
+
     /// Whether anything is missing.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

@@ -30,9 +30,8 @@ pub fn text(why: &Why, is_brief: bool) -> String {
     if let Some(missing) = why.paths.missing_events() {
         out.push_str(&format!("{missing}\n"));
     }
-    if kinds.is_empty() {
-        out.push_str("no such span has ended\n");
-        return out;
+    if let Some(unended) = why.paths.unended_line() {
+        out.push_str(&format!("{unended}\n"));
     }
     let many = kinds.len().max(1);
     let lines = if is_brief {
