@@ -541,3 +541,130 @@ fn kernel_has_links_to_many_sites() -> bool {
     let mut part = || parts.next().and_then(|text| text.parse::<u32>().ok());
     (part(), part()) >= (Some(6), Some(6))
 }
+
+/// A program that runs while another file takes its name.
+fn replaced(folder: &Path) -> (std::process::Child, PathBuf) {
+    let program = dist::compile("replaced", folder).unwrap();
+    let process = Command::new(&program).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let new = folder.join("new");
+    std::fs::copy(&program, &new).unwrap();
+    std::fs::rename(&new, &program).unwrap();
+    (process, program)
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_that_was_replaced_while_it_runs_is_probed_by_any_of_its_names() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut process, program) = replaced(folder.path());
+    let pid = process.id();
+    // What is listed is one of them.
+    let listed = Command::new(dist::tracer_user().unwrap())
+        .args(["probes", &pid.to_string(), ":work"])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let listed = listed
+        .lines()
+        .next()
+        .unwrap()
+        .strip_prefix("--probe ")
+        .unwrap()
+        .to_owned();
+    assert!(listed.contains(" (deleted):work"), "{listed}");
+    for probe in [
+        listed,
+        "replaced:work".to_owned(),
+        "replaced (deleted):work".to_owned(),
+        at(&program, "work"),
+        format!("/proc/{pid}/exe:work"),
+    ] {
+        let attach = Command::new(dist::tracer_user().unwrap())
+            .args([
+                "attach",
+                &pid.to_string(),
+                "--duration",
+                "500ms",
+                "--no-user",
+            ])
+            .args([
+                "--format",
+                "json",
+                "--syscalls",
+                "getppid",
+                "--events",
+                "probe",
+            ])
+            .args(["--probe", &probe])
+            .output()
+            .unwrap();
+        assert!(attach.status.success(), "{probe}: {attach:?}");
+        let lines = String::from_utf8(attach.stdout).unwrap();
+        let count = |what: &str| lines.lines().filter(|line| line.contains(what)).count();
+        // Each call of the function makes one of these system calls, and no other is made.
+        let (probed, called) = (
+            count("\"probe:work\""),
+            count("\"syscall_enter\"").max(count("syscall_exit")),
+        );
+        assert!(probed > 2 && called > 2, "{probe}: {lines}");
+        assert!(probed.abs_diff(called) <= 1, "{probe}: {probed} {called}");
+    }
+    let library = format!("/proc/{pid}/root/proc/self/maps:x");
+    let attach = Command::new(dist::tracer_user().unwrap())
+        .args(["attach", &pid.to_string(), "--probe", &library])
+        .output()
+        .unwrap();
+    assert_eq!(attach.status.code(), Some(2), "{attach:?}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_function_of_cpp_is_probed_by_the_name_that_nm_and_stacks_show() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("overloads", folder.path()).unwrap();
+    let nm = Command::new("nm").arg("-C").arg(&program).output().unwrap();
+    let nm = String::from_utf8(nm.stdout).unwrap();
+    let names: Vec<&str> = nm
+        .lines()
+        .filter_map(|line| line.splitn(3, ' ').nth(2))
+        .filter(|name| name.contains("shop::") && name.contains("add("))
+        .collect();
+    assert_eq!(names.len(), 2, "{nm}");
+    let whole = ["shop::Basket::add"];
+    for name in names.iter().chain(&whole) {
+        let why = Command::new(dist::tracer_user().unwrap())
+            .args([
+                "why",
+                "--format",
+                "json",
+                "--span",
+                &at(&program, name),
+                "--",
+            ])
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(why.status.success(), "{name}: {why:?}");
+        // The program's own words: how often it has called each.
+        let said = String::from_utf8(why.stdout).unwrap();
+        let is_of = |called: &str| called == *name || called.split('(').next() == Some(name);
+        let expected: u64 = said
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .filter(|(called, _)| is_of(called))
+            .map(|(_, count)| count.parse::<u64>().unwrap())
+            .sum();
+        let why: Value = serde_json::from_slice(&why.stderr).unwrap();
+        assert!(expected > 0, "{name}: {said}");
+        assert_eq!(why["spans"][0]["took"]["count"], expected, "{name}: {why}");
+    }
+}

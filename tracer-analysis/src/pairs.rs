@@ -102,9 +102,11 @@ impl Pairs {
 
 /// What the end of a beginning called `name` may be called, and what the pair is called then.
 pub fn ends_of(name: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    let probe = name
-        .strip_prefix(b"probe:")
-        .map(|function| ([b"retprobe:", function].concat(), function.to_vec()));
+    let probe = name.strip_prefix(b"probe:").map(|function| {
+        let mut whole = [b"retprobe:", function].concat();
+        whole.truncate(TRACE_EVENT_NAME_MAX);
+        (whole, function.to_vec())
+    });
     let pairs = WORDS.iter().flat_map(move |(begin, ends)| {
         ends.iter().flat_map(move |end| {
             let in_front = with_word_in_front(name, begin, end);

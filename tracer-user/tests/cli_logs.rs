@@ -614,6 +614,28 @@ fn following_goes_on_until_the_log_is_completed() {
 }
 
 #[test]
+fn following_ends_when_the_writer_is_gone() {
+    let mut log = Log::new();
+    log.add(2);
+    let (mut process, mut lines) = following(&log);
+    let mut stderr = process.stderr.take().unwrap();
+    expect_events(&mut lines, 1..=2);
+    assert!(process.try_wait().unwrap().is_none(), "it is being written");
+    let Log { folder, writer, .. } = log;
+    drop(writer);
+
+    // It was not completed.
+    assert_eq!(ended(process).code(), Some(1));
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(
+        said.contains("no process writes the log any more"),
+        "{said}"
+    );
+    drop(folder);
+}
+
+#[test]
 fn following_ends_with_its_closing_line_on_ctrl_c() {
     let mut log = Log::new();
     log.add(2);

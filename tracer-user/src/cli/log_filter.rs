@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use anyhow::{Context, ensure};
 
 use super::predicate_options::PredicateArgs;
-use super::trace_options::{chosen_syscalls, split_events};
+use super::trace_options::{PROBE, chosen_syscalls, split_events};
 use crate::kernel::NamePattern;
 use crate::log_view::{TimePoint, Wanted};
 use crate::selection::Selection;
@@ -20,8 +20,8 @@ pub const FILTER_HEADING: &str = "Which events";
 #[command(next_help_heading = FILTER_HEADING)]
 pub struct LogFilterArgs {
     /// Only these event types: families or types, separated by commas
-    /// (fork,exec,exit,switch,wakeup,rename,user; `tracer-user events` lists them). Marks of lost
-    /// events are always among them
+    /// (fork,exec,exit,switch,wakeup,rename,user; `tracer-user events` lists them; probe for what
+    /// --usdt, --probe and --retprobe recorded). Marks of lost events are always among them
     // A count is taken too, as it was before there was --limit.
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
@@ -82,7 +82,9 @@ impl LogFilterArgs {
     /// An option makes no sense.
     pub fn wanted(self, to: Option<&str>) -> anyhow::Result<Wanted> {
         let args = self;
-        let (limit, types) = split_events(&args.events, args.limit.as_deref(), false)?;
+        let (limit, types) = split_events(&args.events, args.limit.as_deref(), true)?;
+        let mut words = args.events.iter().flat_map(|list| list.split(','));
+        let has_probes = words.any(|word| word.trim() == PROBE);
         ensure!(
             !(args.no_user && args.no_system),
             "--no-user and --no-system together leave nothing to show; give one of them"
@@ -102,6 +104,7 @@ impl LogFilterArgs {
             pids: ids("--pid", &args.pid)?,
             tids: ids("--tid", &args.tid)?,
             comm: comm.transpose()?,
+            has_probes,
             predicate: args.predicate.predicate()?,
             from: point("--from", args.from.as_deref())?,
             to: point("--until", to)?,

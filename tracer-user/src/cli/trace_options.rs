@@ -31,7 +31,7 @@ const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
 const STRING_BYTES: (u64, u64) = (0, exec_space::LARGE as u64);
 
 /// The word of `--events` for probes.
-const PROBE: &str = "probe";
+pub(super) const PROBE: &str = "probe";
 
 /// What is shown of descriptors.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

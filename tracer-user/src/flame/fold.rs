@@ -73,7 +73,8 @@ impl Flames {
         match self.kind {
             FlameKind::OnCpu => ensure!(
                 self.has_samples,
-                "there are no samples: record them by --sample 99 (of run, attach, stat)"
+                "there are no samples: none were recorded (--sample 99, of run, attach and stat), \
+                 or the processes hardly ran, and --flame off-cpu shows where they waited"
             ),
             FlameKind::OffCpu => ensure!(
                 has_switches,

@@ -23,6 +23,7 @@ mod time_point;
 mod type_table;
 mod walk;
 mod wanted;
+mod writer;
 
 pub use entry::Entry;
 pub use gaps::GapWatch;

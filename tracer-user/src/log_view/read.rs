@@ -1,7 +1,7 @@
 //! Showing the events of a log, also of one that is still being written.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,6 +9,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracer_engine::event::MonotonicNs;
 
+use super::writer::Writers;
 use super::{GapWatch, Log, Output, Pause, Walk, Wanted, open};
 use crate::report::escape::push_for_people;
 use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
@@ -61,7 +62,7 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let mut report = report_of(setup, &walk, &output);
     report.begin(output.lines());
     let was_stopped = if setup.follow {
-        wait_and_show(&mut walk, report.as_mut(), &mut output)?
+        wait_and_show(&mut walk, report.as_mut(), &mut output, &setup.file)?
     } else {
         show(
             &mut walk,
@@ -125,12 +126,13 @@ fn wait_and_show<L: Log>(
     walk: &mut Walk<L>,
     report: &mut dyn Report,
     output: &mut Output,
+    file: &Path,
 ) -> anyhow::Result<bool> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot wait for the log to grow")?;
     runtime.block_on(async {
         let signals = Signals::new().context("cannot watch for signals")?;
-        follow(walk, report, output, signals).await
+        follow(walk, report, output, signals, &Writers::of(file)).await
     })
 }
 
@@ -139,9 +141,12 @@ async fn follow<L: Log>(
     report: &mut dyn Report,
     output: &mut Output,
     mut signals: Signals,
+    writers: &Writers,
 ) -> anyhow::Result<bool> {
     let mut watch = GapWatch::default();
     loop {
+        // So is this: who completes a log writes no more.
+        let have_ended = writers.have_ended();
         // Asked for first: what was written before the log was completed is shown below.
         let is_completed = walk.log().final_status().is_some();
         let before = walk.span();
@@ -151,6 +156,10 @@ async fn follow<L: Log>(
         }
         output.flush()?;
         if pause == Pause::Enough || is_completed {
+            return Ok(false);
+        }
+        if have_ended && walk.log().final_status().is_none() {
+            say("no process writes the log any more: its writer ended without completing it");
             return Ok(false);
         }
         if output.has_lost_its_reader() {

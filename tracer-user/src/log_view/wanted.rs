@@ -20,6 +20,8 @@ use crate::syscall_names::{Table, are_of_events};
 pub struct Wanted {
     /// Families and types, as `--events` lists them.
     pub types: Option<Selection>,
+    /// Probes of programs, where types are chosen.
+    pub has_probes: bool,
     /// Exact names of event types.
     pub names: Vec<Vec<u8>>,
     /// Processes; empty for all.
@@ -68,6 +70,7 @@ impl Wanted {
         }
         is_loss(id)
             || self.types.as_ref().is_some_and(|types| types.has(id))
+            || (self.has_probes && is_probe(name))
             || self.names.iter().any(|wanted| is_called(name, wanted))
     }
 
@@ -150,6 +153,12 @@ pub(super) fn is_called(name: &[u8], wanted: &[u8]) -> bool {
         })
 }
 
+/// Whether a type is that of a probe of programs.
+fn is_probe(name: &[u8]) -> bool {
+    const PREFIXES: [&[u8]; 3] = [b"probe:", b"retprobe:", b"usdt:"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 fn table(compat: u32) -> Table {
     if compat == 0 {
         Table::Native
@@ -204,6 +213,20 @@ mod tests {
         assert!(wanted.has_type(EventTypeId(300), b"x"));
         assert!(!wanted.has_type(EventTypeId(301), b"xy"));
         assert!(wanted.has_type(EventTypeId::OVERFLOW, b"posix_trace_overflow"));
+    }
+
+    #[test]
+    fn probes_are_chosen_by_one_word() {
+        let wanted = Wanted {
+            types: Some(Selection::nothing()),
+            has_probes: true,
+            ..Wanted::default()
+        };
+        for name in ["probe:f", "retprobe:f", "usdt:a:b"] {
+            assert!(wanted.has_type(EventTypeId(300), name.as_bytes()), "{name}");
+        }
+        assert!(!wanted.has_type(EventTypeId(301), b"x"));
+        assert!(!wanted.has_type(EventTypeId::FORK, b"linux_trace_fork"));
     }
 
     #[test]

@@ -16,8 +16,9 @@ use super::exits::{self, Borders, NotDecoded, Piece};
 use super::files::{self, Used};
 use super::instructions;
 use super::registers;
-use super::spec::ProbeSpec;
+use super::spec::{ProbeSpec, is_of_source};
 use super::types::Signature;
+use crate::stacks::demangled;
 use crate::terminal::say;
 
 /// The most probes that may be asked for: one more would not fit into a record's type.
@@ -605,7 +606,7 @@ fn named(
     subject: Subject<'_>,
 ) -> Result<Vec<Arc<Binary>>, FindError> {
     if file.as_os_str().as_bytes().contains(&b'/') {
-        return Ok(vec![Arc::new(by_path(file, subject)?)]);
+        return at_path(file, used, subject);
     }
     let mut called: Vec<_> = used
         .iter()
@@ -631,8 +632,41 @@ fn named(
     Ok(called)
 }
 
-/// The file of that path, as who is to be probed sees it. It need not be mapped yet.
+/// What the kernel puts behind the path of a mapped file that has been removed, or replaced by
+/// another one.
+const DELETED: &[u8] = b" (deleted)";
+
+/// The file of that path. Where one is mapped that was replaced there meanwhile, it is that one,
+/// and the new one too, which may be run next.
+fn at_path(
+    file: &Path,
+    used: &[Arc<Binary>],
+    subject: Subject<'_>,
+) -> Result<Vec<Arc<Binary>>, FindError> {
+    let typed = file.as_os_str().as_bytes();
+    let is_it = |binary: &&Arc<Binary>| {
+        let path = binary.path().as_os_str().as_bytes();
+        path.strip_suffix(DELETED) == Some(typed) || path == typed && path.ends_with(DELETED)
+    };
+    let mut found: Vec<_> = used.iter().filter(is_it).cloned().collect();
+    match by_path(file, subject) {
+        Ok(binary) => found.push(Arc::new(binary)),
+        Err(error) if found.is_empty() => return Err(error.into()),
+        // It was removed.
+        Err(_) => {}
+    }
+    Ok(found)
+}
+
+/// The file of that path, as who is to be probed sees it, or as `/proc/PID` leads to it. It need not
+/// be mapped yet.
 fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
+    if let Some((pid, rest)) = in_proc(file) {
+        return match rest.strip_prefix("root") {
+            Ok(below) => Binary::open_below(&files::root_of(pid), &Path::new("/").join(below)),
+            Err(_) => Binary::open(file, file, &files::root_of(pid)),
+        };
+    }
     let root = match subject {
         Subject::Processes([pid, ..]) if file.is_absolute() => files::root_of(*pid),
         Subject::Processes(_) | Subject::Command(_) => {
@@ -642,13 +676,20 @@ fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
     Binary::open_below(&root, file)
 }
 
+/// The process in whose folder of `/proc` a path is, and the rest of it.
+fn in_proc(file: &Path) -> Option<(i32, &Path)> {
+    let mut parts = file.strip_prefix("/proc").ok()?.components();
+    let pid = parts.next()?.as_os_str().to_str()?.parse().ok()?;
+    Some((pid, parts.as_path()))
+}
+
 /// Whether a file is called so: `libc.so.6`, or `libc` for any version.
 fn is_called(path: &Path, name: &OsStr) -> bool {
     let Some(file) = path.file_name() else {
         return false;
     };
     let rest = file.as_bytes().strip_prefix(name.as_bytes());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b".so"))
+    rest.is_some_and(|rest| rest.is_empty() || rest == DELETED || rest.starts_with(b".so"))
 }
 
 /// The functions of that name, and the files that they are in.
@@ -660,8 +701,15 @@ fn functions(
     let mut found: Vec<(Arc<Binary>, Function)> = Vec::new();
     for binary in binaries {
         let of_name = binary.functions()?.into_iter();
-        let of_name = of_name.filter(|function| function.name == symbol);
-        found.extend(of_name.map(|function| (Arc::clone(binary), function)));
+        let of_name = of_name.filter(|function| is_function(&function.name, symbol));
+        let mut of_name: Vec<Function> = of_name.collect();
+        // Constructors of a whole object and of a part of it are often one.
+        of_name.dedup_by_key(|function| function.offset);
+        found.extend(
+            of_name
+                .into_iter()
+                .map(|function| (Arc::clone(binary), function)),
+        );
     }
     for (binary, function) in &found {
         let file = binary.path().to_owned();
@@ -694,6 +742,35 @@ fn functions(
         }),
         _ => Ok(found),
     }
+}
+
+/// Whether a function whose file calls it `name` is asked for as `symbol`: so, or as its source has
+/// it, with its parameters or without.
+fn is_function(name: &str, symbol: &str) -> bool {
+    if name == symbol {
+        return true;
+    }
+    if !is_of_source(symbol) {
+        return false;
+    }
+    let shown = demangled(name);
+    shown == symbol || without_parameters(&shown) == Some(symbol)
+}
+
+/// `ns::f` of `ns::f(int) const`; `None` of what has no parameters, or is a part of a function.
+fn without_parameters(shown: &str) -> Option<&str> {
+    let shown = shown.strip_suffix(" const").unwrap_or(shown);
+    let mut depth = 0_usize;
+    for (at, byte) in shown.bytes().enumerate().rev() {
+        match byte {
+            b')' => depth += 1,
+            b'(' if depth == 1 => return shown.get(..at),
+            b'(' => depth = depth.checked_sub(1)?,
+            _ if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether an instruction begins there. Nobody means one that is megabytes into a function.
@@ -805,6 +882,25 @@ mod tests {
         ] {
             assert_eq!(is_called(path, OsStr::new(name)), is_it, "{name}");
         }
+    }
+
+    #[test]
+    fn a_function_of_cpp_may_be_called_as_stacks_show_it() {
+        let name = "_ZNK3foo3barEi";
+        for (symbol, is_it) in [
+            (name, true),
+            ("foo::bar(int) const", true),
+            ("foo::bar", true),
+            ("foo::bar(int)", false),
+            ("foo::ba", false),
+            ("bar", false),
+        ] {
+            assert_eq!(is_function(name, symbol), is_it, "{symbol}");
+        }
+        assert!(is_function("_ZN3foo3barEi", "foo::bar(int)"));
+        assert_eq!(without_parameters("f(int) [clone .cold]"), None);
+        assert_eq!(without_parameters("f(void (*)(int))"), Some("f"));
+        assert_eq!(without_parameters(")("), None);
     }
 
     #[test]

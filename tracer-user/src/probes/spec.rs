@@ -93,13 +93,18 @@ impl ProbeSpec {
     /// It is not of that form.
     pub fn function(typed: &str) -> Result<Self, NotAProbe> {
         let not_one = || no_probe(typed, FUNCTION);
-        let (bare, types) = without_types(typed).ok_or_else(not_one)?;
+        let (file, function) = file_and_function(typed).ok_or_else(not_one)?;
+        let (bare, types) = without_types(function).ok_or_else(not_one)?;
         let types = types.map(types::list).transpose();
         let types = types.map_err(|why| no_type(typed, why))?;
-        let (file, function) = file_and_function(bare).ok_or_else(not_one)?;
-        let (symbol, offset) = match function.rsplit_once('+') {
-            None => (function, 0),
-            Some((symbol, offset)) => (symbol, integer(offset).ok_or_else(not_one)?),
+        let (symbol, offset) = match bare.rsplit_once('+') {
+            None => (bare, 0),
+            Some((symbol, offset)) => match integer(offset) {
+                Some(offset) => (symbol, offset),
+                // `operator+`
+                None if is_of_source(bare) => (bare, 0),
+                None => return Err(not_one()),
+            },
         };
         // Only where a function begins are its arguments where they were passed.
         if symbol.is_empty() || offset > 0 && types.is_some() {
@@ -120,12 +125,13 @@ impl ProbeSpec {
     /// It is not of that form.
     pub fn on_return(typed: &str) -> Result<Self, NotAProbe> {
         let not_one = || no_probe(typed, RETURN);
-        let (bare, result) = without_types(typed).ok_or_else(not_one)?;
+        let (file, function) = file_and_function(typed).ok_or_else(not_one)?;
+        let (symbol, result) = without_types(function).ok_or_else(not_one)?;
         let result = result.map(types::result).transpose();
         let result = result.map_err(|why| no_type(typed, why))?;
-        let (file, symbol) = file_and_function(bare)
-            .filter(|(_, symbol)| !symbol.contains('+'))
-            .ok_or_else(not_one)?;
+        if symbol.is_empty() || symbol.contains('+') && !is_of_source(symbol) {
+            return Err(not_one());
+        }
         Ok(Self::Return {
             file,
             symbol: symbol.to_owned(),
@@ -191,16 +197,42 @@ fn no_type(typed: &str, why: NotATypeError) -> NotAProbe {
 }
 
 /// What is before the types, and those; `None` where they do not end.
+///
+/// A name as the source of a C++ or Rust program has it, and as stacks show it, has its own.
 fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
+    if is_of_source(typed) {
+        return Some((typed, None));
+    }
     match typed.split_once('(') {
         None => (!typed.ends_with(')')).then_some((typed, None)),
         Some((bare, types)) => Some((bare.trim_end(), Some(types.strip_suffix(')')?))),
     }
 }
 
-/// The path may have colons, and the symbol has none.
+/// Whether a function is called as its source has it, and not as its file does.
+pub(super) fn is_of_source(symbol: &str) -> bool {
+    symbol.contains("::") || symbol.contains('<')
+}
+
+/// The path may have colons and brackets, and a function of C++ too: between them is the last colon
+/// that has no other beside it and lies in no brackets.
 fn file_and_function(typed: &str) -> Option<(PathBuf, &str)> {
-    let (file, function) = typed.rsplit_once(':')?;
+    let bytes = typed.as_bytes();
+    let is_colon = |at: usize| bytes.get(at) == Some(&b':');
+    let is_alone =
+        |at: usize| is_colon(at) && !is_colon(at + 1) && !at.checked_sub(1).is_some_and(is_colon);
+    let mut depth = 0_usize;
+    let mut last = None;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'(' | b'<' => depth += 1,
+            b')' | b'>' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && is_alone(at) => last = Some(at),
+            _ => {}
+        }
+    }
+    let at = last.or_else(|| (0..bytes.len()).rev().find(|at| is_alone(*at)))?;
+    let (file, function) = (typed.get(..at)?, typed.get(at + 1..)?);
     (!file.is_empty() && !function.is_empty()).then(|| (file.into(), function))
 }
 
@@ -237,6 +269,35 @@ mod tests {
 
         let on_return = ProbeSpec::on_return("libc.so.6:malloc").unwrap();
         assert_eq!(on_return.event_name(), "retprobe:malloc");
+    }
+
+    #[test]
+    fn names_as_sources_have_them_are_whole_and_files_may_have_brackets() {
+        for (typed, file, symbol, offset) in [
+            ("srv (deleted):work", "srv (deleted)", "work", 0),
+            ("/a (deleted):f+4", "/a (deleted)", "f", 4),
+            ("x.so:ns::f", "x.so", "ns::f", 0),
+            ("x.so:ns::f+0x10", "x.so", "ns::f", 16),
+            ("x:ns::f(std::a<int>, b)", "x", "ns::f(std::a<int>, b)", 0),
+            (
+                "x:(anonymous namespace)::f(int)",
+                "x",
+                "(anonymous namespace)::f(int)",
+                0,
+            ),
+            ("x:n::operator+(n::a)", "x", "n::operator+(n::a)", 0),
+            ("/a:b:t<int>::run()", "/a:b", "t<int>::run()", 0),
+        ] {
+            let expected = ProbeSpec::Function {
+                file: file.into(),
+                symbol: symbol.to_owned(),
+                offset,
+                types: None,
+            };
+            assert_eq!(ProbeSpec::function(typed), Ok(expected), "{typed}");
+        }
+        let result = ProbeSpec::on_return("x.so:ns::f(int)").unwrap();
+        assert_eq!(result.event_name(), "retprobe:ns::f(int)");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod spaces;
 pub use data::{Mapping, Taken, push_mapping, push_symbol};
 pub use ends::End;
 pub use files::binary;
+pub use modules::demangled;
 pub use names::{Frame, Names};
 pub use options::StackOptions;
 pub use pending::{Owned, Pending};

@@ -70,10 +70,18 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         );
         match has_area {
             Ok(true) => {}
-            Ok(false) => say(&format!(
-                "process {pid} has no trace area (not linked with libposixtrace): \
-                 no user events until it loads it"
-            )),
+            Ok(false) => {
+                let line = format!(
+                    "process {pid} has no trace area (not linked with libposixtrace): \
+                     no user events until it loads it"
+                );
+                // Of most processes the kernel's events are what is wanted.
+                if setup.system {
+                    tracing::info!("{line}");
+                } else {
+                    say(&line);
+                }
+            }
             // What the kernel does not say now, on a busy machine too, it may say later.
             Err(error) if has_others && error.is_targets_own() || error.is_for_now() => {
                 begun.tracer.put_off(pid, monotonic_now());
