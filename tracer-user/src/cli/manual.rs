@@ -44,10 +44,7 @@ pub const PAGES: &[Page] = &[
         command: "attach",
         synopsis: &[
             "tracer-user attach [OPTION]... PID...",
-            "tracer-user attach [OPTION]... --comm NAME",
-            "tracer-user attach [OPTION]... --cgroup GROUP",
-            "tracer-user attach [OPTION]... --named NAME",
-            "tracer-user attach [OPTION]... --all",
+            "tracer-user attach [OPTION]... --comm NAME | --cgroup GROUP | --named NAME | --all",
         ],
         examples: &[
             (
@@ -352,7 +349,9 @@ fn with(command: clap::Command, page: &Page) -> clap::Command {
     let long = format!("Examples:\n{}\n{exit}", examples.collect::<String>());
     command
         .override_usage(usage)
-        .after_help(exit)
+        .after_help(format!(
+            "{exit}\n--help has all options, what they take, and examples."
+        ))
         .after_long_help(long)
 }
 

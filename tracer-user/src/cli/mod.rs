@@ -19,6 +19,7 @@ mod quantity;
 mod read;
 mod report;
 mod run;
+mod short_help;
 mod snapshot;
 mod source_options;
 mod stack_options;
@@ -78,7 +79,7 @@ enum Command {
 /// The command line's definition, for what is generated from it.
 #[must_use]
 pub fn definition() -> clap::Command {
-    manual::complete(<Cli as clap::CommandFactory>::command())
+    manual::complete(short_help::shorten(<Cli as clap::CommandFactory>::command()))
 }
 
 /// The program: reads the command line and does what it says.

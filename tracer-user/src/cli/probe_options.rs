@@ -17,15 +17,15 @@ pub struct ProbeArgs {
     /// far as --string-size says, 256 bytes at most), int, long, uint, ulong, s8 to s64, u8 to u64,
     /// bool, char, ptr, and float and double, which take their space and are not read. Of a C or
     /// C++ program that was built with -g, they are known without being given. With
-    /// +BYTES, each time that the instruction there is reached
-    #[arg(long, value_name = "FILE:FUNCTION[(TYPES)|+BYTES]")]
+    /// FILE:FUNCTION+BYTES, each time that the instruction there is reached
+    #[arg(long, value_name = "FILE:FUNCTION")]
     probe: Vec<String>,
     /// Record each time that a function returns, with what it returns; its type may be given:
     /// 'libc.so.6:getenv(str)'. The kernel writes over the return address on the program's stack
     /// for that: an exception that unwinds through the function, or a coroutine that leaves it,
     /// ends the program. For the time that a function takes, --span FILE:FUNCTION of `why` and
     /// `stat` is without that danger
-    #[arg(long, value_name = "FILE:FUNCTION[(TYPE)]")]
+    #[arg(long, value_name = "FILE:FUNCTION")]
     retprobe: Vec<String>,
     /// Record tracepoints of the kernel by name, with their fields, separated by commas: NAME,
     /// CATEGORY:NAME, or a pattern ('tcp:*'); may be given more than once. Recorded is what happens

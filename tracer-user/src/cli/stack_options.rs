@@ -41,7 +41,7 @@ pub struct StackArgs {
     /// copied, and 8K of the stack, or so many bytes (dwarf,2K; at most 32K, of a blocked thread
     /// 8K). Each stack takes that much of the ring: give a larger --ring-size where many come. One
     /// that ends before the beginning of its program says why
-    #[arg(long, value_name = "fp|dwarf[,BYTES]")]
+    #[arg(long, value_name = "HOW")]
     unwind: Option<String>,
     /// In stacks, show functions too that the compiler has put into others, where the program, or
     /// the file with its debugger's part, says so. A log does not have them: give this to what
