@@ -78,7 +78,7 @@ fn spans_that_a_program_marks_are_found_with_what_they_waited_for() {
     let first = read.lines().find(|line| !line.starts_with('#')).unwrap();
     let first: f64 = first.split_whitespace().next().unwrap().parse().unwrap();
     let [from, until] = [0.06, 0.09].map(|after| format!("{:.6}s", first + after));
-    let part = ["why", "--format", "json", "--thread", &tid];
+    let part = ["why", "--format", "json", "--segments", "--thread", &tid];
     let part = [&part[..], &["--from", &from, "--until", &until]].concat();
     let part = json(&tracer_user(&[&part[..], &[log]].concat()).stdout);
     let segments = part["slowest"][0]["segments"].as_array().unwrap();
@@ -245,7 +245,19 @@ fn all_of_a_command_is_explained_up_to_its_end() {
     if missing_right().is_some() {
         return;
     }
-    let whole = ["why", "--format", "json", "--whole", "--", "sh", "-c"];
+    let short = ["why", "--format", "json", "--whole", "--", "true"];
+    let short = json(&tracer_user(&short).stderr);
+    assert!(short["slowest"][0]["segments"].is_null(), "{short}");
+    let whole = [
+        "why",
+        "--format",
+        "json",
+        "--segments",
+        "--whole",
+        "--",
+        "sh",
+        "-c",
+    ];
     let why = tracer_user(&[&whole[..], &["sleep 0.05; sleep 0.1; true"]].concat());
     assert!(why.status.success(), "{why:?}");
     let why = json(&why.stderr);

@@ -355,7 +355,11 @@ impl Paths {
             kind,
             comm: self.names.of(span.thread).to_vec(),
             span,
-            segments: segments(&steps),
+            segments: if self.choice.is_without_segments {
+                Vec::new()
+            } else {
+                segments(&steps)
+            },
             blame,
         };
         self.shown.insert(position, shown);
@@ -437,6 +441,12 @@ impl Paths {
             Some(unmet(spec, counts, &known))
         };
         specs.iter().filter_map(of_spec).collect()
+    }
+
+    /// Whether the steps of each path that is explained are kept one by one.
+    #[must_use]
+    pub fn has_segments(&self) -> bool {
+        !self.choice.is_without_segments
     }
 
     /// Whether spans were asked for by name.

@@ -33,4 +33,6 @@ pub struct Choice {
     pub longer_than: u64,
     /// Only spans that were open at this time.
     pub at: Option<MonotonicNs>,
+    /// Whether the steps of each path are not kept one by one.
+    pub is_without_segments: bool,
 }

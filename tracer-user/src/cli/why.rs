@@ -55,6 +55,10 @@ pub struct WhyArgs {
     /// Until this time since the start of the log
     #[arg(long, value_name = "TIME", requires = "thread")]
     until: Option<String>,
+    /// In JSON, of a thread (--thread, --whole) too each part of its time, in order: megabytes of a
+    /// busy one. Of spans they are there without this
+    #[arg(long)]
+    segments: bool,
     /// At most 40 lines
     #[arg(long)]
     brief: bool,
@@ -89,6 +93,7 @@ pub struct WhyConfig {
     slowest: usize,
     longer_than: u64,
     at: Option<TimePoint>,
+    has_segments: bool,
     is_brief: bool,
     format: WhyFormat,
 }
@@ -139,6 +144,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
             slowest: args.slowest,
             longer_than: u64::try_from(longer_than.as_nanos())?,
             at,
+            has_segments: args.segments,
             is_brief: args.brief,
             format: args.format,
         })
@@ -206,6 +212,7 @@ impl WhyConfig {
             is_by_kind: false,
             longer_than: self.longer_than,
             at: time_of(self.at)?,
+            is_without_segments: !self.has_segments && matches!(self.asked, Question::Thread(..)),
         };
         Ok((question, choice))
     }

@@ -36,7 +36,7 @@ pub fn json(why: &Why) -> Value {
 pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
     let span = &shown.span;
     let kind = paths.kinds().get(shown.kind);
-    json!({
+    let mut one = json!({
         "name": kind.map(|kind| String::from_utf8_lossy(&kind.name)),
         "pid": span.thread.pid,
         "tid": span.thread.tid,
@@ -45,6 +45,10 @@ pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
         "from_ns": span.from.0.saturating_sub(start),
         "ns": span.ns(),
         "parts": tree_json::tree(&shown.blame),
-        "segments": tree_json::segments(&shown.segments, start),
-    })
+    });
+    if let (Some(one), true) = (one.as_object_mut(), paths.has_segments()) {
+        let segments = tree_json::segments(&shown.segments, start);
+        one.insert("segments".to_owned(), segments.into());
+    }
+    one
 }
