@@ -1,21 +1,18 @@
 /* An event loop that never waits: it asks epoll_wait() again and again, with a timeout of 0. */
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 int main(void)
 {
     int pipes[2], epoll = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
-    struct timespec now;
 
     if (epoll < 0 || pipe(pipes) != 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, pipes[0], &event) != 0)
         return EXIT_FAILURE;
-    do {
+    for (int i = 0; i < 50000; i++) {
         if (epoll_wait(epoll, &event, 1, 0) < 0)
             return EXIT_FAILURE;
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    } while (now.tv_nsec < 100000000);
+    }
     return EXIT_SUCCESS;
 }
