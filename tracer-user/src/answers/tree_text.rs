@@ -34,11 +34,15 @@ fn push_nodes(
     let is_worth = |node: &&&Node| node.ns >= total / LEAST_SHARE;
     let lines = nodes.iter().take_while(is_worth).count();
     let lines = lines.clamp(usize::from(!nodes.is_empty()), MOST_LINES_WITHIN);
+    let mut shown = 0;
     for node in nodes.iter().take(lines) {
-        if *left == 0 {
-            return;
+        // The last line is for all the rest, so that the lines add up.
+        let is_last = shown + 1 == nodes.len();
+        if *left == 0 || (*left == 1 && !is_last) {
+            break;
         }
         *left -= 1;
+        shown += 1;
         let children = blame.children(node);
         let times = match node.count {
             1 => String::new(),
@@ -46,20 +50,23 @@ fn push_nodes(
         };
         let what = part(&node.part, !children.is_empty());
         push_line(out, node.ns, total, depth, &format!("{what}{times}"));
+        let for_rest = usize::from(!is_last).min(*left);
+        *left -= for_rest;
         if depth < DEEPEST {
             push_nodes(out, blame, &children, total, depth + 1, left);
         }
+        *left += for_rest;
     }
-    let rest = nodes.iter().skip(lines).map(|node| node.ns);
+    let rest = nodes.iter().skip(shown).map(|node| node.ns);
     let rest = rest.fold(0, u64::saturating_add);
     if rest > 0 && *left > 0 {
         *left -= 1;
-        let others = nodes.len() - lines;
+        let others = nodes.len() - shown;
         let what = match others {
             1 => "another, shorter".to_owned(),
             _ => format!(
                 "{others} others, each shorter{}",
-                mostly(nodes.iter().skip(lines))
+                mostly(nodes.iter().skip(shown))
             ),
         };
         push_line(out, rest, total, depth, &what);
