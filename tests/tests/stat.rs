@@ -162,6 +162,46 @@ fn a_thread_that_goes_on_as_its_process_is_followed_through_its_exec() {
     assert_eq!(of_process["begun_by"]["tid"], of_process["pid"], "{why}");
 }
 
+#[test]
+#[ignore = "needs root"]
+fn processes_that_have_one_pid_one_after_the_other_are_told_apart() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("reused_pid", folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    let output = run.args(["run", "--log"]).arg(&log).arg("--").arg(program);
+    let output = output.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let stat = stat_of(&log);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said.lines().count(), 3, "{said}");
+    for line in said.lines() {
+        let [name, pid, ran] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let [thread] = rows(&stat, "threads", "comm", name)[..] else {
+            panic!("{line}: {stat}");
+        };
+        assert_eq!(thread["pid"].to_string(), pid);
+        // Beside what the kernel takes off, and its end.
+        let (ns, ran) = (
+            thread["running_ns"].as_u64().unwrap(),
+            ran.parse::<u64>().unwrap(),
+        );
+        assert!(ns.abs_diff(ran) < ran / 10 + 5_000_000, "{line}: {thread}");
+    }
+    let mut top = Command::new(dist::tracer_user().unwrap());
+    top.args(["top", "--once", "--window", "all"]).arg(&log);
+    let text = String::from_utf8(top.output().unwrap().stdout).unwrap();
+    for name in ["first", "second", "third"] {
+        assert!(text.contains(name), "{text}");
+    }
+}
+
 /// How long each thread has run so far, in nanoseconds.
 fn ran_so_far() -> HashMap<u64, u64> {
     let mut ran = HashMap::new();

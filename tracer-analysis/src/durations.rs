@@ -8,42 +8,110 @@ const DIGITS: u8 = 2;
 /// Longer ones count as this long: a day, in nanoseconds.
 const LONGEST: u64 = 86_400_000_000_000;
 
+/// Durations that are held one by one before they become a histogram, which takes 2 to 20 KB.
+const MOST_SINGLE: usize = 48;
+
+/// Parts of all that are asked of one of many.
+const ASKED: [f64; 3] = [0.5, 0.95, 0.99];
+
+/// What is held of the single durations.
+#[derive(Clone, Debug)]
+enum Held {
+    /// All of them.
+    Single(Vec<u64>),
+    /// How many there are of each length.
+    Histogram(Box<Histogram<u64>>),
+    /// The percentiles that are asked for.
+    Percentiles(Box<[u64; ASKED.len()]>),
+    /// Nothing any more.
+    Nothing,
+}
+
 /// Durations, in nanoseconds. Memory grows with how different they are, and not with how many.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Durations {
-    /// `None` until the first.
-    histogram: Option<Histogram<u64>>,
+    held: Held,
     count: u64,
     total: u64,
     longest: u64,
 }
 
+impl Default for Durations {
+    fn default() -> Self {
+        Self {
+            held: Held::Single(Vec::new()),
+            count: 0,
+            total: 0,
+            longest: 0,
+        }
+    }
+}
+
 impl Durations {
     /// Adds one.
     pub fn add(&mut self, ns: u64) {
-        if self.histogram.is_none() {
-            self.histogram = Histogram::new(DIGITS).ok();
-        }
-        if let Some(histogram) = &mut self.histogram {
-            // It grows as far as it has to.
-            let _ = histogram.record(ns.min(LONGEST));
+        let short = ns.min(LONGEST);
+        match &mut self.held {
+            Held::Single(all) if all.len() < MOST_SINGLE => all.push(short),
+            Held::Single(all) => {
+                let of_all = all.iter().copied().chain([short]);
+                let histogram = histogram_of(of_all).map(Box::new);
+                self.held = histogram.map_or(Held::Nothing, Held::Histogram);
+            }
+            Held::Histogram(histogram) => {
+                // It grows as far as it has to.
+                let _ = histogram.record(short);
+            }
+            // What they were is not known any more.
+            Held::Percentiles(_) => self.held = Held::Nothing,
+            Held::Nothing => {}
         }
         self.count += 1;
         self.total = self.total.saturating_add(ns);
         self.longest = self.longest.max(ns);
     }
 
-    /// Adds those of another one.
+    /// Adds those of another one. Where either has only percentiles left, those of all are not
+    /// known.
     pub fn add_all(&mut self, other: &Self) {
-        match (&mut self.histogram, &other.histogram) {
-            // It grows as far as it has to.
-            (Some(own), Some(others)) => drop(own.add(others)),
-            (None, Some(others)) => self.histogram = Some(others.clone()),
-            (_, None) => {}
+        if other.count == 0 {
+            return;
         }
+        self.held = if self.count == 0 {
+            other.held.clone()
+        } else {
+            let together = self.histogram().zip(other.histogram());
+            let together = together.and_then(|(mut all, others)| {
+                all.add(&others).ok()?;
+                Some(Box::new(all))
+            });
+            together.map_or(Held::Nothing, Held::Histogram)
+        };
         self.count = self.count.saturating_add(other.count);
         self.total = self.total.saturating_add(other.total);
         self.longest = self.longest.max(other.longest);
+    }
+
+    /// All of them, where they are still held.
+    fn histogram(&self) -> Option<Histogram<u64>> {
+        match &self.held {
+            Held::Single(all) => histogram_of(all.iter().copied()),
+            Held::Histogram(histogram) => Some((**histogram).clone()),
+            Held::Percentiles(_) | Held::Nothing => None,
+        }
+    }
+
+    /// No more will come: of many, only the median and the 95th and 99th percentiles are held, in
+    /// little memory.
+    pub fn seal(&mut self) {
+        match &mut self.held {
+            Held::Single(all) => all.shrink_to_fit(),
+            Held::Histogram(histogram) => {
+                let percentiles = ASKED.map(|part| histogram.value_at_quantile(part));
+                self.held = Held::Percentiles(Box::new(percentiles));
+            }
+            Held::Percentiles(_) | Held::Nothing => {}
+        }
     }
 
     /// How many there are.
@@ -71,10 +139,20 @@ impl Durations {
     }
 
     /// How many there are in each range: its upper bound, a power of two, and how many are in it
-    /// and in none before. From the first range that has some to the last.
+    /// and in none before. From the first range that has some to the last. Of those that were
+    /// [sealed](Self::seal) nothing is known.
     #[must_use]
     pub fn ranges(&self) -> Vec<(u64, u64)> {
-        let Some(histogram) = &self.histogram else {
+        let few;
+        let histogram = match &self.held {
+            Held::Single(all) => {
+                few = histogram_of(all.iter().copied());
+                few.as_ref()
+            }
+            Held::Histogram(histogram) => Some(&**histogram),
+            Held::Percentiles(_) | Held::Nothing => None,
+        };
+        let Some(histogram) = histogram else {
             return Vec::new();
         };
         let mut ranges: Vec<(u64, u64)> = Vec::new();
@@ -92,13 +170,33 @@ impl Durations {
         ranges
     }
 
-    /// The duration that this part of all, 0 to 1, do not exceed; `None` without any. At most a
-    /// hundredth above the exact one.
+    /// The duration that this part of all, 0 to 1, do not exceed; `None` without any, and where it
+    /// is not held any more. At most a hundredth above the exact one.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
-        let histogram = self.histogram.as_ref()?;
-        Some(histogram.value_at_quantile(part).min(self.longest))
+        let quantile = match &self.held {
+            Held::Single(all) if all.is_empty() => None,
+            Held::Single(all) => {
+                histogram_of(all.iter().copied()).map(|all| all.value_at_quantile(part))
+            }
+            Held::Histogram(histogram) => Some(histogram.value_at_quantile(part)),
+            Held::Percentiles(percentiles) => {
+                let asked = ASKED.iter().zip(percentiles.iter());
+                let mut asked = asked.filter(|(of, _)| (**of - part).abs() < f64::EPSILON);
+                asked.next().map(|(_, ns)| *ns)
+            }
+            Held::Nothing => None,
+        };
+        quantile.map(|ns| ns.min(self.longest))
     }
+}
+
+fn histogram_of(all: impl Iterator<Item = u64>) -> Option<Histogram<u64>> {
+    let mut histogram = Histogram::new(DIGITS).ok()?;
+    for ns in all {
+        let _ = histogram.record(ns);
+    }
+    Some(histogram)
 }
 
 #[cfg(test)]
@@ -159,6 +257,28 @@ mod tests {
             (128, 1),
         ];
         assert_eq!(durations.ranges(), expected);
+    }
+
+    #[test]
+    fn what_is_sealed_has_its_percentiles_and_takes_little() {
+        let mut few = Durations::default();
+        let mut many = Durations::default();
+        for ns in 1..=1000 {
+            many.add(ns * 1000);
+            if ns % 100 == 0 {
+                few.add(ns * 1000);
+            }
+        }
+        for durations in [&mut few, &mut many] {
+            let before = ASKED.map(|part| durations.quantile(part));
+            durations.seal();
+            assert_eq!(ASKED.map(|part| durations.quantile(part)), before);
+        }
+        assert!(matches!(many.held, Held::Percentiles(_)) && size_of_val(&many) <= 64);
+        // One that comes later is counted, and nothing is claimed of the rest.
+        many.add(7);
+        assert_eq!((many.count(), many.longest()), (1001, 1_000_000));
+        assert_eq!(many.quantile(0.5), None);
     }
 
     #[test]

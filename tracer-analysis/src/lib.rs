@@ -63,4 +63,4 @@ pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Rule, Span, Spans, Unended};
 pub use state::{End, Inside, Interval, Reason, State, Task, Thread, Wait, Waker};
 pub use thread_states::{Birth, Found, Taken, ThreadStates};
-pub use totals::{ThreadTotal, ThreadTotals};
+pub use totals::{Before, ThreadTotal, ThreadTotals};

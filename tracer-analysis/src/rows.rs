@@ -34,10 +34,28 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
         }
     }
 
+    /// The total of a key that is counted for itself.
+    pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        self.rows.get_mut(&key)
+    }
+
+    /// Takes the total of a key that is counted for itself out.
+    pub(crate) fn take(&mut self, key: K) -> Option<V> {
+        self.rows.remove(&key)
+    }
+
     /// The totals, in order of their keys.
     #[must_use]
     pub fn sorted(&self) -> Vec<(K, &V)> {
         let mut sorted: Vec<_> = self.rows.iter().map(|(key, one)| (*key, one)).collect();
+        sorted.sort_unstable_by_key(|(key, _)| *key);
+        sorted
+    }
+
+    /// The same, without what is beyond them.
+    #[must_use]
+    pub fn into_sorted(self) -> Vec<(K, V)> {
+        let mut sorted: Vec<_> = self.rows.into_iter().collect();
         sorted.sort_unstable_by_key(|(key, _)| *key);
         sorted
     }

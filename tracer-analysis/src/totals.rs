@@ -42,10 +42,25 @@ pub struct ThreadTotal {
     pub wakeups: Durations,
 }
 
+/// Threads whose tids other threads have now: beyond these, both are one row.
+const MOST_BEFORE: usize = 65_536;
+
+/// A thread that had its tid before another one.
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// Its ids.
+    pub thread: Thread,
+    /// What it was called.
+    pub name: Vec<u8>,
+    /// What it did.
+    pub total: ThreadTotal,
+}
+
 /// What all threads did.
 #[derive(Debug, Default)]
 pub struct ThreadTotals {
     threads: Rows<Thread, ThreadTotal>,
+    before: Vec<Before>,
     cpus: BTreeMap<u32, u64>,
     wakeups: Durations,
 }
@@ -93,6 +108,41 @@ impl ThreadTotals {
         }
     }
 
+    /// A thread has ended: what is held of it gets small.
+    pub fn end(&mut self, thread: Thread) {
+        if let Some(total) = self.threads.get_mut(thread) {
+            total.seal();
+        }
+    }
+
+    /// A thread is made: the one that had its ids before was called `name`.
+    pub fn begin(&mut self, thread: Thread, name: &[u8]) {
+        if self.before.len() >= MOST_BEFORE {
+            return;
+        }
+        if let Some(mut total) = self.threads.take(thread) {
+            total.seal();
+            let name = name.to_vec();
+            self.before.push(Before {
+                thread,
+                name,
+                total,
+            });
+        }
+    }
+
+    /// The threads whose ids other threads have now.
+    #[must_use]
+    pub fn before(&self) -> &[Before] {
+        &self.before
+    }
+
+    /// By thread: those whose ids other threads have now, and all others.
+    #[must_use]
+    pub fn into_threads(self) -> (Vec<Before>, Vec<(Thread, ThreadTotal)>) {
+        (self.before, self.threads.into_sorted())
+    }
+
     /// By thread.
     #[must_use]
     pub fn threads(&self) -> &Rows<Thread, ThreadTotal> {
@@ -113,6 +163,12 @@ impl ThreadTotals {
 }
 
 impl ThreadTotal {
+    fn seal(&mut self) {
+        self.waits.seal();
+        self.wakeups.seal();
+        self.blocked_in.shrink_to_fit();
+    }
+
     fn is_on(&mut self, cpu: u32) {
         let is_other = self.last_cpu.is_some_and(|last| last != cpu);
         self.migrations += u64::from(is_other);
@@ -188,6 +244,7 @@ impl ThreadTotal {
 mod tests {
     use super::*;
     use crate::state::End;
+    use crate::story::thread;
 
     const THREAD: Thread = Thread { pid: 1, tid: 2 };
 
@@ -199,6 +256,7 @@ mod tests {
             to: MonotonicNs(to),
             end: End::Unsaid,
             cpu: Some(0),
+            waits_since: MonotonicNs(from),
         }
     }
 
@@ -231,5 +289,38 @@ mod tests {
         let mut sum = before;
         sum.add_all(&after);
         assert_eq!((sum.waits.total(), sum.longest_wait_at.0), (50, 90));
+    }
+
+    #[test]
+    fn who_has_the_ids_of_one_that_has_ended_is_another_one() {
+        let mut totals = ThreadTotals::default();
+        for (nth, name) in [b"first", b"other"].into_iter().enumerate() {
+            let from = 1000 * nth as u64;
+            if nth > 0 {
+                totals.begin(thread(7), b"first");
+            }
+            totals.add(&Interval {
+                thread: thread(7),
+                state: State::Running,
+                from: MonotonicNs(from),
+                to: MonotonicNs(from + 100 * (nth as u64 + 1)),
+                end: End::Unsaid,
+                cpu: None,
+                waits_since: MonotonicNs(from),
+            });
+            totals.end(thread(7));
+            assert_eq!(totals.before().len(), nth, "{name:?}");
+        }
+        let [before] = totals.before() else {
+            panic!("{totals:?}");
+        };
+        assert_eq!(
+            (&before.name[..], before.total.running),
+            (&b"first"[..], 100)
+        );
+        let [(_, now)] = totals.threads().sorted()[..] else {
+            panic!("{totals:?}");
+        };
+        assert_eq!(now.running, 200);
     }
 }

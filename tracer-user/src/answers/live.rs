@@ -145,8 +145,9 @@ impl Report for Answer {
 
 /// An object over several lines.
 #[must_use]
-pub fn pretty(object: &serde_json::Value) -> String {
-    format!("{}\n", harmless_json(&format!("{object:#}")))
+pub fn pretty(object: &impl serde::Serialize) -> String {
+    let object = serde_json::to_string_pretty(object).unwrap_or_default();
+    format!("{}\n", harmless_json(&object))
 }
 
 #[cfg(test)]

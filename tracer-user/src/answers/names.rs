@@ -1,9 +1,13 @@
-//! What threads are called.
+//! What threads are called, and which are made.
 
 use std::collections::hash_map::Entry;
 
 use foldhash::{HashMap, HashMapExt as _};
 use tracer_analysis::Thread;
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::ForkData;
+use tracer_engine::event::Event;
+use zerocopy::FromBytes as _;
 
 /// Threads whose names are remembered; those beyond are shown without.
 const MOST_NAMES: usize = 65_536;
@@ -37,9 +41,30 @@ impl Names {
         }
     }
 
+    /// Another thread has these ids now.
+    pub fn forget(&mut self, thread: Thread) {
+        self.names.remove(&thread);
+    }
+
     /// Its name; empty where it is not known.
     #[must_use]
     pub fn of(&self, thread: Thread) -> &[u8] {
         self.names.get(&thread).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The thread that an event says was made.
+#[must_use]
+pub fn made_by(event: &Event<'_>) -> Option<Thread> {
+    if !matches!(
+        event.header.event_type,
+        EventTypeId::FORK | EventTypeId::THREAD_CREATE
+    ) {
+        return None;
+    }
+    let (data, _) = ForkData::read_from_prefix(event.data).ok()?;
+    Some(Thread {
+        pid: data.child_pid.cast_signed(),
+        tid: data.child_tid.cast_signed(),
+    })
 }

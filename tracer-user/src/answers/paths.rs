@@ -569,9 +569,16 @@ impl Paths {
         self.names.learn(thread, comm);
         let history = &mut self.history;
         if let Some(states) = &mut self.states {
+            let names = &mut self.names;
             states.feed(event, |found| {
                 history.add(&found);
                 also(&found);
+                if let Found::Birth(birth) = found
+                    && !birth.is_same
+                    && birth.thread != thread
+                {
+                    names.forget(birth.thread);
+                }
             });
         }
         self.notice_end(header.event_type, thread, header.time);

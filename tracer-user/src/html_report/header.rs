@@ -16,7 +16,7 @@ use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
 use crate::report::push_short_name;
 use crate::report::value_names::softirq;
-use crate::stat::{self, Statistics, View};
+use crate::stat::Statistics;
 use crate::why;
 
 /// Lines of the words about one span.
@@ -35,7 +35,7 @@ pub struct Source {
     pub system: String,
 }
 
-/// The header, for these columns.
+/// The header, for these columns, without the tables of `stat`.
 pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &EventTypes) -> Value {
     let names = statistics.paths.names();
     let threads = rows.threads.entries().iter();
@@ -103,7 +103,6 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
         "without_words": rows.without_words,
         "missing_events": statistics.paths.missing_events(),
         "closing": statistics.summary.for_people(),
-        "stat": stat::json(statistics, View::default()),
         "slowest": slowest(source.start.0, statistics),
     })
 }

@@ -12,6 +12,7 @@ use crate::export::interruption::Interruption;
 use crate::export::progress::Progress;
 use crate::log_view::{Log, Walk, Wanted, open, outcome, report_missing};
 use crate::report::{Summary, WallClock};
+use crate::stat;
 use crate::terminal::Outcome;
 
 /// What is shown, and where that is written.
@@ -98,7 +99,10 @@ pub fn make_into<L: Log>(
     }
     interruption.check(destination.early_end())?;
     let mut writer = destination.writer()?;
-    let header = header.to_string();
+    let header = serde_json::to_string(&Header {
+        parts: header,
+        stat: stat::json(&statistics, stat::View::default()),
+    })?;
     page::write(&mut writer, &source.name, header.as_bytes(), &columns)?;
     writer.flush()?;
     drop(writer);
@@ -106,6 +110,14 @@ pub fn make_into<L: Log>(
     destination.complete()?;
     progress.end();
     Ok(Made { walk, summary })
+}
+
+/// The header, with the tables of `stat`, which have as many rows as there were threads.
+#[derive(serde::Serialize)]
+struct Header<S: serde::Serialize> {
+    #[serde(flatten)]
+    parts: serde_json::Value,
+    stat: S,
 }
 
 fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> Source {

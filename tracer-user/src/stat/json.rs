@@ -1,22 +1,48 @@
 //! Statistics for programs.
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unended};
 
 use super::kernel_json::{faults, interrupts, signals};
-use super::{By, Group, Statistics, View};
+use super::{By, Group, SortBy, Statistics, View};
 use crate::answers::words::{call_name, inside};
 use crate::answers::{Kind, tree_json};
 
 /// Statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
-pub fn json(statistics: &Statistics, view: View) -> Value {
-    let first = statistics.first.0;
-    let groups = |by| statistics.groups(by, view.sort).into_iter();
-    let threads: Vec<Value> = groups(By::Thread)
-        .map(|one| of_thread(one.first, &one.comm, &one.total, first))
-        .collect();
-    let by_name: Vec<Value> = groups(By::Comm).map(|one| of_name(&one)).collect();
+pub fn json(statistics: &Statistics, view: View) -> impl Serialize {
+    Whole {
+        parts: parts(statistics, view),
+        threads: Threads(statistics, view.sort),
+    }
+}
+
+/// The object: threads are made one by one as they are written, since there may be many.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    parts: Value,
+    threads: Threads<'a>,
+}
+
+struct Threads<'a>(&'a Statistics, SortBy);
+
+impl Serialize for Threads<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(statistics, sort) = *self;
+        let first = statistics.first.0;
+        let threads = statistics.sorted(sort).into_iter();
+        serializer.collect_seq(
+            threads.map(|(thread, comm, total)| of_thread(*thread, comm, total, first)),
+        )
+    }
+}
+
+/// All but the threads.
+fn parts(statistics: &Statistics, view: View) -> Value {
+    let groups = statistics.groups(By::Comm, view.sort);
+    let by_name: Vec<Value> = groups.iter().map(of_name).collect();
     let calls = statistics.calls.iter();
     let cpus = statistics.cpus.iter();
     let cpus: Vec<Value> = cpus
@@ -35,7 +61,6 @@ pub fn json(statistics: &Statistics, view: View) -> Value {
         "not_reported": statistics.summary.not_reported(),
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
-        "threads": threads,
         "by_comm": by_name,
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),

@@ -10,7 +10,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::Event;
 
 use super::Statistics;
-use crate::answers::{Choice, Follower, Paths, Question, Scope, SpanSpec};
+use crate::answers::{Choice, Follower, Paths, Question, Scope, SpanSpec, made_by};
 use crate::report::{Gap, Summary};
 
 /// What is summed up so far.
@@ -94,10 +94,17 @@ impl Sums {
             summary.events = named.collect();
         }
         let names = self.paths.names();
-        let threads = self.totals.threads().sorted().into_iter();
+        let others = self.totals.threads().others().cloned().unwrap_or_default();
+        let (cpus, wakeups) = (self.totals.cpus(), self.totals.wakeups().clone());
+        let (before, threads) = self.totals.into_threads();
+        let threads = threads.into_iter();
+        let before = before
+            .into_iter()
+            .map(|one| (one.thread, one.name, one.total));
         let mut threads: Vec<_> = threads
-            .filter(|(thread, total)| thread.tid != 0 && total.all() > 0)
-            .map(|(thread, total)| (thread, names.of(thread).to_vec(), total.clone()))
+            .map(|(thread, total)| (thread, names.of(thread).to_vec(), total))
+            .chain(before)
+            .filter(|(thread, _, total)| thread.tid != 0 && total.all() > 0)
             .collect();
         threads.sort_by_key(|(thread, _, total)| (std::cmp::Reverse(total.running), *thread));
         let calls = self.calls.sorted();
@@ -112,9 +119,9 @@ impl Sums {
             has_switches,
             has_wakeups,
             threads,
-            others: self.totals.threads().others().cloned().unwrap_or_default(),
-            cpus: self.totals.cpus(),
-            wakeups: self.totals.wakeups().clone(),
+            others,
+            cpus,
+            wakeups,
             calls: calls.collect(),
             faults: self.faults,
             signals: self.signals,
@@ -162,12 +169,19 @@ impl Sums {
                 watcher.interrupt(&interrupt);
             }
         }
+        let made = made_by(event);
+        let before = made.map(|made| self.paths.names().of(made).to_vec());
         let (totals, scope) = (&mut self.totals, &self.scope);
         let watcher = std::cell::RefCell::new(watcher);
         self.paths.go_on_and(
             event,
             comm,
             |found| {
+                if let (Found::Birth(birth), Some(name)) = (found, &before)
+                    && Some(birth.thread) == made
+                {
+                    totals.begin(birth.thread, name);
+                }
                 add(totals, scope, found);
                 watcher.borrow_mut().found(found);
             },
@@ -194,9 +208,11 @@ impl Follower for Sums {
 }
 
 fn add(totals: &mut ThreadTotals, scope: &Scope, found: &Found) {
-    if let Found::Interval(interval) = found
-        && scope.has_process(interval.thread.pid)
-    {
-        totals.add_within(interval, scope.from, scope.until);
+    match found {
+        Found::Interval(interval) if scope.has_process(interval.thread.pid) => {
+            totals.add_within(interval, scope.from, scope.until);
+        }
+        Found::Death(thread) => totals.end(*thread),
+        Found::Interval(_) | Found::Birth(_) | Found::Taken(_) => {}
     }
 }

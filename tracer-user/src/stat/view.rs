@@ -135,11 +135,35 @@ impl Statistics {
         })
     }
 
+    /// The threads, in this order.
+    #[must_use]
+    pub fn sorted(&self, sort: SortBy) -> Vec<&(Thread, Vec<u8>, ThreadTotal)> {
+        let mut threads: Vec<_> = self.threads.iter().collect();
+        threads.sort_by(|one, other| {
+            let most = |total: &ThreadTotal| Reverse(sort.most(total));
+            let name = |comm: &'_ Vec<u8>| (sort == SortBy::Name).then(|| comm.clone());
+            (most(&one.2), name(&one.1), one.0).cmp(&(most(&other.2), name(&other.1), other.0))
+        });
+        threads
+    }
+
     /// The rows of threads.
     #[must_use]
     pub fn groups(&self, by: By, sort: SortBy) -> Vec<Group> {
         let mut groups = match by {
-            By::Thread => self.together(|of, comm| (of, comm.to_vec())),
+            // Two that had the same ids one after the other stay two.
+            By::Thread => {
+                let threads = self.threads.iter();
+                threads
+                    .map(|(of, comm, total)| Group {
+                        comm: comm.clone(),
+                        processes: 1,
+                        threads: 1,
+                        first: *of,
+                        total: total.clone(),
+                    })
+                    .collect()
+            }
             // The name is that of the process, whichever thread is seen.
             By::Process => self.together(|of, _| {
                 let leader = Thread {

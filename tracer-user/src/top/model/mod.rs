@@ -9,12 +9,12 @@ mod sum;
 use std::collections::VecDeque;
 
 use foldhash::{HashMap, HashMapExt as _};
-use tracer_analysis::{Calls, Found, Interval, State, Thread, Waker};
+use tracer_analysis::{Calls, End, Found, Interval, State, Thread, Waker};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
 use crate::answers::words::task;
-use crate::answers::{Choice, Follower, Paths, Question, SpanSpec};
+use crate::answers::{Choice, Follower, Paths, Question, SpanSpec, made_by};
 use crate::report::Gap;
 use crate::report::escape::push_for_people;
 use kinds::Lately;
@@ -41,6 +41,8 @@ pub struct Model {
     paths: Paths,
     calls: Calls,
     threads: HashMap<Thread, Lived>,
+    /// Threads whose ids other threads have now.
+    before: Vec<Before>,
     has_others: bool,
     kinds: Vec<Lately>,
     /// The first event.
@@ -58,6 +60,16 @@ pub struct Model {
     /// The newest events, and the lines of a thread that is opened.
     log: EventLog,
     has_ended: bool,
+}
+
+/// A thread whose ids another one has now.
+#[derive(Debug)]
+struct Before {
+    thread: Thread,
+    name: String,
+    sum: Sum,
+    /// Until when it was there.
+    until: MonotonicNs,
 }
 
 /// How often something happens, to a tenth of a second.
@@ -110,6 +122,7 @@ impl Model {
             paths,
             calls: Calls::default(),
             threads: HashMap::new(),
+            before: Vec::new(),
             has_others: false,
             kinds: Vec::new(),
             first: None,
@@ -339,7 +352,25 @@ impl Model {
                 waits_for: current.and_then(|current| self.waits_for(&current, lived)),
             })
         });
-        rows.collect()
+        let before = self.before.iter().filter(|_| window == Window::All);
+        rows.chain(before.map(|one| one.row(self.now))).collect()
+    }
+
+    /// A thread is made: the one that had its ids before is another one.
+    fn begin(&mut self, made: Thread, at: MonotonicNs) {
+        if self.before.len() >= MOST_THREADS {
+            return;
+        }
+        if let Some(lived) = self.threads.remove(&made) {
+            let mut sum = lived.whole;
+            (sum.calls, sum.users) = (lived.calls.all, lived.users.all);
+            self.before.push(Before {
+                thread: made,
+                name: harmless(self.paths.names().of(made)),
+                sum,
+                until: at,
+            });
+        }
     }
 
     /// Whom a thread waits for, as far as that can be known before it has happened.
@@ -363,6 +394,26 @@ impl Model {
                 Some(format!("last woken by {who}"))
             }
             State::Running | State::Stopped | State::Unknown | State::Dead => None,
+        }
+    }
+}
+
+impl Before {
+    fn row(&self, now: MonotonicNs) -> ThreadRow {
+        ThreadRow {
+            thread: self.thread,
+            name: self.name.clone(),
+            sum: self.sum,
+            current: Some(Interval {
+                thread: self.thread,
+                state: State::Dead,
+                from: self.until,
+                to: now,
+                end: End::Open,
+                cpu: None,
+                waits_since: self.until,
+            }),
+            ..ThreadRow::default()
         }
     }
 }
@@ -415,6 +466,9 @@ impl Follower for Model {
             && let Some(lived) = self.lived(call.thread)
         {
             lived.calls.add(header.time, from);
+        }
+        if let Some(made) = made_by(event) {
+            self.begin(made, header.time);
         }
         let (threads, has_others) = (&mut self.threads, &mut self.has_others);
         self.paths
