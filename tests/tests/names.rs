@@ -110,3 +110,94 @@ fn a_log_that_a_program_makes_of_itself_has_names() {
     let events = user_events(&String::from_utf8(read.stdout).unwrap());
     assert_named(&events, false);
 }
+
+/// Gives itself one name after the other, and says what the kernel then has, before a call.
+const RENAMES_ITSELF: &str = r#"
+import ctypes, os
+prctl = ctypes.CDLL(None).prctl
+for name in [b"plain", b"caf\xe9", b"caf\xea", b"", b"\xff" * 15, "größe".encode(), b""]:
+    prctl(15, name, 0, 0, 0)
+    with open("/proc/self/comm", "rb") as comm:
+        print(comm.read()[:-1].hex(), flush=True)
+    os.getppid()
+"#;
+
+/// The name of an event's thread, byte by byte.
+fn bytes_of_name(event: &Value) -> String {
+    match event.get("comm_bytes") {
+        Some(bytes) => bytes.as_str().unwrap().to_owned(),
+        None => {
+            let bytes = text(event, "comm").bytes();
+            bytes.map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}
+
+fn calls_of(lines: &[u8]) -> Vec<Value> {
+    let lines = std::str::from_utf8(lines).unwrap().lines();
+    let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events
+        .filter(|event| event["type"] == "linux_trace_syscall_enter")
+        .collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_name_is_that_of_the_kernel_whatever_its_bytes_are() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (log, shown) = (folder.path().join("log"), folder.path().join("shown"));
+    let tracer_user = || Command::new(dist::tracer_user().unwrap());
+    let said = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    let run = |output: [&std::ffi::OsStr; 2], format: &str| {
+        let mut command = tracer_user();
+        command.args(["run", "--syscalls", "getppid", "--format", format]);
+        command
+            .args(output)
+            .args(["--", "/usr/bin/python3", "-c", RENAMES_ITSELF]);
+        let names = String::from_utf8(said(&mut command)).unwrap();
+        names.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of_kernel = run(["-o".as_ref(), shown.as_os_str()], "json");
+    assert_eq!(of_kernel.len(), 7, "{of_kernel:?}");
+    let events = calls_of(&std::fs::read(&shown).unwrap());
+    let live: Vec<_> = events.iter().map(bytes_of_name).collect();
+    assert_eq!(live, of_kernel);
+
+    let mut command = tracer_user();
+    command
+        .args(["run", "--syscalls", "getppid", "--log"])
+        .arg(&log);
+    command.args(["--", "/usr/bin/python3", "-c", RENAMES_ITSELF]);
+    said(&mut command);
+    let read = |format: &str| {
+        let mut command = tracer_user();
+        command.args(["read", "--format", format, "--events", "syscall-enter"]);
+        said(command.arg(&log))
+    };
+    let events = calls_of(&read("json"));
+    let logged: Vec<_> = events.iter().map(bytes_of_name).collect();
+    assert_eq!(logged, of_kernel);
+    // As people see it, but no other name and none of before.
+    let table = String::from_utf8(read("csv")).unwrap();
+    let column = table
+        .lines()
+        .skip(1)
+        .map(|row| row.split(',').nth(6).unwrap());
+    let expected = [
+        "plain",
+        r"caf\xe9",
+        r"caf\xea",
+        "",
+        &r"\xff".repeat(15),
+        "größe",
+        "",
+    ];
+    assert_eq!(column.collect::<Vec<_>>(), expected);
+}

@@ -86,9 +86,6 @@ impl ThreadNames {
 
     fn insert(&mut self, thread: Thread, name: &[u8]) {
         let name = Name::new(name);
-        if name.length == 0 {
-            return;
-        }
         if self.names.len() >= MOST_THREADS && !self.names.contains_key(&thread) {
             self.names.clear();
         }

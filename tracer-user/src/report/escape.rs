@@ -138,6 +138,19 @@ pub fn push_json_string(out: &mut Vec<u8>, untrusted: &[u8]) {
     out.push(b'"');
 }
 
+/// Appends, beside the member `key` of a JSON object, one with all bytes of its text, where these
+/// are no UTF-8 and the text is not what they are: `,"comm_bytes":"636166e9"`.
+pub fn push_json_bytes_beside(out: &mut Vec<u8>, key: &[u8], untrusted: &[u8]) {
+    if std::str::from_utf8(untrusted).is_ok() {
+        return;
+    }
+    out.push(b',');
+    push_json_string(out, &[key, b"_bytes"].concat());
+    out.extend_from_slice(b":\"");
+    push_hex(out, untrusted);
+    out.push(b'"');
+}
+
 fn push_json_char(out: &mut Vec<u8>, character: char) {
     match character {
         '"' => out.extend_from_slice(b"\\\""),
@@ -222,6 +235,17 @@ mod tests {
             json("\u{1b}\u{e0041}".as_bytes()),
             "\"\\u001b\\udb40\\udc41\""
         );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_beside_it() {
+        let beside = |bytes: &[u8]| {
+            let mut out = Vec::new();
+            push_json_bytes_beside(&mut out, b"comm", bytes);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(beside("größe\u{fffd}".as_bytes()), "");
+        assert_eq!(beside(b"caf\xe9"), ",\"comm_bytes\":\"636166e9\"");
     }
 
     #[test]

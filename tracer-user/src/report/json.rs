@@ -2,14 +2,15 @@
 //!
 //! `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the trace point
 //! or system call) are there where they are known; `ns_pid` and `ns_tid` where the process is
-//! known otherwise in its own pid namespace.
+//! known otherwise in its own pid namespace. Of text that is no UTF-8 all bytes are beside it, as a
+//! member whose name ends with `_bytes`.
 
 use tracer_common::event_type::{FieldKind, SystemEventType};
 use tracer_engine::event::Truncation;
 
 use super::call_shape::push_pointed;
 use super::digits::{push_decimal, push_hex};
-use super::escape::{as_text, push_json_string};
+use super::escape::{as_text, push_json_bytes_beside, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{push_argument, push_returned, push_syscall_name};
 use super::probe::Arguments;
@@ -48,6 +49,7 @@ impl Report for JsonLines {
         self.clock.push_of(out, line);
         out.extend_from_slice(b"\",\"type\":");
         push_json_string(out, line.name);
+        push_json_bytes_beside(out, b"type", line.name);
         out.extend_from_slice(b",\"class\":");
         out.extend_from_slice(if header.event_type.is_user() {
             b"\"user\""
@@ -59,7 +61,9 @@ impl Report for JsonLines {
         out.extend_from_slice(b",\"tid\":");
         push_decimal(out, header.tid);
         out.extend_from_slice(b",\"comm\":");
-        push_json_string(out, line.comm.unwrap_or_default());
+        let comm = line.comm.unwrap_or_default();
+        push_json_string(out, comm);
+        push_json_bytes_beside(out, b"comm", comm);
         out.extend_from_slice(b",\"cpu\":");
         match header.cpu {
             Some(cpu) => push_decimal(out, cpu),
@@ -110,7 +114,10 @@ pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
             out.extend_from_slice(field.name.as_bytes());
             out.extend_from_slice(b"\":");
             match value(field, data) {
-                Some(value) => push_value(out, &value),
+                Some(value) => {
+                    push_value(out, &value);
+                    push_beside(out, field.name, &value);
+                }
                 None => out.extend_from_slice(b"null"),
             }
         }
@@ -191,6 +198,42 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
+/// Appends the bytes of a field beside it, where it is text that is no UTF-8; of texts, those that
+/// are not, with `null` for the others.
+fn push_beside(out: &mut Vec<u8>, key: &str, value: &Value<'_>) {
+    match value {
+        Value::Bytes(bytes) => push_json_bytes_beside(out, key.as_bytes(), bytes),
+        Value::Strings(arguments) => {
+            let texts: Vec<_> = arguments.iter().map(|(text, _)| text).collect();
+            push_all_beside(out, key, &texts);
+        }
+        _ => {}
+    }
+}
+
+fn push_all_beside(out: &mut Vec<u8>, key: &str, texts: &[&[u8]]) {
+    let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+    if texts.iter().all(|text| is_text(text)) {
+        return;
+    }
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"_bytes\":[");
+    for (nth, bytes) in texts.iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        if is_text(bytes) {
+            out.extend_from_slice(b"null");
+        } else {
+            out.push(b'"');
+            push_hex(out, bytes);
+            out.push(b'"');
+        }
+    }
+    out.push(b']');
+}
+
 /// Appends what the descriptors of a call are, by the names of its arguments, where that is known.
 fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     let described = entry.fields.iter().find_map(|field| match field.kind {
@@ -211,6 +254,7 @@ fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
         push_json_string(out, name.as_bytes());
         out.push(b':');
         push_json_string(out, words);
+        push_json_bytes_beside(out, name.as_bytes(), words);
     }
     if !all.is_empty() {
         out.push(b'}');
@@ -223,7 +267,10 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     for (index, (name, argument)) in call.arguments().enumerate() {
         push_key(out, index == 0, name);
         match texts.of(index) {
-            Some(text) => push_text(out, call, index, &text, None),
+            Some(text) => {
+                push_text(out, call, index, &text, None);
+                push_text_beside(out, call, index, name, &text);
+            }
             None => push_shown(out, argument),
         }
     }
@@ -238,6 +285,7 @@ fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: Optio
     for (nth, (index, name, text)) in filled.enumerate() {
         push_key(out, nth == 0, name);
         push_text(out, call, index, &text, returned);
+        push_text_beside(out, call, index, name, &text);
     }
     out.push(b'}');
 }
@@ -271,6 +319,22 @@ fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, retu
         push_json_string(out, &[text.bytes, b"..."].concat());
     } else {
         push_json_string(out, text.bytes);
+    }
+}
+
+/// Appends the bytes of what an argument points to beside it, where that is text and no UTF-8.
+fn push_text_beside(out: &mut Vec<u8>, call: &Call, index: usize, name: &str, text: &Text<'_>) {
+    match call.given(index).filter(|_| text.is_bytes) {
+        Some(given) if given.kind == Struct::Strings => {
+            if let Some((texts, _)) = strings(text.bytes) {
+                let texts = texts
+                    .iter()
+                    .map(|text| text.map_or(&b""[..], |(text, _)| text));
+                push_all_beside(out, name, &texts.collect::<Vec<_>>());
+            }
+        }
+        Some(_) => {}
+        None => push_json_bytes_beside(out, name.as_bytes(), text.bytes),
     }
 }
 

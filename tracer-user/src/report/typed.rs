@@ -2,7 +2,7 @@
 //! arguments have types.
 
 use super::digits::{push_decimal, push_hex};
-use super::escape::push_json_string;
+use super::escape::{push_json_bytes_beside, push_json_string};
 use crate::syscall_texts::{Text, push_quoted};
 use crate::typed::{Integers, Typed, Value};
 
@@ -99,7 +99,10 @@ pub fn push_typed_json(out: &mut Vec<u8>, typed: Typed<'_>) {
             Value::Float(value) if !value.is_finite() => out.extend_from_slice(b"null"),
             Value::Float(value) => out.extend_from_slice(value.to_string().as_bytes()),
             Value::Character(byte) => push_decimal(out, byte),
-            Value::Text { bytes, .. } => push_json_string(out, bytes),
+            Value::Text { bytes, .. } => {
+                push_json_string(out, bytes);
+                push_json_bytes_beside(out, name.as_bytes(), bytes);
+            }
             Value::Bytes { bytes, .. } => {
                 out.push(b'"');
                 push_hex(out, bytes);
@@ -177,7 +180,7 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&json).unwrap(),
             serde_json::json!({
                 "port": 80, "err": -5, "sk": 0xffff_8880_0000_0000_u64, "saddr": [127, 0, 0, 1],
-                "name": "a\"\u{fffd}", "rest": "0102", "gone": null, "c": 10, "is": true,
+                "name": "a\"\u{fffd}", "name_bytes": "6122ff", "rest": "0102", "gone": null, "c": 10, "is": true,
             })
         );
     }

@@ -43,6 +43,8 @@ struct Thread {
     ended: Option<MonotonicNs>,
     /// Whether its process was known when it got its name.
     is_of_known: bool,
+    /// Whether it was given a name that is empty, and not just none that is known.
+    is_nameless: bool,
 }
 
 impl Thread {
@@ -164,6 +166,7 @@ impl Processes {
         };
         let mut comm = &thread.comm;
         if comm.bytes().is_empty()
+            && !thread.is_nameless
             && let Some(main) = self.threads.get(&thread.pid)
         {
             comm = &main.comm;
@@ -187,6 +190,7 @@ impl Processes {
                 inside,
                 ended: None,
                 is_of_known,
+                is_nameless: false,
             },
         );
         // The same tid may have been that of a thread of another process before.
@@ -267,6 +271,7 @@ impl Processes {
                     let comm = Comm::new(&fork.child_comm);
                     let tid = fork.child_tid.cast_signed();
                     self.put(child, tid, comm, is_known.then_some(inside));
+                    self.mark_nameless(tid);
                 }
             }
             EventTypeId::EXEC => {
@@ -277,6 +282,7 @@ impl Processes {
             EventTypeId::RENAME => {
                 if let Ok((rename, _)) = RenameData::read_from_prefix(data) {
                     self.name(pid, tid, Comm::new(&rename.comm));
+                    self.mark_nameless(tid);
                 }
             }
             EventTypeId::EXIT => self.end(pid, header.time),
@@ -287,6 +293,13 @@ impl Processes {
                 self.end_thread(pid, tid, header.time);
             }
             _ => {}
+        }
+    }
+
+    /// Notes that the name of a thread is what an event has said, which may be empty.
+    fn mark_nameless(&mut self, tid: i32) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.is_nameless = thread.comm.bytes().is_empty();
         }
     }
 
