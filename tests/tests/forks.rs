@@ -1,7 +1,11 @@
 //! Forks and execs against what strace counts for the same command.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
+use serde_json::Value;
+use tests::dist;
 use tests::rights::missing_right;
 use tests::strace::{self, Counts};
 use tests::tracer::Tracer;
@@ -58,4 +62,54 @@ fn a_make_runs_forks_and_execs_are_those_that_strace_counts() {
     let counts = strace::count(&command).unwrap();
     assert!(counts.forks >= 18 && counts.execs >= 18, "{counts:?}");
     assert_eq!(traced(&command).unwrap(), counts);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_workers_that_the_kernel_makes_for_a_program_begin_and_end() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("workers", folder.path()).unwrap();
+    let shown = folder.path().join("shown");
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args([
+            "run",
+            "--events",
+            "thread-create,thread-exit",
+            "--format",
+            "json",
+            "-o",
+        ])
+        .arg(&shown)
+        .arg("--")
+        .arg(&program)
+        .output()
+        .unwrap();
+    if output.status.code() == Some(77) {
+        println!("no io_uring here");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let threads = String::from_utf8(output.stdout).unwrap();
+    let of_kernel: BTreeSet<u64> = threads.lines().map(|tid| tid.parse().unwrap()).collect();
+    assert!(of_kernel.len() > 1, "{of_kernel:?}");
+    let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+    for line in fs::read_to_string(shown).unwrap().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["type"].as_str() {
+            Some("linux_trace_thread_create") => {
+                begun.insert(event["data"]["child_tid"].as_u64().unwrap());
+                begun.insert(event["pid"].as_u64().unwrap());
+            }
+            Some("linux_trace_thread_exit") => {
+                ended.insert(event["tid"].as_u64().unwrap());
+            }
+            _ => {}
+        }
+    }
+    // More may begin once the program has looked.
+    assert!(begun.is_superset(&of_kernel), "{begun:?} {of_kernel:?}");
+    assert!(begun.is_superset(&ended), "{begun:?} {ended:?}");
 }

@@ -3,12 +3,14 @@
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{ForkData, Record, RecordHeader, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::off_cpu;
+use crate::offsets::{TASK_FLAGS, USER_WORKER};
 use crate::pids;
 use crate::record::record;
 use crate::subject::Subject;
@@ -24,9 +26,29 @@ fn fork<C: Tracepoint>(ctx: &C) {
     let parent = unsafe { Task::argument::<0>(ctx) };
     // SAFETY: as above.
     let child = unsafe { Task::argument::<1>(ctx) };
+    begin(ctx, &parent, &child);
+}
+
+at_tracepoint!("task_newtask": task_newtask, task_newtask_raw => worker);
+
+/// Runs in the thread for which the kernel makes a worker (of `io_uring`, say), before that runs
+/// for the first time. What else is made is seen by the other one.
+#[inline(always)]
+fn worker<C: Tracepoint>(ctx: &C) {
+    // SAFETY: the first argument is `struct task_struct *`.
+    let child = unsafe { Task::argument::<0>(ctx) };
+    if TASK_FLAGS.load() == NO_OFFSET || child.flags() & USER_WORKER.load() == 0 {
+        return;
+    }
+    begin(ctx, &Task::<C>::current(), &child);
+}
+
+/// Notes and records that a process or thread was made.
+#[inline(always)]
+fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
     let (parent_pid, child_pid) = (parent.pid(), child.pid());
     let state = maps::traced(parent_pid);
-    pids::learn(&child);
+    pids::learn(child);
 
     let is_process = child_pid != parent_pid;
     if is_process {
@@ -35,7 +57,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
         let bits = if is_added {
             inherits
         } else {
-            choice::bits(&child, child.comm()) | choice::bits_of_newcomer(parent_pid, child_pid)
+            choice::bits(child, child.comm()) | choice::bits_of_newcomer(parent_pid, child_pid)
         };
         maps::set_traced(child_pid, bits);
         if is_added {
@@ -55,7 +77,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
         EventTypeId::THREAD_CREATE
     };
     let program_address = user::address(ctx);
-    record(&parent, event_type, |header| Record {
+    record(parent, event_type, |header| Record {
         header: RecordHeader {
             program_address,
             ..header

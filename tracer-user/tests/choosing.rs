@@ -170,8 +170,9 @@ fn sorted(names: &[&str]) -> Vec<String> {
     sorted
 }
 
-const ALWAYS: [&str; 4] = [
+const ALWAYS: [&str; 5] = [
     "sched_process_fork",
+    "task_newtask",
     "sched_process_exit",
     "sched_process_exec",
     "task_rename",

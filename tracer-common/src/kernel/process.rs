@@ -174,7 +174,7 @@ event_types! {
         about: "a thread was created",
         family: "fork",
         data: ForkData,
-        recorded_at: [sched_process_fork],
+        recorded_at: [sched_process_fork, task_newtask],
     }
     EXEC = 34 {
         about: "a process replaced its program",
