@@ -780,6 +780,10 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
         ("socket" | "socketpair", 2) => match int(0)? {
             libc::AF_INET | libc::AF_INET6 => named(PROTOCOLS, int(2)?),
             libc::AF_NETLINK => named(NETLINK_PROTOCOLS, int(2)?),
+            libc::AF_PACKET => {
+                let protocol = u16::try_from(int(2)?).ok()?;
+                Some(crate::syscall_structs::protocol(u16::from_be(protocol)).into())
+            }
             _ => None,
         },
         ("swapon", 1) => {
@@ -838,6 +842,9 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
             }
             Some((named + &permissions(bits & 0o777)).into())
         }
+        ("prctl", 1) if names_memory(call) => Some("PR_SET_VMA_ANON_NAME".into()),
+        ("prctl", 3) if names_memory(call) => Some(registers.get(3)?.to_string().into()),
+        ("prctl", 4) if names_memory(call) && *registers.get(4)? == 0 => Some("NULL".into()),
         ("prctl", 1) => match int(0)? {
             libc::PR_CAPBSET_READ | libc::PR_CAPBSET_DROP => {
                 let capability = usize::try_from(int(1)?).ok()?;
@@ -871,6 +878,20 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
 
 /// Bits of the flags of `swapon` that are no flags.
 const PRIORITY: u32 = 0x7fff;
+
+/// Whether it is the call that gives memory a name.
+#[must_use]
+pub fn names_memory(call: &Call) -> bool {
+    let asked = (lower_half(call.registers[0]), call.registers[1]);
+    call.name() == Some("prctl") && asked == (libc::PR_SET_VMA, 0)
+}
+
+/// What a policy of scheduling is called.
+#[must_use]
+pub fn policy_name(policy: u32) -> Cow<'static, str> {
+    let known = POLICY.values.iter().find(|(_, known)| *known == policy);
+    known.map_or_else(|| format!("{policy:#x}").into(), |(name, _)| (*name).into())
+}
 
 /// Permissions of a file: at least three digits, of which the first is a zero.
 #[must_use]

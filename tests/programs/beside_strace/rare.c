@@ -2,14 +2,18 @@
 // changes the machine, whoever runs it.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/if_packet.h>
 #include <linux/landlock.h>
+#include <linux/openat2.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -161,6 +165,76 @@ static void programs(void)
     close(folder);
 }
 
+static void opened(int folder, uint64_t flags, uint64_t mode, uint64_t resolve, size_t bytes)
+{
+    struct {
+        struct open_how how;
+        uint64_t more;
+    } how = {{flags, mode, resolve}, bytes > sizeof how.how ? 7 : 0};
+    syscall(SYS_openat2, folder, "nonexist", &how, bytes);
+}
+
+// Files that are opened by a struct.
+static void opening(void)
+{
+    opened(AT_FDCWD, O_RDONLY | O_CLOEXEC, 0, 0, 24);
+    opened(-1, O_CREAT | O_WRONLY, 0640, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH, 24);
+    opened(-1, O_PATH | O_DIRECTORY, 0, 0x55, 24);
+    opened(-1, O_RDONLY, 0, 0, 32);
+    opened(-1, O_RDONLY, 0, 0, 8);
+    syscall(SYS_openat2, AT_FDCWD, "nonexist", NULL, 24);
+}
+
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+    uint32_t least, most;
+};
+
+// How a thread is scheduled.
+static void scheduling(void)
+{
+    struct attributes now = {.size = sizeof now};
+    syscall(SYS_sched_getattr, 0, &now, sizeof now, 0);
+    syscall(SYS_sched_getattr, 0, &now, 48, 0);
+    syscall(SYS_sched_getattr, 0, &now, 3, 0);
+    struct attributes of_time = {48, 6, 2, 0, 0, 1000000, 10000000, 10000000};
+    syscall(SYS_sched_setattr, -1, &of_time, 0);
+    struct attributes bounded = {sizeof bounded, SCHED_BATCH, 0x60, 3, 0, 0, 0, 0, 5, 900};
+    syscall(SYS_sched_setattr, -1, &bounded, 0);
+}
+
+// Addresses of devices, and who is at the other end of a socket.
+static void sockets(void)
+{
+    struct sockaddr_ll device = {AF_PACKET, htons(0x800), 7777, 1, 4, 6, {1, 2, 3, 4, 5, 6}};
+    connect(-1, (struct sockaddr *)&device, sizeof device);
+    device = (struct sockaddr_ll){AF_PACKET, htons(0x88cc), 7777, 0xfffe, 0, 0};
+    bind(-1, (struct sockaddr *)&device, sizeof device);
+    int pair[2];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    struct ucred other;
+    socklen_t length = sizeof other;
+    getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &other, &length);
+    length = 4;
+    getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &other, &length);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+// Memory with a name of its own.
+static void memory(void)
+{
+    char name[] = "a heap";
+    void *some = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    prctl(PR_SET_VMA, 0, some, 4096, name);
+    prctl(PR_SET_VMA, 0, some, 4096, NULL);
+    munmap(some, 4096);
+}
+
 int main(void)
 {
     mounts();
@@ -171,5 +245,9 @@ int main(void)
     parts(70);
     messages();
     programs();
+    opening();
+    scheduling();
+    sockets();
+    memory();
     return 0;
 }

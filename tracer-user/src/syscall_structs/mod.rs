@@ -10,7 +10,10 @@ mod files;
 mod gathered;
 mod narrow;
 mod network;
+mod opening;
+mod packet;
 mod process;
+mod scheduling;
 mod signal_info;
 mod signals;
 mod times;
@@ -22,6 +25,7 @@ use bytes::Bytes;
 pub use files::{device, ioctl_command, mode as file_mode};
 pub use gathered::{entries, push_new_name_length, strings, variables};
 pub use narrow::Narrow;
+pub use packet::protocol;
 pub use process::push_clone3_result;
 pub use signals::push_blocked;
 use tracer_common::kernel::gathered as shape;
@@ -131,6 +135,12 @@ pub enum Struct {
     CapabilityHead,
     /// Sets of capabilities.
     Capabilities,
+    /// `struct open_how`.
+    OpenHow,
+    /// `struct sched_attr`.
+    Scheduling,
+    /// The name of memory, where the option of `prctl` takes one.
+    MemoryName,
 }
 
 /// How much of it there is.
@@ -202,6 +212,9 @@ impl Struct {
             "timevals" => Self::FileTimevals,
             "caphead" => Self::CapabilityHead,
             "capdata" => Self::Capabilities,
+            "how" => Self::OpenHow,
+            "schedattr" => Self::Scheduling,
+            "memoryname" => Self::MemoryName,
             _ => return None,
         })
     }
@@ -219,7 +232,10 @@ impl Struct {
     /// Whether there is one, whatever the call is asked for.
     #[must_use]
     pub fn is_in_any_case(self) -> bool {
-        !matches!(self, Self::Ioctl | Self::Flock | Self::ThreadName)
+        !matches!(
+            self,
+            Self::Ioctl | Self::Flock | Self::ThreadName | Self::MemoryName
+        )
     }
 
     /// How it is in 32-bit programs.
@@ -261,6 +277,11 @@ impl Struct {
             Self::SignalEvent => 24,
             Self::FileTimevals => 32,
             Self::Capabilities => 24,
+            // So many bytes as the call says.
+            Self::OpenHow => return Extent::Array(1),
+            Self::Scheduling if is_filled => return Extent::Array(1),
+            Self::Scheduling => 56,
+            Self::MemoryName => 64,
             Self::Pair => 8,
             Self::Ints => return Extent::Returned(4),
             Self::CpuSet | Self::Random => return Extent::Returned(1),
@@ -355,6 +376,9 @@ impl Struct {
             Self::FileTimevals => times::push_file_timevals(out, bytes),
             Self::CapabilityHead => capabilities::push_head(out, bytes),
             Self::Capabilities => capabilities::push_sets(out, bytes),
+            Self::OpenHow => opening::push_how(out, bytes),
+            Self::Scheduling => scheduling::push_attributes(out, bytes),
+            Self::MemoryName => process::push_memory_name(out, call, bytes),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::bytes::{Bytes, quoted};
 use super::files::push_hex_bytes;
+use super::packet;
 use crate::syscall_arguments::Call;
 
 pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
@@ -45,6 +46,7 @@ pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
                 groups => format!("{groups:#010x}"),
             }
         ),
+        libc::AF_PACKET => packet::address(bytes)?,
         libc::AF_UNSPEC => format!(
             "{{sa_family=AF_UNSPEC, sa_data={}}}",
             quoted(bytes.from(2)?.slice())
@@ -69,9 +71,25 @@ pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<(
         out.extend_from_slice(shown.as_bytes());
         return Some(());
     }
+    if (level, option) == (libc::SOL_SOCKET, libc::SO_PEERCRED) {
+        return push_credentials(out, bytes);
+    }
     if bytes.slice().len() == 4 {
         out.extend_from_slice(format!("[{}]", bytes.i32(0)?).as_bytes());
         return Some(());
     }
     push_hex_bytes(out, bytes, false)
+}
+
+/// Appends a `struct ucred`, as far as it was asked for.
+fn push_credentials(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    out.extend_from_slice(format!("{{pid={}", bytes.i32(0)?).as_bytes());
+    if let Some(uid) = bytes.u32(4) {
+        out.extend_from_slice(format!(", uid={uid}").as_bytes());
+    }
+    if let Some(gid) = bytes.u32(8) {
+        out.extend_from_slice(format!(", gid={gid}").as_bytes());
+    }
+    out.push(b'}');
+    Some(())
 }

@@ -7,7 +7,7 @@ use super::times::push_timeval;
 use super::{flags, pointer};
 use crate::report::signal_name;
 use crate::syscall_arguments::Call;
-use crate::syscall_values::{CLONE_FLAGS, any_signal};
+use crate::syscall_values::{CLONE_FLAGS, any_signal, names_memory};
 
 /// Appends a limit: sizes in KiB where they are whole ones.
 pub fn push_limit(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
@@ -122,6 +122,17 @@ pub fn push_thread_name(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Opt
     let has_more = option == libc::PR_SET_NAME && name.len() == LONGEST && !name.contains(&0);
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     out.extend_from_slice(quoted_start(name, has_more).as_bytes());
+    Some(())
+}
+
+/// Appends the name that memory is given.
+pub fn push_memory_name(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+    if !names_memory(call) {
+        return None;
+    }
+    let has_more = !bytes.slice().contains(&0);
+    let name = bytes.slice().split(|byte| *byte == 0).next();
+    out.extend_from_slice(quoted_start(name.unwrap_or_default(), has_more).as_bytes());
     Some(())
 }
 
