@@ -25,12 +25,41 @@ struct Meta {
     file: *mut aya_ebpf::bindings::seq_file,
 }
 
+impl Context {
+    /// The task; null at the end.
+    ///
+    /// # Safety
+    ///
+    /// The kernel has given `ctx`, whose fields the verifier knows.
+    #[inline(always)]
+    pub unsafe fn task(ctx: *const Self) -> *const u8 {
+        // SAFETY: as promised by the caller.
+        unsafe { (*ctx).task }
+    }
+
+    /// Hands over so many bytes at `from`. When the file's buffer is full, the kernel empties it
+    /// and asks for the same task again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`task`](Self::task); and that many bytes may be read there.
+    #[inline(always)]
+    pub unsafe fn write(ctx: *const Self, from: *const u8, bytes: u32) {
+        // SAFETY: as promised by the caller.
+        let meta = unsafe { (*ctx).meta };
+        // SAFETY: the kernel gives what the listing concerns, with the file first in it.
+        let file = unsafe { (*meta).file };
+        // SAFETY: as promised by the caller.
+        unsafe { bpf_seq_write(file, from.cast_mut().cast(), bytes) };
+    }
+}
+
 /// Runs for each thread of the reader's pid namespace, and once more at the end, without one.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
 pub extern "C" fn list_tasks(ctx: *const Context) -> i32 {
-    // SAFETY: the kernel gives the context, whose fields the verifier knows.
-    let address = unsafe { (*ctx).task };
+    // SAFETY: the kernel gives the context.
+    let address = unsafe { Context::task(ctx) };
     if address.is_null() {
         return 0;
     }
@@ -49,14 +78,9 @@ pub extern "C" fn list_tasks(ctx: *const Context) -> i32 {
         own_pid: task.leader().id_in(namespace),
         own_tid,
     };
-    // SAFETY: as above.
-    let meta = unsafe { (*ctx).meta };
-    // SAFETY: the kernel gives what the listing concerns, with the file first in it.
-    let file = unsafe { (*meta).file };
     #[expect(clippy::cast_possible_truncation, reason = "16")]
     let size = size_of::<TaskIds>() as u32;
-    // When the file's buffer is full, the kernel empties it and asks for the same task again.
-    // SAFETY: the helper reads that many bytes of `ids`.
-    unsafe { bpf_seq_write(file, (&raw const ids).cast(), size) };
+    // SAFETY: as above; `ids` has that many bytes.
+    unsafe { Context::write(ctx, (&raw const ids).cast(), size) };
     0
 }

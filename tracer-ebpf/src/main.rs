@@ -52,6 +52,7 @@ mod idle;
 mod interrupted;
 mod irq;
 mod listing;
+mod look;
 mod maps;
 mod migrate;
 mod off_cpu;

@@ -21,6 +21,8 @@ globals! {
     TASK_COMM = NO_OFFSET;
     /// `task_struct::__state`, before 5.14 `state`.
     TASK_STATE = NO_OFFSET;
+    /// `task_struct::on_cpu`.
+    TASK_ON_CPU = NO_OFFSET;
     /// `task_struct::exit_code`.
     TASK_EXIT_CODE = NO_OFFSET;
     /// `task_struct::signal`.

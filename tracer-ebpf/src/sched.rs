@@ -172,17 +172,29 @@ fn out_data<C: Tracepoint>(
 /// What the thread that leaves its CPU in this state, and runs this, is in: see [`waits_in`].
 #[inline(always)]
 fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8, u16) {
+    what_a_thread_waits_in(prev, state, || call_of(prev, cpu))
+}
+
+/// What a thread that is blocked or stopped in this state is in: see [`waits_in`]. `call_of` says
+/// the number of the system call that it is in, all ones for none; it is asked only where it can
+/// be said.
+#[inline(always)]
+pub fn what_a_thread_waits_in<C: Tracepoint>(
+    thread: &Task<C>,
+    state: u32,
+    call_of: impl FnOnce() -> u32,
+) -> (u8, u16) {
     /// `TASK_UNINTERRUPTIBLE`: so does who waits for a device. Others are not asked, which costs.
     const UNINTERRUPTIBLE: u32 = 2;
     if TASK_FLAGS.load() == NO_OFFSET {
         return (waits_in::UNKNOWN, 0);
     }
-    let io = if state & UNINTERRUPTIBLE != 0 && prev.is_in_io_wait() {
+    let io = if state & UNINTERRUPTIBLE != 0 && thread.is_in_io_wait() {
         waits_in::IO
     } else {
         0
     };
-    let task_flags = prev.flags();
+    let task_flags = thread.flags();
     if task_flags & (flags::KERNEL_THREAD | USER_WORKER.load()) != 0 {
         return (waits_in::KERNEL | io, 0);
     }
@@ -192,12 +204,12 @@ fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8,
     if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
         return (waits_in::UNKNOWN | io, 0);
     }
-    let call = call_of(prev, cpu);
     // Of the x32 kind or not, it is the same call.
+    let call = call_of();
     match call & !(1 << 30) {
         _ if call == u32::MAX => (waits_in::FAULT | io, 0),
         #[expect(clippy::cast_possible_truncation, reason = "looked at")]
-        call if call <= 0xffff && prev.is_in_compat_call() => {
+        call if call <= 0xffff && thread.is_in_compat_call() => {
             (waits_in::COMPAT_SYSCALL | io, call as u16)
         }
         #[expect(clippy::cast_possible_truncation, reason = "looked at")]

@@ -30,6 +30,12 @@ use crate::subject::Subject;
 use crate::unwind;
 use crate::user::Registers;
 
+/// Whether the look at a thread has its stack.
+#[inline(always)]
+pub fn is_of_looks() -> bool {
+    is_wanted(wanted::bit(EventTypeId::THREAD_STATE))
+}
+
 /// Whether stacks of these bits are recorded. It is known when the program is loaded: where none
 /// is, the verifier drops what would record it.
 #[inline(always)]

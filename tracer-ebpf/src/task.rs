@@ -12,7 +12,7 @@ use crate::offsets::{
     CGROUPS_DEFAULT, COMPAT_STATUS, DEADLINE_THROTTLED_BIT, FAIR_QUEUE_THROTTLED, IO_WAIT_BIT,
     NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
     TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE, TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT,
-    TASK_LEADER, TASK_MM, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
+    TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
     TASK_THREAD_PID, TASK_THREAD_POINTER, TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
@@ -123,6 +123,14 @@ impl<C: Tracepoint> Task<C> {
         // SAFETY: `base` is a task (see `argument`); the state is an int, and before 5.14 a long
         // whose lower half comes first and holds every bit.
         unsafe { field::<C, _>(self.base, TASK_STATE.load()) }
+    }
+
+    /// Whether a CPU runs it, or has not yet let go of it.
+    #[inline(always)]
+    pub fn is_on_cpu(&self) -> bool {
+        // SAFETY: `base` is a task (see `argument`), and `on_cpu` an int of it.
+        let on_cpu: u32 = unsafe { field::<C, _>(self.base, TASK_ON_CPU.load()) };
+        on_cpu != 0
     }
 
     /// The exit code as `wait` encodes it.

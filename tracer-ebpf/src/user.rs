@@ -90,6 +90,25 @@ impl<C: Tracepoint> Registers<C> {
         }
     }
 
+    /// The registers at this address.
+    ///
+    /// # Safety
+    ///
+    /// There is a `struct pt_regs`.
+    #[inline(always)]
+    pub unsafe fn at(base: *const u8) -> Self {
+        Self {
+            base,
+            context: PhantomData,
+        }
+    }
+
+    /// Where they are.
+    #[inline(always)]
+    pub fn base(&self) -> *const u8 {
+        self.base
+    }
+
     /// Where the program goes on.
     #[inline(always)]
     pub fn address(&self) -> u64 {

@@ -94,10 +94,14 @@ impl Selection {
         Ok(selection)
     }
 
-    /// The same with system calls.
+    /// The same with system calls, those too that have begun before.
     #[must_use]
     pub fn with_syscalls(self) -> Self {
-        self.with(&[EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT])
+        self.with(&[
+            EventTypeId::SYSCALL_ENTER,
+            EventTypeId::SYSCALL_EXIT,
+            EventTypeId::THREAD_STATE,
+        ])
     }
 
     /// The same with these types.
@@ -235,7 +239,11 @@ mod tests {
 
         assert_eq!(
             selection.of_kernel(),
-            [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT]
+            [
+                EventTypeId::SWITCH_IN,
+                EventTypeId::SWITCH_OUT,
+                EventTypeId::THREAD_STATE
+            ]
         );
         assert!(!selection.has(EventTypeId(300)));
     }

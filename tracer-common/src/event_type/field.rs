@@ -30,6 +30,9 @@ pub enum FieldKind {
     WaitsIn,
     /// Whether a thread that blocks waits for a device: a bit of the same 8.
     IoWait,
+    /// What a thread does when it is looked at, 32 bits: see
+    /// [`thread_state`](crate::kernel::thread_state).
+    ThreadState,
     /// A signal number, 32 bits; 0 for none.
     Signal,
     /// What became of a signal that was sent, 32 bits: see
@@ -44,6 +47,12 @@ pub enum FieldKind {
     Arguments,
     /// The same, with their names, and as people know them.
     NamedArguments,
+    /// As [`Syscall`](Self::Syscall), of a call that a thread is in; -1 for none.
+    HeldSyscall,
+    /// As [`Arguments`](Self::Arguments), of that call.
+    HeldArguments,
+    /// As [`NamedArguments`](Self::NamedArguments), of that call; what they point to is not read.
+    NamedHeldArguments,
     /// What a system call returned, 64 bits: -4095 to -1 are error numbers.
     SyscallResult,
     /// The same, as people know it.
@@ -75,12 +84,13 @@ impl FieldKind {
             Self::TaskState => "task_state",
             Self::Flag | Self::ShortFlag | Self::IoWait => "flag",
             Self::WaitsIn => "waits_in",
+            Self::ThreadState => "thread_state",
             Self::Signal => "signal",
             Self::SignalResult => "signal_result",
             Self::Address => "address",
-            Self::Syscall => "syscall",
-            Self::Arguments => "arguments",
-            Self::NamedArguments => "named_arguments",
+            Self::Syscall | Self::HeldSyscall => "syscall",
+            Self::Arguments | Self::HeldArguments => "arguments",
+            Self::NamedArguments | Self::NamedHeldArguments => "named_arguments",
             Self::SyscallResult => "syscall_result",
             Self::ShownResult => "shown_result",
             Self::FilledArguments => "filled_arguments",

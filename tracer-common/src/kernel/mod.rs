@@ -12,6 +12,7 @@ mod control;
 mod descriptor;
 mod fault;
 mod interrupt;
+mod look;
 mod probe;
 mod process;
 mod sched;
@@ -37,6 +38,7 @@ pub use fault::FaultData;
 pub use interrupt::{
     IRQ_NAME_BYTES, IdleData, InterruptsOf, IrqEnterData, IrqExitData, SoftirqData,
 };
+pub use look::{LOOK_BYTES, LookRecord, ThreadStateData, thread_state};
 pub use probe::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
     ProbeSite, ProbeTextsRecord, RETURN_DEPTH, probe_kind, probe_source, probe_texts,
@@ -74,6 +76,7 @@ const FAMILIES: &[&[KernelEventType]] = &[
     cgroup::EVENT_TYPES,
     fault::EVENT_TYPES,
     interrupt::EVENT_TYPES,
+    look::EVENT_TYPES,
     process::EVENT_TYPES,
     sched::EVENT_TYPES,
     signal::EVENT_TYPES,

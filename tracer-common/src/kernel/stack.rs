@@ -262,7 +262,8 @@ pub mod stacks {
         | bit(EventTypeId::SWITCH_OUT)
         | bit(EventTypeId::SIGNAL_GENERATE)
         | bit(EventTypeId::SIGNAL_DELIVER)
-        | bit(EventTypeId::WAKEUP);
+        | bit(EventTypeId::WAKEUP)
+        | bit(EventTypeId::THREAD_STATE);
     /// Those that have them where nobody chooses. The stack of a waker costs whoever it is.
     pub const USUAL: u64 = TYPES & !bit(EventTypeId::WAKEUP);
     /// The bit of samples, which are recorded for their stacks.

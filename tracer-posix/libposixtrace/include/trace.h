@@ -180,6 +180,7 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 #define LINUX_TRACE_BLOCK_ISSUE ((trace_event_id_t)55)     /* a request went to a block device */
 #define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* a block device completed a request */
 #define LINUX_TRACE_CGROUP_ATTACH ((trace_event_id_t)57)   /* a process or thread changed its control group */
+#define LINUX_TRACE_THREAD_STATE ((trace_event_id_t)58)    /* what a thread does when the trace begins */
 #define LINUX_TRACE_STACK ((trace_event_id_t)60)           /* the functions that a thread was in (--stack) */
 /* code of a file in the process's memory, for the names of stacks */
 #define LINUX_TRACE_MAPPING ((trace_event_id_t)61)
@@ -393,6 +394,25 @@ struct linux_trace_cgroup_attach {
     unsigned linux_reserved;      /* Zero. */
     /* The path of the control group from its root, ended by a null. What follows the null is removed. */
     char linux_path[256];
+};
+
+/* Data of LINUX_TRACE_THREAD_STATE: what a thread did when the trace began. The program address is where its program
+ * goes on, where it is in a system call. */
+struct linux_trace_thread_state {
+    /* The number of the system call that it is in, in the table of the machine or in that for 32-bit programs; -1:
+     * it is in none, or that is not known. */
+    int linux_number;
+    unsigned linux_compat;        /* 1: it is one of the table for 32-bit programs. */
+    /* What the registers for arguments hold. How many of them count is the call's matter. */
+    __linux_trace_u64 linux_args[6];
+    /* What it does: 0: not known, 1: it has a CPU, 2: it could run, 3: it waits for something else, 4: it was
+     * stopped by a signal, 5: by who traces it. */
+    unsigned linux_state;
+    unsigned linux_kernel_state;  /* The kernel's state bits of the thread (task_struct::__state). */
+    unsigned char linux_followed; /* 1: its switches are recorded from then on. */
+    unsigned char linux_waits_in; /* What it is in, as in LINUX_TRACE_SWITCH_OUT. */
+    unsigned short linux_syscall; /* The number of that system call. */
+    unsigned linux_reserved;      /* Zero. */
 };
 
 /* Data of LINUX_TRACE_STACK: the functions that the thread was in. The addresses follow, 64 bits each, the innermost

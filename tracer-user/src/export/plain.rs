@@ -62,9 +62,12 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::Softirq
         | FieldKind::BlockOperation
         | FieldKind::WakerContext
-        | FieldKind::WaitsIn => Shape::Text,
+        | FieldKind::WaitsIn
+        | FieldKind::ThreadState
+        | FieldKind::HeldSyscall
+        | FieldKind::NamedHeldArguments => Shape::Text,
         FieldKind::Flag | FieldKind::ShortFlag | FieldKind::IoWait => Shape::Truth,
-        FieldKind::EventSet | FieldKind::Arguments => Shape::Integers,
+        FieldKind::EventSet | FieldKind::Arguments | FieldKind::HeldArguments => Shape::Integers,
     }
 }
 

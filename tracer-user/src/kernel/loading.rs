@@ -21,6 +21,7 @@ use super::btf::variables::{Variable, name_variables};
 use super::calls::Wanted;
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
+use super::look::Looker;
 use super::losses::LostByCpu;
 use super::mapping::{Access, Mapping};
 use super::namespace::{Listing, Nested};
@@ -94,6 +95,8 @@ pub(super) struct Attached {
     pub recorded: u64,
     /// Where our pid namespace is not the first one.
     pub listing: Option<Listing>,
+    /// Where it is wanted what threads do when the trace begins.
+    pub looker: Option<Looker>,
     pub probes: Attachments,
     pub tracepoints: tracepoints::Attachments,
 }
@@ -241,6 +244,11 @@ impl<'a> Plan<'a> {
             Ok(())
         };
         let attached = programs::attach(ebpf, self.kernel.btf.as_ref(), bits, has, list)?;
+        let is_looking = attached.recorded & wanted::bit(EventTypeId::THREAD_STATE) != 0;
+        let looker = is_looking.then(|| {
+            let what = (attached.recorded, &self.options.stacks);
+            Looker::load(ebpf, self.kernel.btf.as_ref(), &self.kernel.globals, what)
+        });
         let probes = probes::attach(ebpf, &self.options.probes);
         let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
         let tracepoints = tracepoints::attach(ebpf, &self.options.tracepoints);
@@ -255,6 +263,7 @@ impl<'a> Plan<'a> {
                 .collect(),
             recorded: attached.recorded,
             listing,
+            looker,
             probes,
             tracepoints,
         })

@@ -7,6 +7,7 @@
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
 //!   are (`choice`); and which system calls are recorded (`calls`).
+//! - `look` says what threads do when a trace begins.
 //! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of what was lost (`losses`, `switches`).
 //! - [`checks`] is what `tracer-user doctor` prints.
@@ -28,6 +29,7 @@ mod decode;
 mod diagnostics;
 mod error;
 mod loading;
+mod look;
 mod losses;
 mod mapped;
 mod mapping;

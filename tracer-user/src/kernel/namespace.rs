@@ -118,7 +118,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, LoadError> {
 }
 
 /// What the program says, with an attachment that ends with the reading.
-fn read(program: &mut Iter) -> io::Result<Vec<u8>> {
+pub(super) fn read(program: &mut Iter) -> io::Result<Vec<u8>> {
     let link = program.attach().map_err(io::Error::other)?;
     let link = program.take_link(link).map_err(io::Error::other)?;
     let mut file = link.into_file().map_err(io::Error::other)?;

@@ -228,6 +228,7 @@ mod tests {
     use crate::kernel::btf::offsets::Global;
     use crate::kernel::budget::{BUDGETS, Budget, budget_of};
     use crate::kernel::loading::{Parameters, halves};
+    use crate::kernel::look::by_program;
     use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
@@ -414,6 +415,10 @@ mod tests {
             }
             let btf = kernel.btf.as_ref().unwrap();
             Listing::load(&mut ebpf, btf).unwrap();
+            // Elsewhere threads are looked at in /proc.
+            if kernel.gives_registers() {
+                by_program::load(&mut ebpf, btf).unwrap();
+            }
             let mut refused = Vec::new();
             for tracepoint in tracepoints_of_kernel(&kernel) {
                 let is_of_calls = matches!(tracepoint.name, "sys_enter" | "sys_exit");

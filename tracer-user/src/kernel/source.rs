@@ -11,6 +11,7 @@ use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};
 use super::diagnostics::Diagnostics;
+use super::look::Found;
 use super::losses::Losses;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
 use super::rings::Rings;
@@ -52,6 +53,8 @@ pub struct KernelSource {
     stacks: Option<Stacks>,
     /// Where it is recorded what descriptors are.
     descriptors: Option<Descriptors>,
+    /// What threads did when they were looked at.
+    looks: Found,
 }
 
 impl ReportsExecs for KernelSource {
@@ -83,6 +86,7 @@ impl KernelSource {
             switches: Switches::default(),
             stacks: None,
             descriptors: None,
+            looks: Found::default(),
         };
         source.wanted.set_recorded(loaded_for);
         source
@@ -101,6 +105,14 @@ impl KernelSource {
     pub(super) fn with_descriptors(self, options: DescriptorOptions) -> Self {
         Self {
             descriptors: Descriptors::of(options),
+            ..self
+        }
+    }
+
+    /// The same, which takes what threads did when they were looked at.
+    pub(super) fn with_looks(self, looks: Option<Found>) -> Self {
+        Self {
+            looks: looks.unwrap_or_default(),
             ..self
         }
     }
@@ -152,7 +164,7 @@ impl Source for KernelSource {
         if let Some(stacks) = stacks {
             stacks.look(self.watermark);
         }
-        let is_whole = self.rings.drain(|record| {
+        let mut take = |record: &[u8]| {
             if let Some(stacks) = stacks
                 && is_stack(record)
             {
@@ -211,7 +223,12 @@ impl Source for KernelSource {
                 damaged += 1;
                 tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");
             }
-        });
+        };
+        // Whoever looks has done so by now: it is one thread that looks and collects.
+        for record in self.looks.take() {
+            take(&record);
+        }
+        let is_whole = self.rings.drain(take);
         self.collect_losses(batch, damaged, untold);
         if let Some(diagnostics) = &mut self.diagnostics {
             diagnostics.flush();

@@ -11,6 +11,7 @@ use super::calls::Wanted;
 use super::choice;
 use super::error::LoadError;
 use super::loading::{Plan, usize_of};
+use super::look::Looker;
 use super::losses::{Losses, LostByCpu};
 use super::namespace::Listing;
 use super::object::object;
@@ -33,6 +34,8 @@ pub struct KernelTracer {
     traced: Traced,
     /// Where our pid namespace is not the first one.
     listing: Option<Listing>,
+    /// Where it is wanted what threads do when the trace begins.
+    looker: Option<Looker>,
     /// Readable when one of the rings is.
     ring_fd: OwnedFd,
     wanted: Wanted,
@@ -107,10 +110,12 @@ impl KernelTracer {
         );
         let source = source
             .with_stacks(&options.stacks)
-            .with_descriptors(options.descriptors);
+            .with_descriptors(options.descriptors)
+            .with_looks(attached.looker.as_ref().map(Looker::found));
         let tracer = Self {
             traced: Traced::of(&ebpf)?,
             listing: attached.listing,
+            looker: attached.looker,
             ring_fd: maps.ring_fd,
             wanted: maps.wanted,
             lost: maps.lost,
@@ -178,6 +183,14 @@ impl KernelTracer {
             }
         }
         Ok(())
+    }
+
+    /// Looks what all threads of the traced processes do now, where that is wanted: it becomes an
+    /// event of each. `pids` are those processes.
+    pub fn look(&mut self, pids: &[i32]) {
+        if let Some(looker) = &self.looker {
+            looker.look(&mut self.ebpf, pids);
+        }
     }
 
     /// Traces process `pid` no longer. Children that are traced already stay so.

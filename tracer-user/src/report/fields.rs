@@ -5,7 +5,7 @@ use tracer_common::kernel::{
     COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
 };
 
-use super::value_names::{block_operation, signal_result, softirq, waker_context};
+use super::value_names::{block_operation, signal_result, softirq, thread_state, waker_context};
 use super::waits_in::WaitsIn;
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
@@ -79,6 +79,16 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
             entered(untrusted, bytes)?,
             Texts::behind(size_of::<SyscallEnterData>(), untrusted),
         ),
+        FieldKind::ThreadState => named(thread_state)?,
+        FieldKind::HeldSyscall => {
+            let (table, nr) = call_of(bytes)?;
+            // It is in none.
+            (nr >= 0).then_some(Value::Syscall(table, nr))?
+        }
+        FieldKind::HeldArguments => Value::Arguments(held(untrusted, bytes)?),
+        FieldKind::NamedHeldArguments => {
+            Value::NamedArguments(held(untrusted, bytes)?, Texts::behind(0, &[]))
+        }
         FieldKind::FilledArguments => {
             let (table, nr) = call_of(untrusted)?;
             let call = Call {
@@ -226,6 +236,11 @@ fn entered(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
         nr,
         registers: arguments(bytes)?,
     })
+}
+
+/// The call that a thread is in, if it is in one.
+fn held(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
+    entered(untrusted, bytes).filter(|call| call.nr >= 0)
 }
 
 fn left(untrusted: &[u8], value: u64) -> Option<Returned> {

@@ -4,7 +4,8 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     BlockCompleteData, BlockIssueData, FaultData, IrqExitData, SignalDeliverData,
-    SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, signal_result,
+    SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, ThreadStateData,
+    signal_result, thread_state, waits_in,
 };
 use zerocopy::FromBytes;
 
@@ -14,7 +15,10 @@ use super::escape::push_for_people;
 use super::fields::{self, table, until_null};
 use super::results::push_returned_descriptor;
 use super::signals::signal_name;
-use super::value_names::{block_operation, error_of, signal_result, softirq};
+use super::value_names::{
+    block_operation, error_of, signal_result, softirq, thread_state as thread_state_name,
+};
+use super::waits_in::{WaitsIn, push_waits_in};
 use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::{self, Table};
@@ -76,6 +80,9 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
         }
         EventTypeId::SYSCALL_EXIT => {
             push_return(out, data)?;
+        }
+        EventTypeId::THREAD_STATE => {
+            push_thread_state(out, data)?;
         }
         EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
             push_fault(out, &FaultData::read_from_prefix(data).ok()?.0);
@@ -188,6 +195,37 @@ fn push_call(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     let texts = Texts::behind(size_of::<SyscallEnterData>(), untrusted);
     push_arguments(out, &call, texts);
     out.push(b')');
+    Some(())
+}
+
+/// What a thread does when it is looked at, and in which call, which reads as one that has begun.
+fn push_thread_state(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
+    let (seen, _) = ThreadStateData::read_from_prefix(untrusted).ok()?;
+    out.extend_from_slice(match seen.state {
+        thread_state::UNKNOWN => b"in an unknown state",
+        thread_state::TRACED => b"stopped by who traces it",
+        state => thread_state_name(state)?.as_bytes(),
+    });
+    if seen.number >= 0 {
+        let call = Call {
+            table: table(seen.compat),
+            nr: seen.number,
+            registers: seen.args,
+        };
+        out.extend_from_slice(b" in ");
+        push_syscall_name(out, call.table, call.nr);
+        out.push(b'(');
+        push_arguments(out, &call, Texts::behind(0, &[]));
+        out.push(b')');
+    } else if let inside @ (WaitsIn::Fault | WaitsIn::Exit | WaitsIn::Kernel) =
+        WaitsIn::of_bits(seen.waits_in, seen.syscall)
+    {
+        out.extend_from_slice(b" in ");
+        push_waits_in(out, inside);
+    }
+    if seen.waits_in & waits_in::IO != 0 {
+        out.extend_from_slice(b", for a device");
+    }
     Some(())
 }
 

@@ -1,6 +1,6 @@
 //! Names of the values to which the kernel gives codes.
 
-use tracer_common::kernel::{signal_result, waker_context};
+use tracer_common::kernel::{signal_result, thread_state, waker_context};
 
 use crate::syscall_names;
 
@@ -34,6 +34,19 @@ pub fn waker_context(context: u32) -> Option<&'static str> {
         waker_context::SOFTIRQ => "softirq",
         waker_context::HRTIMER => "hrtimer",
         waker_context::TIMER => "timer",
+        _ => return None,
+    })
+}
+
+/// What a thread does when it is looked at.
+pub fn thread_state(state: u32) -> Option<&'static str> {
+    Some(match state {
+        thread_state::UNKNOWN => "unknown",
+        thread_state::RUNNING => "running",
+        thread_state::RUNNABLE => "runnable",
+        thread_state::BLOCKED => "blocked",
+        thread_state::STOPPED => "stopped",
+        thread_state::TRACED => "traced",
         _ => return None,
     })
 }

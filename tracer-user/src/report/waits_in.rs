@@ -27,8 +27,13 @@ pub enum WaitsIn {
 impl WaitsIn {
     /// What a switch says.
     pub fn of(data: &SwitchOutData) -> Self {
-        let nr = i32::from(data.syscall);
-        match data.waits_in & !waits_in::IO {
+        Self::of_bits(data.waits_in, data.syscall)
+    }
+
+    /// What these bits say, and the number of a system call.
+    pub fn of_bits(bits: u8, syscall: u16) -> Self {
+        let nr = i32::from(syscall);
+        match bits & !waits_in::IO {
             waits_in::SYSCALL => Self::Syscall(Table::Native, nr),
             waits_in::COMPAT_SYSCALL => Self::Syscall(Table::Compat, nr),
             waits_in::FAULT => Self::Fault,
@@ -43,9 +48,7 @@ impl WaitsIn {
     /// Reads the field that begins `untrusted`.
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let [kind, nr @ ..] = *untrusted.first_chunk::<3>()?;
-        let mut data: SwitchOutData = zerocopy::FromZeros::new_zeroed();
-        (data.waits_in, data.syscall) = (kind, u16::from_ne_bytes(nr));
-        Some(Self::of(&data))
+        Some(Self::of_bits(kind, u16::from_ne_bytes(nr)))
     }
 }
 

@@ -95,8 +95,13 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         watch_process(&wakes, pid, process)
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
     }
+    let mut traced = pids;
     if setup.inherit {
-        trace_descendants(&pids, &mut begun, &wakes)?;
+        let descendants = trace_descendants(&traced, &mut begun, &wakes)?;
+        traced.extend(descendants);
+    }
+    if let Some(kernel) = &mut begun.kernel {
+        kernel.look(&traced);
     }
     follow(begun, (wakes, woken), false, setup).await
 }
@@ -108,7 +113,7 @@ fn trace_descendants(
     pids: &[i32],
     begun: &mut Begun,
     wakes: &UnboundedSender<Wake>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<HashSet<i32>> {
     let mut traced = HashSet::new();
     loop {
         let mut new = descendants::of(pids);
@@ -132,7 +137,7 @@ fn trace_descendants(
     if !traced.is_empty() {
         say(&in_words(traced.len()));
     }
-    Ok(())
+    Ok(traced)
 }
 
 /// What is said of so many processes that were there, and were made by those that were given.
@@ -179,6 +184,9 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     }
     for pid in &there {
         begun.tracer.add_found(*pid, monotonic_now());
+    }
+    if let Some(kernel) = &mut begun.kernel {
+        kernel.look(&there);
     }
     if let Targets::Named(pattern) = targets
         && pattern.is_truncated()

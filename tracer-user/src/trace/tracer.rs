@@ -404,7 +404,11 @@ impl Tracer {
             return false;
         };
         self.translate(&mut header);
-        if header.event_type == EventTypeId::SYSCALL_ENTER {
+        if matches!(
+            header.event_type,
+            // It begins as the other does.
+            EventTypeId::SYSCALL_ENTER | EventTypeId::THREAD_STATE
+        ) {
             blank_registers(&mut data);
         }
         let event = Event {

@@ -93,6 +93,7 @@ const FIELDS: &[Field] = &[
         "task_struct",
         &[way(&["__state"]), way(&["state"])],
     ),
+    wanted("TASK_ON_CPU", "task_struct", &[way(&["on_cpu"])]),
     wanted("TASK_EXIT_CODE", "task_struct", &[way(&["exit_code"])]),
     required("TASK_SIGNAL", "task_struct", &[way(&["signal"])]),
     // x86-64, Arm 64.

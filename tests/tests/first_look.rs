@@ -1,0 +1,234 @@
+//! What threads do when a trace begins, of a program that never moves: beside what the kernel says
+//! of it in `/proc`, and what strace shows.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::dist;
+use tests::rights::missing_right;
+use tests::target::Target;
+
+/// The deadlock, once none of its threads moves any more.
+fn stuck() -> Target {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("stuck", folder.path()).unwrap();
+    let (target, _) = Target::start(&mut Command::new(program)).unwrap();
+    tests::wait_until("the deadlock", Duration::from_secs(60), || {
+        let calls = calls(target.pid());
+        let is_stuck = calls.len() == 3 && calls.values().all(|line| !line.contains("running"));
+        let futexes = calls
+            .values()
+            .filter(|line| line.starts_with("202 ") || line.starts_with("98 "));
+        Ok((is_stuck && futexes.count() == 2).then_some(()))
+    })
+    .unwrap();
+    target
+}
+
+/// What `/proc` says of each thread's system call.
+fn calls(pid: i32) -> BTreeMap<i64, String> {
+    let mut calls = BTreeMap::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+        let entry = entry.unwrap();
+        let tid = entry.file_name().to_str().unwrap().parse().unwrap();
+        let line = std::fs::read_to_string(entry.path().join("syscall")).unwrap_or_default();
+        calls.insert(tid, line);
+    }
+    calls
+}
+
+fn tracer(pid: i32, subcommand: &str, options: &[&str]) -> Output {
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    command
+        .arg(subcommand)
+        .args(options)
+        .args(["-p", &pid.to_string()]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The looks among lines of JSON, by thread.
+fn looks(lines: &str) -> BTreeMap<i64, Value> {
+    let mut looks = BTreeMap::new();
+    for line in lines.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        if event["type"] == "linux_trace_thread_state" {
+            let tid = event["tid"].as_i64().unwrap();
+            assert!(looks.insert(tid, event).is_none(), "{line}");
+        }
+    }
+    looks
+}
+
+const SECOND: [&str; 3] = ["--no-user", "--duration", "1s"];
+
+#[test]
+#[ignore = "loads eBPF"]
+fn each_thread_is_shown_in_the_call_that_the_kernel_says() {
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    let options = [&SECOND[..], &["--syscalls", "all", "--format", "json"]].concat();
+    let looks = looks(&text(&tracer(target.pid(), "attach", &options)));
+    let calls = calls(target.pid());
+    assert_eq!(
+        looks.keys().collect::<Vec<_>>(),
+        calls.keys().collect::<Vec<_>>()
+    );
+    for (tid, look) in &looks {
+        let data = &look["data"];
+        assert_eq!(
+            (&data["state"], &data["kernel_state"]),
+            (&"blocked".into(), &"S".into())
+        );
+        let words: Vec<&str> = calls[tid].split_ascii_whitespace().collect();
+        assert_eq!(data["number"].to_string(), words[0], "{look}");
+        let hex = |word: &str| u64::from_str_radix(&word[2..], 16).unwrap();
+        let args = data["args"].as_array().unwrap();
+        assert!(args.len() >= 3, "{look}");
+        for (arg, word) in args.iter().zip(&words[1..7]) {
+            assert_eq!(arg.as_u64().unwrap(), hex(word), "{look}");
+        }
+        assert_eq!(
+            look["prog_address"].as_u64().unwrap(),
+            hex(words[8]),
+            "{look}"
+        );
+    }
+}
+
+/// The calls that strace shows of a process that it attaches to, as far as it shows their arguments.
+fn straced(pid: i32) -> Vec<String> {
+    let mut strace = Command::new("timeout");
+    strace.args(["--signal=INT", "1", "strace", "-f", "-p", &pid.to_string()]);
+    let said = String::from_utf8(strace.output().unwrap().stderr).unwrap();
+    let calls = said.lines().filter_map(|line| {
+        let line = line.split_once("] ").map_or(line, |(_, call)| call);
+        // What is said of the call, or of strace's own end, comes behind it.
+        let call = line.split(" <").next()?.split("strace: ").next()?;
+        call.contains('(').then(|| call.trim_end().to_owned())
+    });
+    calls.collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn text_reads_as_the_lines_of_strace() {
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    let shown = text(&tracer(
+        target.pid(),
+        "attach",
+        &[&SECOND[..], &["--syscalls", "all"]].concat(),
+    ));
+    let straced = straced(target.pid());
+    let futexes = straced.iter().filter(|call| call.starts_with("futex("));
+    assert_eq!((straced.len(), futexes.count()), (3, 2), "{straced:?}");
+    for call in &straced {
+        let line = format!("thread-state     blocked in {call}");
+        assert!(shown.contains(&line), "{line}: {shown}");
+    }
+    assert_eq!(shown.matches("thread-state").count(), 3, "{shown}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn stacks_are_those_of_the_kernel_and_of_the_program() {
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    let options = [
+        "--events",
+        "switch",
+        "--stack",
+        "user,kernel",
+        "--unwind",
+        "dwarf",
+    ];
+    let shown = text(&tracer(
+        target.pid(),
+        "attach",
+        &[&SECOND[..], &options].concat(),
+    ));
+    let looks: Vec<&str> = shown.split("thread-state").skip(1).collect();
+    assert_eq!(looks.len(), 3, "{shown}");
+    let locking = looks.iter().filter(|look| look.contains("lock_both+"));
+    assert_eq!(locking.count(), 2, "{shown}");
+    let reading: Vec<_> = looks.iter().filter(|look| look.contains("main+")).collect();
+    assert_eq!(reading.len(), 1, "{shown}");
+    // The first function of the kernel is where it sleeps, which every kernel's `/proc` says too.
+    for (tid, _) in calls(target.pid()) {
+        let path = format!("/proc/{}/task/{tid}/stack", target.pid());
+        let stack = std::fs::read_to_string(path).unwrap();
+        let first = stack
+            .lines()
+            .next()
+            .unwrap()
+            .split_ascii_whitespace()
+            .nth(1)
+            .unwrap();
+        let function = first.split('+').next().unwrap();
+        assert!(
+            shown.contains(&format!("{function}+")),
+            "{function}: {shown}"
+        );
+    }
+}
+
+/// A process that is killed at the end.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn one_that_runs_and_one_that_was_stopped_are_shown_so() {
+    if missing_right().is_some() {
+        return;
+    }
+    let shell = |script| Killed(Command::new("sh").args(["-c", script]).spawn().unwrap());
+    let state_of = |pid: i32| {
+        let options = [
+            &SECOND[..],
+            &["--events", "thread-state", "--format", "json"],
+        ]
+        .concat();
+        let looks = looks(&text(&tracer(pid, "attach", &options)));
+        let look = looks.into_values().next().unwrap();
+        assert!(
+            look["data"]["name"].is_null() || look["data"]["state"] == "stopped",
+            "{look}"
+        );
+        look["data"]["state"].as_str().unwrap().to_owned()
+    };
+    let spinning = shell("while :; do :; done");
+    let state = state_of(i32::try_from(spinning.0.id()).unwrap());
+    // Others may have its CPU.
+    assert!(["running", "runnable"].contains(&&*state), "{state}");
+    let stopped = shell("kill -STOP $$; exit");
+    let pid = i32::try_from(stopped.0.id()).unwrap();
+    tests::wait_until("a process that is stopped", Duration::from_secs(60), || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        Ok(stat.contains(") T ").then_some(()))
+    })
+    .unwrap();
+    assert_eq!(state_of(pid), "stopped");
+}

@@ -1,0 +1,74 @@
+//! The look of a program in the kernel, which runs for each thread that there is.
+
+use std::io;
+use std::mem::size_of;
+
+use aya::programs::{Iter, ProgramError};
+use aya::{Btf, Ebpf};
+use tracer_common::kernel::{
+    LOOK_BYTES, LookRecord, REGISTERS, Record, RecordHeader, ThreadStateData,
+};
+use zerocopy::FromBytes as _;
+
+use super::super::namespace::read;
+
+/// The program.
+const PROGRAM: &str = "look_at_tasks";
+
+/// What was seen of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// The record of its event.
+    pub event: Vec<u8>,
+    /// Where it is in the kernel, the innermost first.
+    pub kernel: Vec<u64>,
+    /// The registers of its program, where these are known.
+    pub registers: Option<[u64; REGISTERS]>,
+}
+
+impl Looked {
+    /// What the program has written of a thread; `None` where it writes no such bytes.
+    fn of(untrusted: &[u8]) -> Option<Self> {
+        let event = untrusted.get(..Record::<ThreadStateData>::BYTES)?.to_vec();
+        let mut looked = Self {
+            event,
+            kernel: Vec::new(),
+            registers: None,
+        };
+        if let Ok(record) = LookRecord::ref_from_bytes(untrusted) {
+            let bytes = usize::try_from(record.kernel_bytes).unwrap_or(0);
+            let frames = record.kernel.get(..bytes / size_of::<u64>())?;
+            looked.kernel = frames.to_vec();
+            looked.registers = (record.registers_bytes > 0).then_some(record.registers);
+        }
+        Some(looked)
+    }
+
+    /// The header of its event.
+    pub fn header(&self) -> Option<RecordHeader> {
+        let (header, _) = RecordHeader::read_from_prefix(&self.event).ok()?;
+        Some(header)
+    }
+}
+
+/// Loads the program.
+pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<(), ProgramError> {
+    program(ebpf)?.load("task", btf)
+}
+
+fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
+    ebpf.program_mut(PROGRAM)
+        .ok_or(ProgramError::NotLoaded)?
+        .try_into()
+}
+
+/// What it says of each traced thread; `are_stacked`: with its stack.
+pub fn look(ebpf: &mut Ebpf, are_stacked: bool) -> io::Result<Vec<Looked>> {
+    let bytes = read(program(ebpf).map_err(io::Error::other)?)?;
+    let each = if are_stacked {
+        size_of::<LookRecord>()
+    } else {
+        LOOK_BYTES
+    };
+    Ok(bytes.chunks_exact(each).filter_map(Looked::of).collect())
+}

@@ -1,0 +1,142 @@
+//! What traced threads do when a trace begins: each is looked at, and that becomes its first event.
+//!
+//! A program in the kernel looks, for each task (a BPF iterator); where there is none, `/proc`
+//! says it. What is found takes the way of the programs' records, without a ring: the reader of
+//! those asks for it.
+
+mod by_proc;
+pub(super) mod by_program;
+mod user_stack;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aya::{Btf, Ebpf};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::{REGISTERS, wanted};
+
+use super::btf::offsets::Global;
+use crate::stacks::StackOptions;
+use by_program::Looked;
+use user_stack::Stacks;
+
+/// Records on their way from who looks to the source.
+#[derive(Clone, Debug, Default)]
+pub struct Found(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Found {
+    /// What was found since this was last asked.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, records: Vec<Vec<u8>>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(records);
+    }
+}
+
+/// Looks at threads.
+#[derive(Debug)]
+pub struct Looker {
+    /// Whether the program is there.
+    has_program: bool,
+    /// Whether it writes stacks.
+    writes_stacks: bool,
+    /// Whether what threads do next is recorded too.
+    is_followed: bool,
+    /// Where their stacks are recorded too.
+    stacks: Option<Stacks>,
+    found: Found,
+}
+
+/// Where registers of a program lie among those that the kernel saves, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Places {
+    address: usize,
+    stack: usize,
+    frame: usize,
+}
+
+impl Places {
+    /// As the kernel's types say.
+    fn of(globals: &[Global]) -> Option<Self> {
+        let word = |name| {
+            let global = globals.iter().find(|global| global.name == name)?;
+            let offset = Some(global.value).filter(|value| *value != NO_OFFSET)?;
+            usize::try_from(offset / 8)
+                .ok()
+                .filter(|word| *word < REGISTERS)
+        };
+        Some(Self {
+            address: word("REGS_IP")?,
+            stack: word("REGS_STACK")?,
+            frame: word("REGS_FRAME")?,
+        })
+    }
+}
+
+impl Looker {
+    /// Loads the program, where the kernel takes it: `btf` are its own types, and there is a
+    /// helper that says where a task's registers are. `recorded` are the types that are recorded,
+    /// as bits.
+    pub fn load(
+        ebpf: &mut Ebpf,
+        btf: Option<&Btf>,
+        globals: &[Global],
+        (recorded, options): (u64, &StackOptions),
+    ) -> Self {
+        let gives_registers =
+            |global: &Global| global.name == "HAS_TASK_PT_REGS" && global.value != 0;
+        let loaded = btf
+            .filter(|_| globals.iter().any(gives_registers))
+            .map(|btf| by_program::load(ebpf, btf));
+        if let Some(Err(error)) = &loaded {
+            tracing::debug!(
+                error = error as &dyn std::error::Error,
+                "threads are looked at in /proc"
+            );
+        }
+        let writes_stacks = options.recorded_types() & wanted::bit(EventTypeId::THREAD_STATE) != 0;
+        let switches = wanted::bit(EventTypeId::SWITCH_IN) | wanted::bit(EventTypeId::SWITCH_OUT);
+        Self {
+            has_program: matches!(loaded, Some(Ok(()))),
+            writes_stacks,
+            is_followed: recorded & switches == switches,
+            stacks: (writes_stacks && options.are_wanted())
+                .then(|| Stacks::new(*options, Places::of(globals))),
+            found: Found::default(),
+        }
+    }
+
+    /// What was found, to be taken by the source.
+    pub fn found(&self) -> Found {
+        self.found.clone()
+    }
+
+    /// Looks at the threads of all processes that are traced. Where no program does it, at those of
+    /// the processes `pids`.
+    pub fn look(&self, ebpf: &mut Ebpf, pids: &[i32]) {
+        let looked = if self.has_program {
+            by_program::look(ebpf, self.writes_stacks).map_err(|error| {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "threads are looked at in /proc"
+                );
+            })
+        } else {
+            Err(())
+        };
+        let looked: Vec<Looked> = looked.unwrap_or_else(|()| {
+            let each = pids.iter();
+            each.flat_map(|pid| by_proc::look(*pid, self.is_followed))
+                .collect()
+        });
+        tracing::debug!(threads = looked.len(), "looked at");
+        let records = match &self.stacks {
+            Some(stacks) => stacks.records(looked),
+            None => looked.into_iter().map(|one| one.event).collect(),
+        };
+        self.found.add(records);
+    }
+}
