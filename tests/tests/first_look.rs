@@ -232,3 +232,127 @@ fn one_that_runs_and_one_that_was_stopped_are_shown_so() {
     .unwrap();
     assert_eq!(state_of(pid), "stopped");
 }
+
+const STILL: &str = "None of its 3 threads ran in";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn stat_and_why_say_that_nothing_moves_and_where_it_waits() {
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    for subcommand in ["stat", "why"] {
+        let shown = text(&tracer(target.pid(), subcommand, &["--duration", "1s"]));
+        let line = shown.lines().find(|line| line.starts_with(STILL));
+        let line = line.unwrap_or_else(|| panic!("{shown}"));
+        assert!(
+            line.ends_with("; they wait in futex (2), in read (1)."),
+            "{line}"
+        );
+        assert!(!shown.contains("were recorded"), "{shown}");
+    }
+    let shown = text(&tracer(
+        target.pid(),
+        "stat",
+        &["--duration", "1s", "--format", "json"],
+    ));
+    let statistics: Value = serde_json::from_str(&shown).unwrap();
+    let threads = statistics["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 3, "{shown}");
+    for thread in threads {
+        assert_eq!(
+            (&thread["unknown_ns"], &thread["running_ns"]),
+            (&0.into(), &0.into())
+        );
+        // All of its time from the look on, which is most of a second.
+        assert!(thread["blocked_ns"].as_u64().unwrap() > 0, "{thread}");
+        let number = calls(target.pid())[&thread["tid"].as_i64().unwrap()].clone();
+        let name = if number.starts_with("0 ") {
+            "read"
+        } else {
+            "futex"
+        };
+        assert_eq!(thread["blocked_in"][0]["in"], name, "{thread}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn top_shows_what_each_thread_is_blocked_in() {
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    let shown = text(&tracer(target.pid(), "top", &["--once"]));
+    assert!(shown.contains("3 threads of 1 processes"), "{shown}");
+    for (tid, call) in calls(target.pid()) {
+        let name = if call.starts_with("0 ") {
+            "read"
+        } else {
+            "futex"
+        };
+        let line = shown
+            .lines()
+            .rfind(|line| line.contains(&format!("stuck {tid} ")));
+        let line = line.unwrap_or_else(|| panic!("{tid}: {shown}"));
+        assert!(line.contains(&format!(" {name} ")), "{line}");
+        assert!(!shown.contains("were recorded"), "{shown}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_log_has_them_with_names_and_stacks() {
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let page = folder.path().join("page.html");
+    let options = [
+        "--events",
+        "switch,wakeup",
+        "--stack",
+        "user",
+        "--unwind",
+        "dwarf",
+    ];
+    let to = [
+        "--log",
+        log.to_str().unwrap(),
+        "--report",
+        page.to_str().unwrap(),
+    ];
+    tracer(
+        target.pid(),
+        "attach",
+        &[&SECOND[..], &options, &to].concat(),
+    );
+    let read = |arguments: &[&str]| {
+        let mut command = Command::new(dist::tracer_user().unwrap());
+        let output = command.args(arguments).arg(&log).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output)
+    };
+    let shown = read(&["read"]);
+    assert_eq!(
+        shown.matches("thread-state     blocked in").count(),
+        3,
+        "{shown}"
+    );
+    assert_eq!(shown.matches("lock_both+").count(), 2, "{shown}");
+    let of_log = looks(
+        &read(&["read", "--format", "json"])
+            .lines()
+            .filter(|line| !line.contains("\"summary\""))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    );
+    assert!(of_log.keys().eq(calls(target.pid()).keys()));
+    assert!(of_log.values().all(|look| look["comm"] == "stuck"));
+    let shown = read(&["stat"]);
+    assert!(shown.contains(STILL), "{shown}");
+    assert!(std::fs::read_to_string(page).unwrap().contains("futex"));
+}

@@ -37,6 +37,7 @@ mod durations;
 mod faults;
 mod history;
 mod interrupts;
+mod looks;
 mod pairs;
 mod path;
 mod retries;

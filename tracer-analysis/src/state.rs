@@ -53,6 +53,8 @@ pub enum Wait {
     Throttled,
     /// It has used up its budget (`SCHED_DEADLINE`).
     OutOfBudget,
+    /// It did when the trace began: why is not known.
+    Unsaid,
 }
 
 impl Wait {
@@ -170,13 +172,18 @@ impl State {
 
 impl Reason {
     fn of(data: &SwitchOutData) -> Self {
+        Self::of_bits(data.waits_in, data.syscall)
+    }
+
+    /// What these bits of [`waits_in`] say, and the number of a system call.
+    pub(crate) fn of_bits(bits: u8, syscall: u16) -> Self {
         let call = |is_compat| {
             Inside::Call(CallKey {
                 is_compat,
-                nr: data.syscall.into(),
+                nr: syscall.into(),
             })
         };
-        let inside = match data.waits_in & !waits_in::IO {
+        let inside = match bits & !waits_in::IO {
             waits_in::SYSCALL => call(false),
             waits_in::COMPAT_SYSCALL => call(true),
             waits_in::FAULT => Inside::Fault,
@@ -186,7 +193,7 @@ impl Reason {
         };
         Self {
             inside,
-            is_io: data.waits_in & waits_in::IO != 0,
+            is_io: bits & waits_in::IO != 0,
         }
     }
 }

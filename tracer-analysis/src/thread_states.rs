@@ -11,6 +11,7 @@ use zerocopy::FromBytes;
 
 use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
+use crate::looks::{Look, Running};
 use crate::retries::{Acts, Retries};
 use crate::state::{End, Interval, Left, State, Task, Thread, Wait, Waker};
 
@@ -104,6 +105,8 @@ pub struct ThreadStates {
     sees_switches: bool,
     /// Threads that have ended since such ones were forgotten.
     deaths: usize,
+    /// Threads that ran when they were looked at, until they leave their CPU.
+    looked_running: Running,
 }
 
 impl ThreadStates {
@@ -120,6 +123,7 @@ impl ThreadStates {
             trace_end: None,
             sees_switches: false,
             deaths: 0,
+            looked_running: Running::default(),
         }
     }
 
@@ -163,6 +167,9 @@ impl ThreadStates {
         );
         self.now = self.now.max(at);
         match header.event_type {
+            EventTypeId::THREAD_STATE => {
+                self.look(thread, at, (header.cpu, event.data), &mut found);
+            }
             EventTypeId::SWITCH_IN => {
                 self.take_cpu(thread, at, header.cpu, event.data, &mut found);
                 let by = Task {
@@ -173,6 +180,7 @@ impl ThreadStates {
             }
             EventTypeId::SWITCH_OUT => {
                 if let Some(left) = Left::read(event.data) {
+                    let left = self.with_look(thread, at, left);
                     self.leave_cpu(thread, at, header.cpu, &left, &mut found);
                     found_taken(header.cpu, left.next, at, &mut found);
                 }
@@ -216,6 +224,70 @@ impl ThreadStates {
     #[must_use]
     pub fn is_trace_end(&self, at: MonotonicNs) -> bool {
         self.trace_end == Some(at)
+    }
+
+    /// Whether switches are recorded, as far as that is known.
+    #[must_use]
+    pub fn sees_switches(&self) -> bool {
+        self.sees_switches
+    }
+
+    /// What each thread does by now, those that have ended left out.
+    pub fn each_now(&self, mut each: impl FnMut(Thread, State)) {
+        for (tid, known) in &self.threads {
+            let state = known.claimed_by_now(self.whole_since);
+            if state != State::Dead {
+                each(known.thread(*tid), state);
+            }
+        }
+    }
+
+    /// A thread is looked at, as a trace begins. What its own events say is as new or newer, and
+    /// counts. A thread that has none is there from now on: before, it was not traced.
+    fn look(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        (cpu, untrusted): (Option<u32>, &[u8]),
+        found: &mut impl FnMut(Found),
+    ) {
+        let Some(look) = Look::read(untrusted).filter(|look| look.is_followed) else {
+            return;
+        };
+        self.sees_switches = true;
+        if at < self.whole_since {
+            return;
+        }
+        let is_new = match self.threads.get(&thread.tid) {
+            Some(known) if known.pid != thread.pid => false,
+            Some(known) if known.state != State::Unknown || known.since > at => return,
+            known => known.is_none(),
+        };
+        if look.state == State::Running {
+            self.looked_running.add(thread.tid, at);
+            self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
+        }
+        let state = (look.state, cpu);
+        if is_new {
+            self.begin(thread, at, state, None, found);
+        } else {
+            self.go_on(thread, at, state, End::Unsaid, found);
+        }
+    }
+
+    /// A switch away, with the time since the look where the thread ran then, and has run on.
+    fn with_look(&mut self, thread: Thread, at: MonotonicNs, left: Left) -> Left {
+        let since = self.looked_running.remove(thread.tid);
+        let known = self.threads.get(&thread.tid);
+        let known = known.filter(|known| known.pid == thread.pid && left.ran_ns == 0);
+        let known = known.filter(|known| known.state == State::Running);
+        match since.zip(known) {
+            Some((since, known)) if known.since == since && since >= self.whole_since => Left {
+                ran_ns: at.0.saturating_sub(since.0),
+                ..left
+            },
+            _ => left,
+        }
     }
 
     /// The trace ends: gives the last interval of each thread.
@@ -729,7 +801,7 @@ mod tests {
 
     use super::*;
     use crate::state::{Inside, Reason};
-    use tracer_common::kernel::SwitchOutData;
+    use tracer_common::kernel::{SwitchOutData, ThreadStateData};
 
     const PID: i32 = 10;
     const BLOCKED: State = State::Blocked(Reason {
@@ -822,6 +894,72 @@ mod tests {
         ];
         let expected = expected.map(|(state, ns)| (11, state, ns));
         assert_eq!(intervals(&story, 300), expected);
+    }
+
+    fn look(state: u32, waits_in: u8, followed: u8) -> Vec<u8> {
+        let mut data = ThreadStateData::new_zeroed();
+        (data.state, data.waits_in, data.followed) = (state, waits_in, followed);
+        data.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn what_a_look_shows_is_so_until_something_else_is() {
+        use EventTypeId as Type;
+        use tracer_common::kernel::{thread_state as seen, waits_in};
+        let fault = State::Blocked(Reason {
+            inside: Inside::Fault,
+            is_io: true,
+        });
+        let story = [
+            (
+                120,
+                Type::THREAD_STATE,
+                11,
+                look(seen::BLOCKED, waits_in::FAULT | waits_in::IO, 1),
+            ),
+            (120, Type::THREAD_STATE, 12, look(seen::RUNNING, 0, 1)),
+            (120, Type::THREAD_STATE, 13, look(seen::RUNNABLE, 0, 1)),
+            (120, Type::THREAD_STATE, 14, look(seen::STOPPED, 0, 1)),
+            (120, Type::THREAD_STATE, 15, look(seen::UNKNOWN, 0, 1)),
+            // The kernel has not seen the switch to it, and counts nothing.
+            (150, Type::SWITCH_OUT, 12, switch_out(1, 0, 0)),
+            (160, Type::SWITCH_IN, 13, Vec::new()),
+            (
+                170,
+                Type::WAKEUP,
+                14,
+                WakeupData::new_zeroed().as_bytes().to_vec(),
+            ),
+        ];
+        let expected = [
+            (12, State::Running, 30),
+            (13, State::Runnable(Wait::Unsaid), 40),
+            (14, State::Stopped, 50),
+            (11, fault, 80),
+            (12, BLOCKED, 50),
+            (13, State::Running, 40),
+            (14, State::Runnable(Wait::Woken), 30),
+            (15, State::Unknown, 80),
+        ];
+        assert_eq!(intervals(&story, 200), expected);
+    }
+
+    #[test]
+    fn what_a_thread_has_shown_itself_counts_more_than_a_look() {
+        use EventTypeId as Type;
+        use tracer_common::kernel::thread_state as seen;
+        let story = [
+            (110, Type::SWITCH_OUT, 11, switch_out(4, 0, 5)),
+            (120, Type::THREAD_STATE, 11, look(seen::RUNNING, 0, 1)),
+            // Of this one nobody says what it does next.
+            (130, Type::THREAD_STATE, 12, look(seen::BLOCKED, 0, 0)),
+        ];
+        let expected = [
+            (11, State::Unknown, 5),
+            (11, State::Running, 5),
+            (11, State::Stopped, 90),
+        ];
+        assert_eq!(intervals(&story, 200), expected);
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl ThreadTotal {
         match wait {
             Wait::New | Wait::Woken => self.wakeups.add(ns),
             Wait::Preempted => self.preempted += 1,
-            Wait::Yielded => {}
+            Wait::Yielded | Wait::Unsaid => {}
             Wait::Throttled | Wait::OutOfBudget => {
                 self.throttled = self.throttled.saturating_add(ns);
             }

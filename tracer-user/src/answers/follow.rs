@@ -1,7 +1,7 @@
 //! Going through a log event by event, and knowing before each whether others are missing.
 
 use tracer_engine::EventTypes;
-use tracer_engine::event::Event;
+use tracer_engine::event::{Event, MonotonicNs};
 
 use crate::log_view::{GapWatch, Log, Pause, Walk};
 use crate::report::{Gap, Line};
@@ -13,6 +13,8 @@ pub trait Follower {
     fn learn(&mut self, types: &EventTypes);
     /// Events were lost before the next one.
     fn lose(&mut self, gap: Gap);
+    /// Nothing has happened from the last event up to this moment.
+    fn advance(&mut self, _now: MonotonicNs) {}
     /// The stack of the next event.
     fn stack(&mut self, _stack: &Stack<'_>) {}
     /// The next event, with the name of its thread where it is known.

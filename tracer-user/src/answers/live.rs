@@ -1,6 +1,7 @@
 //! An answer that is found while events happen.
 
 use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
 
 use super::{Choice, Follower, Paths, Question, SpanSpec};
 use crate::flame::{FlameSetup, Flames};
@@ -92,6 +93,12 @@ impl Report for Answer {
         }
     }
 
+    fn wait(&mut self, _: &mut Vec<u8>, now: MonotonicNs) {
+        if let Some(follower) = self.follower() {
+            follower.advance(now);
+        }
+    }
+
     fn event(&mut self, _: &mut Vec<u8>, line: &Line<'_>) {
         if let Some(follower) = self.follower() {
             if let Some(stack) = &line.stack {
@@ -154,7 +161,7 @@ pub fn pretty(object: &impl serde::Serialize) -> String {
 mod tests {
     use proptest::prelude::*;
     use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
-    use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
+    use tracer_engine::event::{Event, EventHeader, Truncation};
 
     use super::*;
     use crate::flame::{FlameKind, Form};

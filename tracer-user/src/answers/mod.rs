@@ -11,6 +11,7 @@ mod relatives;
 mod rules;
 mod scope;
 mod span_spec;
+mod stillness;
 pub mod tree_json;
 pub mod tree_text;
 mod unmet;

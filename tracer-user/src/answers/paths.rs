@@ -15,6 +15,7 @@ use zerocopy::FromBytes as _;
 use super::kind::{Explained, Kind, Shown, Split, segments};
 use super::question::{Choice, Question};
 use super::rules::rules;
+use super::stillness::Stillness;
 use super::unmet::{Known, none_named, unended_words, unmet};
 use super::{Follower, Names, Scope, SpanSpec};
 use crate::report::Gap;
@@ -53,6 +54,8 @@ pub struct Paths {
     is_answered: bool,
     has_switches: bool,
     has_wakeups: bool,
+    /// Whether anything has moved, and what does not.
+    stillness: Stillness,
     /// A thread that was blocked has got a CPU, and no wake-up was seen before.
     lacks_wakeups: bool,
     ended: Vec<Span>,
@@ -88,6 +91,7 @@ impl Paths {
             is_answered: false,
             has_switches: false,
             has_wakeups: false,
+            stillness: Stillness::default(),
             lacks_wakeups: false,
             ended: Vec::new(),
             explained: None,
@@ -238,6 +242,20 @@ impl Paths {
         &self.names
     }
 
+    /// Nothing has happened from the last event up to this moment.
+    pub fn advance(&mut self, now: MonotonicNs) {
+        if self.states.is_some() {
+            self.last = self.last.max(now);
+        }
+    }
+
+    /// That no thread has run, and what they do instead, for people; once there are no more events.
+    #[must_use]
+    pub fn stillness(&self) -> Option<String> {
+        let ns = self.last.0.saturating_sub(self.first.0);
+        self.stillness.in_words(ns)
+    }
+
     /// There are no more events. What is found of threads then is given to `also`.
     pub fn finish(&mut self, mut also: impl FnMut(&Found)) {
         if let Some(states) = &mut self.states {
@@ -248,6 +266,7 @@ impl Paths {
             self.answer(until.map_or(last, |until| until.min(last)));
         }
         if let Some(states) = &mut self.states {
+            self.stillness.end(states);
             states.end(self.last, |found| also(&found));
         }
     }
@@ -567,11 +586,12 @@ impl Paths {
             self.lacks_wakeups |= before.is_some_and(is_blocked);
         }
         self.names.learn(thread, comm);
-        let history = &mut self.history;
+        let (history, stillness) = (&mut self.history, &mut self.stillness);
         if let Some(states) = &mut self.states {
             let names = &mut self.names;
             states.feed(event, |found| {
                 history.add(&found);
+                stillness.look_at(&found);
                 also(&found);
                 if let Found::Birth(birth) = found
                     && !birth.is_same
@@ -580,6 +600,9 @@ impl Paths {
                     names.forget(birth.thread);
                 }
             });
+            // A look says whether they are recorded, though none has come yet.
+            let is_look = header.event_type == EventTypeId::THREAD_STATE;
+            self.has_switches |= is_look && states.sees_switches();
         }
         self.notice_end(header.event_type, thread, header.time);
         let mut ended = std::mem::take(&mut self.ended);
@@ -598,6 +621,10 @@ impl Paths {
 }
 
 impl Follower for Paths {
+    fn advance(&mut self, now: MonotonicNs) {
+        Paths::advance(self, now);
+    }
+
     fn learn(&mut self, types: &EventTypes) {
         self.bind(types);
     }

@@ -58,6 +58,7 @@ fn part(part: &Part) -> Map<String, Value> {
                 Wait::Yielded => "yielded",
                 Wait::Throttled => "throttled",
                 Wait::OutOfBudget => "out_of_budget",
+                Wait::Unsaid => "unknown",
             },
             "behind": behind.as_ref().map(task),
         }),

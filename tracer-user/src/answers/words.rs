@@ -148,7 +148,7 @@ fn runnable(wait: Wait, behind: Option<&Task>) -> String {
         Wait::Throttled => return "throttled by its control group (cpu.max)".to_owned(),
         Wait::OutOfBudget => return "throttled, its deadline budget used up".to_owned(),
         Wait::New => "new, ",
-        Wait::Woken | Wait::Preempted => "",
+        Wait::Woken | Wait::Preempted | Wait::Unsaid => "",
         Wait::Yielded => "gave way, ",
     };
     match behind {

@@ -100,5 +100,6 @@ fn wait_name(wait: Wait) -> &'static str {
         Wait::Yielded => "yielded",
         Wait::Throttled => "throttled",
         Wait::OutOfBudget => "out_of_budget",
+        Wait::Unsaid => "unknown",
     }
 }

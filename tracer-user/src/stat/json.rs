@@ -61,6 +61,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "not_reported": statistics.summary.not_reported(),
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
+        "stillness": statistics.paths.stillness(),
         "by_comm": by_name,
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),

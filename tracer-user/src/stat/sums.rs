@@ -7,7 +7,7 @@ use tracer_analysis::{
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
-use tracer_engine::event::Event;
+use tracer_engine::event::{Event, MonotonicNs};
 
 use super::Statistics;
 use crate::answers::{Choice, Follower, Paths, Question, Scope, SpanSpec, made_by};
@@ -191,6 +191,10 @@ impl Sums {
 }
 
 impl Follower for Sums {
+    fn advance(&mut self, now: MonotonicNs) {
+        self.paths.advance(now);
+    }
+
     fn learn(&mut self, types: &EventTypes) {
         if !self.scope.is_all() {
             self.types = types.clone();

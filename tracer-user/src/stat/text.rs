@@ -24,6 +24,9 @@ pub fn text(statistics: &Statistics, view: View) -> String {
         statistics.threads.len(),
         statistics.lost
     );
+    if let Some(stillness) = statistics.paths.stillness() {
+        out.push_str(&format!("{stillness}\n"));
+    }
     if statistics.has_switches {
         push_threads(&mut out, statistics, view);
     }

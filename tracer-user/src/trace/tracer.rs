@@ -237,7 +237,7 @@ impl Tracer {
             }
             if !self.next(until) {
                 has_more = false;
-                self.printer.wait(self.watermark);
+                self.printer.wait(self.watermark.min(until));
                 break;
             }
         }

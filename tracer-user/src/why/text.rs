@@ -27,6 +27,9 @@ pub fn text(why: &Why, is_brief: bool) -> String {
             "{count} spans were open then: nothing is said of them\n"
         ));
     }
+    if let Some(stillness) = why.paths.stillness() {
+        out.push_str(&format!("{stillness}\n"));
+    }
     if let Some(missing) = why.paths.missing_events() {
         out.push_str(&format!("{missing}\n"));
     }

@@ -1,0 +1,62 @@
+//! What threads did when the trace began, as somebody has looked.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tracer_common::kernel::{ThreadStateData, thread_state};
+use tracer_engine::event::MonotonicNs;
+use zerocopy::FromBytes as _;
+
+use crate::state::{Reason, State, Wait};
+
+/// Threads that are remembered: more than any machine has CPUs.
+const MOST_RUNNING: usize = 16_384;
+
+/// A look at a thread, as it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// What the thread did.
+    pub state: State,
+    /// Whether its switches are recorded from then on.
+    pub is_followed: bool,
+}
+
+impl Look {
+    /// What the data of a look says; `None` where it is too short.
+    pub fn read(untrusted: &[u8]) -> Option<Self> {
+        let (data, _) = ThreadStateData::read_from_prefix(untrusted).ok()?;
+        let state = match data.state {
+            thread_state::RUNNING => State::Running,
+            thread_state::RUNNABLE => State::Runnable(Wait::Unsaid),
+            thread_state::BLOCKED => State::Blocked(Reason::of_bits(data.waits_in, data.syscall)),
+            thread_state::STOPPED | thread_state::TRACED => State::Stopped,
+            _ => State::Unknown,
+        };
+        Some(Self {
+            state,
+            is_followed: data.followed != 0,
+        })
+    }
+}
+
+/// Threads that ran when they were looked at, and when that was. The kernel's count of how long
+/// they had the CPU begins with a switch that nobody has seen.
+#[derive(Debug, Default)]
+pub struct Running(HashMap<i32, MonotonicNs, RandomState>);
+
+impl Running {
+    /// The thread runs at this moment.
+    pub fn add(&mut self, tid: i32, at: MonotonicNs) {
+        if self.0.len() < MOST_RUNNING {
+            self.0.insert(tid, at);
+        }
+    }
+
+    /// Since when the thread is known to run that leaves its CPU now.
+    pub fn remove(&mut self, tid: i32) -> Option<MonotonicNs> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.remove(&tid)
+    }
+}
