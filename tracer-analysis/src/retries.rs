@@ -8,7 +8,8 @@
 //!   the call was recorded; of futexes the eight bytes that it lies in, as those of a condition
 //!   variable lie side by side;
 //! - between them the thread ran for no longer than a retry takes, whatever it waited for a CPU:
-//!   [`LONGEST_RETRY`], or [`LONGEST_KNOWN_RETRY`] where the object is known;
+//!   [`LONGEST_RETRY`], or [`LONGEST_KNOWN_RETRY`] where the object is known or the time of the wait
+//!   was over;
 //! - it did nothing else meanwhile, as far as that was recorded: it made no thread and no user
 //!   event, made no system call but those that only take something in, and woke no thread, unless
 //!   both waits are for one futex that is known;
@@ -26,7 +27,8 @@ use crate::state::{End, Inside, Reason, State, Waker};
 /// few times what it takes to leave a system call, look at a word and enter the call again.
 const LONGEST_RETRY: u64 = 10_000;
 
-/// The same where the object is known.
+/// The same where the object is known, or the wait before has brought nothing for sure, since a
+/// timer has ended it.
 const LONGEST_KNOWN_RETRY: u64 = 30_000;
 
 /// How long it waits in between at most for another futex, in nanoseconds.
@@ -123,6 +125,8 @@ struct Wait {
     object: Option<NonZeroU64>,
     /// Since when, with those before that ended in vain.
     since: MonotonicNs,
+    /// Whether a timer has ended it.
+    is_timeout: bool,
 }
 
 /// What a thread does between its waits, and whether it waits again.
@@ -203,6 +207,7 @@ impl Retries {
             key,
             object,
             since: at,
+            is_timeout: false,
         };
         self.last = None;
         if let Some(last) = again.filter(|last| last.key == key) {
@@ -218,19 +223,26 @@ impl Retries {
 
     /// Whether it did no more since that wait than to wait again.
     fn is_retry(&self, last: &Wait) -> bool {
-        let (longest, most_acts) = match (last.object.is_some(), is_futex(last.key)) {
-            (false, _) => (LONGEST_RETRY, Acts::Nothing),
-            (true, false) => (LONGEST_KNOWN_RETRY, Acts::Nothing),
-            (true, true) => (LONGEST_KNOWN_RETRY, Acts::Woke),
+        let is_known = last.object.is_some();
+        let longest = if is_known || last.is_timeout {
+            LONGEST_KNOWN_RETRY
+        } else {
+            LONGEST_RETRY
+        };
+        let most_acts = if is_known && is_futex(last.key) {
+            Acts::Woke
+        } else {
+            Acts::Nothing
         };
         self.ran_ns <= longest && self.acts <= most_acts
     }
 
     /// It is woken.
-    pub fn wake(&mut self, at: MonotonicNs) {
-        let Some((wait, from)) = self.now.take() else {
+    pub fn wake(&mut self, at: MonotonicNs, end: End) {
+        let Some((mut wait, from)) = self.now.take() else {
             return;
         };
+        wait.is_timeout = end == End::Woken(Waker::Timer);
         let took = at.0.saturating_sub(from.0);
         if self.last.is_some() && took <= LONGEST_BETWEEN {
             return;
@@ -305,8 +317,8 @@ mod tests {
 
     #[test]
     fn a_wait_whose_time_was_over_and_that_is_entered_again_goes_on() {
-        let waits = waits(locks(), &[0, 0, 0, 2], |_, _| 2_000);
-        assert_eq!(waits, [(4 * 100_000 + 3 * 2_500, by(2))]);
+        let waits = waits(locks(), &[0, 0, 0, 2], |_, _| 20_000);
+        assert_eq!(waits, [(4 * 100_000 + 3 * 20_500, by(2))]);
     }
 
     #[test]
@@ -325,6 +337,8 @@ mod tests {
             2_000
         });
         assert_eq!(woke, alone, "it woke another one");
+        let ran = waits(locks(), &[0, 2], |_, _| LONGEST_KNOWN_RETRY + 1);
+        assert_eq!(ran.len(), 2, "it ran for longer after its time was over");
         let emitted = waits(locks(), &[3, 2], |story, at| {
             let user = EventTypeId(tracer_common::event_type::FIRST_USER_EVENT);
             story.event(header(at + 500, user, 1, 0), &[]);

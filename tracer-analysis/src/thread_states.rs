@@ -415,7 +415,7 @@ impl ThreadStates {
             known.cpu = cpu;
             known.is_hearsay = false;
             match (before, state) {
-                (State::Blocked(_), State::Runnable(_)) => known.retries.wake(at),
+                (State::Blocked(_), State::Runnable(_)) => known.retries.wake(at, end),
                 (State::Runnable(_), State::Running) | (State::Running, State::Running) => {}
                 _ => known.retries.forget(),
             }
