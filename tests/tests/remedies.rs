@@ -48,6 +48,8 @@ fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str])
         .filter_map(|line| line.strip_prefix("tracer-user: "))
     {
         if let Some((count, causes)) = line.split_once(" lost") {
+            // Behind it is what the kernel did not report.
+            let causes = causes.split(';').next().unwrap();
             summary.lost = count.parse().unwrap();
             summary.is_late =
                 summary.lost > 0 && causes.trim_start_matches(": ").split(", ").all(is_late);

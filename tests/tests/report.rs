@@ -46,8 +46,18 @@ fn what_threads_did_adds_up_to_what_stat_says() {
             .iter()
             .map(|of| ((integer(of, "pid"), integer(of, "tid")), of))
             .collect();
+        // The page has one row for threads that had the same ids one after the other.
+        let keys = ["running", "runnable", "blocked", "stopped", "unknown"];
+        let mut by_ids: BTreeMap<(i64, i64), [i64; 5]> = BTreeMap::new();
         for of in list(&stat, "threads") {
-            let shown = threads[&(integer(of, "pid"), integer(of, "tid"))];
+            let sums = by_ids.entry((integer(of, "pid"), integer(of, "tid")));
+            let ns = keys.map(|key| integer(of, &format!("{key}_ns")));
+            for (sum, ns) in sums.or_default().iter_mut().zip(ns) {
+                *sum += ns;
+            }
+        }
+        for (of, expected) in by_ids {
+            let shown = threads[&of];
             let totals = shown.get("totals").unwrap();
             let ns = |name| integer(totals, name);
             let shown_totals = [
@@ -57,11 +67,9 @@ fn what_threads_did_adds_up_to_what_stat_says() {
                 ns("stopped"),
                 ns("unknown"),
             ];
-            let keys = ["running", "runnable", "blocked", "stopped", "unknown"];
-            let expected = keys.map(|key| integer(of, &format!("{key}_ns")));
-            assert_eq!(shown_totals, expected, "{of}");
+            assert_eq!(shown_totals, expected, "{of:?}");
             let parts = list(shown, "parts").iter().filter_map(Value::as_i64);
-            assert_eq!(parts.sum::<i64>(), expected.iter().sum::<i64>(), "{of}");
+            assert_eq!(parts.sum::<i64>(), expected.iter().sum::<i64>(), "{of:?}");
             intervals += list(shown, "intervals").len();
         }
         assert_eq!(page.get("cpus"), stat.get("cpus"));

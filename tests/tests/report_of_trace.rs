@@ -175,7 +175,7 @@ fn ctrl_c_ends_the_trace_and_the_page_is_made() {
         .partition(|words| words.contains("100 %  unknown"));
     // Of a span in which the kernel reported no switch nothing is known.
     assert!(
-        unknown.is_empty() || said.contains("kernel_not_told"),
+        unknown.is_empty() || said.contains("the kernel did not report"),
         "{unknown:#?}, {said}"
     );
     assert!(known[0].contains("clock_nanosleep"), "{}", known[0]);

@@ -202,6 +202,41 @@ fn processes_that_have_one_pid_one_after_the_other_are_told_apart() {
     }
 }
 
+#[test]
+#[ignore = "needs root"]
+fn moments_are_those_at_which_read_shows_what_happened() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("schedstat", folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--log"]).arg(&log).arg("--");
+    assert_ne!(
+        run.arg(program).arg("2").output().unwrap().status.code(),
+        Some(2)
+    );
+
+    let stat = stat_of(&log);
+    let mut compared = 0;
+    for thread in stat["threads"].as_array().unwrap() {
+        let Some(at) = thread["waits"]["max_at_ns"].as_u64() else {
+            continue;
+        };
+        let mut read = Command::new(dist::tracer_user().unwrap());
+        let moment = format!("{}.{:09}s", at / 1_000_000_000, at % 1_000_000_000);
+        read.args(["read", "--from", &moment, "--until", &moment]);
+        let shown = read.arg(&log).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        let tid = thread["tid"].to_string();
+        let is_it = |line: &str| line.contains("switch-in") && line.contains(&tid);
+        assert!(shown.lines().any(is_it), "{thread}: {shown}");
+        compared += 1;
+    }
+    assert!(compared > 2, "{stat}");
+}
+
 /// How long each thread has run so far, in nanoseconds.
 fn ran_so_far() -> HashMap<u64, u64> {
     let mut ran = HashMap::new();

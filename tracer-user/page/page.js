@@ -73,7 +73,7 @@ export class Page {
         byId("title").textContent = header.log;
         const { stat } = header;
         byId("about").textContent = `${duration(stat.span_ns)} from the first event to the last, `
-            + `${stat.threads.length} threads, ${stat.lost} events lost. Recorded ${header.date} on ${header.system}. `
+            + `${stat.threads.length} threads, ${stat.lost} events lost${header.but_for}. Recorded ${header.date} on ${header.system}. `
             + `Times are since the start of the log.`;
         const warnings = [];
         if (header.missing_events !== null) {

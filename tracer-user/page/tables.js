@@ -71,11 +71,12 @@ export function tables(model) {
                     time(of.unknown_ns), count(of.waits.count), count(of.preemptions), count(of.migrations),
                     time(of.waits.mean_ns), time(of.waits.p99_ns), time(of.waits.max_ns),
                     of.waits.max_at_ns === undefined ? text("") : {
-                        text: moment(of.waits.max_at_ns + first), value: of.waits.max_at_ns },
+                        text: moment(of.waits.max_at_ns), value: of.waits.max_at_ns },
                     text(mostlyIn(of))],
                 target: { thread: [of.pid, of.tid],
-                    from: of.waits.max_at_ns === undefined ? undefined : of.waits.max_at_ns - of.waits.max_ns,
-                    to: of.waits.max_at_ns },
+                    from: of.waits.max_at_ns === undefined ? undefined
+                        : of.waits.max_at_ns - first - of.waits.max_ns,
+                    to: of.waits.max_at_ns === undefined ? undefined : of.waits.max_at_ns - first },
             })),
             sortedBy: 1,
         },

@@ -101,6 +101,7 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
         "gaps": rows.gaps,
         "left_out": rows.left_out,
         "without_words": rows.without_words,
+        "but_for": statistics.summary.but_for(),
         "missing_events": statistics.paths.missing_events(),
         "closing": statistics.summary.for_people(),
         "slowest": slowest(source.start.0, statistics),

@@ -90,7 +90,8 @@ pub fn make_into<L: Log>(
         progress.show(done);
         interruption.check(destination.early_end())
     })?;
-    let (rows, statistics, types) = recording.finish(summary.clone());
+    let (rows, mut statistics, types) = recording.finish(summary.clone());
+    statistics.start = source.start;
     let mut header = header(&source, &rows, &statistics, &types);
     let columns = rows.into_columns()?;
     if let Some(header) = header.as_object_mut() {

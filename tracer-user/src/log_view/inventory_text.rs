@@ -2,13 +2,14 @@
 
 use tracer_engine::ClockPair;
 use tracer_engine::event::RealtimeNs;
+use tracer_engine::source::LossCause;
 use tracer_engine::{Inheritance, LogFullPolicy, StreamFullPolicy};
 use tracer_log::{Damage, FinalStatus};
 
 use super::Inventory;
 use super::inventory::ThreadCount;
 use crate::report::escape::push_for_people;
-use crate::report::{WallClock, push_short_name};
+use crate::report::{Summary, WallClock, push_short_name};
 
 /// Threads that are listed; the JSON lists all.
 const LISTED: usize = 20;
@@ -85,7 +86,7 @@ fn of_stream(inventory: &Inventory) -> Vec<(&'static str, String)> {
             "children",
             inheritance(attributes.inheritance()).replace('_', " "),
         ),
-        ("completed", status(inventory.status)),
+        ("completed", status(inventory.status, &inventory.summary)),
     ]
 }
 
@@ -126,15 +127,17 @@ pub fn per_event(bytes: u64, events: u64) -> Option<u64> {
 
 fn lost(inventory: &Inventory) -> String {
     let summary = &inventory.summary;
+    let unreported = LossCause::KernelNotReported.name();
     let causes: Vec<String> = summary
         .losses()
-        .filter(|(_, count)| *count > 0)
+        .filter(|(cause, count)| *count > 0 && *cause != unreported)
         .map(|(cause, count)| format!("{count} {cause}"))
         .collect();
     if causes.is_empty() {
-        return "0".to_owned();
+        return format!("0{}", summary.but_for());
     }
-    format!("{}: {}", summary.lost_in_all(), causes.join(", "))
+    let (lost, causes) = (summary.lost_by_tracer(), causes.join(", "));
+    format!("{lost}: {causes}{}", summary.but_for())
 }
 
 fn damage(inventory: &Inventory) -> String {
@@ -148,14 +151,19 @@ fn damage(inventory: &Inventory) -> String {
     )
 }
 
-fn status(status: Option<FinalStatus>) -> String {
+fn status(status: Option<FinalStatus>, summary: &Summary) -> String {
     let Some(status) = status else {
         return "no: it is being written, or its writer ended early".to_owned();
     };
+    // What the kernel did not report is among the losses of a stream.
+    let is_all_there = summary.lost_by_tracer() == 0 && summary.not_reported() > 0;
     let mut remarks = Vec::new();
     for (is_so, remark) in [
         (status.is_full, "the stream was full"),
-        (status.is_overrun, "the stream had lost events"),
+        (
+            status.is_overrun && !is_all_there,
+            "the stream had lost events",
+        ),
         (status.is_log_full, "the log was full"),
         (status.is_log_overrun, "the log had lost events"),
     ] {

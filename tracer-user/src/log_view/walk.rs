@@ -277,6 +277,11 @@ impl<L: Log> Walk<L> {
         self.lost_in_trace().saturating_add(self.log.lost_in_log())
     }
 
+    /// Of these, what the kernel did not report, which is no loss of the trace.
+    pub fn not_reported(&self) -> u64 {
+        self.log.lost(LossCause::KernelNotReported)
+    }
+
     /// Events that the trace lost so far.
     fn lost_in_trace(&self) -> u64 {
         let in_trace = LossCause::ALL.iter().map(|cause| self.log.lost(*cause));

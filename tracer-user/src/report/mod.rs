@@ -30,7 +30,7 @@ pub use gap::{Gap, Missing};
 pub use json::{JsonLines, push_data};
 pub use short_name::push_short_name;
 pub use signals::{signal_name, signal_number};
-pub use summary::{LogCondition, Summary, Written};
+pub use summary::{LogCondition, Summary, Written, but_for};
 pub use text::{Look, Text, TextStyle, TimeColumn};
 pub use wall_clock::WallClock;
 

@@ -187,10 +187,12 @@ impl Summary {
             }
         }
         out.push(b'\n');
-        push_decimal(&mut out, self.lost_in_all());
+        push_decimal(&mut out, self.lost_by_tracer());
         out.extend_from_slice(b" lost");
+        let unreported = LossCause::KernelNotReported.name();
         let causes = self.losses().filter(|(_, count)| *count > 0);
-        for (index, (cause, count)) in causes.enumerate() {
+        for (index, (cause, count)) in causes.filter(|(cause, _)| *cause != unreported).enumerate()
+        {
             out.extend_from_slice(if index == 0 { b": " } else { b", " });
             push_decimal(&mut out, count);
             out.push(b' ');
@@ -199,6 +201,7 @@ impl Summary {
                 self.push_cpus(&mut out);
             }
         }
+        out.extend_from_slice(self.but_for().as_bytes());
         for (cause, remedy) in self.remedies() {
             let line = format!("\nagainst {}: {remedy}", cause.name());
             out.extend_from_slice(line.as_bytes());
@@ -210,6 +213,15 @@ impl Summary {
             log.push_for_people(&mut out);
         }
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// What the kernel did not report, for people, behind how much was lost: `; complete, but for 7
+    /// switches that the kernel did not report`. Empty where that is nothing.
+    #[must_use]
+    pub fn but_for(&self) -> String {
+        let is_request = |name: &[u8]| name.starts_with(b"linux_trace_block_");
+        let has_requests = self.events.iter().any(|(name, _)| is_request(name));
+        but_for(self.not_reported(), self.lost_by_tracer(), has_requests)
     }
 
     /// On which CPUs rings were full, where that is known.
@@ -258,6 +270,23 @@ impl Summary {
         }
         out.extend_from_slice(b"}}\n");
     }
+}
+
+/// What the kernel did not report, for people, behind how much was lost.
+#[must_use]
+pub fn but_for(not_reported: u64, lost: u64, has_requests: bool) -> String {
+    let what = match (not_reported, has_requests) {
+        (0, _) => return String::new(),
+        (1, false) => "1 switch".to_owned(),
+        (count, false) => format!("{count} switches"),
+        (count, true) => format!("{count} switches and ends of requests"),
+    };
+    let whole = if lost == 0 {
+        "complete, but for"
+    } else {
+        "and"
+    };
+    format!("; {whole} {what} that the kernel did not report")
 }
 
 fn push_written(out: &mut Vec<u8>, written: Written) {
@@ -419,6 +448,23 @@ mod tests {
             Summary::default().for_people(),
             "0 events in 0.000 s\n0 lost"
         );
+    }
+
+    #[test]
+    fn what_the_kernel_did_not_report_is_no_loss() {
+        let line = |lost: u64, not_reported: u64| {
+            let lost = vec![
+                (LossCause::Late, lost),
+                (LossCause::KernelNotReported, not_reported),
+            ];
+            let summary = Summary::new(Vec::new(), lost, Duration::ZERO);
+            summary.for_people().lines().nth(1).unwrap().to_owned()
+        };
+        let expected = "0 lost; complete, but for 7 switches that the kernel did not report";
+        assert_eq!(line(0, 7), expected);
+        assert!(line(0, 1).contains("for 1 switch that"));
+        let expected = "5 lost: 5 late; and 7 switches that the kernel did not report";
+        assert_eq!(line(5, 7), expected);
     }
 
     #[test]

@@ -31,10 +31,10 @@ struct Threads<'a>(&'a Statistics, SortBy);
 impl Serialize for Threads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(statistics, sort) = *self;
-        let first = statistics.first.0;
+        let start = statistics.start.0;
         let threads = statistics.sorted(sort).into_iter();
         serializer.collect_seq(
-            threads.map(|(thread, comm, total)| of_thread(*thread, comm, total, first)),
+            threads.map(|(thread, comm, total)| of_thread(*thread, comm, total, start)),
         )
     }
 }
@@ -76,10 +76,10 @@ fn parts(statistics: &Statistics, view: View) -> Value {
     })
 }
 
-fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, first: u64) -> Value {
+fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, start: u64) -> Value {
     let mut waits = of_durations(&total.waits);
     if let (Some(waits), true) = (waits.as_object_mut(), total.waits.count() > 0) {
-        let at = total.longest_wait_at.0.saturating_sub(first);
+        let at = total.longest_wait_at.0.saturating_sub(start);
         waits.insert("max_at_ns".to_owned(), at.into());
     }
     json!({

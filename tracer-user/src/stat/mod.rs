@@ -35,8 +35,8 @@ pub struct Statistics {
     pub scope: Scope,
     /// From the first event to the last, of the time that is asked about, in nanoseconds.
     pub span_ns: u64,
-    /// When the log begins, from which on --from and --until count; of what is traced, the first
-    /// event.
+    /// From when on times are shown, and --from and --until count: the start of the log, or, live,
+    /// the first event.
     pub start: MonotonicNs,
     /// When the first was.
     pub first: MonotonicNs,

@@ -19,10 +19,11 @@ pub fn text(statistics: &Statistics, view: View) -> String {
         "from the first event to the last"
     };
     let mut out = format!(
-        "{} {which}, {} threads, {} events lost\n",
+        "{} {which}, {} threads, {} events lost{}\n",
         duration(statistics.span_ns),
         statistics.threads.len(),
-        statistics.lost
+        statistics.lost,
+        statistics.summary.but_for()
     );
     if let Some(stillness) = statistics.paths.stillness() {
         out.push_str(&format!("{stillness}\n"));
@@ -88,7 +89,7 @@ fn push_threads(out: &mut String, statistics: &Statistics, view: View) {
             out.push_str(&format!("{:>width$}", says(total)));
         }
         if total.waits.count() > 0 {
-            let at = total.longest_wait_at.0.saturating_sub(statistics.first.0);
+            let at = total.longest_wait_at.0.saturating_sub(statistics.start.0);
             out.push_str(&format!("  {:<12}", seconds(at)));
         } else {
             out.push_str(&format!("  {:<12}", ""));

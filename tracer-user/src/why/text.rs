@@ -18,8 +18,12 @@ pub fn text(why: &Why, is_brief: bool) -> String {
     let kinds = why.paths.kinds().iter();
     let mut kinds: Vec<&Kind> = kinds.filter(|kind| kind.took.count() > 0).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.took.total()));
-    if why.lost > 0 {
+    if why.lost > 0 && why.summary.not_reported() == 0 {
         out.push_str(&format!("{} events were lost\n", why.lost));
+    }
+    let but_for = why.summary.but_for();
+    if !but_for.is_empty() {
+        out.push_str(&format!("{} events lost{but_for}\n", why.lost));
     }
     if why.paths.interrupted() > 0 {
         let count = why.paths.interrupted();

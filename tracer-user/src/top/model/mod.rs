@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use foldhash::{HashMap, HashMapExt as _};
 use tracer_analysis::{Calls, End, Found, Interval, State, Thread, Waker};
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
@@ -54,6 +55,7 @@ pub struct Model {
     /// The next whole second since the first event.
     next_second: MonotonicNs,
     losses: Losses,
+    has_requests: bool,
     /// When the last loss was noticed.
     lost_at: Option<MonotonicNs>,
     events: Rate,
@@ -130,6 +132,7 @@ impl Model {
             now: MonotonicNs(0),
             next_second: MonotonicNs(u64::MAX),
             losses: Losses::default(),
+            has_requests: false,
             lost_at: None,
             events: Rate::default(),
             log: EventLog::new(),
@@ -308,6 +311,7 @@ impl Model {
                 .map(|(kind, lately)| lately.row(kind, window, start, self.now))
                 .collect(),
             losses: self.losses,
+            has_requests: self.has_requests,
             lost_ago: self.lost_at.map(|lost| self.now.0.saturating_sub(lost.0)),
             events: match window {
                 Window::All => self.events.all,
@@ -460,6 +464,7 @@ impl Follower for Model {
             self.advance(header.time);
         }
         self.events.add(header.time);
+        self.has_requests |= header.event_type == EventTypeId::BLOCK_ISSUE;
         self.log.add(event, comm);
         let from = MonotonicNs(header.time.0.saturating_sub(LONGEST_WINDOW));
         if let Some(call) = self.calls.feed(event)

@@ -46,6 +46,8 @@ pub struct Shot {
     pub spans: Vec<SpanRow>,
     /// What was lost so far.
     pub losses: Losses,
+    /// Whether requests to disks are among the events: of these the kernel may not report an end.
+    pub has_requests: bool,
     /// When events were lost last, in nanoseconds before this moment.
     pub lost_ago: Option<u64>,
     /// Events in that time.

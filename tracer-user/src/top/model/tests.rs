@@ -176,3 +176,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_the_kernel_did_not_report_is_told_as_it_is_everywhere() {
+    let mut model = Model::new(Vec::new());
+    switch(&mut model, 0, (0, 0), 11);
+    let mut first_words = |lost, not_reported| {
+        model.count_losses(Losses { lost, not_reported });
+        let text = text(&model.shot(Window::All));
+        text.split("  ").next().unwrap().to_owned()
+    };
+    let lost = vec![(tracer_engine::source::LossCause::KernelNotReported, 7)];
+    let summary = Summary::new(Vec::new(), lost, std::time::Duration::ZERO);
+    assert_eq!(
+        first_words(0, 7),
+        format!("0 events lost{}", summary.but_for())
+    );
+    assert!(
+        first_words(0, 7).ends_with("complete, but for 7 switches that the kernel did not report")
+    );
+    assert_eq!(first_words(0, 0), "0 events lost");
+}

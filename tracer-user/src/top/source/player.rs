@@ -67,7 +67,10 @@ fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result
     let lost = Rc::clone(&player.lost);
     let is_over = Rc::clone(&player.is_over);
     let followed = follow_while(&mut walk, &mut player, |walk| {
-        lost.set(walk.lost());
+        lost.set(Losses {
+            lost: walk.lost().saturating_sub(walk.not_reported()),
+            not_reported: walk.not_reported(),
+        });
         ensure!(!is_over.get(), "it is looked at no more");
         Ok(())
     });
@@ -152,7 +155,7 @@ struct Player {
     start: MonotonicNs,
     events: u32,
     /// Events that were lost so far.
-    lost: Rc<Cell<u64>>,
+    lost: Rc<Cell<Losses>>,
     /// Time goes backwards, or nobody looks any more.
     is_over: Rc<Cell<bool>>,
 }
@@ -233,10 +236,7 @@ impl Follower for Player {
             if self.is_over.get() {
                 return;
             }
-            self.model.count_losses(Losses {
-                lost: self.lost.get(),
-                not_reported: 0,
-            });
+            self.model.count_losses(self.lost.get());
             self.publisher.publish_if_due(&mut self.model);
         }
         self.model.event(event, comm);

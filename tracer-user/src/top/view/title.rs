@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use super::columns::rate;
 use super::look::{Look, Role};
 use crate::answers::words::duration;
+use crate::report::but_for;
 use crate::top::model::{Shot, Window};
 
 /// What was lost, in words: never left out.
@@ -16,10 +17,11 @@ pub fn losses(shot: &Shot) -> String {
         Some(ago) if shot.losses.lost > 0 => format!(" (last {} ago)", duration(ago)),
         _ => String::new(),
     };
-    let unreported = match shot.losses.not_reported {
-        0 => String::new(),
-        count => format!(", {count} not reported by the kernel"),
-    };
+    let unreported = but_for(
+        shot.losses.not_reported,
+        shot.losses.lost,
+        shot.has_requests,
+    );
     format!("{lost}{ago}{unreported}")
 }
 
