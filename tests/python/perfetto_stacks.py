@@ -9,16 +9,11 @@ trace = schema.Trace()
 with open(sys.argv[1], "rb") as file:
     trace.ParseFromString(file.read())
 
-names, frames, callstacks = {}, {}, {}
+names = {}
 for packet in trace.packet:
     new = packet.interned_data
-    names.update((one.iid, one.str.decode()) for one in new.function_names)
-    frames.update((one.iid, names[one.function_name_id]) for one in new.frames)
-    # The outermost comes first.
-    callstacks.update(
-        (one.iid, [frames[frame] for frame in reversed(one.frame_ids)]) for one in new.callstacks
-    )
+    names.update((one.iid, one.str.decode()) for one in new.debug_annotation_string_values)
     event = packet.track_event
-    if event.HasField("callstack_iid"):
-        functions = callstacks[event.callstack_iid]
+    for stack in (one for one in event.debug_annotations if one.name == "stack"):
+        functions = [names[frame.string_value_iid] for frame in stack.array_values]
         print(json.dumps({"name": event.name, "at": packet.timestamp, "functions": functions}))

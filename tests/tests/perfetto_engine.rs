@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
@@ -12,7 +13,8 @@ use tests::made::START_NS;
 use tests::made_ends::{self, LAST_OF_CC1_NS, LAST_OF_SERVER_NS};
 use tests::made_slices::{self, Expected, INTERRUPTS, SLICES};
 use tests::made_stacks;
-use tests::tools;
+use tests::rights::missing_right;
+use tests::{dist, tools};
 
 /// What the engine is asked about the log of slices, all at once: it takes a second to start.
 const QUERIES: [&str; 7] = [
@@ -152,6 +154,10 @@ fn a_preempted_thread_is_distinguished_from_one_that_sleeps() {
     );
 }
 
+/// What the engine is not content with.
+const FAULTS: &str = "SELECT name, value FROM stats WHERE value > 0
+    AND severity IN ('error', 'data_loss')";
+
 #[test]
 fn the_engine_finds_no_fault_every_instant_and_every_process_once() {
     let log = Log::make(0).unwrap();
@@ -164,13 +170,11 @@ fn the_engine_finds_no_fault_every_instant_and_every_process_once() {
         .collect();
     for format in ["perfetto", "chrome"] {
         let trace = log.export(format, &[]).unwrap();
-        let faults = "SELECT name, value FROM stats WHERE value > 0
-            AND severity IN ('error', 'data_loss')";
         let events = "SELECT count(*) AS count FROM slice WHERE dur = 0
             AND category IN ('user', 'system')";
         let forked = "SELECT child.pid AS pid, parent.pid AS parent FROM process child
             JOIN process parent ON child.parent_upid = parent.upid";
-        let answers = tools::trace_processor(&trace, &[faults, events, forked]).unwrap();
+        let answers = tools::trace_processor(&trace, &[FAULTS, events, forked]).unwrap();
         assert_eq!(answers[0], Vec::<Value>::new(), "{format}");
         let counted = |event: &Value| match text(event, "type") {
             "linux_trace_switch_in" | "linux_trace_switch_out" => false,
@@ -267,8 +271,9 @@ fn samples_and_slices_have_their_stacks_with_names_files_and_build_identifiers()
     let trace = log.export("perfetto", &[]).unwrap();
     let samples = stacks_from("SELECT ts AS start, callsite_id AS site FROM perf_sample");
     let of_thread = "SELECT tid, cpu FROM perf_sample JOIN thread USING (utid)";
-    let answers = tools::trace_processor(&trace, &[&samples, of_thread]).unwrap();
-    let [samples, threads] = answers.try_into().unwrap();
+    let answers = tools::trace_processor(&trace, &[&samples, of_thread, FAULTS]).unwrap();
+    let [samples, threads, faults] = answers.try_into().unwrap();
+    assert_eq!(faults, Vec::<Value>::new());
 
     let named = |(at, names): (u64, &[&str])| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -277,7 +282,7 @@ fn samples_and_slices_have_their_stacks_with_names_files_and_build_identifiers()
     let expected: BTreeMap<u64, Vec<String>> =
         made_stacks::SAMPLES.into_iter().map(named).collect();
     assert_eq!(stacks(&samples), expected);
-    // The engine knows no stacks of slices yet, the published schema does.
+    // Those of slices are lists.
     let (at, functions) = made_stacks::CALL;
     let of_events = tools::python("perfetto_stacks.py", &trace).unwrap();
     let call = json!({"name": "read", "at": START_NS + at, "functions": functions});
@@ -293,5 +298,72 @@ fn samples_and_slices_have_their_stacks_with_names_files_and_build_identifiers()
             _ => (made_stacks::PROGRAM, build_id.as_str()),
         };
         assert_eq!((text(row, "file"), text(row, "build_id")), (file, id));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_engine_finds_no_fault_in_traces_of_real_programs() {
+    if missing_right().is_some() {
+        return;
+    }
+    let threads = "import threading, time
+def work(): time.sleep(0.01); sum(range(100000))
+all = [threading.Thread(target=work) for _ in range(8)]
+[one.start() for one in all]; [one.join() for one in all]";
+    let programs: [(&[&str], &[&str]); 5] = [
+        (
+            &["--syscalls", "all", "--sample", "99"],
+            &[
+                "sh",
+                "-c",
+                "for i in 1 2 3 4 5 6 7 8; do /bin/true; done; sleep 0.1",
+            ],
+        ),
+        (&["--syscalls", "all"], &["python3", "-c", threads]),
+        (
+            &["--syscalls", "%file", "-y"],
+            &["tar", "cf", "/dev/null", "/etc/ld.so.conf.d"],
+        ),
+        (
+            &["--off-cpu", "0", "--stack", "user,kernel"],
+            &["sh", "-c", "ls / | sort | wc -l; sleep 0.05"],
+        ),
+        (
+            &["--probe", "libc.so.6:getenv", "--stack", "user"],
+            &["git", "--version"],
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let tracer = |words: &[&str]| {
+        let mut tracer = Command::new(dist::tracer_user().unwrap());
+        tracer
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    for (nth, (options, program)) in programs.iter().enumerate() {
+        let (log, trace) = (format!("{nth}.log"), format!("{nth}.pftrace"));
+        let run = [&["run", "--log", &log], *options, &["--"], *program].concat();
+        assert_ne!(tracer(&run).status.code(), Some(2), "{program:?}");
+        let export = tracer(&["export", &log, "--to", "perfetto", "-o", &trace]);
+        assert_ne!(export.status.code(), Some(2), "{export:?}");
+        let info: Value =
+            serde_json::from_slice(&tracer(&["info", "--json", &log]).stdout).unwrap();
+        let states = "SELECT max(dur) AS longest FROM thread_state JOIN thread USING (utid)
+            WHERE state = 'R' AND upid IS NULL";
+        let trace = folder.path().join(trace);
+        let [mut faults, untraced] = tools::trace_processor(&trace, &[FAULTS, states])
+            .unwrap()
+            .try_into()
+            .unwrap();
+        // What the kernel did not tell of, the engine is told of.
+        let lost = info["lost"].as_object().unwrap().values();
+        let has_lost = lost.map(|count| count.as_u64().unwrap()).sum::<u64>() > 0;
+        faults.retain(|fault| !has_lost || fault["name"] != "ftrace_cpu_has_data_loss");
+        assert_eq!(faults, Vec::<Value>::new(), "{program:?}");
+        // Of whom nothing is known, it is not said that they wait for a CPU.
+        assert_eq!(untraced, [json!({"longest": null})], "{program:?}");
     }
 }

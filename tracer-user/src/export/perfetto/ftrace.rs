@@ -15,7 +15,7 @@ use super::schema::{
     Data, Ftrace, FtraceEvent, FtraceEventBundle, SchedProcessExec, SchedProcessExit,
     SchedProcessFree, SchedSwitch, SchedWaking, TaskNewtask, TaskRename, TracePacket,
 };
-use super::switches::{RUNNABLE, Switch, Switches, Task};
+use super::switches::{ASLEEP, MOST_CPUS, RUNNABLE, Switch, Switches, Task};
 use super::text::text;
 use crate::export::names::Thread;
 use crate::log_view::Entry;
@@ -39,6 +39,8 @@ pub struct Scheduler {
 #[derive(Debug, Default)]
 struct Bundles {
     by_cpu: BTreeMap<u32, Vec<FtraceEvent>>,
+    /// Who came to each CPU last.
+    on_cpu: BTreeMap<u32, Task>,
     pending: usize,
 }
 
@@ -90,7 +92,8 @@ impl Scheduler {
 
     fn take(&mut self) -> Vec<TracePacket> {
         let lost_events = std::mem::take(&mut self.has_lost).then_some(true);
-        let bundles = std::mem::take(&mut self.bundles).by_cpu;
+        self.bundles.pending = 0;
+        let bundles = std::mem::take(&mut self.bundles.by_cpu);
         bundles
             .into_iter()
             .map(|(cpu, event)| {
@@ -204,7 +207,25 @@ impl Bundles {
         });
     }
 
+    /// A switch, before which the CPU is that of who leaves: where the log lacks how it got there,
+    /// another switch at the same moment says so. The engine takes anything else for an error.
     fn switch(&mut self, switch: Switch) {
+        let is_held = self.on_cpu.len() < MOST_CPUS || self.on_cpu.contains_key(&switch.cpu);
+        if is_held {
+            let before = self.on_cpu.insert(switch.cpu, switch.next.clone());
+            if let Some(before) = before.filter(|before| before.tid != switch.prev.tid) {
+                self.push_switch(Switch {
+                    prev: before,
+                    prev_state: ASLEEP,
+                    next: switch.prev.clone(),
+                    ..switch
+                });
+            }
+        }
+        self.push_switch(switch);
+    }
+
+    fn push_switch(&mut self, switch: Switch) {
         let source = (switch.cpu, switch.at, switch.prev.tid);
         let event = SchedSwitch {
             prev_comm: Some(switch.prev.name()),

@@ -131,6 +131,19 @@ fn of_integers(name: Cow<'_, str>, values: &[i64]) -> DebugAnnotation {
     }
 }
 
+/// The functions of a stack, the innermost first, by the ids of their names.
+pub fn of_frames(names: &[u64]) -> DebugAnnotation {
+    let element = |name: &u64| DebugAnnotation {
+        value: Some(AnnotationValue::Interned(*name)),
+        ..DebugAnnotation::default()
+    };
+    DebugAnnotation {
+        name: Some("stack".to_owned()),
+        array_values: names.iter().map(element).collect(),
+        value: None,
+    }
+}
+
 fn annotation(name: Cow<'_, str>, value: AnnotationValue) -> DebugAnnotation {
     DebugAnnotation {
         name: Some(name.into_owned()),

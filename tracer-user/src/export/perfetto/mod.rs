@@ -7,7 +7,8 @@
 //! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every
 //!   other event but switches and wake-ups an instant (`instant`);
 //! - `wakeups` are flows beside that;
-//! - `stacks` come with samples, slices and instants, and are what its flame graphs are made of.
+//! - `stacks` come with samples, which flame graphs are made of, and with slices and instants, where
+//!   they are lists of functions: engines count a field that they do not know as an error.
 //!
 //! Who is whose child trace_processor learns from the forks, and what threads are called from their
 //! tracks: a table of processes would make it think that a forked process is another one with the
@@ -40,7 +41,8 @@ use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use ftrace::Scheduler;
 use schema::{
-    Clock, ClockSnapshot, Data, PerfSample, SystemInfo, Trace, TracePacket, TrackEvent, Utsname,
+    AnnotationValue, Clock, ClockSnapshot, Data, DebugAnnotation, PerfSample, SystemInfo, Trace,
+    TracePacket, TrackEvent, Utsname,
 };
 use stacks::Stacks;
 use tracer_common::event_type::EventTypeId;
@@ -121,7 +123,11 @@ impl Perfetto {
         let Some(stack) = &entry.line.stack else {
             return Ok(None);
         };
-        let (id, new) = self.stacks.id(stack);
+        let (id, new) = if header.event_type == EventTypeId::SAMPLE {
+            self.stacks.id(stack)
+        } else {
+            self.stacks.list(stack)
+        };
         if let Some(new) = new {
             self.out.write(TracePacket {
                 timestamp: Some(entry.at.0),
@@ -137,13 +143,13 @@ impl Perfetto {
     fn write_stacked(
         &mut self,
         at: MonotonicNs,
-        event: TrackEvent,
+        mut event: TrackEvent,
         stack: Option<u64>,
     ) -> anyhow::Result<()> {
-        let event = TrackEvent {
-            callstack_iid: stack,
-            ..event
-        };
+        let frames = stack.and_then(|list| self.stacks.names_of(list));
+        event
+            .debug_annotations
+            .extend(frames.map(instant::of_frames));
         self.write_event(at, event)
     }
 
@@ -173,11 +179,7 @@ impl Perfetto {
             };
             if let Some(slice) = begun {
                 let beginning = instant::beginning(slice.key, &slice.name, &slice.arguments, track);
-                let beginning = TrackEvent {
-                    callstack_iid: slice.stack,
-                    ..beginning
-                };
-                self.write_event(slice.at, beginning)?;
+                self.write_stacked(slice.at, beginning, slice.stack)?;
             }
             if let Some((at, carried)) = ended {
                 self.write_event(at, instant::end(&carried, track))?;
@@ -260,7 +262,13 @@ fn packet(at: MonotonicNs, data: Data) -> TracePacket {
     };
     let needs_state = match &data {
         Data::PerfSample(sample) => sample.callstack_iid.is_some(),
-        Data::TrackEvent(event) => event.callstack_iid.is_some(),
+        Data::TrackEvent(event) => {
+            let names_others = |of: &DebugAnnotation| {
+                let first = of.array_values.first().and_then(|one| one.value.as_ref());
+                matches!(first, Some(AnnotationValue::Interned(_)))
+            };
+            event.debug_annotations.iter().any(names_others)
+        }
         _ => false,
     };
     TracePacket {
@@ -356,7 +364,7 @@ const CANNOT_WRITE: &str = "cannot write the packets";
 mod tests {
     use tracer_common::event_type::EventTypeId;
 
-    use super::schema::{AnnotationValue, Ftrace};
+    use super::schema::Ftrace;
     use super::*;
     use crate::export::testing::{Written, origin_of};
     use crate::log_view::made_up::MadeUpLog;

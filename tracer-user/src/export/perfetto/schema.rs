@@ -72,6 +72,8 @@ pub struct InternedData {
     pub mapping_paths: Vec<InternedString>,
     #[prost(message, repeated, tag = "19")]
     pub mappings: Vec<Mapping>,
+    #[prost(message, repeated, tag = "29")]
+    pub debug_annotation_string_values: Vec<InternedString>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -201,8 +203,6 @@ pub struct TrackEvent {
     pub flow_ids: Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
     pub terminating_flow_ids: Vec<u64>,
-    #[prost(uint64, optional, tag = "56")]
-    pub callstack_iid: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -211,7 +211,7 @@ pub struct DebugAnnotation {
     pub name: Option<String>,
     #[prost(message, repeated, tag = "12")]
     pub array_values: Vec<DebugAnnotation>,
-    #[prost(oneof = "AnnotationValue", tags = "2, 3, 4, 6, 7")]
+    #[prost(oneof = "AnnotationValue", tags = "2, 3, 4, 6, 7, 17")]
     pub value: Option<AnnotationValue>,
 }
 
@@ -228,6 +228,9 @@ pub enum AnnotationValue {
     String(String),
     #[prost(uint64, tag = "7")]
     Pointer(u64),
+    /// One of the strings that were written before.
+    #[prost(uint64, tag = "17")]
+    Interned(u64),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -22,6 +22,11 @@ pub struct Stacks {
     /// Mapping, address there, name.
     frames: Ids<(u64, u64, u64)>,
     callstacks: u64,
+    /// Stacks of events, by what they are and by their ids: lists of names.
+    known_lists: HashMap<(i32, Vec<u8>), u64>,
+    lists: HashMap<u64, Vec<u64>>,
+    lines: Ids<String>,
+    last_list: u64,
 }
 
 /// Ids of things, from 1 on.
@@ -81,9 +86,39 @@ impl Stacks {
         (self.callstacks, Some(new))
     }
 
+    /// The id of the stack of an event, as the list of its functions; and what is to be written
+    /// before it is used, where anything is. Engines that do not know stacks of events yet show
+    /// lists as any other value.
+    pub fn list(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
+        let key = (stack.pid, stack.data.to_vec());
+        if let Some(known) = self.known_lists.get(&key) {
+            return (*known, None);
+        }
+        let mut new = InternedData::default();
+        let names = &mut new.debug_annotation_string_values;
+        let lines = stack.frames().into_iter();
+        let list = lines.map(|frame| interned(&mut self.lines, &line(&frame), names));
+        let list: Vec<u64> = list.collect();
+        if self.known_lists.len() >= MOST_PARTS {
+            self.known_lists.clear();
+            self.lists.clear();
+        }
+        self.last_list += 1;
+        self.known_lists.insert(key, self.last_list);
+        self.lists.insert(self.last_list, list);
+        let has_new = !new.debug_annotation_string_values.is_empty();
+        (self.last_list, has_new.then_some(new))
+    }
+
+    /// The names of the functions of such a list.
+    pub fn names_of(&self, list: u64) -> Option<&[u64]> {
+        self.lists.get(&list).map(Vec::as_slice)
+    }
+
     /// A process runs another program: what its addresses are is not known any more.
     pub fn forget(&mut self, process: i32) {
         self.known.retain(|(pid, _), _| *pid != process);
+        self.known_lists.retain(|(pid, _), _| *pid != process);
     }
 
     fn frame(&mut self, frame: &stacks::Frame, new: &mut InternedData) -> u64 {
@@ -172,6 +207,20 @@ impl Stacks {
             });
         }
         id
+    }
+}
+
+/// A function as a list has it.
+fn line(frame: &stacks::Frame) -> String {
+    match (&frame.function, &frame.mapping) {
+        (Some((name, _)), _) if frame.is_inlined => format!("{} (inlined)", text(name.as_bytes())),
+        (Some((name, _)), _) => text(name.as_bytes()),
+        (None, Some(mapping)) if !mapping.path.is_empty() => {
+            let offset = frame.address.saturating_sub(mapping.start);
+            let offset = offset.saturating_add(mapping.file_offset);
+            format!("{}+{offset:#x}", text(&mapping.path))
+        }
+        (None, _) => format!("{:#x}", frame.address),
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use tracer_engine::event::MonotonicNs;
 
 /// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.
-const MOST_CPUS: usize = 65_536;
+pub const MOST_CPUS: usize = 65_536;
 
 /// A thread, or the idle task: 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,11 @@ pub struct Switch {
     pub next: Task,
 }
 
-/// Runnable: also of who leaves without our knowing why.
+/// Runnable.
 pub const RUNNABLE: i64 = 0;
+/// Asleep: also of who leaves without our knowing why, as most do. There is no word for what is not
+/// known, and one that could run is taken for one that waits for a CPU.
+pub const ASLEEP: i64 = 1;
 
 /// What is known of the CPUs.
 #[derive(Debug, Default)]
@@ -78,7 +81,7 @@ impl Switches {
             cpu,
             at,
             prev,
-            prev_state: RUNNABLE,
+            prev_state: ASLEEP,
             next: thread,
         };
         match self.cpus.remove(&cpu) {
