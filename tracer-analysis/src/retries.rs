@@ -4,9 +4,10 @@
 //! is woken: the program waits on, and the last one to wake it has ended the wait. Two waits are
 //! one where all of this holds:
 //!
-//! - both are in one system call, which is no sleep, and on one object: its first argument, where
-//!   the call was recorded; of futexes the eight bytes that it lies in, as those of a condition
-//!   variable lie side by side;
+//! - both are in one system call, which does nothing but wait for others (`futex`, `poll` and its
+//!   like, `semop`, `sigtimedwait`), and on one object: its first argument, where the call was
+//!   recorded; of futexes the eight bytes that it lies in, as those of a condition variable lie
+//!   side by side;
 //! - between them the thread ran for no longer than a retry takes, whatever it waited for a CPU:
 //!   [`LONGEST_RETRY`], or [`LONGEST_KNOWN_RETRY`] where the object is known or the time of the wait
 //!   was over;
@@ -49,8 +50,8 @@ pub enum Acts {
 /// System calls by number, where they are known.
 struct Numbers {
     futex: i32,
-    /// Calls that end when their time is over.
-    sleeps: &'static [i32],
+    /// Calls that do nothing but wait for what others do.
+    waits: &'static [i32],
     /// Calls that take something in and change nothing for others.
     taking: &'static [i32],
 }
@@ -58,8 +59,9 @@ struct Numbers {
 #[cfg(target_arch = "x86_64")]
 const NUMBERS: Numbers = Numbers {
     futex: 202,
-    // nanosleep, clock_nanosleep
-    sleeps: &[35, 230],
+    // poll, select, semop, rt_sigtimedwait, futex, semtimedop, epoll_wait, pselect6, ppoll,
+    // epoll_pwait, epoll_pwait2
+    waits: &[7, 23, 65, 128, 202, 220, 232, 270, 271, 281, 441],
     // read, poll, rt_sigprocmask, rt_sigreturn, pread64, readv, select, sched_yield, recvfrom,
     // recvmsg, gettimeofday, futex, clock_gettime, epoll_wait, pselect6, ppoll, epoll_pwait,
     // recvmmsg, epoll_pwait2
@@ -71,8 +73,8 @@ const NUMBERS: Numbers = Numbers {
 #[cfg(target_arch = "aarch64")]
 const NUMBERS: Numbers = Numbers {
     futex: 98,
-    // nanosleep, clock_nanosleep
-    sleeps: &[101, 115],
+    // epoll_pwait, pselect6, ppoll, futex, rt_sigtimedwait, semtimedop, semop, epoll_pwait2
+    waits: &[22, 72, 73, 98, 137, 192, 193, 441],
     // epoll_pwait, read, readv, pread64, pselect6, ppoll, futex, clock_gettime, sched_yield,
     // rt_sigprocmask, rt_sigreturn, gettimeofday, recvfrom, recvmsg, recvmmsg, epoll_pwait2
     taking: &[
@@ -83,7 +85,7 @@ const NUMBERS: Numbers = Numbers {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const NUMBERS: Numbers = Numbers {
     futex: -1,
-    sleeps: &[],
+    waits: &[],
     taking: &[],
 };
 
@@ -106,8 +108,8 @@ fn is_futex(key: CallKey) -> bool {
     !key.is_compat && key.nr == NUMBERS.futex
 }
 
-fn is_sleep(key: CallKey) -> bool {
-    !key.is_compat && NUMBERS.sleeps.contains(&key.nr)
+fn only_waits(key: CallKey) -> bool {
+    !key.is_compat && NUMBERS.waits.contains(&key.nr)
 }
 
 /// Whether a wait that ends so has brought what was waited for, or may yet.
@@ -190,7 +192,7 @@ impl Retries {
             State::Blocked(Reason {
                 inside: Inside::Call(key),
                 ..
-            }) if !is_sleep(key) => self.wait(at, key),
+            }) if only_waits(key) => self.wait(at, key),
             State::Blocked(_) | State::Unknown | State::Running | State::Stopped | State::Dead => {
                 self.forget()
             }
@@ -266,9 +268,8 @@ mod tests {
         u16::try_from(NUMBERS.futex).unwrap()
     }
 
-    /// A call that does something, and one that waits.
+    /// A call that does something.
     const WRITES: u16 = 999;
-    const WAITS: u16 = 998;
 
     /// Thread 1 waits in this call until it is woken by each of these (0: a timer), 100 us after
     /// it began to wait, and runs in between for as long as `between` makes it run.
@@ -351,19 +352,23 @@ mod tests {
             2_000
         });
         assert_eq!(wrote, alone, "it made another system call");
-        let sleep = u16::try_from(NUMBERS.sleeps[0]).unwrap();
-        let slept = waits(sleep, &[0, 0], |_, _| 2_000);
-        assert_eq!(slept, [(100_000, Waker::Timer); 2], "it slept");
+        // As a disk is waited for: several times in one call, each for something else.
+        let works = waits(WRITES, &[3, 2], |_, _| 2_000);
+        assert_eq!(works, alone, "the call does something");
     }
 
     #[test]
     fn what_takes_something_in_may_be_a_retry() {
         let takes = u16::try_from(NUMBERS.taking[0]).unwrap();
-        let read = waits(WAITS, &[3, 2], |story, at| {
-            story.enter(at + 500, 1, takes, 1);
-            story.leave(at + 600, 1, takes);
-            2_000
-        });
+        let read = waits(
+            u16::try_from(NUMBERS.waits[0]).unwrap(),
+            &[3, 2],
+            |story, at| {
+                story.enter(at + 500, 1, takes, 1);
+                story.leave(at + 600, 1, takes);
+                2_000
+            },
+        );
         assert_eq!(read, [(202_500, by(2))]);
     }
 
