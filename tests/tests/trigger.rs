@@ -143,3 +143,43 @@ fn logs_that_are_there_are_left_alone() {
         "{said}"
     );
 }
+
+#[test]
+#[ignore = "needs root"]
+fn a_condition_may_be_held_to_some_threads() {
+    if missing_right().is_some() {
+        return;
+    }
+    // Both sleep; the shell waits for each as long as that one does.
+    let command = ["sh", "-c", "sleep 0.2; cp /bin/sleep victim; ./victim 0.2"];
+    for (whose, expected) in [
+        ("comm == \"victim\"", "victim"),
+        ("comm == 'sleep'", "sleep"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let when = format!("blocked > 100ms && {whose}");
+        let mut run = Command::new(dist::tracer_user().unwrap());
+        run.args([
+            "run", "--log", "log", "--keep", "10ms", "--when", &when, "--",
+        ]);
+        let output = run
+            .args(command)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let struck: Vec<&str> = said
+            .lines()
+            .filter(|line| line.starts_with("a thread was blocked"))
+            .collect();
+        assert_eq!(struck.len(), 1, "{said}");
+        assert!(struck[0].contains(&format!(": {expected} ")), "{said}");
+        assert!(said.contains("1 times, 1 logs"), "{said}");
+    }
+    let refused = run(
+        Path::new("/tmp"),
+        &["--when", "exit != 0 && cpu == 1"],
+        &["true"],
+    );
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}

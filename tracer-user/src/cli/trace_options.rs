@@ -22,7 +22,6 @@ use crate::terminal::output::Sink;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
 };
-use crate::trigger::Condition;
 
 /// Bytes of the stream: what is read, and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
@@ -229,13 +228,13 @@ impl TraceArgs {
         let thread_ring_bytes = sized("--thread-ring-size", &args.thread_ring_size, thread_ring)?;
         let string_bytes = sized("--string-size", &args.string_size, STRING_BYTES)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
-        let conditions = args.trigger.conditions()?;
-        for condition in &conditions {
+        let rules = args.trigger.rules()?;
+        for condition in rules.iter().map(|rule| &rule.condition) {
             selection = selection.with(condition.needs());
         }
         let log = args.log.setup(stream_bytes, !args.no_inherit)?;
         refuse_waiting(&predicate, log.is_some())?;
-        let needed = conditions.iter().flat_map(Condition::needs);
+        let needed = rules.iter().flat_map(|rule| rule.condition.needs());
         let needed: Vec<_> = needed.copied().collect();
         let narrowed = narrow(
             &predicate,
@@ -244,7 +243,7 @@ impl TraceArgs {
             &needed,
             !probes.is_empty(),
         )?;
-        let (log, trigger) = args.trigger.setup(conditions, log)?;
+        let (log, trigger) = args.trigger.setup(rules, log)?;
         let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(narrowed.selection, !args.no_system)?;
         Ok(Setup {

@@ -5,7 +5,7 @@ use tracer_engine::StreamFullPolicy;
 
 use super::quantity::time;
 use crate::trace::{Existing, LogSetup};
-use crate::trigger::{Condition, TriggerSetup};
+use crate::trigger::{Rule, TriggerSetup};
 
 /// What is waited for, as typed.
 #[derive(Debug, clap::Args)]
@@ -13,7 +13,8 @@ use crate::trigger::{Condition, TriggerSetup};
 pub struct TriggerArgs {
     /// Hold the newest events in memory, and write them when this happens to a log of their own,
     /// which is called as --log says, and .1, .2 and so on: 'span NAME > 5ms', 'runnable > 2ms',
-    /// 'blocked > 100ms', 'event NAME', 'signal SIGSEGV', 'exit != 0'. Says why, and goes on. May
+    /// 'blocked > 100ms', 'event NAME', 'signal SIGSEGV', 'exit != 0'; of some threads alone with
+    /// && comm == "NAME", && pid == NUMBER or && tid == NUMBER behind it. Says why, and goes on. May
     /// be given again
     #[arg(long, value_name = "CONDITION", requires = "log")]
     when: Vec<String>,
@@ -37,9 +38,9 @@ impl TriggerArgs {
     /// # Errors
     ///
     /// Something is no condition.
-    pub fn conditions(&self) -> anyhow::Result<Vec<Condition>> {
-        let conditions = self.when.iter().map(|typed| Condition::parse(typed));
-        conditions.collect()
+    pub fn rules(&self) -> anyhow::Result<Vec<Rule>> {
+        let rules = self.when.iter().map(|typed| Rule::parse(typed));
+        rules.collect()
     }
 
     /// Where events go: to `log`, or, where something is waited for, to logs of its name.
@@ -49,10 +50,10 @@ impl TriggerArgs {
     /// An option makes no sense, or one of these logs is there already.
     pub fn setup(
         &self,
-        conditions: Vec<Condition>,
+        rules: Vec<Rule>,
         log: Option<LogSetup>,
     ) -> anyhow::Result<(Option<LogSetup>, Option<TriggerSetup>)> {
-        if conditions.is_empty() {
+        if rules.is_empty() {
             return Ok((log, None));
         }
         let log = log.context("--when needs --log: the name of the logs")?;
@@ -61,7 +62,7 @@ impl TriggerArgs {
             "--when makes logs of its own; leave --full-policy and --append out"
         );
         let setup = TriggerSetup {
-            conditions,
+            rules,
             keep: time("--keep", &self.keep)?,
             most_logs: self.most_logs,
             log,

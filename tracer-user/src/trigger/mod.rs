@@ -4,12 +4,14 @@
 mod condition;
 pub mod newest;
 mod recorder;
+mod rule;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use condition::Condition;
 pub use recorder::Recorder;
+pub use rule::Rule;
 
 use crate::trace::LogSetup;
 
@@ -17,7 +19,7 @@ use crate::trace::LogSetup;
 #[derive(Clone, Debug)]
 pub struct TriggerSetup {
     /// Any of these.
-    pub conditions: Vec<Condition>,
+    pub rules: Vec<Rule>,
     /// How much is held of what happened before.
     pub keep: Duration,
     /// Logs that are written; after that strikes are only counted.

@@ -10,7 +10,7 @@ use tracer_engine::{EventTypes, Ledger};
 use zerocopy::FromBytes;
 
 use super::newest::{Block, Newest};
-use super::{Condition, TriggerSetup};
+use super::{Condition, Rule, TriggerSetup};
 use crate::answers::words::{duration, seconds, thread};
 use crate::answers::{Choice, Follower, Paths, Question, tree_text};
 use crate::report::escape::push_for_people;
@@ -55,13 +55,10 @@ impl Recorder {
     #[must_use]
     pub fn new(setup: TriggerSetup, start: MonotonicNs) -> Self {
         let keep_ns = u64::try_from(setup.keep.as_nanos()).unwrap_or(u64::MAX);
-        let spans = setup
-            .conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Span(spec, _) => Some(spec.clone()),
-                _ => None,
-            });
+        let spans = setup.rules.iter().filter_map(|rule| match &rule.condition {
+            Condition::Span(spec, _) => Some(spec.clone()),
+            _ => None,
+        });
         let spans: Vec<_> = spans.collect();
         // Without spans none is looked for.
         let question = if spans.is_empty() {
@@ -93,12 +90,16 @@ impl Recorder {
     /// What an event is that a condition waits for.
     fn strike_of(&self, line: &Line<'_>) -> Option<Strike> {
         let header = line.event.header;
-        let what = self
-            .setup
-            .conditions
-            .iter()
-            .find_map(|condition| match condition {
-                Condition::Event(name) if **name == *line.name => Some(condition.in_words()),
+        let who = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        let comm = line.comm.unwrap_or_default();
+        let rules = self.setup.rules.iter();
+        let what = rules
+            .filter(|rule| rule.whose.is(who, comm))
+            .find_map(|rule| match &rule.condition {
+                Condition::Event(name) if **name == *line.name => Some(rule.condition.in_words()),
                 Condition::Signal(wanted) if header.event_type == EventTypeId::SIGNAL_DELIVER => {
                     let (data, _) = SignalDeliverData::read_from_prefix(line.event.data).ok()?;
                     let is_wanted = wanted.is_none_or(|wanted| wanted == data.signal);
@@ -125,10 +126,7 @@ impl Recorder {
             })?;
         Some(Strike {
             what,
-            who: Thread {
-                pid: header.pid,
-                tid: header.tid,
-            },
+            who,
             time: None,
             blame: None,
         })
@@ -140,9 +138,10 @@ impl Recorder {
         let ns = shown.span.ns();
         let limit = self
             .setup
-            .conditions
+            .rules
             .iter()
-            .find_map(|condition| match condition {
+            .filter(|rule| rule.whose.is(shown.span.thread, &shown.comm))
+            .find_map(|rule| match &rule.condition {
                 Condition::Span(spec, limit) if ns > *limit && spec.may_be(&name) => Some(*limit),
                 _ => None,
             })?;
@@ -163,9 +162,12 @@ impl Recorder {
 
     /// An interval that was longer than a condition allows.
     fn long_interval(&self, interval: &Interval) -> Option<Strike> {
-        let limit = self.setup.conditions.iter().find_map(|condition| {
-            limit_of(condition, interval.state).filter(|limit| interval.ns() > *limit)
-        })?;
+        let comm = self.paths.names().of(interval.thread);
+        let rules = self.setup.rules.iter();
+        let mut limits = rules
+            .filter(|rule| rule.whose.is(interval.thread, comm))
+            .filter_map(|rule| limit_of(rule, interval.state));
+        let limit = limits.find(|limit| interval.ns() > *limit)?;
         let states = self.paths.states()?;
         let steps = critical_path(
             states,
@@ -242,8 +244,8 @@ impl Recorder {
 }
 
 /// The limit that a condition has for a state.
-fn limit_of(condition: &Condition, state: State) -> Option<u64> {
-    match (condition, state) {
+fn limit_of(rule: &Rule, state: State) -> Option<u64> {
+    match (&rule.condition, state) {
         (Condition::Runnable(limit), State::Runnable(_))
         | (Condition::Blocked(limit), State::Blocked(_)) => Some(*limit),
         _ => None,
@@ -287,12 +289,12 @@ impl Report for Recorder {
         let event: &Event<'_> = &line.event;
         let comm = line.comm.unwrap_or_default();
         self.newest.push(event, comm);
-        let (conditions, long) = (&self.setup.conditions, &mut self.long);
+        let (rules, long) = (&self.setup.rules, &mut self.long);
         self.paths.go_on(event, comm, |found| {
             if let Found::Interval(interval) = found
                 && interval.is_over()
-                && conditions.iter().any(|condition| {
-                    limit_of(condition, interval.state).is_some_and(|limit| interval.ns() > limit)
+                && rules.iter().any(|rule| {
+                    limit_of(rule, interval.state).is_some_and(|limit| interval.ns() > limit)
                 })
             {
                 long.push(*interval);
