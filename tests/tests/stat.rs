@@ -731,3 +731,40 @@ fn of_many_processes_each_name_has_a_row_and_parts_of_the_time_add_up() {
     let none = tables(&log, &["--pid", "1"]);
     assert_eq!(none.status.code(), Some(2), "{none:?}");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn requests_to_a_disk_are_as_many_bytes_as_the_kernel_counts_for_the_process() {
+    if missing_right().is_some() {
+        return;
+    }
+    // The folder for temporary files need not be on a disk.
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, vec![0x5a_u8; 32 * 64 * 1024]).unwrap();
+    fs::File::open(&file).unwrap().sync_all().unwrap();
+    let program = dist::compile("direct", folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--events", "block,switch", "--log"])
+        .arg(&log);
+    let command = run.arg("--").arg(program).arg(&file).arg("32");
+    let (mut target, mut said) = Target::start(command).unwrap();
+    target.go().unwrap();
+    said.extend(target.wait_until_done().unwrap());
+    assert!(target.end().unwrap().success());
+
+    let counted = values_after(&said, "read").unwrap()[0][0];
+    let stat = stat_of(&log);
+    let reads = rows(&stat, "requests", "operation", "read");
+    let sum = |key: &str| -> u64 { reads.iter().map(|row| row[key].as_u64().unwrap()).sum() };
+    assert_eq!(sum("bytes"), counted, "{stat}");
+    let lost = stat["not_reported"].as_u64().unwrap();
+    let took: u64 = reads
+        .iter()
+        .map(|row| row["took"]["count"].as_u64().unwrap())
+        .sum();
+    assert!(took + lost >= sum("count") && took > 0, "{stat}");
+    let text = String::from_utf8(tables(&log, &[]).stdout).unwrap();
+    assert!(text.contains("requests to a device "), "{text}");
+}

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unended};
 
-use super::kernel_json::{faults, interrupts, signals};
+use super::kernel_json::{faults, interrupts, requests, signals};
 use super::{By, Group, SortBy, Statistics, View};
 use crate::answers::words::{call_name, inside};
 use crate::answers::{Kind, tree_json};
@@ -70,6 +70,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "unended": of_unended(statistics.paths.unended()),
         "syscalls": calls,
         "faults": faults(statistics),
+        "requests": requests(statistics),
         "signals": signals(statistics),
         "interrupts": interrupts(statistics),
         "events": events,

@@ -3,13 +3,15 @@
 
 use serde_json::{Value, json};
 use tracer_analysis::{
-    FaultTotal, Interrupt, InterruptKey, InterruptTotal, Rows, SignalKey, SignalTotal, Thread,
+    FaultTotal, Interrupt, InterruptKey, InterruptTotal, RequestKey, RequestTotal, Rows, SignalKey,
+    SignalTotal, Thread,
 };
 
 use super::Statistics;
+use super::json::of_durations;
 use crate::report::fields::until_null;
 use crate::report::signal_name;
-use crate::report::value_names::softirq;
+use crate::report::value_names::{block_operation, softirq};
 
 /// A row for each key, and one for the others.
 fn rows<K, V>(rows: &Rows<K, V>, row: impl Fn(Option<K>, &V) -> Value) -> Vec<Value>
@@ -39,6 +41,23 @@ pub fn faults(statistics: &Statistics) -> Vec<Value> {
                 "write": total.writes,
                 "fetch": total.fetches,
                 "protection": total.protection,
+            })
+        },
+    )
+}
+
+pub fn requests(statistics: &Statistics) -> Vec<Value> {
+    rows(
+        statistics.requests.totals(),
+        |of: Option<RequestKey>, total: &RequestTotal| {
+            json!({
+                "major": of.map(|of| of.major),
+                "minor": of.map(|of| of.minor),
+                "operation": of.and_then(|of| block_operation(of.operation)),
+                "count": total.issued,
+                "bytes": total.bytes,
+                "failed": total.failed,
+                "took": of_durations(&total.took),
             })
         },
     )

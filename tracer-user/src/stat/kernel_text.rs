@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, SignalTotal, Thread};
+use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, RequestTotal, SignalTotal, Thread};
 
 use super::Statistics;
 use super::table::{Column, push_table};
@@ -10,7 +10,7 @@ use crate::answers::words::{duration, thread};
 use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
 use crate::report::signal_name;
-use crate::report::value_names::softirq;
+use crate::report::value_names::{block_operation, softirq};
 
 const FAULTS: [Column<FaultTotal>; 6] = [
     ("count", 10, |total| total.all().to_string()),
@@ -31,6 +31,34 @@ pub fn push_faults(out: &mut String, statistics: &Statistics) {
     rows.sort_by_key(|(_, total)| Reverse(total.all()));
     let has_others = totals.others().is_some();
     push_table(out, "page faults", &FAULTS, &rows, has_others);
+}
+
+const REQUESTS: [Column<RequestTotal>; 6] = [
+    ("count", 10, |total| total.issued.to_string()),
+    ("bytes", 14, |total| total.bytes.to_string()),
+    ("failed", 10, |total| total.failed.to_string()),
+    ("p50", 10, |total| known(total.took.quantile(0.5))),
+    ("p99", 10, |total| known(total.took.quantile(0.99))),
+    ("max", 10, |total| {
+        known((total.took.count() > 0).then(|| total.took.longest()))
+    }),
+];
+
+pub fn push_requests(out: &mut String, statistics: &Statistics) {
+    let totals = statistics.requests.totals();
+    let mut rows: Vec<_> = totals
+        .sorted()
+        .into_iter()
+        .map(|(key, total)| {
+            let operation = block_operation(key.operation);
+            let operation = operation.map_or_else(|| key.operation.to_string(), str::to_owned);
+            let label = format!("{}:{} {operation}", key.major, key.minor);
+            (label, total.clone())
+        })
+        .collect();
+    rows.sort_by_key(|(_, total)| Reverse(total.took.total()));
+    let has_others = totals.others().is_some();
+    push_table(out, "requests to a device", &REQUESTS, &rows, has_others);
 }
 
 /// A signal with what became of it.
@@ -75,6 +103,11 @@ pub fn push_signals(out: &mut String, statistics: &Statistics) {
     );
 }
 
+/// What is above the interrupts of devices, and said below them.
+const DEVICES: &str = "interrupts";
+const NOT_AMONG_THEM: &str = "those of CPUs are not among them (LOC, RES, CAL, TLB, IWI): \
+                              /proc/interrupts counts them\n";
+
 /// A CPU with what an interrupt took there.
 type OnCpu = (Option<u32>, InterruptTotal);
 
@@ -109,9 +142,12 @@ pub fn push_interrupts(out: &mut String, statistics: &Statistics) {
         }
     }
     let has_others = totals.others().is_some();
-    for (heading, mut rows) in [("interrupts", devices), ("soft interrupts", soft)] {
+    for (heading, mut rows) in [(DEVICES, devices), ("soft interrupts", soft)] {
         rows.sort_by_key(|(_, (_, total))| (Reverse(total.took), Reverse(total.count)));
         push_table(out, heading, &INTERRUPTS, &rows, has_others);
+        if heading == DEVICES && !rows.is_empty() {
+            out.push_str(NOT_AMONG_THEM);
+        }
     }
 }
 

@@ -11,8 +11,8 @@ mod view;
 
 use anyhow::ensure;
 use tracer_analysis::{
-    CallKey, CallTotal, Durations, Faults, Interrupts, SignalKey, SignalTotal, Signals, Thread,
-    ThreadTotal,
+    CallKey, CallTotal, Durations, Faults, Interrupts, Requests, SignalKey, SignalTotal, Signals,
+    Thread, ThreadTotal,
 };
 use tracer_engine::event::MonotonicNs;
 
@@ -62,6 +62,8 @@ pub struct Statistics {
     pub signals: Signals,
     /// The interrupts.
     pub interrupts: Interrupts,
+    /// The requests to block devices.
+    pub requests: Requests,
     /// Events that the trace lost.
     pub lost: u64,
     /// Events by type, and what is missing.

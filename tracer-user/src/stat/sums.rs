@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    CallRun, Calls, Faults, Found, InterruptRun, Interrupts, Signals, Span, ThreadTotals,
+    CallRun, Calls, Faults, Found, InterruptRun, Interrupts, Requests, Signals, Span, ThreadTotals,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
@@ -26,6 +26,7 @@ pub struct Sums {
     faults: Faults,
     signals: Signals,
     interrupts: Interrupts,
+    requests: Requests,
 }
 
 /// Who is shown what is summed up, one by one.
@@ -65,6 +66,7 @@ impl Sums {
             faults: Faults::default(),
             signals: Signals::default(),
             interrupts: Interrupts::default(),
+            requests: Requests::default(),
         }
     }
 
@@ -126,6 +128,7 @@ impl Sums {
             faults: self.faults,
             signals: self.signals,
             interrupts: self.interrupts,
+            requests: self.requests,
             paths: self.paths,
             lost: summary.lost_in_trace(),
             summary,
@@ -143,6 +146,7 @@ impl Sums {
         });
         self.calls.lose();
         self.interrupts.lose(gap.until);
+        self.requests.lose();
     }
 
     /// Goes on by one event. What is found then is shown to `watcher`.
@@ -162,6 +166,8 @@ impl Sums {
                 *self.counts.entry(header.event_type).or_default() += 1;
             }
         }
+        // As may a request that is completed in that time.
+        self.requests.feed(event, is_in_scope);
         // A signal is one of the process that it is sent to, and an interrupt is the machine's.
         if is_in_time {
             self.signals.feed(event);

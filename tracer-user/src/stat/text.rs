@@ -3,7 +3,7 @@
 use tracer_analysis::{CallKey, CallTotal, Durations, ThreadTotal};
 use tracer_common::event_type::predefined_event_type;
 
-use super::kernel_text::{push_faults, push_interrupts, push_signals};
+use super::kernel_text::{push_faults, push_interrupts, push_requests, push_signals};
 use super::table::{LABEL, LISTED};
 use super::{By, Statistics, View};
 use crate::answers::Kind;
@@ -42,6 +42,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
         push_calls(&mut out, statistics);
     }
     push_faults(&mut out, statistics);
+    push_requests(&mut out, statistics);
     push_signals(&mut out, statistics);
     push_interrupts(&mut out, statistics);
     out
