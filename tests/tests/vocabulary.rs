@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
-use tracer_common::event_type::{SYSTEM_EVENT_TYPES, SystemEventType};
+use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
 
 use tests::dist;
 use tests::log_reader::{Log, text};
@@ -42,7 +42,8 @@ fn is_shown(entry: &SystemEventType) -> bool {
 /// Those that are instants where there are slices.
 fn is_instant(entry: &SystemEventType) -> bool {
     let family = entry.family;
-    is_shown(entry) && !["switch", "wakeup", "syscall", "irq", "softirq", "idle"].contains(&family)
+    let are_slices = ["switch", "wakeup", "syscall", "irq", "softirq", "idle"].contains(&family);
+    is_shown(entry) && (!are_slices || entry.id == EventTypeId::THREAD_STATE)
 }
 
 fn keys(object: &Value) -> BTreeSet<String> {
