@@ -115,8 +115,12 @@ async function hits(page, words, most) {
         found.push((await details(page)).lines);
     }
     const said = await page.locator("#hits").textContent();
+    const shown = await page.evaluate(() => {
+        const { view, selection } = globalThis.report;
+        return { from: view.from, to: view.to, at: selection.from };
+    });
     await page.keyboard.press("Escape");
-    return { said, found };
+    return { said, found, shown };
 }
 
 /** A part of the time, by the mouse. */
@@ -132,11 +136,28 @@ async function part(page, from, to) {
     return details(page);
 }
 
+/** What is said of what the pointer is at, and what is selected by a click there: of some rows. */
+async function tips(page) {
+    const box = await page.locator("#timeline").boundingBox();
+    const found = [];
+    for (let y = 30; y < Math.min(box.height, 300); y += 20) {
+        await page.mouse.move(box.x + box.width * 0.7, box.y + y);
+        const tip = await page.locator("#timeline").getAttribute("title");
+        await page.evaluate(() => globalThis.report.select(null));
+        if (!tip) {
+            continue;
+        }
+        await page.mouse.click(box.x + box.width * 0.7, box.y + y);
+        found.push({ tip, lines: (await details(page)).lines });
+    }
+    return found;
+}
+
 /** What the keys do with what is shown. */
 async function keys(page) {
     await page.locator("#scroller").focus();
     const done = [];
-    for (const key of ["0", "w", "w", "w", "w", "d", "a", "s", "f", "m", "Escape", "m", "?", "?"]) {
+    for (const key of ["0", "w", "w", "w", "w", "d", "a", "s", "f", "m", "Escape", "m", "?", "?", "?", "Escape"]) {
         await page.keyboard.press(key);
         done.push([key, await page.evaluate(() => {
             const { view, selection, mark } = globalThis.report;
@@ -208,6 +229,7 @@ async function main([file, pictures]) {
         found.spans.push(await details(page));
     }
     await page.screenshot({ path: path.join(pictures, "span.png") });
+    found.tips = await tips(page);
     found.hits = await hits(page, "onerror", 20);
     found.intervals = await intervals(page, 30);
     await page.screenshot({ path: path.join(pictures, "interval.png") });

@@ -177,6 +177,10 @@ fn an_event_that_was_searched_for_is_the_one_of_read() {
     }
     let count = format!("20 of {}", made_hostile::REQUESTS);
     assert_eq!(shown().page.pointer("/hits/said").unwrap(), count.as_str());
+    // It is shown from near.
+    let view = shown().page.pointer("/hits/shown").unwrap();
+    let [from, at, to] = ["from", "at", "to"].map(|name| integer(view, name));
+    assert!(from <= at && at <= to && to - from <= 100_000, "{view}");
 }
 
 #[test]
@@ -366,6 +370,20 @@ fn the_keys_do_what_the_page_says_of_them() {
     assert!(state(9)["mark"].is_object() && state(10)["mark"].is_object());
     assert!(!flag(10, "has_selection") && state(11)["mark"].is_null());
     assert!(flag(12, "help") && !flag(13, "help"));
+    // Esc closes it.
+    assert!(flag(14, "help") && !flag(15, "help"));
+}
+
+#[test]
+fn what_the_pointer_is_at_is_what_a_click_selects() {
+    let tips = list(&shown().page, "/tips");
+    assert!(tips.len() > 2, "{tips:?}");
+    for tip in tips {
+        for (name, said) in tip["lines"].as_object().unwrap() {
+            let line = format!("{name}: {}", said.as_str().unwrap());
+            assert!(text(tip, "tip").contains(&line), "{tip}");
+        }
+    }
 }
 
 #[test]

@@ -183,14 +183,13 @@ export function callsBetween(model, from, to) {
 }
 
 /**
- * A hit of a search: what it is, and where.
+ * A hit of a search: where it is.
  * @typedef {object} Hit
- * @property {string} words
  * @property {Selection} selection
  */
 
-/** Hits that are listed. */
-export const MOST_HITS = 1000;
+/** Hits that can be reached. */
+export const MOST_HITS = 500_000;
 
 /**
  * Looks for a text in the names of threads, spans, system calls and events, and in what events carry.
@@ -207,11 +206,11 @@ export function search(model, typed) {
         return { hits, count };
     }
     const has = (/** @type {string} */ text) => text.toLowerCase().includes(wanted);
-    /** @param {string} words @param {Selection} selection */
-    const push = (words, selection) => {
+    /** @param {Selection} selection */
+    const push = (selection) => {
         count++;
         if (hits.length < MOST_HITS) {
-            hits.push({ words, selection });
+            hits.push({ selection });
         }
     };
     const kinds = model.header.kinds.map(has);
@@ -221,7 +220,7 @@ export function search(model, typed) {
     for (const row of model.threads) {
         const thread = row.index;
         if (has(row.label)) {
-            push(row.label, { kind: "time", thread, index: -1, level: 0, from: 0, to: model.end, label: row.label });
+            push({ kind: "time", thread, index: -1, level: 0, from: 0, to: model.end, label: row.label });
         }
     }
     for (const row of model.threads) {
@@ -230,16 +229,14 @@ export function search(model, typed) {
             for (let index = 0; index < slices.count; index++) {
                 if (kinds[slices.what[index]]) {
                     const [from, to] = [slices.from[index], slices.to[index]];
-                    push(`${model.header.kinds[slices.what[index]]} ${duration(to - from)}`,
-                        { kind: "spans", thread, index, level, from, to, label: "" });
+                    push({ kind: "spans", thread, index, level, from, to, label: "" });
                 }
             }
         });
         for (let index = 0; index < row.calls.count; index++) {
             if (calls[row.calls.what[index]]) {
                 const [from, to] = [row.calls.from[index], row.calls.to[index]];
-                push(`${model.header.calls[row.calls.what[index]]} ${duration(to - from)}`,
-                    { kind: "calls", thread, index, level: 0, from, to, label: "" });
+                push({ kind: "calls", thread, index, level: 0, from, to, label: "" });
             }
         }
         for (const kind of /** @type {Array<"marks" | "faults">} */ (["marks", "faults"])) {
@@ -247,8 +244,7 @@ export function search(model, typed) {
             for (let index = 0; index < marks.count; index++) {
                 if (types[marks.type[index]] || isCarried(marks.words[index])) {
                     const at = marks.at[index];
-                    push(model.header.types[marks.type[index]][0],
-                        { kind, thread, index, level: 0, from: at, to: at, label: "" });
+                    push({ kind, thread, index, level: 0, from: at, to: at, label: "" });
                 }
             }
         }

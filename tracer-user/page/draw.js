@@ -270,8 +270,20 @@ export class Painter {
  * @property {number} height
  */
 
+/** The lines of the ruler, behind what is written. @param {Overlay} overlay @param {number} shift */
+export function drawGrid({ context, view, colours, left, width, height }, shift) {
+    context.strokeStyle = colours.line;
+    context.beginPath();
+    for (const at of ticks(view.from + shift, view.to + shift, width / 130).times) {
+        const x = Math.round(left + view.x(at - shift, width)) + 0.5;
+        context.moveTo(x, RULER);
+        context.lineTo(x, height);
+    }
+    context.stroke();
+}
+
 /** The ruler. @param {Overlay} overlay @param {number} shift */
-export function drawRuler({ context, view, colours, left, width, height }, shift) {
+export function drawRuler({ context, view, colours, left, width }, shift) {
     const { times, step } = ticks(view.from + shift, view.to + shift, width / 130);
     context.fillStyle = colours.page;
     context.fillRect(0, 0, left + width, RULER);
@@ -281,7 +293,7 @@ export function drawRuler({ context, view, colours, left, width, height }, shift
     for (const at of times) {
         const x = Math.round(left + view.x(at - shift, width)) + 0.5;
         context.moveTo(x, RULER - 6);
-        context.lineTo(x, height);
+        context.lineTo(x, RULER);
         context.fillText(rulerWords(at, step), x + 3, 11);
     }
     context.moveTo(0, RULER - 0.5);
@@ -372,16 +384,27 @@ export function drawNames({ context, view, left, width }, slices, top, height, n
  * @param {number} width
  */
 export function drawText(context, text, x, y, width) {
-    let shown = text;
+    context.fillText(fitted(text, width, (shown) => context.measureText(shown).width), x, y);
+}
+
+/**
+ * As much of a text as there is space for, with an ellipsis where that is not all; nothing where there is none for a
+ * letter and that.
+ * @param {string} text
+ * @param {number} width
+ * @param {(shown: string) => number} measure how wide it is
+ */
+export function fitted(text, width, measure) {
     const fits = Math.max(Math.floor(width / LETTER), 0);
-    if (shown.length > fits) {
-        shown = fits < 2 ? "" : `${shown.slice(0, fits - 1)}…`;
+    if (text.length <= fits && measure(text) <= width) {
+        return text;
     }
     // Capitals are wider than most letters.
-    const measured = context.measureText(shown).width;
-    if (measured > width) {
-        const letters = Math.floor((shown.length * width) / measured) - 1;
-        shown = letters < 1 ? "" : `${text.slice(0, letters)}…`;
+    for (let letters = Math.min(fits - 1, text.length); letters > 0; letters--) {
+        const shown = `${text.slice(0, letters)}…`;
+        if (measure(shown) <= width) {
+            return shown;
+        }
     }
-    context.fillText(shown, x, y);
+    return "";
 }

@@ -1,7 +1,8 @@
 // What people do: keys, the mouse, a finger.
 
+import { describe } from "./details.js";
 import { byId } from "./dom.js";
-import { stepAlong } from "./find.js";
+import { findAt, stepAlong } from "./find.js";
 import { showDetails } from "./panel.js";
 import { nextHit, searchFor } from "./searching.js";
 
@@ -19,7 +20,7 @@ export const KEYS = [
     ["← →", "the interval before, after"],
     ["/", "search; Enter and Shift+Enter go to the next, the one before"],
     ["0", "show all"],
-    ["Esc", "select nothing"],
+    ["Esc", "close this, or select nothing"],
     ["?", "these keys"],
 ];
 
@@ -68,6 +69,7 @@ function listenToPointer(page) {
     canvas.addEventListener("pointermove", (event) => {
         page.pointer = { x: event.offsetX - page.left, isInside: true };
         if (drag === null) {
+            canvas.title = tip(page, event.offsetX, event.offsetY);
             return;
         }
         drag.isFar ||= Math.abs(event.offsetX - drag.x) > 4;
@@ -122,7 +124,7 @@ function onKey(page, event) {
         "/": () => byId("search").focus(),
         "?": () => toggleHelp(page),
         0: () => page.go(0, page.model.end),
-        escape: () => page.select(null),
+        escape: () => (byId("help").hidden ? page.select(null) : toggleHelp(page)),
     };
     if (isOnTimeline) {
         actions.arrowleft = () => stepAlong(page, -1);
@@ -133,6 +135,16 @@ function onKey(page, event) {
         action();
         event.preventDefault();
     }
+}
+
+/** What is at a position, for people. @param {Page} page @param {number} x @param {number} y */
+function tip(page, x, y) {
+    const row = page.rowAt(y);
+    const found = row === undefined || x < page.left ? null : findAt(page, row, page.time(x));
+    if (found === null) {
+        return "";
+    }
+    return describe(page.model, found).map(([name, words]) => `${name}: ${words}`).join("\n");
 }
 
 /** @param {Page} page */

@@ -3,7 +3,7 @@
 import { Model } from "./rows.js";
 import { View } from "./window.js";
 import { palette } from "./colours.js";
-import { Painter, RULER, drawGaps, drawRuler, layOutRows } from "./draw.js";
+import { Painter, RULER, drawGaps, drawGrid, drawRuler, layOutRows } from "./draw.js";
 import { byId, element } from "./dom.js";
 import { duration } from "./words.js";
 import { findAt, wakeUpOf } from "./find.js";
@@ -165,6 +165,19 @@ export class Page {
         }
     }
 
+    /** Shows what is selected, nearer where it is too short to be seen. */
+    approach() {
+        const { selection, view } = this;
+        if (selection === null || selection.kind === "time") {
+            return;
+        }
+        const ns = Math.max((selection.to - selection.from) * 20, 100_000);
+        if (ns < view.ns) {
+            const middle = (selection.from + selection.to) / 2;
+            this.go(middle - ns / 2, middle + ns / 2);
+        }
+    }
+
     toggleMark() {
         const { selection, mark } = this;
         const isSame = mark !== null && selection !== null && mark.from === selection.from && mark.to === selection.to;
@@ -172,11 +185,16 @@ export class Page {
         this.draw();
     }
 
+    /** @param {number} y */
+    rowAt(y) {
+        const top = y - RULER + this.scroller.scrollTop;
+        return y < RULER ? undefined : this.rows.find((one) => one.top <= top && top < one.top + one.height + 2);
+    }
+
     /** @param {number} x @param {number} y */
     click(x, y) {
         this.scroller.focus({ preventScroll: true });
-        const top = y - RULER + this.scroller.scrollTop;
-        const row = y < RULER ? undefined : this.rows.find((one) => one.top <= top && top < one.top + one.height + 2);
+        const row = this.rowAt(y);
         if (row === undefined) {
             this.select(null);
         } else if (row.kind === "heading") {
@@ -271,6 +289,7 @@ export class Page {
         context.beginPath();
         context.rect(this.left, 0, this.width, height);
         context.clip();
+        drawGrid(overlay, model.shift);
         drawSliceNames(this, overlay, shown, scroll);
         drawGaps(overlay, model.gaps);
         drawSelection(this, overlay, scroll);

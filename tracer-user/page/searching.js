@@ -19,7 +19,7 @@ function sayHits(page) {
     const { count, hits } = page.found;
     const words = /** @type {HTMLInputElement} */ (byId("search")).value.trim() === "" ? ""
         : count === 0 ? "nothing" : page.hit < 0 ? `${count} found` : `${page.hit + 1} of ${count}`;
-    byId("hits").textContent = count > hits.length ? `${words}, the first ${MOST_HITS} of which can be reached` : words;
+    byId("hits").textContent = count > hits.length ? `${words}, the first ${MOST_HITS.toLocaleString("en")} of which can be reached` : words;
 }
 
 /** Goes to another hit. @param {Page} page @param {number} by */
@@ -32,5 +32,6 @@ export function nextHit(page, by) {
     const { selection } = hits[page.hit];
     reveal(page, selection);
     page.select(selection);
+    page.approach();
     sayHits(page);
 }
