@@ -30,6 +30,18 @@ pub enum FrameKind {
     Mark,
 }
 
+impl FrameKind {
+    /// What follows the name of such a frame in a line, as other tools write it.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Kernel => "_[k]",
+            Self::Inlined => "_[i]",
+            Self::Thread | Self::User | Self::Mark => "",
+        }
+    }
+}
+
 /// A frame, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
@@ -125,11 +137,7 @@ impl Folded {
                     text.push(';');
                 }
                 text.push_str(&frame.name);
-                text.push_str(match frame.kind {
-                    FrameKind::Kernel => "_[k]",
-                    FrameKind::Inlined => "_[i]",
-                    FrameKind::Thread | FrameKind::User | FrameKind::Mark => "",
-                });
+                text.push_str(frame.kind.suffix());
             }
             text.push_str(&format!(" {ns}\n"));
         }
