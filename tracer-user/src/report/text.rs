@@ -91,6 +91,8 @@ pub struct Text {
     /// The whole seconds of the last line, and how they are shown.
     second: (u64, Vec<u8>),
     threads: Threads,
+    /// Whether all events are of one thread, which no line names.
+    is_of_one_thread: bool,
     names: Names,
     calls: Calls,
     /// Events are missing before the next one.
@@ -111,9 +113,19 @@ impl Text {
             last: start,
             second: (0, Vec::new()),
             threads: Threads::new(widths),
+            is_of_one_thread: false,
             names: Names::new(widths),
             calls: Calls::default(),
             is_gap: false,
+        }
+    }
+
+    /// The same of the events of one thread, which no line names.
+    #[must_use]
+    pub fn of_one_thread(self) -> Self {
+        Self {
+            is_of_one_thread: true,
+            ..self
         }
     }
 
@@ -297,7 +309,9 @@ impl Text {
             tid: header.tid,
             comm: line.comm,
         };
-        self.threads.push(out, who);
+        if !self.is_of_one_thread {
+            self.threads.push(out, who);
+        }
         match header.cpu {
             Some(cpu) => {
                 out.push(b'[');

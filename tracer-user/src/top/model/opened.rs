@@ -112,7 +112,7 @@ impl Lines {
         };
         Self {
             thread,
-            text: Text::new(start, WallClock::new(ClockPair::default()), style),
+            text: Text::new(start, WallClock::new(ClockPair::default()), style).of_one_thread(),
             lines: VecDeque::new(),
             ticks: VecDeque::new(),
             out: Vec::new(),

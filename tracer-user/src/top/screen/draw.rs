@@ -118,17 +118,24 @@ impl Screen {
         let Some(now) = &shot.opened else {
             return;
         };
-        opened::draw(buffer, area, now, self.look);
+        let paused = self.paused.as_ref().and_then(|shot| shot.opened.as_ref());
+        // Paused, its states stand still as its events do.
+        opened::draw(buffer, area, paused.unwrap_or(now), self.look);
         let width = usize::from(area.width);
         let y = area.y + opened::ROWS;
         let rows = area.bottom().saturating_sub(y);
         self.rows = usize::from(rows);
-        let paused = self.paused.as_ref().and_then(|shot| shot.opened.as_ref());
         let lines = opened::lines(paused.unwrap_or(now), &self.event_filter);
         self.hidden = self.hidden.min(lines.len().saturating_sub(self.rows));
         let mut words = format!("events: {}", lines.len());
         if !self.event_filter.is_empty() {
             words.push_str(&format!(" with \"{}\"", self.event_filter));
+        }
+        let search = self.search.to_lowercase();
+        let is_found = |line: &str| !search.is_empty() && line.to_lowercase().contains(&search);
+        if !search.is_empty() {
+            let count = lines.iter().filter(|line| is_found(line)).count();
+            words.push_str(&format!(", {count} found with \"{}\"", self.search));
         }
         if self.paused.is_some() {
             words.push_str(", paused (p goes on)");
@@ -138,10 +145,8 @@ impl Screen {
         }
         buffer.set_stringn(area.x, y - 1, words, width, self.look.style(Role::Heading));
         let first = lines.len().saturating_sub(self.rows + self.hidden);
-        let search = self.search.to_lowercase();
         for (line, y) in lines.iter().skip(first).zip(y..y + rows) {
-            let is_found = !search.is_empty() && line.to_lowercase().contains(&search);
-            let style = if is_found {
+            let style = if is_found(line) {
                 self.look.style(Role::Heading)
             } else {
                 Style::new()
@@ -170,14 +175,22 @@ impl Screen {
         if !self.listing.filter.is_empty() && self.view == View::Threads {
             words.push_str(&format!("only \"{}\"  ", self.listing.filter));
         }
-        words.push_str(match self.view {
+        let hints = match self.view {
             View::Threads => {
                 "?help q:end Enter:open s:spans <>:sort /:filter c:columns w:window f:freeze"
             }
             View::Spans => "?help q:end Enter:path t:threads w:window f:freeze",
             View::Thread(_) => "?help q:end Esc:back p:pause /:search n:next &:filter w:window",
             View::Path(_) => "?help q:end Esc:back f:freeze",
-        });
+        };
+        // As many as there is space for, each whole.
+        for hint in hints.split(' ') {
+            if words.chars().count() + hint.len() > usize::from(self.width) {
+                break;
+            }
+            words.push_str(hint);
+            words.push(' ');
+        }
         words
     }
 

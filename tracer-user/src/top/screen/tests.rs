@@ -6,7 +6,9 @@ use ratatui::crossterm::event::{
 use ratatui::layout::Rect;
 
 use super::*;
-use crate::top::model::{SpanRow, Sum, ThreadRow};
+use tracer_engine::event::MonotonicNs;
+
+use crate::top::model::{Opened, SpanRow, Sum, ThreadRow};
 
 const LOOK: Look = Look {
     is_coloured: true,
@@ -197,4 +199,71 @@ proptest! {
             drawn(&mut screen, size);
         }
     }
+}
+
+/// The same, with a thread that is opened and has had so many events.
+fn opened(events: usize) -> Arc<Shot> {
+    let lines = (0..events).map(|nth| format!("{nth} tick").into());
+    let opened = Opened {
+        thread: Thread { pid: 2, tid: 1 },
+        name: "thread-1".to_owned(),
+        from: MonotonicNs(0),
+        to: MonotonicNs(SECOND * events as u64),
+        start: MonotonicNs(0),
+        track: Vec::new(),
+        ticks: Vec::new(),
+        lines: lines.collect(),
+    };
+    let shot = shot(&[1, 2, 3]);
+    Arc::new(Shot {
+        opened: Some(opened),
+        ..(*shot).clone()
+    })
+}
+
+#[test]
+fn hints_are_whole_and_matches_are_counted() {
+    let mut screen = screen(&[1, 2, 3]);
+    for width in 20..120 {
+        let lines = drawn(&mut screen, (width, 10));
+        let foot = lines.last().unwrap().trim_end();
+        let last = foot.rsplit(' ').next().unwrap();
+        assert!(
+            [
+                "?help",
+                "q:end",
+                "Enter:open",
+                "s:spans",
+                "<>:sort",
+                "/:filter",
+                "c:columns",
+                "w:window",
+                "f:freeze"
+            ]
+            .contains(&last),
+            "{width}: {foot}"
+        );
+    }
+    letters(&mut screen, "o");
+    press(&mut screen, KeyCode::Enter);
+    screen.show(opened(12));
+    letters(&mut screen, "/1");
+    press(&mut screen, KeyCode::Enter);
+    let lines = drawn(&mut screen, (80, 24)).join("\n");
+    // 1, 10 and 11.
+    assert!(lines.contains("events: 12, 3 found with \"1\""), "{lines}");
+}
+
+#[test]
+fn paused_the_states_stand_still_as_the_events_do() {
+    let mut screen = screen(&[1, 2, 3]);
+    letters(&mut screen, "o");
+    press(&mut screen, KeyCode::Enter);
+    screen.show(opened(3));
+    letters(&mut screen, "p");
+    let before = drawn(&mut screen, (80, 24));
+    screen.show(opened(9));
+    let after = drawn(&mut screen, (80, 24));
+    assert!(before[2].contains("3.000000 s"), "{before:#?}");
+    assert_eq!(before[1..23], after[1..23]);
 }
