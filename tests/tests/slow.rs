@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tests::cgroup::Cgroup;
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
+use tests::target::Target;
 
 /// One of the programs, and a folder on a disk for what it writes.
 struct Slow {
@@ -290,5 +291,25 @@ fn a_storm_of_processes_is_summed_up_by_their_names() {
     assert!(
         stat.contains("\nsed (150) ") && stat.contains("\ntr (150) "),
         "{stat}"
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_deadlock_is_seen_though_nothing_happens() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("deadlock.c");
+    let (target, _) = Target::start(&mut Command::new(&slow.command[0])).unwrap();
+    let pid = target.pid().to_string();
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args(["stat", "--duration", "1s", "-p", &pid])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("None of its 2 threads ran in this second; they wait in futex (2)."),
+        "{said}"
     );
 }

@@ -1,4 +1,4 @@
-/* Two threads take two locks in different orders, and wait for each other for ever. Says `stuck` when they do. */
+/* Two threads take two locks in different orders, and wait for each other for ever. Says `ready` when they do. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int main(void)
         return EXIT_FAILURE;
     pthread_mutex_lock(&first);
     pthread_barrier_wait(&both_have_one);
-    puts("stuck");
+    puts("ready");
     fflush(stdout);
     pthread_mutex_lock(&second);
     return EXIT_SUCCESS;
