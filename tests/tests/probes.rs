@@ -543,14 +543,14 @@ fn kernel_has_links_to_many_sites() -> bool {
 }
 
 /// A program that runs while another file takes its name.
-fn replaced(folder: &Path) -> (std::process::Child, PathBuf) {
-    let program = dist::compile("replaced", folder).unwrap();
-    let process = Command::new(&program).spawn().unwrap();
+fn replaced(folder: &Path) -> anyhow::Result<(std::process::Child, PathBuf)> {
+    let program = dist::compile("replaced", folder)?;
+    let process = Command::new(&program).spawn()?;
     std::thread::sleep(Duration::from_millis(100));
     let new = folder.join("new");
-    std::fs::copy(&program, &new).unwrap();
-    std::fs::rename(&new, &program).unwrap();
-    (process, program)
+    std::fs::copy(&program, &new)?;
+    std::fs::rename(&new, &program)?;
+    Ok((process, program))
 }
 
 #[test]
@@ -560,7 +560,7 @@ fn a_program_that_was_replaced_while_it_runs_is_probed_by_any_of_its_names() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (mut process, program) = replaced(folder.path());
+    let (mut process, program) = replaced(folder.path()).unwrap();
     let pid = process.id();
     // What is listed is one of them.
     let listed = Command::new(dist::tracer_user().unwrap())

@@ -14,8 +14,8 @@ pub struct TriggerArgs {
     /// Hold the newest events in memory, and write them when this happens to a log of their own,
     /// which is called as --log says, and .1, .2 and so on: 'span NAME > 5ms', 'runnable > 2ms',
     /// 'blocked > 100ms', 'event NAME', 'signal SIGSEGV', 'exit != 0'; of some threads alone with
-    /// && comm == "NAME", && pid == NUMBER or && tid == NUMBER behind it. Says why, and goes on. May
-    /// be given again
+    /// && comm == "NAME", && pid == NUMBER or && tid == NUMBER behind it. Says why, and goes on.
+    /// May be given again
     #[arg(long, value_name = "CONDITION", requires = "log")]
     when: Vec<String>,
     /// How much of what happened before is written

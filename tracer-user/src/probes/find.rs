@@ -658,8 +658,8 @@ fn at_path(
     Ok(found)
 }
 
-/// The file of that path, as who is to be probed sees it, or as `/proc/PID` leads to it. It need not
-/// be mapped yet.
+/// The file of that path, as who is to be probed sees it, or as `/proc/PID` leads to it. It need
+/// not be mapped yet.
 fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
     if let Some((pid, rest)) = in_proc(file) {
         return match rest.strip_prefix("root") {

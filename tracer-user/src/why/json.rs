@@ -48,7 +48,7 @@ pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
     });
     if let (Some(one), true) = (one.as_object_mut(), paths.has_segments()) {
         let segments = tree_json::segments(&shown.segments, start);
-        one.insert("segments".to_owned(), segments.into());
+        one.insert("segments".to_owned(), segments);
     }
     one
 }

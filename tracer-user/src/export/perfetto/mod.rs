@@ -7,8 +7,8 @@
 //! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every
 //!   other event but switches and wake-ups an instant (`instant`);
 //! - `wakeups` are flows beside that;
-//! - `stacks` come with samples, which flame graphs are made of, and with slices and instants, where
-//!   they are lists of functions: engines count a field that they do not know as an error.
+//! - `stacks` come with samples, which flame graphs are made of, and with slices and instants,
+//!   where they are lists of functions: engines count a field that they do not know as an error.
 //!
 //! Who is whose child trace_processor learns from the forks, and what threads are called from their
 //! tracks: a table of processes would make it think that a forked process is another one with the
