@@ -768,3 +768,44 @@ fn requests_to_a_disk_are_as_many_bytes_as_the_kernel_counts_for_the_process() {
     let text = String::from_utf8(tables(&log, &[]).stdout).unwrap();
     assert!(text.contains("requests to a device "), "{text}");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn faults_that_wait_for_a_device_are_the_major_ones_that_the_kernel_counts() {
+    const PAGES: usize = 40;
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, vec![0x5a_u8; PAGES * 64 * 4096]).unwrap();
+    fs::File::open(&file).unwrap().sync_all().unwrap();
+    let program = dist::compile("majors", folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--events", "fault,switch,wakeup", "--log"])
+        .arg(&log);
+    let command = run
+        .arg("--")
+        .arg(&program)
+        .arg(&file)
+        .arg(PAGES.to_string());
+    let (mut target, mut said) = Target::start(command).unwrap();
+    target.go().unwrap();
+    said.extend(target.wait_until_done().unwrap());
+    assert!(target.end().unwrap().success());
+
+    let major = values_after(&said, "major").unwrap()[0][0];
+    assert!(major >= PAGES as u64 / 2, "not from a disk: {said:?}");
+    let stat = stat_of(&log);
+    let waited = rows(&stat, "faults", "comm", "majors")[0]["from_device"]
+        .as_u64()
+        .unwrap();
+    // Those of its beginning are not among the ones that it counts; some need not wait, as others
+    // have asked for the page.
+    let lost = stat["not_reported"].as_u64().unwrap();
+    assert!(
+        waited + lost + 2 >= major && waited <= major + 2,
+        "{waited} {major}"
+    );
+}

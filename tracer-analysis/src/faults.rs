@@ -1,12 +1,18 @@
 //! Page faults, counted by thread.
 
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::FaultData;
 use tracer_engine::event::Event;
 use zerocopy::FromBytes;
 
 use crate::rows::Rows;
-use crate::state::Thread;
+use crate::state::{Inside, Interval, State, Thread};
+
+/// Threads of which the last fault is known.
+const MOST_THREADS: usize = 65_536;
 
 /// Page faults of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +27,8 @@ pub struct FaultTotal {
     pub fetches: u64,
     /// A page was there and was not to be accessed so, as when it is copied on write.
     pub protection: u64,
+    /// The thread waited for a device meanwhile, as for a page that is read from a disk.
+    pub waited: u64,
 }
 
 impl FaultTotal {
@@ -35,6 +43,8 @@ impl FaultTotal {
 #[derive(Debug, Default)]
 pub struct Faults {
     totals: Rows<Thread, FaultTotal>,
+    /// Threads whose last fault is not known to have waited.
+    last: HashSet<Thread, RandomState>,
 }
 
 impl Faults {
@@ -49,10 +59,14 @@ impl Faults {
         let Ok((data, _)) = FaultData::read_from_prefix(event.data) else {
             return;
         };
-        let total = self.totals.of(Thread {
+        let thread = Thread {
             pid: header.pid,
             tid: header.tid,
-        });
+        };
+        if self.last.len() < MOST_THREADS {
+            self.last.insert(thread);
+        }
+        let total = self.totals.of(thread);
         for (count, is_so) in [
             (&mut total.user, is_users),
             (&mut total.kernel, !is_users),
@@ -61,6 +75,19 @@ impl Faults {
             (&mut total.protection, data.protection != 0),
         ] {
             *count = count.saturating_add(u64::from(is_so));
+        }
+    }
+
+    /// Notes what a thread did: a fault in which it waits for a device is one that has waited,
+    /// once, however often it does.
+    pub fn note(&mut self, interval: &Interval) {
+        if let State::Blocked(reason) = interval.state
+            && reason.inside == Inside::Fault
+            && reason.is_io
+            && self.last.remove(&interval.thread)
+        {
+            let total = self.totals.of(interval.thread);
+            total.waited = total.waited.saturating_add(1);
         }
     }
 
@@ -76,7 +103,38 @@ mod tests {
     use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;
+    use crate::state::{End, Reason};
     use crate::story::{header, thread};
+    use tracer_engine::event::MonotonicNs;
+
+    #[test]
+    fn a_fault_that_waits_for_a_device_is_counted_once() {
+        let mut faults = Faults::default();
+        let wait = |is_io| Interval {
+            thread: thread(11),
+            state: State::Blocked(Reason {
+                inside: Inside::Fault,
+                is_io,
+            }),
+            from: MonotonicNs(1),
+            to: MonotonicNs(2),
+            end: End::Unsaid,
+            cpu: None,
+        };
+        // Nothing is said of faults that are not recorded.
+        faults.note(&wait(true));
+        assert!(faults.totals().sorted().is_empty());
+        let data = FaultData::new_zeroed();
+        for waits in [&[true, true][..], &[false], &[]] {
+            faults.feed(&Event {
+                header: header(1, EventTypeId::FAULT_USER, 11, 0),
+                data: data.as_bytes(),
+            });
+            waits.iter().for_each(|is_io| faults.note(&wait(*is_io)));
+        }
+        let totals = faults.totals().sorted();
+        assert_eq!((totals[0].1.all(), totals[0].1.waited), (3, 1));
+    }
 
     #[test]
     fn faults_are_counted_by_thread_and_by_what_the_event_says() {
@@ -111,6 +169,7 @@ mod tests {
             writes: 2,
             fetches: 1,
             protection: 1,
+            waited: 0,
         };
         assert_eq!(
             faults.totals().sorted(),

@@ -41,6 +41,7 @@ pub fn faults(statistics: &Statistics) -> Vec<Value> {
                 "write": total.writes,
                 "fetch": total.fetches,
                 "protection": total.protection,
+                "from_device": total.waited,
             })
         },
     )

@@ -12,13 +12,14 @@ use crate::report::fields::until_null;
 use crate::report::signal_name;
 use crate::report::value_names::{block_operation, softirq};
 
-const FAULTS: [Column<FaultTotal>; 6] = [
+const FAULTS: [Column<FaultTotal>; 7] = [
     ("count", 10, |total| total.all().to_string()),
     ("user", 10, |total| total.user.to_string()),
     ("kernel", 10, |total| total.kernel.to_string()),
     ("write", 10, |total| total.writes.to_string()),
     ("fetch", 10, |total| total.fetches.to_string()),
     ("protection", 12, |total| total.protection.to_string()),
+    ("from device", 13, |total| total.waited.to_string()),
 ];
 
 pub fn push_faults(out: &mut String, statistics: &Statistics) {

@@ -83,9 +83,9 @@ impl Sums {
 
     /// All of it.
     pub fn finish(mut self, mut summary: Summary, watcher: &mut impl Watcher) -> Statistics {
-        let (totals, scope) = (&mut self.totals, &self.scope);
+        let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
         self.paths.finish(|found| {
-            add(totals, scope, found);
+            add(&mut totals, scope, found);
             watcher.found(found);
         });
         if !self.scope.is_all() {
@@ -139,9 +139,9 @@ impl Sums {
 impl Sums {
     /// Events are missing. What is found then is shown to `watcher`.
     pub fn lose_and(&mut self, gap: Gap, watcher: &mut impl Watcher) {
-        let (totals, scope) = (&mut self.totals, &self.scope);
+        let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
         self.paths.lose_and(gap, |found| {
-            add(totals, scope, found);
+            add(&mut totals, scope, found);
             watcher.found(found);
         });
         self.calls.lose();
@@ -177,7 +177,7 @@ impl Sums {
         }
         let made = made_by(event);
         let before = made.map(|made| self.paths.names().of(made).to_vec());
-        let (totals, scope) = (&mut self.totals, &self.scope);
+        let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
         let watcher = std::cell::RefCell::new(watcher);
         self.paths.go_on_and(
             event,
@@ -186,9 +186,9 @@ impl Sums {
                 if let (Found::Birth(birth), Some(name)) = (found, &before)
                     && Some(birth.thread) == made
                 {
-                    totals.begin(birth.thread, name);
+                    totals.0.begin(birth.thread, name);
                 }
-                add(totals, scope, found);
+                add(&mut totals, scope, found);
                 watcher.borrow_mut().found(found);
             },
             |span| watcher.borrow_mut().span(span),
@@ -217,10 +217,14 @@ impl Follower for Sums {
     }
 }
 
-fn add(totals: &mut ThreadTotals, scope: &Scope, found: &Found) {
+/// What is summed up of what threads did.
+type OfThreads<'a> = (&'a mut ThreadTotals, &'a mut Faults);
+
+fn add((totals, faults): &mut OfThreads<'_>, scope: &Scope, found: &Found) {
     match found {
         Found::Interval(interval) if scope.has_process(interval.thread.pid) => {
             totals.add_within(interval, scope.from, scope.until);
+            faults.note(interval);
         }
         Found::Death(thread) => totals.end(*thread),
         Found::Interval(_) | Found::Birth(_) | Found::Taken(_) => {}
