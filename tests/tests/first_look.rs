@@ -107,7 +107,7 @@ fn each_thread_is_shown_in_the_call_that_the_kernel_says() {
     }
 }
 
-/// The calls that strace shows of a process that it attaches to, as far as it shows their arguments.
+/// The calls that strace shows of a process that it attaches to, as far as their arguments go.
 fn straced(pid: i32) -> Vec<String> {
     let mut strace = Command::new("timeout");
     strace.args(["--signal=INT", "1", "strace", "-f", "-p", &pid.to_string()]);

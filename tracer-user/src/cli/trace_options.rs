@@ -42,8 +42,8 @@ enum Descriptors {
 /// Options of a trace, as typed.
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Trace the children of traced processes as well, those that are there and those that they make
-    /// (the default)
+    /// Trace the children of traced processes as well, those that are there and those that are
+    /// made (the default)
     #[arg(long, overrides_with = "no_inherit")]
     inherit: bool,
     /// Do not trace children, neither those that are there nor those that are made

@@ -120,8 +120,8 @@ impl Syscall {
     fn parse(untrusted: &str) -> Option<Self> {
         let mut words = untrusted.split_ascii_whitespace();
         match words.next()? {
-            "running" => return Some(Self::Running),
-            "-1" => return Some(Self::None),
+            "running" => Some(Self::Running),
+            "-1" => Some(Self::None),
             nr => {
                 let nr = nr.parse().ok()?;
                 let mut word = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
@@ -161,6 +161,26 @@ mod tests {
             "70000 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0",
         ] {
             assert_eq!(Syscall::parse(damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn what_is_seen_of_the_threads_of_this_process_are_records_of_events() {
+        use super::super::super::decode::decode;
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let looked = look(pid, false);
+        assert!(!looked.is_empty());
+        for one in looked {
+            let mut seen = 0;
+            decode(&one.event, |header, _| {
+                assert_eq!(
+                    (header.pid, header.event_type),
+                    (pid, EventTypeId::THREAD_STATE)
+                );
+                seen += 1;
+            })
+            .unwrap();
+            assert_eq!(seen, 1);
         }
     }
 
