@@ -11,7 +11,6 @@ use zerocopy::FromBytes;
 
 use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
-use crate::looks::{Look, Running};
 use crate::retries::{Acts, Retries};
 use crate::state::{End, Interval, Left, State, Task, Thread, Wait, Waker};
 
@@ -106,7 +105,7 @@ pub struct ThreadStates {
     /// Threads that have ended since such ones were forgotten.
     deaths: usize,
     /// Threads that ran when they were looked at, until they leave their CPU.
-    looked_running: Running,
+    looked_running: crate::looks::Running,
 }
 
 impl ThreadStates {
@@ -123,7 +122,7 @@ impl ThreadStates {
             trace_end: None,
             sees_switches: false,
             deaths: 0,
-            looked_running: Running::default(),
+            looked_running: crate::looks::Running::default(),
         }
     }
 
@@ -224,70 +223,6 @@ impl ThreadStates {
     #[must_use]
     pub fn is_trace_end(&self, at: MonotonicNs) -> bool {
         self.trace_end == Some(at)
-    }
-
-    /// Whether switches are recorded, as far as that is known.
-    #[must_use]
-    pub fn sees_switches(&self) -> bool {
-        self.sees_switches
-    }
-
-    /// What each thread does by now, those that have ended left out.
-    pub fn each_now(&self, mut each: impl FnMut(Thread, State)) {
-        for (tid, known) in &self.threads {
-            let state = known.claimed_by_now(self.whole_since);
-            if state != State::Dead {
-                each(known.thread(*tid), state);
-            }
-        }
-    }
-
-    /// A thread is looked at, as a trace begins. What its own events say is as new or newer, and
-    /// counts. A thread that has none is there from now on: before, it was not traced.
-    fn look(
-        &mut self,
-        thread: Thread,
-        at: MonotonicNs,
-        (cpu, untrusted): (Option<u32>, &[u8]),
-        found: &mut impl FnMut(Found),
-    ) {
-        let Some(look) = Look::read(untrusted).filter(|look| look.is_followed) else {
-            return;
-        };
-        self.sees_switches = true;
-        if at < self.whole_since {
-            return;
-        }
-        let is_new = match self.threads.get(&thread.tid) {
-            Some(known) if known.pid != thread.pid => false,
-            Some(known) if known.state != State::Unknown || known.since > at => return,
-            known => known.is_none(),
-        };
-        if look.state == State::Running {
-            self.looked_running.add(thread.tid, at);
-            self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
-        }
-        let state = (look.state, cpu);
-        if is_new {
-            self.begin(thread, at, state, None, found);
-        } else {
-            self.go_on(thread, at, state, End::Unsaid, found);
-        }
-    }
-
-    /// A switch away, with the time since the look where the thread ran then, and has run on.
-    fn with_look(&mut self, thread: Thread, at: MonotonicNs, left: Left) -> Left {
-        let since = self.looked_running.remove(thread.tid);
-        let known = self.threads.get(&thread.tid);
-        let known = known.filter(|known| known.pid == thread.pid && left.ran_ns == 0);
-        let known = known.filter(|known| known.state == State::Running);
-        match since.zip(known) {
-            Some((since, known)) if known.since == since && since >= self.whole_since => Left {
-                ran_ns: at.0.saturating_sub(since.0),
-                ..left
-            },
-            _ => left,
-        }
     }
 
     /// The trace ends: gives the last interval of each thread.
@@ -781,6 +716,73 @@ impl Known {
             | State::Runnable(_)
             | State::Blocked(_)
             | State::Stopped => State::Unknown,
+        }
+    }
+}
+
+/// What a look at the beginning of a trace brings.
+impl ThreadStates {
+    /// Whether switches are recorded, as far as that is known.
+    #[must_use]
+    pub fn sees_switches(&self) -> bool {
+        self.sees_switches
+    }
+
+    /// What each thread does by now, those that have ended left out.
+    pub fn each_now(&self, mut each: impl FnMut(Thread, State)) {
+        for (tid, known) in &self.threads {
+            let state = known.claimed_by_now(self.whole_since);
+            if state != State::Dead {
+                each(known.thread(*tid), state);
+            }
+        }
+    }
+
+    /// A thread is looked at, as a trace begins. What its own events say is as new or newer, and
+    /// counts. A thread that has none is there from now on: before, it was not traced.
+    fn look(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        (cpu, untrusted): (Option<u32>, &[u8]),
+        found: &mut impl FnMut(Found),
+    ) {
+        let Some(look) = crate::looks::Look::read(untrusted).filter(|look| look.is_followed) else {
+            return;
+        };
+        self.sees_switches = true;
+        if at < self.whole_since {
+            return;
+        }
+        let is_new = match self.threads.get(&thread.tid) {
+            Some(known) if known.pid != thread.pid => false,
+            Some(known) if known.state != State::Unknown || known.since > at => return,
+            known => known.is_none(),
+        };
+        if look.state == State::Running {
+            self.looked_running.add(thread.tid, at);
+            self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
+        }
+        let state = (look.state, cpu);
+        if is_new {
+            self.begin(thread, at, state, None, found);
+        } else {
+            self.go_on(thread, at, state, End::Unsaid, found);
+        }
+    }
+
+    /// A switch away, with the time since the look where the thread ran then, and has run on.
+    fn with_look(&mut self, thread: Thread, at: MonotonicNs, left: Left) -> Left {
+        let since = self.looked_running.remove(thread.tid);
+        let known = self.threads.get(&thread.tid);
+        let known = known.filter(|known| known.pid == thread.pid && left.ran_ns == 0);
+        let known = known.filter(|known| known.state == State::Running);
+        match since.zip(known) {
+            Some((since, known)) if known.since == since && since >= self.whole_since => Left {
+                ran_ns: at.0.saturating_sub(since.0),
+                ..left
+            },
+            _ => left,
         }
     }
 }

@@ -57,11 +57,11 @@ fn parts(statistics: &Statistics, view: View) -> Value {
     let calls: Vec<Value> = calls.map(|(key, total)| of_call(*key, total)).collect();
     json!({
         "span_ns": statistics.span_ns,
+        "stillness": statistics.paths.stillness(),
         "lost": statistics.lost,
         "not_reported": statistics.summary.not_reported(),
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
-        "stillness": statistics.paths.stillness(),
         "by_comm": by_name,
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
