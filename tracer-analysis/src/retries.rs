@@ -9,8 +9,8 @@
 //!   recorded; of futexes the eight bytes that it lies in, as those of a condition variable lie
 //!   side by side;
 //! - between them the thread ran for no longer than a retry takes, whatever it waited for a CPU:
-//!   [`LONGEST_RETRY`], or [`LONGEST_KNOWN_RETRY`] where the object is known or the time of the wait
-//!   was over;
+//!   [`LONGEST_RETRY`], or [`LONGEST_KNOWN_RETRY`] where the object is known or the time of the
+//!   wait was over;
 //! - it did nothing else meanwhile, as far as that was recorded: it made no thread and no user
 //!   event, made no system call but those that only take something in, and woke no thread, unless
 //!   both waits are for one futex that is known;

@@ -56,9 +56,12 @@ export function tables(model) {
     const { stat, slowest, threads, kinds } = model.header;
     const first = model.shift;
     const names = new Map(threads.map((/** @type {any} */ [pid, tid, name]) => [`${pid}/${tid}`, name]));
+    /** A name of its own where another thread has had these ids. @param {any} of @returns {string} */
+    const nameOf = (of) => /^[ -~]+$/.test(of.comm ?? "") ? of.comm
+        : names.get(`${of.pid}/${of.tid ?? of.pid}`) ?? of.comm;
     /** @param {any} of @returns {Cell} */
     const who = (of) => of.pid === null ? text("others, of which there are too many")
-        : text(threadWords(of.pid, of.tid ?? of.pid, names.get(`${of.pid}/${of.tid ?? of.pid}`) ?? of.comm));
+        : text(threadWords(of.pid, of.tid ?? of.pid, nameOf(of)));
     /** @type {Table[]} */
     const all = [
         {

@@ -8,22 +8,28 @@ use crate::report::escape::push_for_people;
 /// Lines of the tree of one span, or of a kind of spans.
 const LINES: usize = 40;
 
-/// Lines of all of it, where it is to be brief.
-const BRIEF_LINES: usize = 40;
+/// Lines of all of it, where it is to be brief, but for the one about what is missing.
+const BRIEF_LINES: usize = 39;
 
 /// The answer: all spans together, and the slowest one by one.
 #[must_use]
 pub fn text(why: &Why, is_brief: bool) -> String {
+    let mut out = answer(why, is_brief);
+    // It takes nothing from the answer, and comes behind it.
+    if why.lost == 0 && why.summary.not_reported() > 0 {
+        out.push_str(&format!("0 events lost{}\n", why.summary.but_for()));
+    }
+    out
+}
+
+fn answer(why: &Why, is_brief: bool) -> String {
     let mut out = String::new();
     let kinds = why.paths.kinds().iter();
     let mut kinds: Vec<&Kind> = kinds.filter(|kind| kind.took.count() > 0).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.took.total()));
-    if why.lost > 0 && why.summary.not_reported() == 0 {
-        out.push_str(&format!("{} events were lost\n", why.lost));
-    }
-    let but_for = why.summary.but_for();
-    if !but_for.is_empty() {
-        out.push_str(&format!("{} events lost{but_for}\n", why.lost));
+    if why.lost > 0 {
+        let but_for = why.summary.but_for();
+        out.push_str(&format!("{} events were lost{but_for}\n", why.lost));
     }
     if why.paths.interrupted() > 0 {
         let count = why.paths.interrupted();

@@ -360,23 +360,6 @@ impl Model {
         rows.chain(before.map(|one| one.row(self.now))).collect()
     }
 
-    /// A thread is made: the one that had its ids before is another one.
-    fn begin(&mut self, made: Thread, at: MonotonicNs) {
-        if self.before.len() >= MOST_THREADS {
-            return;
-        }
-        if let Some(lived) = self.threads.remove(&made) {
-            let mut sum = lived.whole;
-            (sum.calls, sum.users) = (lived.calls.all, lived.users.all);
-            self.before.push(Before {
-                thread: made,
-                name: harmless(self.paths.names().of(made)),
-                sum,
-                until: at,
-            });
-        }
-    }
-
     /// Whom a thread waits for, as far as that can be known before it has happened.
     fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<String> {
         match current.state {
@@ -472,12 +455,18 @@ impl Follower for Model {
         {
             lived.calls.add(header.time, from);
         }
-        if let Some(made) = made_by(event) {
-            self.begin(made, header.time);
-        }
+        let made = made_by(event);
+        let name = made.map(|made| harmless(self.paths.names().of(made)));
         let (threads, has_others) = (&mut self.threads, &mut self.has_others);
-        self.paths
-            .go_on(event, comm, |found| add(threads, has_others, found));
+        let before = &mut self.before;
+        self.paths.go_on(event, comm, |found| {
+            if let (Found::Birth(birth), Some(name)) = (found, &name)
+                && Some(birth.thread) == made
+            {
+                begin(threads, before, (birth.thread, name), birth.at);
+            }
+            add(threads, has_others, found);
+        });
         // One of which nothing is over yet was seen, too.
         if thread.tid != 0
             && let Some(lived) = self.lived(thread)
@@ -485,6 +474,28 @@ impl Follower for Model {
         {
             lived.users.add(header.time, from);
         }
+    }
+}
+
+/// A thread is made: the one that had its ids before, and was called `name`, is another one.
+fn begin(
+    threads: &mut HashMap<Thread, Lived>,
+    before: &mut Vec<Before>,
+    (thread, name): (Thread, &str),
+    until: MonotonicNs,
+) {
+    if before.len() >= MOST_THREADS {
+        return;
+    }
+    if let Some(lived) = threads.remove(&thread) {
+        let mut sum = lived.whole;
+        (sum.calls, sum.users) = (lived.calls.all, lived.users.all);
+        before.push(Before {
+            thread,
+            name: name.to_owned(),
+            sum,
+            until,
+        });
     }
 }
 
