@@ -14,7 +14,7 @@ const MOST_SINGLE: usize = 48;
 /// Parts of all that are asked of one of many.
 const ASKED: [f64; 3] = [0.5, 0.95, 0.99];
 
-/// What is held of the single durations.
+/// The durations, as far as they are held.
 #[derive(Clone, Debug)]
 enum Held {
     /// All of them.
@@ -62,7 +62,7 @@ impl Durations {
                 // It grows as far as it has to.
                 let _ = histogram.record(short);
             }
-            // What they were is not known any more.
+            // Their lengths are not known any more.
             Held::Percentiles(_) => self.held = Held::Nothing,
             Held::Nothing => {}
         }

@@ -302,7 +302,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What ends at this moment, at which something goes on.
+    /// The end of the trace or of the path, whichever is at this moment.
     fn then(&self, at: MonotonicNs) -> Then {
         if self.states.is_trace_end(at) {
             Then::TraceEnd

@@ -28,14 +28,14 @@ use crate::state::{End, Inside, Reason, State, Waker};
 /// few times what it takes to leave a system call, look at a word and enter the call again.
 const LONGEST_RETRY: u64 = 10_000;
 
-/// The same where the object is known, or the wait before has brought nothing for sure, since a
+/// As long as that where the object is known, or the wait before has brought nothing, since a
 /// timer has ended it.
 const LONGEST_KNOWN_RETRY: u64 = 30_000;
 
 /// How long it waits in between at most for another futex, in nanoseconds.
 const LONGEST_BETWEEN: u64 = 50_000;
 
-/// What a thread did in a run, beside waiting again.
+/// Actions of a thread in a run, beside waiting again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Acts {
     /// Nothing that was recorded.
@@ -131,20 +131,20 @@ struct Wait {
     is_timeout: bool,
 }
 
-/// What a thread does between its waits, and whether it waits again.
+/// Watches a thread between its waits: whether it waits again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retries {
     /// The system call that it is in, where that was recorded, and its object.
     call: Option<(CallKey, Option<NonZeroU64>)>,
     /// Whether that call does something when it returns.
     is_act: bool,
-    /// What it did since the last wait was over,
+    /// Its actions since the last wait was over,
     acts: Acts,
     /// and how long it ran, in nanoseconds.
     ran_ns: u64,
     /// The last wait that was over.
     last: Option<Wait>,
-    /// What it waits for now, and since when without those before.
+    /// The wait that it is in now, and since when without those before.
     now: Option<(Wait, MonotonicNs)>,
 }
 
@@ -154,7 +154,7 @@ impl Retries {
         self.now.map(|(wait, _)| wait.since)
     }
 
-    /// What the thread did is not known: it is no retry.
+    /// Forgets the last wait: it is not known that the thread did no more than to wait again.
     pub fn forget(&mut self) {
         let (call, is_act) = (self.call, self.is_act);
         *self = Self {

@@ -52,7 +52,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
         sorted
     }
 
-    /// The same, without what is beyond them.
+    /// Gives the totals away, in order of their keys.
     #[must_use]
     pub fn into_sorted(self) -> Vec<(K, V)> {
         let mut sorted: Vec<_> = self.rows.into_iter().collect();

@@ -358,8 +358,8 @@ impl ThreadStates {
     }
 
     /// A thread has this CPU. The one that was held to run there has left it: at this moment, where
-    /// it is `prev`, which the switch names; else at some moment before, and nobody knows how long
-    /// it ran.
+    /// it is `prev`, which the switch names; else at some moment before, and how long it ran is not
+    /// known.
     fn claim(
         &mut self,
         (cpu, tid): (Option<u32>, i32),
@@ -477,9 +477,8 @@ impl ThreadStates {
         let whole_since = self.whole_since;
         // Another one had the CPU before.
         let holder = cpu.and_then(|cpu| self.cpus.holder(cpu));
-        let not_before = holder
-            .map_or(self.start, |holder| holder.not_before)
-            .min(at);
+        let not_before = holder.map_or(MonotonicNs(0), |holder| holder.not_before);
+        let not_before = not_before.min(at);
         self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
         if let Some(cpu) = cpu {
             self.cpus.take(cpu, left.next.thread.tid, at, Sign::Switch);
@@ -1210,7 +1209,7 @@ mod tests {
             (State::Unknown, 120),
         ];
         assert_eq!(of_thread(&found, 12), of_12);
-        // What the kernel counts holds again.
+        // The kernel's count holds again.
         let last = (200, Type::SWITCH_OUT, 0, 11, switch_out(1, 0, 20));
         let story = [&story[..], &[last]].concat();
         let found = on_cpus(&story, 300);
@@ -1249,7 +1248,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: a CPU has one thread at a time.
+        /// A CPU has one thread at a time, whatever comes.
         #[test]
         fn no_cpu_is_had_by_two(
             story in prop::collection::vec(

@@ -50,9 +50,9 @@ const MOST_BEFORE: usize = 65_536;
 pub struct Before {
     /// Its ids.
     pub thread: Thread,
-    /// What it was called.
+    /// Its name.
     pub name: Vec<u8>,
-    /// What it did.
+    /// Its times.
     pub total: ThreadTotal,
 }
 

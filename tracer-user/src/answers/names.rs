@@ -1,4 +1,4 @@
-//! What threads are called, and which are made.
+//! Names of threads, and threads that are made.
 
 use std::collections::hash_map::Entry;
 

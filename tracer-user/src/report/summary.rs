@@ -215,8 +215,8 @@ impl Summary {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// What the kernel did not report, for people, behind how much was lost: `; complete, but for 7
-    /// switches that the kernel did not report`. Empty where that is nothing.
+    /// Words for people about what the kernel did not report, behind how much was lost:
+    /// `; complete, but for 7 switches that the kernel did not report`. Empty without any.
     #[must_use]
     pub fn but_for(&self) -> String {
         let is_request = |name: &[u8]| name.starts_with(b"linux_trace_block_");
@@ -272,7 +272,7 @@ impl Summary {
     }
 }
 
-/// What the kernel did not report, for people, behind how much was lost.
+/// Words for people about what the kernel did not report, behind how much was lost.
 #[must_use]
 pub fn but_for(not_reported: u64, lost: u64, has_requests: bool) -> String {
     let what = match (not_reported, has_requests) {

@@ -23,7 +23,7 @@ const MOST_WOKEN: usize = 65_536;
 /// The process that the rows of CPUs are shown with: no kernel gives a pid so high.
 const CPUS: i32 = 1 << 30;
 
-/// The name of a slice in which nobody knows how long its thread had the CPU.
+/// The name of a slice for which it is not known how long its thread had the CPU.
 const UNKNOWN: &[u8] = b"unknown";
 
 /// What a CPU's row shows.
@@ -48,8 +48,8 @@ struct Running {
 }
 
 impl Running {
-    /// What is shown of it where its switch away is missing, and the next switch on its CPU names
-    /// `prev`: of another one than that nobody knows how long it ran.
+    /// Its slice where its switch away is missing, and the next switch on its CPU names `prev`: of
+    /// another one than that it is not known how long it ran.
     fn seen_until(self, prev: Option<i32>) -> Self {
         let is_named = prev == Some(self.thread.tid);
         let comm = if is_named {
