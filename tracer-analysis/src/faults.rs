@@ -120,6 +120,7 @@ mod tests {
             to: MonotonicNs(2),
             end: End::Unsaid,
             cpu: None,
+            waits_since: MonotonicNs(1),
         };
         // Nothing is said of faults that are not recorded.
         faults.note(&wait(true));

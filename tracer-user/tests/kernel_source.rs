@@ -813,7 +813,7 @@ fn no_program_remains_after_drop() {
     let loaded = own_programs();
     // With those that note in which interrupt a thread is woken, where the kernel does not say it
     // itself.
-    assert!([8, 14].contains(&loaded.len()), "{}", loaded.len());
+    assert!([9, 15].contains(&loaded.len()), "{}", loaded.len());
     assert!(loaded.is_subset(&all_programs()));
     let Tracing {
         tracer,
