@@ -135,7 +135,11 @@ impl Texts<'_> {
     /// The arguments, with nothing before them and the mask of signals behind them.
     #[inline(always)]
     fn entries(&self) -> [u64; 8] {
-        let [first, second, third, fourth, fifth, sixth] = *self.arguments;
+        let [first, second, third, mut fourth, fifth, sixth] = *self.arguments;
+        // It has no fourth argument.
+        if has_command(self.points_to) || has_command(self.points_to >> call_texts::BITS) {
+            fourth = bytes_of_command(second);
+        }
         [
             0,
             first,
@@ -283,6 +287,32 @@ fn int_at(address: u64) -> u32 {
 #[inline(always)]
 fn is_gathered(points_to: u32) -> bool {
     points_to & call_texts::KIND == call_texts::GATHERED
+}
+
+/// Whether the call is `ioctl`: its third argument points to what its command takes.
+#[inline(always)]
+fn has_command(points_to: u32) -> bool {
+    const COMMAND: u32 = 3 | call_texts::ARRAY | 1 << call_texts::SIZE_AT;
+    points_to & ((1 << call_texts::BITS) - 1) == COMMAND
+}
+
+/// How many bytes a command of `ioctl` takes. Most say it themselves; of old ones, those of
+/// networks take a `struct ifreq`, some of terminals their settings, and others no more than a
+/// word.
+#[inline(always)]
+fn bytes_of_command(command: u64) -> u64 {
+    const MOST: u64 = 32;
+    const SETTINGS: u64 = 36;
+    let (size, kind) = (command >> 16 & 0x3fff, command >> 8 & 0xff);
+    if size != 0 {
+        size.min(MOST)
+    } else if kind == 0x89 {
+        MOST
+    } else if (0x5401..=0x5404).contains(&(command & 0xffff)) {
+        SETTINGS
+    } else {
+        8
+    }
 }
 
 /// Whether the lowest bits of `points_to` name an argument that may need much space.

@@ -252,6 +252,7 @@ fn bits_of_extent(extent: Extent) -> u32 {
     let (kind, size, is_wide) = match extent {
         Extent::Fixed(size) => (call_texts::FIXED, size, size > NARROW),
         Extent::Array(size) => (call_texts::ARRAY, size, true),
+        Extent::Command => (call_texts::ARRAY, 1, false),
         Extent::Returned(size) => (call_texts::RETURNED_ARRAY, size, true),
         Extent::Counted(size) => (call_texts::COUNTED, size, size > NARROW),
         Extent::Gathered(shape) => {

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 
 use crate::report::signal_name;
 use crate::syscall_arguments::Call;
+use crate::syscall_structs::io_command;
 
 /// A constant and what it is called.
 type Constant = (&'static str, u32);
@@ -808,10 +809,17 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
                 MTIOCTOP => return Some("MTIOCTOP".into()),
                 _ => {}
             }
+            if let Some(known) = io_command(*registers.get(1)?) {
+                return Some(known.name.into());
+            }
             named(IO_COMMANDS, command).or_else(|| Some(unknown_io_command(command).into()))
         }
         ("ioctl", 2) if TAKES_INT.contains(&int(1)?.cast_unsigned()) => {
             Some(int(2)?.to_string().into())
+        }
+        ("ioctl", 2) => {
+            let command = io_command(*registers.get(1)?)?;
+            command.value(*registers.get(2)?).map(Cow::Borrowed)
         }
         ("mknod", 1) | ("mknodat", 2) => {
             let mode = lower_half(*registers.get(index)?).cast_unsigned() & 0xffff;
@@ -1075,10 +1083,7 @@ const SOCKET_CALLS: &[Constant] = &[
     ("SYS_SENDMMSG", 20),
 ];
 const IO_COMMANDS: &[Constant] = constants!(
-    TCGETS TCSETS TCSETSW TCSETSF TCSBRK TCXONC TCFLSH TIOCEXCL TIOCNXCL TIOCSCTTY TIOCGPGRP
-    TIOCSPGRP TIOCOUTQ TIOCSTI TIOCGWINSZ TIOCSWINSZ TIOCMGET FIONREAD FIONBIO TIOCNOTTY TIOCGSID
-    FIOCLEX FIONCLEX FIOASYNC FICLONERANGE FS_IOC_GETFLAGS FS_IOC_SETFLAGS TIOCGPTN
-    TIOCSPTLCK SIOCGIFNAME SIOCGIFCONF SIOCGIFFLAGS SIOCGIFADDR SIOCGIFINDEX
+    TCSBRK TIOCEXCL TIOCNXCL TIOCSCTTY TIOCMGET TIOCNOTTY FIOCLEX FIONCLEX FICLONERANGE SIOCGIFCONF
 );
 /// By their bits in the sets.
 pub const CAPABILITIES: &[&str] = &[

@@ -2,15 +2,19 @@
 // changes the machine, whoever runs it.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/if_packet.h>
 #include <linux/landlock.h>
 #include <linux/openat2.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -18,6 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -235,6 +240,51 @@ static void memory(void)
     munmap(some, 4096);
 }
 
+// Commands of ioctl: devices of networks, terminals, files.
+static void commands(void)
+{
+    static const unsigned long ASKED[] = {
+        SIOCGIFINDEX, SIOCGIFFLAGS, SIOCGIFMTU, SIOCGIFADDR, SIOCGIFHWADDR, SIOCGIFNETMASK,
+        SIOCGIFBRDADDR, SIOCGIFMETRIC, SIOCGIFTXQLEN,
+    };
+    const int socket_of = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq request = {.ifr_name = "lo"};
+    for (size_t nth = 0; nth < sizeof ASKED / sizeof *ASKED; nth++)
+        ioctl(socket_of, ASKED[nth], &request);
+    request.ifr_ifindex = 1;
+    ioctl(socket_of, SIOCGIFNAME, &request);
+    strcpy(request.ifr_name, "nonexist");
+    ioctl(socket_of, SIOCGIFFLAGS, &request);
+    request.ifr_flags = IFF_UP | IFF_PROMISC;
+    ioctl(-1, SIOCSIFFLAGS, &request);
+    ioctl(-1, SIOCSIFMTU, &request);
+
+    const int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+    struct termios settings;
+    int value = 0;
+    ioctl(terminal, TCGETS, &settings);
+    ioctl(terminal, TCGETS, NULL);
+    ioctl(-1, TCGETS, &settings);
+    ioctl(terminal, TIOCGPTN, &value);
+    ioctl(terminal, TIOCSPTLCK, &value);
+    ioctl(terminal, TIOCPKT, &value);
+    ioctl(terminal, TCFLSH, TCIOFLUSH);
+    ioctl(terminal, FIONREAD, &value);
+    close(terminal);
+
+    const int file = open("/proc/self/exe", O_RDONLY);
+    struct {
+        struct fiemap map;
+        struct fiemap_extent extents[2];
+    } found = {{4096, 8192, FIEMAP_FLAG_SYNC, 0, 2}};
+    ioctl(-1, FS_IOC_FIEMAP, &found);
+    ioctl(file, FS_IOC_FIEMAP, &found);
+    long flags;
+    ioctl(file, FS_IOC_GETFLAGS, &flags);
+    ioctl(-1, BLKGETSIZE64, &flags);
+    close(file);
+}
+
 int main(void)
 {
     mounts();
@@ -249,5 +299,6 @@ int main(void)
     scheduling();
     sockets();
     memory();
+    commands();
     return 0;
 }

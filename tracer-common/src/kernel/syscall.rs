@@ -120,7 +120,8 @@ pub mod call_texts {
     pub const RETURNED: u32 = 0x10;
     /// As many bytes as its size says.
     pub const FIXED: u32 = 0x18;
-    /// As many entries of its size as the next argument says.
+    /// As many entries of its size as the next argument says. Where it may not have more than 64
+    /// bytes: as many bytes as the argument before needs, which is a command of `ioctl`.
     pub const ARRAY: u32 = 0x20;
     /// As many entries of its size as the call returns.
     pub const RETURNED_ARRAY: u32 = 0x28;

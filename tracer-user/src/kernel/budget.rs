@@ -54,7 +54,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("cpu_idle", 470, 470),
     budget("sys_enter_descriptors", 28400, 29500),
     budget("sys_exit_descriptors", 26500, 29500),
-    budget("sys_enter", 77500, 49000),
+    budget("sys_enter", 77500, 53000),
     budget("sys_exit", 86000, 73500),
 ];
 

@@ -9,8 +9,8 @@ use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{
-    Data, Struct, entries, ioctl_command, push_blocked, push_clone3_result, push_new_name_length,
-    variables,
+    Data, Struct, entries, io_command, ioctl_command, push_blocked, push_clone3_result,
+    push_new_name_length, variables,
 };
 use crate::syscall_texts::{Text, Texts, push_quoted};
 use crate::syscall_values::{mount_flags, named_constant};
@@ -191,8 +191,12 @@ impl Filling<'_> {
         }
         // What `poll` and `select` have found is shown behind what they returned, and where a call
         // has got to in a file beside where it was.
-        let is_as_given = given
-            .is_some_and(|given| given.kind.is_shown_as_given() || given.kind == Struct::Offset);
+        let is_twice = given.is_some_and(|given| {
+            given.kind == Struct::Offset
+                || given.kind == Struct::Ioctl
+                    && io_command(self.call.registers[1]).is_some_and(|one| one.is_shown_twice())
+        });
+        let is_as_given = is_twice || given.is_some_and(|given| given.kind.is_shown_as_given());
         let start = out.len();
         let mut push = |is_after: bool| {
             let text = if is_after { after } else { before };
@@ -240,7 +244,14 @@ impl Filling<'_> {
                 push_new_name_length(out, self.call, start, before);
             }
             Some(Struct::Length) => self.push_new_length(out, start, index),
-            Some(Struct::Offset) if self.returned.is_some_and(|returned| returned > 0) => {
+            Some(Struct::Ioctl | Struct::Offset)
+                if is_twice
+                    && self.returned.is_some_and(|returned| {
+                        returned > 0
+                            || given.is_some_and(|given| given.kind == Struct::Ioctl)
+                                && returned == 0
+                    }) =>
+            {
                 let mut new = Vec::new();
                 let text = after.filter(|_| before.is_some());
                 let pushed = text.and_then(|text| {

@@ -213,46 +213,6 @@ pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
     Some(())
 }
 
-/// Appends what a command of `ioctl` takes, or gives back, where it is known.
-pub fn push_ioctl(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
-    const TAKES: [libc::Ioctl; 4] = [
-        libc::TIOCSWINSZ,
-        libc::FIONBIO,
-        libc::FIOASYNC,
-        libc::TIOCSPGRP,
-    ];
-    const GIVES: [libc::Ioctl; 5] = [
-        libc::TIOCGWINSZ,
-        libc::FIONREAD,
-        libc::TIOCGPGRP,
-        libc::TIOCOUTQ,
-        libc::TIOCGSID,
-    ];
-    let command = call.registers[1];
-    let is_known = if is_filled {
-        GIVES.map(ioctl_command).contains(&command)
-    } else {
-        TAKES.map(ioctl_command).contains(&command)
-    };
-    if !is_known {
-        return None;
-    }
-    let of_sizes = [libc::TIOCGWINSZ, libc::TIOCSWINSZ].map(ioctl_command);
-    let shown = if of_sizes.contains(&command) {
-        format!(
-            "{{ws_row={}, ws_col={}, ws_xpixel={}, ws_ypixel={}}}",
-            bytes.u16(0)?,
-            bytes.u16(2)?,
-            bytes.u16(4)?,
-            bytes.u16(6)?
-        )
-    } else {
-        format!("[{}]", bytes.i32(0)?)
-    };
-    out.extend_from_slice(shown.as_bytes());
-    Some(())
-}
-
 /// A command of `ioctl` as the kernel takes it: the C libraries have different types for it.
 pub fn ioctl_command(known: libc::Ioctl) -> u64 {
     // An `int` in some, whose highest bit is its sign.

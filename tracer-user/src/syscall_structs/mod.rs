@@ -8,6 +8,7 @@ mod capabilities;
 mod control;
 mod files;
 mod gathered;
+mod ioctl;
 mod narrow;
 mod network;
 mod opening;
@@ -16,6 +17,7 @@ mod process;
 mod scheduling;
 mod signal_info;
 mod signals;
+mod terminal;
 mod times;
 mod waiting;
 
@@ -24,6 +26,7 @@ use std::mem::size_of;
 use bytes::Bytes;
 pub use files::{device, ioctl_command, mode as file_mode};
 pub use gathered::{entries, push_new_name_length, strings, variables};
+pub use ioctl::command as io_command;
 pub use narrow::Narrow;
 pub use packet::protocol;
 pub use process::push_clone3_result;
@@ -150,6 +153,8 @@ pub enum Extent {
     Fixed(usize),
     /// So many of these as the next argument says.
     Array(usize),
+    /// As many bytes as the command of `ioctl` takes, which is the argument before.
+    Command,
     /// So many of these as the call returns.
     Returned(usize),
     /// As many bytes as are said where the next argument points to, at most so many.
@@ -256,7 +261,7 @@ impl Struct {
             Self::Statx => size_of::<libc::statx>(),
             Self::Statfs => size_of::<libc::statfs>(),
             Self::Flock => size_of::<libc::flock>(),
-            Self::Ioctl => 8,
+            Self::Ioctl => return Extent::Command,
             Self::SignalSet => 8,
             Self::SignalAction => 32,
             Self::SignalStack => size_of::<libc::stack_t>(),
@@ -317,7 +322,10 @@ impl Struct {
             Self::Statx => files::push_statx(out, bytes),
             Self::Statfs => files::push_statfs(out, bytes),
             Self::Flock => files::push_flock(out, call, bytes, data.returned.is_some()),
-            Self::Ioctl => files::push_ioctl(out, call, bytes, data.returned.is_some()),
+            Self::Ioctl => {
+                let is_filled = data.returned.is_some();
+                ioctl::command(call.registers[1])?.push(out, bytes, is_filled)
+            }
             // The kernel has not looked at it.
             Self::SignalSet if !has_size_of_set(call) => None,
             Self::SignalSet => signals::push_set(out, bytes),

@@ -1,6 +1,25 @@
 use super::*;
 use crate::syscall_names::{Table, syscall_number};
 
+#[test]
+fn commands_of_ioctl_take_bytes_of_any_length() {
+    let bytes = [0x9b; 64];
+    for command in (0x5400..0x5460)
+        .chain(0x8900..0x8950)
+        .chain([0xc020_660b, 0x8008_6601])
+    {
+        let Some(known) = ioctl::command(command) else {
+            continue;
+        };
+        for length in 0..bytes.len() {
+            for is_filled in [false, true] {
+                let mut out = Vec::new();
+                known.push(&mut out, Bytes(&bytes[..length]), is_filled);
+            }
+        }
+    }
+}
+
 fn call(name: &str, registers: [u64; 6]) -> Call {
     let table = Table::Native;
     let nr = syscall_number(table, name).unwrap().cast_signed();

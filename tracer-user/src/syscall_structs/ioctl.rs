@@ -1,0 +1,407 @@
+//! What commands of `ioctl` take and give back: one table of commands.
+
+use super::bytes::{Bytes, quoted};
+use super::terminal::push_settings;
+use super::{flags, network, packet};
+
+/// A command, and what is at the address that it is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// Its value.
+    code: u32,
+    /// What it is called.
+    pub name: &'static str,
+    what: What,
+    way: Way,
+}
+
+/// What is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// `struct ifreq`: a name, and one of its other members.
+    Interface(Member),
+    /// The same, where the name is what is asked for.
+    InterfaceName,
+    /// `struct termios`, as the kernel has it.
+    Settings,
+    /// `struct winsize`.
+    Sizes,
+    /// An integer.
+    Int,
+    /// An integer of 64 bits.
+    Long,
+    /// A character.
+    Character,
+    /// Flags of a file.
+    FileFlags,
+    /// `struct fiemap`.
+    Extents,
+    /// No address, but one of these.
+    Value(&'static [(&'static str, u64)]),
+}
+
+/// A member of `struct ifreq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Address(&'static str),
+    Device,
+    Flags,
+    Int(&'static str),
+}
+
+/// Who fills it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The program.
+    Given,
+    /// The call.
+    Filled,
+    /// First one, then the other.
+    Both,
+}
+
+const fn row(name: &'static str, code: u32, what: What, way: Way) -> Command {
+    Command {
+        code,
+        name,
+        what,
+        way,
+    }
+}
+
+use Member::{Address, Device, Flags};
+use Way::{Both, Filled, Given};
+use What::{Character, Extents, FileFlags, Int, Interface, InterfaceName, Long, Settings, Sizes};
+
+const QUEUES: What = What::Value(&[("TCIFLUSH", 0), ("TCOFLUSH", 1), ("TCIOFLUSH", 2)]);
+const FLOW: What = What::Value(&[("TCOOFF", 0), ("TCOON", 1), ("TCIOFF", 2), ("TCION", 3)]);
+
+/// The commands that are known. Those of networks are the same on all machines, and those of
+/// terminals and files on the two for which this is built.
+const COMMANDS: &[Command] = &[
+    row("TCGETS", 0x5401, Settings, Filled),
+    row("TCSETS", 0x5402, Settings, Given),
+    row("TCSETSW", 0x5403, Settings, Given),
+    row("TCSETSF", 0x5404, Settings, Given),
+    row("TCXONC", 0x540a, FLOW, Given),
+    row("TCFLSH", 0x540b, QUEUES, Given),
+    row("TIOCGPGRP", 0x540f, Int, Filled),
+    row("TIOCSPGRP", 0x5410, Int, Given),
+    row("TIOCOUTQ", 0x5411, Int, Filled),
+    row("TIOCSTI", 0x5412, Character, Given),
+    row("TIOCGWINSZ", 0x5413, Sizes, Filled),
+    row("TIOCSWINSZ", 0x5414, Sizes, Given),
+    row("FIONREAD", 0x541b, Int, Filled),
+    row("TIOCPKT", 0x5420, Int, Given),
+    row("FIONBIO", 0x5421, Int, Given),
+    row("TIOCGSID", 0x5429, Int, Filled),
+    row("TIOCGPTN", 0x8004_5430, Int, Filled),
+    row("TIOCSPTLCK", 0x4004_5431, Int, Given),
+    row("FIOASYNC", 0x5452, Int, Given),
+    row("SIOCGIFNAME", 0x8910, InterfaceName, Both),
+    row("SIOCGIFFLAGS", 0x8913, Interface(Flags), Both),
+    row("SIOCSIFFLAGS", 0x8914, Interface(Flags), Given),
+    row("SIOCGIFADDR", 0x8915, Interface(Address("ifr_addr")), Both),
+    row("SIOCSIFADDR", 0x8916, Interface(Address("ifr_addr")), Given),
+    row(
+        "SIOCGIFDSTADDR",
+        0x8917,
+        Interface(Address("ifr_dstaddr")),
+        Both,
+    ),
+    row(
+        "SIOCSIFDSTADDR",
+        0x8918,
+        Interface(Address("ifr_dstaddr")),
+        Given,
+    ),
+    row(
+        "SIOCGIFBRDADDR",
+        0x8919,
+        Interface(Address("ifr_broadaddr")),
+        Both,
+    ),
+    row(
+        "SIOCSIFBRDADDR",
+        0x891a,
+        Interface(Address("ifr_broadaddr")),
+        Given,
+    ),
+    row(
+        "SIOCGIFNETMASK",
+        0x891b,
+        Interface(Address("ifr_netmask")),
+        Both,
+    ),
+    row(
+        "SIOCSIFNETMASK",
+        0x891c,
+        Interface(Address("ifr_netmask")),
+        Given,
+    ),
+    row(
+        "SIOCGIFMETRIC",
+        0x891d,
+        Interface(Member::Int("ifr_metric")),
+        Both,
+    ),
+    row(
+        "SIOCSIFMETRIC",
+        0x891e,
+        Interface(Member::Int("ifr_metric")),
+        Given,
+    ),
+    row(
+        "SIOCGIFMTU",
+        0x8921,
+        Interface(Member::Int("ifr_mtu")),
+        Both,
+    ),
+    row(
+        "SIOCSIFMTU",
+        0x8922,
+        Interface(Member::Int("ifr_mtu")),
+        Given,
+    ),
+    row("SIOCSIFHWADDR", 0x8924, Interface(Device), Given),
+    row("SIOCGIFHWADDR", 0x8927, Interface(Device), Both),
+    row(
+        "SIOCGIFINDEX",
+        0x8933,
+        Interface(Member::Int("ifr_ifindex")),
+        Both,
+    ),
+    row(
+        "SIOCGIFTXQLEN",
+        0x8942,
+        Interface(Member::Int("ifr_qlen")),
+        Both,
+    ),
+    row(
+        "SIOCSIFTXQLEN",
+        0x8943,
+        Interface(Member::Int("ifr_qlen")),
+        Given,
+    ),
+    row("FS_IOC_GETFLAGS", 0x8008_6601, FileFlags, Filled),
+    row("FS_IOC_SETFLAGS", 0x4008_6602, FileFlags, Given),
+    row("FS_IOC_FIEMAP", 0xc020_660b, Extents, Both),
+    row("BLKGETSIZE64", 0x8008_1272, Long, Filled),
+];
+
+/// The command of this value.
+#[must_use]
+pub fn command(register: u64) -> Option<&'static Command> {
+    let code = register & 0xffff_ffff;
+    let mut all = COMMANDS.iter();
+    all.find(|command| u64::from(command.code) == code)
+}
+
+impl Command {
+    /// Whether what it was given is shown, and what it gives back behind it.
+    #[must_use]
+    pub fn is_shown_twice(&self) -> bool {
+        self.what == Extents
+    }
+
+    /// What it is given instead of an address.
+    #[must_use]
+    pub fn value(&self, register: u64) -> Option<&'static str> {
+        match self.what {
+            What::Value(names) => {
+                let mut names = names.iter();
+                names
+                    .find(|(_, value)| *value == register)
+                    .map(|(name, _)| *name)
+            }
+            _ if register == 0 => Some("NULL"),
+            _ => None,
+        }
+    }
+
+    /// Appends what is at the address that it is given: as the call begins or, `is_filled`, ends.
+    pub fn push(&self, out: &mut Vec<u8>, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
+        let is_there = match self.way {
+            Given => !is_filled,
+            Filled => is_filled,
+            Both => true,
+        };
+        if !is_there {
+            return None;
+        }
+        let is_whole = is_filled || self.way == Given;
+        match self.what {
+            Interface(member) => push_interface(out, bytes, member, is_whole),
+            InterfaceName => push_interface_name(out, bytes, is_filled),
+            Settings => push_settings(out, bytes),
+            Sizes => push_sizes(out, bytes),
+            Int => push_in_brackets(out, &bytes.i32(0)?.to_string()),
+            Long => push_in_brackets(out, &bytes.u64(0)?.to_string()),
+            Character => push_text(out, &quoted(bytes.slice().get(..1)?)),
+            FileFlags => push_in_brackets(out, &flags(bytes.u32(0)?.into(), FILE_FLAGS, "0")),
+            Extents if is_filled => push_found_extents(out, bytes),
+            Extents => push_extents(out, bytes),
+            What::Value(_) => None,
+        }
+    }
+}
+
+fn push_text(out: &mut Vec<u8>, text: &str) -> Option<()> {
+    out.extend_from_slice(text.as_bytes());
+    Some(())
+}
+
+fn push_in_brackets(out: &mut Vec<u8>, text: &str) -> Option<()> {
+    push_text(out, &format!("[{text}]"))
+}
+
+fn push_sizes(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let shown = format!(
+        "{{ws_row={}, ws_col={}, ws_xpixel={}, ws_ypixel={}}}",
+        bytes.u16(0)?,
+        bytes.u16(2)?,
+        bytes.u16(4)?,
+        bytes.u16(6)?
+    );
+    push_text(out, &shown)
+}
+
+/// Bytes of the name of an interface.
+const NAME: usize = 16;
+
+/// The name of an interface, in quotes.
+fn interface_name(bytes: Bytes<'_>) -> Option<String> {
+    let name = bytes.slice().get(..NAME)?;
+    Some(Bytes(name).quoted())
+}
+
+/// Appends a request: of one that is not answered, the name alone.
+fn push_interface(
+    out: &mut Vec<u8>,
+    bytes: Bytes<'_>,
+    member: Member,
+    is_whole: bool,
+) -> Option<()> {
+    let name = interface_name(bytes)?;
+    out.extend_from_slice(format!("{{ifr_name={name}").as_bytes());
+    let rest = bytes.from(NAME)?;
+    if is_whole {
+        out.extend_from_slice(b", ");
+        match member {
+            Address(name) => {
+                out.extend_from_slice(format!("{name}=").as_bytes());
+                let address = rest.slice().get(..NAME)?;
+                network::push_address(out, Bytes(address))?;
+            }
+            Device => {
+                let kind = packet::device_kind(rest.u16(0)?);
+                let address = rest.from(2)?.slice().get(..6)?.iter();
+                let address: Vec<_> = address.map(|byte| format!("{byte:02x}")).collect();
+                let address = address.join(":");
+                let shown = format!("ifr_hwaddr={{sa_family={kind}, sa_data={address}}}");
+                out.extend_from_slice(shown.as_bytes());
+            }
+            Flags => {
+                let shown = flags(rest.u16(0)?.into(), INTERFACE_FLAGS, "0");
+                out.extend_from_slice(format!("ifr_flags={shown}").as_bytes());
+            }
+            Member::Int(name) => {
+                out.extend_from_slice(format!("{name}={}", rest.i32(0)?).as_bytes());
+            }
+        }
+    }
+    out.push(b'}');
+    Some(())
+}
+
+fn push_interface_name(out: &mut Vec<u8>, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
+    let index = bytes.from(NAME)?.i32(0)?;
+    out.extend_from_slice(format!("{{ifr_ifindex={index}").as_bytes());
+    if is_filled {
+        let name = interface_name(bytes)?;
+        out.extend_from_slice(format!(", ifr_name={name}").as_bytes());
+    }
+    out.push(b'}');
+    Some(())
+}
+
+const INTERFACE_FLAGS: &[(&str, u64)] = &[
+    ("IFF_UP", 1),
+    ("IFF_BROADCAST", 2),
+    ("IFF_DEBUG", 4),
+    ("IFF_LOOPBACK", 8),
+    ("IFF_POINTOPOINT", 0x10),
+    ("IFF_NOTRAILERS", 0x20),
+    ("IFF_RUNNING", 0x40),
+    ("IFF_NOARP", 0x80),
+    ("IFF_PROMISC", 0x100),
+    ("IFF_ALLMULTI", 0x200),
+    ("IFF_MASTER", 0x400),
+    ("IFF_SLAVE", 0x800),
+    ("IFF_MULTICAST", 0x1000),
+    ("IFF_PORTSEL", 0x2000),
+    ("IFF_AUTOMEDIA", 0x4000),
+    ("IFF_DYNAMIC", 0x8000),
+];
+
+const FILE_FLAGS: &[(&str, u64)] = &[
+    ("FS_SECRM_FL", 1),
+    ("FS_UNRM_FL", 2),
+    ("FS_COMPR_FL", 4),
+    ("FS_SYNC_FL", 8),
+    ("FS_IMMUTABLE_FL", 0x10),
+    ("FS_APPEND_FL", 0x20),
+    ("FS_NODUMP_FL", 0x40),
+    ("FS_NOATIME_FL", 0x80),
+    ("FS_DIRTY_FL", 0x100),
+    ("FS_COMPRBLK_FL", 0x200),
+    ("FS_NOCOMP_FL", 0x400),
+    ("FS_ENCRYPT_FL", 0x800),
+    ("FS_INDEX_FL", 0x1000),
+    ("FS_IMAGIC_FL", 0x2000),
+    ("FS_JOURNAL_DATA_FL", 0x4000),
+    ("FS_NOTAIL_FL", 0x8000),
+    ("FS_DIRSYNC_FL", 0x1_0000),
+    ("FS_TOPDIR_FL", 0x2_0000),
+    ("FS_HUGE_FILE_FL", 0x4_0000),
+    ("FS_EXTENT_FL", 0x8_0000),
+    ("FS_VERITY_FL", 0x10_0000),
+    ("FS_EA_INODE_FL", 0x20_0000),
+    ("FS_EOFBLOCKS_FL", 0x40_0000),
+    ("FS_NOCOW_FL", 0x80_0000),
+    ("FS_DAX_FL", 0x200_0000),
+    ("FS_INLINE_DATA_FL", 0x1000_0000),
+    ("FS_PROJINHERIT_FL", 0x2000_0000),
+    ("FS_CASEFOLD_FL", 0x4000_0000),
+];
+
+const EXTENT_FLAGS: &[(&str, u64)] = &[
+    ("FIEMAP_FLAG_SYNC", 1),
+    ("FIEMAP_FLAG_XATTR", 2),
+    ("FIEMAP_FLAG_CACHE", 4),
+];
+
+fn extent_flags(bytes: Bytes<'_>) -> Option<String> {
+    Some(flags(bytes.u32(16)?.into(), EXTENT_FLAGS, "0"))
+}
+
+/// Appends of which part of a file the extents are asked for.
+fn push_extents(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let shown = format!(
+        "{{fm_start={}, fm_length={}, fm_flags={}, fm_extent_count={}}}",
+        bytes.u64(0)?,
+        bytes.u64(8)?,
+        extent_flags(bytes)?,
+        bytes.u32(24)?
+    );
+    push_text(out, &shown)
+}
+
+/// Appends how many there are; they themselves are not read.
+fn push_found_extents(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let (named, count) = (extent_flags(bytes)?, bytes.u32(20)?);
+    push_text(
+        out,
+        &format!("{{fm_flags={named}, fm_mapped_extents={count}, ...}}"),
+    )
+}
