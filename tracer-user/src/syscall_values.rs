@@ -596,6 +596,28 @@ const MEMORY_POLICY: Values = Values {
     zero: "MPOL_DEFAULT",
     ..NONE
 };
+const SECCOMP: Values = Values {
+    mask: u32::MAX,
+    values: &[
+        ("SECCOMP_SET_MODE_STRICT", 0),
+        ("SECCOMP_SET_MODE_FILTER", 1),
+        ("SECCOMP_GET_ACTION_AVAIL", 2),
+        ("SECCOMP_GET_NOTIF_SIZES", 3),
+    ],
+    zero: "SECCOMP_SET_MODE_STRICT",
+    ..NONE
+};
+const SECCOMP_FLAGS: Values = Values {
+    flags: &[
+        ("SECCOMP_FILTER_FLAG_TSYNC", 1),
+        ("SECCOMP_FILTER_FLAG_LOG", 2),
+        ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", 4),
+        ("SECCOMP_FILTER_FLAG_NEW_LISTENER", 8),
+        ("SECCOMP_FILTER_FLAG_TSYNC_ESRCH", 0x10),
+        ("SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", 0x20),
+    ],
+    ..NONE
+};
 const BARRIER: Values = Values {
     mask: u32::MAX,
     values: BARRIERS,
@@ -694,6 +716,8 @@ const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("sched_setscheduler", "policy", &POLICY),
     ("prctl", "option", &PROCESS_CONTROL),
     ("umount2", "flags", &UMOUNT),
+    ("seccomp", "op", &SECCOMP),
+    ("seccomp", "flags", &SECCOMP_FLAGS),
     ("landlock_create_ruleset", "flags", &RULESET),
     ("fanotify_init", "flags", &FILE_NOTICES),
     ("fanotify_init", "event_f_flags", &OPEN),

@@ -144,6 +144,8 @@ pub enum Struct {
     Scheduling,
     /// The name of memory, where the option of `prctl` takes one.
     MemoryName,
+    /// `struct sock_fprog`, where `seccomp` takes one.
+    Filter,
 }
 
 /// How much of it there is.
@@ -220,6 +222,7 @@ impl Struct {
             "how" => Self::OpenHow,
             "schedattr" => Self::Scheduling,
             "memoryname" => Self::MemoryName,
+            "filter" => Self::Filter,
             _ => return None,
         })
     }
@@ -287,6 +290,7 @@ impl Struct {
             Self::Scheduling if is_filled => return Extent::Array(1),
             Self::Scheduling => 56,
             Self::MemoryName => 64,
+            Self::Filter => 16,
             Self::Pair => 8,
             Self::Ints => return Extent::Returned(4),
             Self::CpuSet | Self::Random => return Extent::Returned(1),
@@ -387,6 +391,7 @@ impl Struct {
             Self::OpenHow => opening::push_how(out, bytes),
             Self::Scheduling => scheduling::push_attributes(out, bytes),
             Self::MemoryName => process::push_memory_name(out, call, bytes),
+            Self::Filter => process::push_filter(out, call, bytes),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::times::push_timeval;
 use super::{flags, pointer};
 use crate::report::signal_name;
 use crate::syscall_arguments::Call;
+use crate::syscall_names::Table;
 use crate::syscall_values::{CLONE_FLAGS, any_signal, names_memory};
 
 /// Appends a limit: sizes in KiB where they are whole ones.
@@ -133,6 +134,21 @@ pub fn push_memory_name(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Opt
     let has_more = !bytes.slice().contains(&0);
     let name = bytes.slice().split(|byte| *byte == 0).next();
     out.extend_from_slice(quoted_start(name.unwrap_or_default(), has_more).as_bytes());
+    Some(())
+}
+
+/// Appends how long a filter of system calls is, and where it lies.
+pub fn push_filter(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+    const SET_MODE_FILTER: u64 = 1;
+    if call.registers[0] & 0xffff_ffff != SET_MODE_FILTER {
+        return None;
+    }
+    let address = match call.table {
+        Table::Native => bytes.u64(8)?,
+        Table::Compat => bytes.u32(4)?.into(),
+    };
+    let (length, address) = (bytes.u16(0)?, pointer(address));
+    out.extend_from_slice(format!("{{len={length}, filter={address}}}").as_bytes());
     Some(())
 }
 

@@ -72,6 +72,7 @@ const ALL: &[&str] = &[
     "pair",
     "ints",
     "cpus",
+    "filter",
     "how",
     "schedattr",
     "memoryname",
