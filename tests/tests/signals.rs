@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use serde_json::Value;
 use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
@@ -120,4 +121,56 @@ fn a_sent_signal_shows_who_to_whom_by_which_call() {
         }
     }
     assert_eq!(of_calls, 2 * ROUNDS + 1);
+}
+
+/// What an event of a signal that is taken says, as the program's handler prints it.
+fn said_of(event: &Value) -> String {
+    let data = &event["data"];
+    let integer = |name: &str| data[name].to_string();
+    let names = ["signal", "code", "address", "value", "overrun"];
+    names.map(integer).join(" ")
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_signal_says_what_its_handler_is_told() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("siginfo", folder.path()).unwrap();
+    let shown = folder.path().join("shown");
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args([
+            "run",
+            "--events",
+            "signal-deliver",
+            "--format",
+            "json",
+            "-o",
+        ])
+        .arg(&shown)
+        .arg("--")
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    let lines = std::fs::read_to_string(shown).unwrap();
+    let events = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let taken = events.filter(|event| event["type"] == "linux_trace_signal_deliver");
+    let said: Vec<_> = taken.map(|event| said_of(&event)).collect();
+    assert_eq!(said, told.lines().collect::<Vec<_>>());
+    let is_of_timer = |line: &&String| line.starts_with("14 -2 0 65261 ");
+    assert!(
+        said.iter()
+            .find(is_of_timer)
+            .is_some_and(|line| !line.ends_with(" 0"))
+    );
+    assert!(
+        said.iter().any(|line| line.starts_with("11 1 16 ")),
+        "{said:?}"
+    );
 }

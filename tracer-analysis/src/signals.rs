@@ -1,6 +1,8 @@
 //! Signals, counted by process and signal.
 
-use tracer_common::event_type::EventTypeId;
+use std::mem::offset_of;
+
+use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{COMM_BYTES, SignalDeliverData, SignalGenerateData, signal_result};
 use tracer_engine::event::Event;
 use zerocopy::FromBytes;
@@ -61,7 +63,7 @@ impl Signals {
                 }
             }
             EventTypeId::SIGNAL_DELIVER => {
-                if let Ok((data, _)) = SignalDeliverData::read_from_prefix(event.data) {
+                if let Some(data) = read_taken(event.data) {
                     self.take(event.header.pid, &data);
                 }
             }
@@ -101,6 +103,11 @@ impl Signals {
     pub fn totals(&self) -> &Rows<SignalKey, SignalTotal> {
         &self.totals
     }
+}
+
+/// The data of a signal that is taken, which had less in earlier versions.
+fn read_taken(untrusted: &[u8]) -> Option<SignalDeliverData> {
+    read_grown(untrusted, offset_of!(SignalDeliverData, address))
 }
 
 fn add_one(count: &mut u64) {

@@ -114,6 +114,8 @@ globals! {
     REGS_COMPAT_5 = NO_OFFSET;
     /// `kernel_siginfo::si_code`.
     SIGINFO_CODE = NO_OFFSET;
+    /// `kernel_siginfo::_sifields`: what depends on the signal.
+    SIGINFO_FIELDS = NO_OFFSET;
     /// `k_sigaction::sa.sa_handler`.
     SIGACTION_HANDLER = NO_OFFSET;
     /// `k_sigaction::sa.sa_flags`.

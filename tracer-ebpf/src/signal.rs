@@ -7,7 +7,7 @@ use tracer_common::kernel::{Record, RecordHeader, SignalDeliverData, SignalGener
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE};
+use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE, SIGINFO_FIELDS};
 use crate::pid::Pid;
 use crate::record::record;
 use crate::stack;
@@ -27,6 +27,12 @@ mod code {
     pub const USER: i32 = 0;
     /// By `sigqueue`.
     pub const QUEUE: i32 = -1;
+    /// By a timer.
+    pub const TIMER: i32 = -2;
+    /// By a queue of messages.
+    pub const MESSAGE: i32 = -3;
+    /// By asynchronous input and output.
+    pub const ASYNCHRONOUS: i32 = -4;
     /// By `tkill`.
     pub const TKILL: i32 = -6;
     /// By the kernel.
@@ -150,20 +156,67 @@ fn deliver<C: Tracepoint>(ctx: &C) {
     let handler: Address = unsafe { field::<C, _>(ctx.address::<2>(), SIGACTION_HANDLER.load()) };
     // SAFETY: as above, and the flags are a long of it.
     let flags = unsafe { field::<C, u64>(ctx.address::<2>(), SIGACTION_FLAGS.load()) };
+    #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
+    let signal = ctx.argument::<0>() as u32;
+    let code = code(ctx);
+    let about = About::of(ctx, signal, code);
     stack::of_event(ctx, &task, EventTypeId::SIGNAL_DELIVER);
-    record(&task, EventTypeId::SIGNAL_DELIVER, |header| {
-        #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
-        Record {
-            header: RecordHeader {
-                program_address,
-                ..header
-            },
-            data: SignalDeliverData {
-                signal: ctx.argument::<0>() as u32,
-                code: code(ctx),
-                handler: handler.0 as u64,
-                flags,
-            },
-        }
+    record(&task, EventTypeId::SIGNAL_DELIVER, |header| Record {
+        header: RecordHeader {
+            program_address,
+            ..header
+        },
+        data: SignalDeliverData {
+            signal,
+            code,
+            handler: handler.0 as u64,
+            flags,
+            address: about.address,
+            value: about.value,
+            timer: about.timer,
+            overrun: about.overrun,
+        },
     });
+}
+
+/// What a signal says beside its name and why it was sent.
+#[derive(Default)]
+struct About {
+    address: u64,
+    value: u64,
+    timer: i32,
+    overrun: i32,
+}
+
+impl About {
+    #[inline(always)]
+    fn of<C: Tracepoint>(ctx: &C, signal: u32, code: i32) -> Self {
+        /// The two that are no addresses.
+        const NO_INFO: u64 = 1;
+        /// `SIGILL`, `SIGTRAP`, `SIGBUS`, `SIGFPE`, `SIGSEGV`, `SIGSYS`.
+        const FAULTS: u64 = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 11 | 1 << 31;
+        if ctx.argument::<1>() <= NO_INFO {
+            return Self::default();
+        }
+        let at = SIGINFO_FIELDS.load();
+        // As in `code`, by the helper in both programs.
+        // SAFETY: the argument is a `struct kernel_siginfo *`, and this its first field behind
+        // those that all signals have, two words at least.
+        let first = unsafe { field::<RawTracePointContext, u64>(ctx.address::<1>(), at) };
+        // SAFETY: as above.
+        let second = unsafe { field::<RawTracePointContext, u64>(ctx.address::<1>(), at + 8) };
+        let mut about = Self::default();
+        if code > 0 && code != code::KERNEL && FAULTS >> (signal & 63) & 1 == 1 {
+            about.address = first;
+        } else if code == code::TIMER {
+            #[expect(clippy::cast_possible_truncation, reason = "two ints")]
+            let (timer, overrun) = (first as i32, (first >> 32) as i32);
+            about.timer = timer;
+            about.overrun = overrun;
+            about.value = second;
+        } else if matches!(code, code::QUEUE | code::MESSAGE | code::ASYNCHRONOUS) {
+            about.value = second;
+        }
+        about
+    }
 }

@@ -57,6 +57,19 @@ event_data! {
         /// `sa_flags` of the `sigaction`.
         #[shown(U64)]
         pub flags: u64,
+        /// Of a fault, the address (`si_addr`), and of a call that a filter refused its own; 0
+        /// otherwise.
+        #[shown(Address)]
+        pub address: u64,
+        /// Of a signal with a value, that (`si_value`); 0 otherwise.
+        #[shown(U64)]
+        pub value: u64,
+        /// Of a timer, its identifier in the kernel (`si_timerid`); 0 otherwise.
+        #[shown(I32)]
+        pub timer: i32,
+        /// Of a timer, how often more it has expired (`si_overrun`); 0 otherwise.
+        #[shown(I32)]
+        pub overrun: i32,
     }
 }
 

@@ -285,6 +285,11 @@ struct linux_trace_signal_deliver {
     /* The program's handler; 0 for what the kernel does by default (SIG_DFL), 1 for nothing (SIG_IGN). */
     __linux_trace_u64 linux_handler;
     __linux_trace_u64 linux_flags; /* sa_flags of the sigaction. */
+    /* Of a fault, the address (si_addr), and of a call that a filter refused its own; 0 otherwise. */
+    __linux_trace_u64 linux_address;
+    __linux_trace_u64 linux_value; /* Of a signal with a value, that (si_value); 0 otherwise. */
+    int linux_timer;               /* Of a timer, its identifier in the kernel (si_timerid); 0 otherwise. */
+    int linux_overrun;             /* Of a timer, how often more it has expired (si_overrun); 0 otherwise. */
 };
 
 /* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. What the call was given in memory, as

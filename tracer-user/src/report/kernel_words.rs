@@ -1,7 +1,9 @@
 //! Words for threads, system calls, signals and addresses, and for the event types that are made of
 //! them.
 
-use tracer_common::event_type::EventTypeId;
+use std::mem::offset_of;
+
+use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{
     BlockCompleteData, BlockIssueData, FaultData, IrqExitData, SignalDeliverData,
     SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, ThreadStateData,
@@ -73,7 +75,10 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
             push_generate(out, &SignalGenerateData::read_from_prefix(data).ok()?.0);
         }
         EventTypeId::SIGNAL_DELIVER => {
-            push_deliver(out, &SignalDeliverData::read_from_prefix(data).ok()?.0);
+            push_deliver(
+                out,
+                &read_grown(data, offset_of!(SignalDeliverData, address))?,
+            );
         }
         EventTypeId::SYSCALL_ENTER => {
             push_call(out, data)?;
@@ -185,6 +190,51 @@ fn push_deliver(out: &mut Vec<u8>, signal: &SignalDeliverData) {
             push_address(out, handler);
         }
     }
+    push_about(out, signal);
+}
+
+/// Appends what a signal says beside its name: `, SEGV_MAPERR at 0x10`.
+fn push_about(out: &mut Vec<u8>, signal: &SignalDeliverData) {
+    const TIMER: i32 = -2;
+    if let Some(name) = fault_name(signal.signal, signal.code) {
+        out.extend_from_slice(b", ");
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b" at ");
+        push_address(out, signal.address);
+    } else if signal.address != 0 {
+        out.extend_from_slice(b", at ");
+        push_address(out, signal.address);
+    }
+    if signal.code == TIMER {
+        out.extend_from_slice(b", by timer ");
+        push_decimal(out, signal.timer);
+        if signal.overrun != 0 {
+            out.extend_from_slice(b", overrun ");
+            push_decimal(out, signal.overrun);
+        }
+    }
+    if signal.value != 0 {
+        out.extend_from_slice(b", with value ");
+        push_address(out, signal.value);
+    }
+}
+
+/// Why a fault is one.
+fn fault_name(signal: u32, code: i32) -> Option<&'static str> {
+    const OF_SEGV: [&str; 4] = ["SEGV_MAPERR", "SEGV_ACCERR", "SEGV_BNDERR", "SEGV_PKUERR"];
+    const OF_BUS: [&str; 3] = ["BUS_ADRALN", "BUS_ADRERR", "BUS_OBJERR"];
+    const OF_FPE: [&str; 3] = ["FPE_INTDIV", "FPE_INTOVF", "FPE_FLTDIV"];
+    const OF_ILL: [&str; 2] = ["ILL_ILLOPC", "ILL_ILLOPN"];
+    let names: &[&str] = match signal.cast_signed() {
+        libc::SIGSEGV => &OF_SEGV,
+        libc::SIGBUS => &OF_BUS,
+        libc::SIGFPE => &OF_FPE,
+        libc::SIGILL => &OF_ILL,
+        _ => return None,
+    };
+    names
+        .get(usize::try_from(code).ok()?.checked_sub(1)?)
+        .copied()
 }
 
 fn push_call(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
@@ -343,7 +393,7 @@ fn push_block(out: &mut Vec<u8>, request: &BlockIssueData) {
 
 #[cfg(test)]
 mod tests {
-    use zerocopy::IntoBytes;
+    use zerocopy::{FromZeros as _, IntoBytes};
 
     use super::*;
 
@@ -444,17 +494,30 @@ mod tests {
     #[test]
     fn a_taken_signal_says_what_is_done() {
         let deliver = |handler| {
-            let data = SignalDeliverData {
-                signal: 10,
-                code: 0,
-                handler,
-                flags: 0,
-            };
+            let mut data = SignalDeliverData::new_zeroed();
+            data.signal = 10;
+            data.handler = handler;
             words(EventTypeId::SIGNAL_DELIVER, &data)
         };
         assert_eq!(deliver(0), "SIGUSR1 by default");
         assert_eq!(deliver(1), "SIGUSR1 ignored");
         assert_eq!(deliver(0x40_11d6), "SIGUSR1 to handler 0x4011d6");
+        let about = |signal, code, address, value| {
+            let mut data = SignalDeliverData::new_zeroed();
+            (data.signal, data.code) = (signal, code);
+            (data.address, data.value) = (address, value);
+            (data.timer, data.overrun) = (3, 2);
+            words(EventTypeId::SIGNAL_DELIVER, &data)
+        };
+        assert_eq!(
+            about(11, 1, 16, 0),
+            "SIGSEGV by default, SEGV_MAPERR at 0x10"
+        );
+        assert_eq!(
+            about(14, -2, 0, 77),
+            "SIGALRM by default, by timer 3, overrun 2, with value 0x4d"
+        );
+        assert_eq!(about(12, -1, 0, 7), "SIGUSR2 by default, with value 7");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Waiting, and writing when it is time.
 
+use std::mem::offset_of;
 use std::thread::JoinHandle;
 
 use tracer_analysis::{Blame, Found, Interval, State, Thread, Threads, critical_path};
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{ExitData, SignalDeliverData};
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::{EventTypes, Ledger};
@@ -101,7 +102,8 @@ impl Recorder {
             .find_map(|rule| match &rule.condition {
                 Condition::Event(name) if **name == *line.name => Some(rule.condition.in_words()),
                 Condition::Signal(wanted) if header.event_type == EventTypeId::SIGNAL_DELIVER => {
-                    let (data, _) = SignalDeliverData::read_from_prefix(line.event.data).ok()?;
+                    let least = offset_of!(SignalDeliverData, address);
+                    let data: SignalDeliverData = read_grown(line.event.data, least)?;
                     let is_wanted = wanted.is_none_or(|wanted| wanted == data.signal);
                     is_wanted.then(|| Condition::Signal(Some(data.signal)).in_words())
                 }

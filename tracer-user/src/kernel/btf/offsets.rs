@@ -251,6 +251,7 @@ const FIELDS: &[Field] = &[
         &[way(&["bp"]), register(&["regs"], 5)],
     ),
     wanted("SIGINFO_CODE", "kernel_siginfo", &[way(&["si_code"])]),
+    wanted("SIGINFO_FIELDS", "kernel_siginfo", &[way(&["_sifields"])]),
     wanted(
         "SIGACTION_HANDLER",
         "k_sigaction",

@@ -1,0 +1,64 @@
+// Takes signals of which each says more than its name, and prints what its handler is told: the
+// signal, the code, the address or the value, and how often a timer expired beside.
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static sigjmp_buf after;
+
+static void take(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    const int is_fault = signal == SIGSEGV || signal == SIGBUS;
+    const uintptr_t address = is_fault ? (uintptr_t)info->si_addr : 0;
+    const int is_valued = info->si_code == SI_QUEUE || info->si_code == SI_TIMER;
+    const uintptr_t value = is_valued ? (uintptr_t)info->si_value.sival_ptr : 0;
+    const int overrun = info->si_code == SI_TIMER ? info->si_overrun : 0;
+    printf("%d %d %lu %lu %d\n", signal, info->si_code, (unsigned long)address,
+           (unsigned long)value, overrun);
+    fflush(stdout);
+    if (is_fault)
+        siglongjmp(after, 1);
+}
+
+static void touch(volatile char *at)
+{
+    if (sigsetjmp(after, 1) == 0)
+        *at = 1;
+}
+
+int main(void)
+{
+    const int taken[] = {SIGSEGV, SIGBUS, SIGUSR1, SIGUSR2, SIGALRM, SIGRTMIN};
+    for (size_t nth = 0; nth < sizeof taken / sizeof *taken; nth++) {
+        const struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO};
+        sigaction(taken[nth], &action, NULL);
+    }
+    touch((char *)16);
+    touch(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    // Behind the end of a file.
+    touch(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(tmpfile()), 0));
+    kill(getpid(), SIGUSR1);
+    raise(SIGUSR2);
+    sigqueue(getpid(), SIGUSR2, (union sigval){.sival_ptr = (void *)0x123456789abc});
+    sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 77});
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    event.sigev_value.sival_ptr = (void *)0xfeed;
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    // Blocked for a while, so that it expires several times.
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGALRM);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    const struct itimerspec often = {{0, 1000000}, {0, 1000000}}, never = {0};
+    timer_settime(timer, 0, &often, NULL);
+    usleep(20000);
+    sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+    timer_settime(timer, 0, &never, NULL);
+    return 0;
+}
