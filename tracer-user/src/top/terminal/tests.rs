@@ -73,10 +73,13 @@ fn a_panic_gives_the_terminal_back() {
         let status = command.status().unwrap();
         assert!(!status.success());
         assert!(is_as_usual(&theirs), "{who}");
-        // All of it has been written; it is less than the terminal buffers.
-        let mut said = [0; 1 << 16];
-        let length = ours.read(&mut said).unwrap();
-        let said = String::from_utf8_lossy(&said[..length]).into_owned();
+        // All of it has been written, and is less than the terminal buffers; it comes in pieces.
+        let mut said = String::new();
+        while !said.contains("test result: FAILED") {
+            let mut piece = [0; 1 << 12];
+            let length = ours.read(&mut piece).unwrap();
+            said.push_str(&String::from_utf8_lossy(&piece[..length]));
+        }
         let at = |words: &str| {
             let found = said.rfind(words);
             found.unwrap_or_else(|| panic!("{who}: no {words:?} in {said:?}"))
