@@ -235,7 +235,8 @@ struct linux_trace_switch_out {
     unsigned char linux_preempted; /* 1: it was runnable and had to give way. */
     /* What a thread that blocks is in: 0: it does not block, or it is not known, 1: a system call, 2: one of a
      * 32-bit program, 3: a page fault or another exception, 4: its exit, 5: a thread of the kernel, in whatever it
-     * does. And 128 where it waits for a device. */
+     * does. And 128 where it waits for a device. Of a thread that has to give way, why: 6: its control group has
+     * used up its time, 7: it has used up its budget (SCHED_DEADLINE). */
     unsigned char linux_waits_in;
     unsigned short linux_syscall;  /* The number of that system call. */
     /* How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to it was not seen. */
