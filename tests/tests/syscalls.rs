@@ -294,3 +294,59 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
     assert_eq!(seen["getppid"], 600);
     assert_eq!(seen["openat"], count("@opened:"));
 }
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_call_in_json_says_how_long_it_took() {
+    if missing_right().is_some() {
+        return;
+    }
+    // From the call on, and not until a time: the kernel promises not to sleep for less.
+    const SLEEPS_MS: [u64; 3] = [20, 1, 40];
+    let sleeps = SLEEPS_MS
+        .map(|ms| format!("usleep({ms} * 1000)"))
+        .join("; ");
+    let folder = tempfile::tempdir().unwrap();
+    let shown = folder.path().join("shown");
+    let status = Command::new(dist::tracer_user().unwrap())
+        .args([
+            "run",
+            "--syscalls",
+            "clock_nanosleep",
+            "--format",
+            "json",
+            "-o",
+        ])
+        .arg(&shown)
+        .args(["--", "/usr/bin/python3", "-c"])
+        .arg(format!(
+            "import ctypes; usleep = ctypes.CDLL(None).usleep; {sleeps}"
+        ))
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    let lines = std::fs::read_to_string(&shown).unwrap();
+    let events = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let of_calls = |kind: &str| -> Vec<serde_json::Value> {
+        let events = events.clone();
+        events
+            .filter(|event: &serde_json::Value| event["type"] == kind)
+            .collect()
+    };
+    let (begun, ended) = (
+        of_calls("linux_trace_syscall_enter"),
+        of_calls("linux_trace_syscall_exit"),
+    );
+    assert_eq!((begun.len(), ended.len()), (3, 3), "{lines}");
+    for ((begun, ended), ms) in begun.iter().zip(&ended).zip(SLEEPS_MS) {
+        let took = ended["duration_ns"].as_u64().unwrap();
+        let between = ended["ns"].as_u64().unwrap() - begun["ns"].as_u64().unwrap();
+        assert!(
+            took == between && took >= ms * 1_000_000,
+            "{took} of {ms} ms"
+        );
+        assert_eq!(begun.get("duration_ns"), None);
+    }
+}

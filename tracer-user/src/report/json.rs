@@ -9,6 +9,7 @@ use tracer_common::event_type::{FieldKind, SystemEventType};
 use tracer_engine::event::Truncation;
 
 use super::call_shape::push_pointed;
+use super::call_times::CallTimes;
 use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_json_bytes_beside, push_json_string};
 use super::fields::{Value, value};
@@ -19,7 +20,7 @@ use super::task_state::task_state;
 use super::typed::push_typed_json;
 use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
-use super::{Line, Report, Summary, WallClock};
+use super::{Gap, Line, Report, Summary, WallClock};
 use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_structs::{Struct, strings};
@@ -30,17 +31,23 @@ use crate::typed::Typed;
 #[derive(Debug)]
 pub struct JsonLines {
     clock: WallClock,
+    calls: CallTimes,
 }
 
 impl JsonLines {
     /// JSON lines with the dates of `clock`.
     #[must_use]
     pub fn new(clock: WallClock) -> Self {
-        Self { clock }
+        let calls = CallTimes::default();
+        Self { clock, calls }
     }
 }
 
 impl Report for JsonLines {
+    fn lose(&mut self, _: Gap) {
+        self.calls.forget();
+    }
+
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
         let header = &line.event.header;
         out.extend_from_slice(b"{\"ns\":");
@@ -73,6 +80,10 @@ impl Report for JsonLines {
         push_data(out, line);
         out.extend_from_slice(b",\"truncated\":");
         push_bool(out, header.truncation != Truncation::None);
+        if let Some(ns) = self.calls.took(line) {
+            out.extend_from_slice(b",\"duration_ns\":");
+            push_decimal(out, ns);
+        }
         if let Some(inside) = line.inside {
             out.extend_from_slice(b",\"ns_pid\":");
             push_decimal(out, inside.pid);

@@ -1,6 +1,7 @@
 //! How events are shown: text for people, JSON lines and CSV for programs.
 
 pub mod call_shape;
+mod call_times;
 mod calls;
 mod columns;
 mod csv;
