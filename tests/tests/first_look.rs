@@ -1,4 +1,4 @@
-//! What threads do when a trace begins, of a program that never moves: beside what the kernel says
+//! The first look at a program that never moves: beside what the kernel says
 //! of it in `/proc`, and what strace shows.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -29,7 +29,7 @@ fn stuck() -> Target {
     target
 }
 
-/// What `/proc` says of each thread's system call.
+/// The system call of each thread, as `/proc` says.
 fn calls(pid: i32) -> BTreeMap<i64, String> {
     let mut calls = BTreeMap::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {

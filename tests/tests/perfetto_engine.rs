@@ -154,7 +154,7 @@ fn a_preempted_thread_is_distinguished_from_one_that_sleeps() {
     );
 }
 
-/// What the engine is not content with.
+/// The engine's counters of errors and lost data that are above 0.
 const FAULTS: &str = "SELECT name, value FROM stats WHERE value > 0
     AND severity IN ('error', 'data_loss')";
 

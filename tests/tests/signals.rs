@@ -123,7 +123,7 @@ fn a_sent_signal_shows_who_to_whom_by_which_call() {
     assert_eq!(of_calls, 2 * ROUNDS + 1);
 }
 
-/// What an event of a signal that is taken says, as the program's handler prints it.
+/// The data of a taken signal's event, as the program's handler prints it.
 fn said_of(event: &Value) -> String {
     let data = &event["data"];
     let integer = |name: &str| data[name].to_string();

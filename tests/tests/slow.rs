@@ -42,7 +42,7 @@ impl Slow {
         self.folder.path().join("data")
     }
 
-    /// What `tracer-user` answers with these options, of the program with these arguments.
+    /// The answer of `tracer-user` with these options, of the program with these arguments.
     fn ask<A: AsRef<OsStr>>(&self, options: &[&str], arguments: &[A]) -> String {
         let output = Command::new(dist::tracer_user().unwrap())
             .args(options)

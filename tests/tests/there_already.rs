@@ -1,4 +1,4 @@
-//! What is there already when a trace begins: the children of whom is attached to.
+//! Children of the target that are there already when a trace begins.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

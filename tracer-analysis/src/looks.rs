@@ -1,4 +1,4 @@
-//! What threads did when the trace began, as somebody has looked.
+//! The state of threads when the trace began, as the tracer looked at them.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ const MOST_RUNNING: usize = 16_384;
 /// A look at a thread, as it was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// What the thread did.
+    /// State of the thread.
     pub state: State,
     /// Whether its switches are recorded from then on.
     pub is_followed: bool,
 }
 
 impl Look {
-    /// What the data of a look says; `None` where it is too short.
+    /// Reads the data of a look; `None` where it is too short.
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let (data, _) = ThreadStateData::read_from_prefix(untrusted).ok()?;
         let state = match data.state {
@@ -40,7 +40,7 @@ impl Look {
 }
 
 /// Threads that ran when they were looked at, and when that was. The kernel's count of how long
-/// they had the CPU begins with a switch that nobody has seen.
+/// they had the CPU begins with a switch that was not recorded.
 #[derive(Debug, Default)]
 pub struct Running(HashMap<i32, MonotonicNs, RandomState>);
 

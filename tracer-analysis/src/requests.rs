@@ -14,18 +14,18 @@ use crate::rows::Rows;
 /// Requests that are followed at a time: more than devices take.
 const MOST_OPEN: usize = 65_536;
 
-/// What is asked of a device.
+/// A kind of request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey {
     /// Major number of the device.
     pub major: u32,
     /// Minor number of the device.
     pub minor: u32,
-    /// What is asked for: `enum req_op` of the kernel.
+    /// Operation: `enum req_op` of the kernel.
     pub operation: u32,
 }
 
-/// What is known of all such requests.
+/// Totals of all such requests.
 #[derive(Clone, Debug, Default)]
 pub struct RequestTotal {
     /// Times that one went to the device.

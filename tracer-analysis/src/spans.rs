@@ -122,9 +122,9 @@ enum Role {
 /// How many spans of a rule began and ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// So many began.
+    /// Spans that began.
     pub begun: u64,
-    /// So many of them ended.
+    /// Spans of these that ended.
     pub ended: u64,
 }
 

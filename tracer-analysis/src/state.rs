@@ -175,7 +175,7 @@ impl Reason {
         Self::of_bits(data.waits_in, data.syscall)
     }
 
-    /// What these bits of [`waits_in`] say, and the number of a system call.
+    /// Reads these bits of [`waits_in`], and the number of a system call.
     pub(crate) fn of_bits(bits: u8, syscall: u16) -> Self {
         let call = |is_compat| {
             Inside::Call(CallKey {

@@ -719,7 +719,7 @@ impl Known {
     }
 }
 
-/// What a look at the beginning of a trace brings.
+/// Looks at the beginning of a trace.
 impl ThreadStates {
     /// Whether switches are recorded, as far as that is known.
     #[must_use]
@@ -727,7 +727,7 @@ impl ThreadStates {
         self.sees_switches
     }
 
-    /// What each thread does by now, those that have ended left out.
+    /// Gives the state of each thread by now, those that have ended left out.
     pub fn each_now(&self, mut each: impl FnMut(Thread, State)) {
         for (tid, known) in &self.threads {
             let state = known.claimed_by_now(self.whole_since);

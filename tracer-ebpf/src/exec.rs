@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-/// What is recorded of an exec, beside its arguments.
+/// Records an exec, beside its arguments.
 struct Replaced {
     old_tid: Pid,
     /// The file, in the kernel's memory.

@@ -1,4 +1,4 @@
-//! What threads do when a trace begins: each traced one is looked at when the agent asks.
+//! The first look at threads when a trace begins: each traced one is looked at when the agent asks.
 //!
 //! The clock is read between two looks at the state, which have to be the same: so at that moment
 //! it was that, and what happened before or after has another time.
@@ -30,7 +30,7 @@ use crate::subject::Subject;
 use crate::task::Task;
 use crate::user::Registers;
 
-/// What is written of a thread, which is too large for the stack. One reader asks at a time.
+/// Space for a thread's record, which is too large for the stack. One reader asks at a time.
 #[map]
 static LOOK: Array<LookRecord> = Array::with_max_entries(1, 0);
 

@@ -219,7 +219,7 @@ globals! {
     FAIR_QUEUE_THROTTLED = NO_OFFSET;
     /// `task_struct::dl.dl_throttled`: the 32 bits in which it is.
     TASK_DEADLINE_BITS = NO_OFFSET;
-    /// Which of them it is.
+    /// The bit within these.
     DEADLINE_THROTTLED_BIT = 0;
     /// `task_struct::in_iowait`: the 32 bits in which it is.
     TASK_IO_WAIT = NO_OFFSET;

@@ -175,7 +175,7 @@ fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8,
     what_a_thread_waits_in(prev, state, || call_of(prev, cpu))
 }
 
-/// What a thread that is blocked or stopped in this state is in: see [`waits_in`]. `call_of` says
+/// The call or place that a thread blocks in, or was stopped in: see [`waits_in`]. `call_of` says
 /// the number of the system call that it is in, all ones for none; it is asked only where it can
 /// be said.
 #[inline(always)]

@@ -179,7 +179,7 @@ fn deliver<C: Tracepoint>(ctx: &C) {
     });
 }
 
-/// What a signal says beside its name and why it was sent.
+/// Data of a signal beside its name and why it was sent.
 #[derive(Default)]
 struct About {
     address: u64,

@@ -94,7 +94,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// The same with system calls, those too that have begun before.
+    /// Adds system calls, those too that have begun before.
     #[must_use]
     pub fn with_syscalls(self) -> Self {
         self.with(&[

@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// What the value is called.
+    /// Name of the value.
     fn named(&self, value: u32) -> Option<Cow<'static, str>> {
         if self.is_signal {
             return (value != 0).then(|| any_signal(value));
@@ -84,7 +84,7 @@ impl Values {
     }
 }
 
-/// What a signal is called, as strace calls it: of one without a name of its own, by how far it is
+/// Name of a signal, as strace has it: of one without a name of its own, by how far it is
 /// behind the first of them.
 #[must_use]
 pub fn any_signal(signal: u32) -> Cow<'static, str> {
@@ -527,7 +527,7 @@ const MOUNT: Values = Values {
     ),
     ..NONE
 };
-/// What old programs have in the upper half of the flags of `mount`, and nothing else there.
+/// Magic number of old programs in the upper half of the flags of `mount`.
 const MAGIC: u32 = 0xc0ed_0000;
 const MAGIC_MASK: u32 = 0xffff_0000;
 
@@ -918,7 +918,7 @@ pub fn names_memory(call: &Call) -> bool {
     call.name() == Some("prctl") && asked == (libc::PR_SET_VMA, 0)
 }
 
-/// What a policy of scheduling is called.
+/// Name of a scheduling policy.
 #[must_use]
 pub fn policy_name(policy: u32) -> Cow<'static, str> {
     let known = POLICY.values.iter().find(|(_, known)| *known == policy);

@@ -41,7 +41,7 @@ event_data! {
     }
 }
 
-/// What a thread does when it is looked at.
+/// States of a thread that is looked at.
 pub mod thread_state {
     /// Not known.
     pub const UNKNOWN: u32 = 0;
@@ -57,8 +57,8 @@ pub mod thread_state {
     pub const TRACED: u32 = 5;
 }
 
-/// What the program that looks at threads writes of each. Where no stacks are asked for, all from
-/// `registers` on is left out.
+/// The record that the eBPF program writes of each thread it looks at. Where no stacks are asked
+/// for, all from `registers` on is left out.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LookRecord {

@@ -2,13 +2,13 @@
 //!
 //! The recorder is an ordinary process. A real-time thread that waited for its answer by a message
 //! alone would wait for every thread between the two. So the recorder holds a lock all the time
-//! that lends priority (`FUTEX_LOCK_PI`), and whoever waits for an answer waits for that lock. With
+//! that lends priority (`FUTEX_LOCK_PI`), and a thread that waits for an answer waits for it. With
 //! each answer that is waited for so, the recorder takes the other one of two locks and lets go of
 //! the first.
 //!
-//! Nothing depends on it but the priority: the answer is a message, and whoever cannot lend waits
-//! for the message. The recorder never waits for a lock, and a controller that leaves one taken
-//! (a thread that ended in between) has lent for the last time.
+//! Nothing depends on it but the priority: the answer is a message, and a thread that cannot lend
+//! waits for the message. The recorder never waits for a lock, and a controller that leaves one
+//! taken (a thread that ended in between) has lent for the last time.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::Activity;
 
-/// The word of a lock that nobody holds.
+/// The word of a lock that no thread holds.
 const FREE: u32 = 0;
 
 /// The bits of a lock's word that are the tid of the thread that holds it.
@@ -29,7 +29,7 @@ const HOLDER: u32 = 0x3fff_ffff;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Locks {
-    /// Which of the two the recorder holds; written by the recorder.
+    /// Index of the lock that the recorder holds; written by the recorder.
     turn: AtomicU32,
     /// 1 while a thread of the controller waits here; written by the controller.
     is_waited_for: AtomicU32,
@@ -53,7 +53,7 @@ pub(super) struct Borrowing {
 }
 
 impl Borrowing {
-    /// That of the calling thread, which holds no lock yet.
+    /// Makes that of the calling thread, which holds no lock yet.
     pub(super) fn new(activity: Arc<Activity>) -> Self {
         Self {
             activity,

@@ -15,7 +15,7 @@ use crate::why::{self, Why};
 /// What is asked of events that are still to happen.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// What they sum up to, and these spans; and how threads are shown.
+    /// Sums of events, with these spans; and how threads are shown.
     Stat(Vec<SpanSpec>, View),
     /// Why spans take as long as they do; at most 40 lines of it, or all.
     Why(Question, Choice, bool),

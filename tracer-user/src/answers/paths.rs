@@ -103,7 +103,7 @@ impl Paths {
         paths
     }
 
-    /// The same, of spans that end within this part of the trace.
+    /// Restricts it to spans that end within this part of the trace.
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
         Self { scope, ..self }
@@ -480,8 +480,8 @@ impl Paths {
         self.spans.unended()
     }
 
-    /// The same for people; `None` without any. Those that were open when events were lost are said
-    /// elsewhere.
+    /// Counts spans without an end, in words; `None` without any. Those that were open when events
+    /// were lost are said elsewhere.
     #[must_use]
     pub fn unended_line(&self) -> Option<String> {
         let unended = self.unended();

@@ -28,7 +28,7 @@ impl Stillness {
         }
     }
 
-    /// The same of what all threads do when the trace ends.
+    /// Takes the state of all threads when the trace ends.
     pub fn end(&mut self, states: &ThreadStates) {
         states.each_now(|thread, state| self.is(thread.pid, state));
     }

@@ -76,7 +76,7 @@ fn push_nodes(
 /// Names that are said of what is too short for lines of its own.
 const MOST_NAMES: usize = 2;
 
-/// Which threads parts are mostly about: `, mostly sed (400 processes), tr (400)`.
+/// Names the threads that parts are mostly about: `, mostly sed (400 processes), tr (400)`.
 fn mostly<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> String {
     let mut names: BTreeMap<&[u8], (u64, BTreeSet<i32>)> = BTreeMap::new();
     for node in nodes {
@@ -108,7 +108,7 @@ fn mostly<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> String {
     words
 }
 
-/// Which other thread a part is about.
+/// The other thread that a part is about.
 fn task_of(part: &Part) -> Option<&Task> {
     match part {
         Part::Runnable(_, task) => task.as_ref(),

@@ -21,7 +21,7 @@ const LISTED: usize = 8;
 /// The type of events without a name, which says nothing of what they are.
 const UNNAMED: &str = "posix_trace_unnamed_userevent";
 
-/// What is known of the events.
+/// Facts about the events.
 pub struct Known<'a> {
     /// Their types.
     pub types: &'a EventTypes,
@@ -92,7 +92,7 @@ pub fn none_named(counts: Counts, known: &Known<'_>) -> String {
     )
 }
 
-/// Which other spans may be asked for.
+/// Names other spans that may be asked for.
 fn what_else(known: &Known<'_>) -> String {
     let mut ways = Vec::new();
     let types = user_types(known.types);

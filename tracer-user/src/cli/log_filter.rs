@@ -157,7 +157,7 @@ fn without(
 ///
 /// # Errors
 ///
-/// What was typed is no such number.
+/// A word that is no such number.
 pub fn ids(option: &str, typed: &[String]) -> anyhow::Result<Vec<i32>> {
     let id = |typed: &String| {
         let id = typed.trim().parse().ok().filter(|id| *id > 0);

@@ -1,4 +1,4 @@
-//! What `-h` says of the options that the tracing commands share: a line each, under headings.
+//! The lines of `-h` for options that the tracing commands share, under headings.
 //! `--help` and the manual say all of each.
 
 use clap::{Arg, Command};
@@ -229,7 +229,7 @@ fn in_a_line(arg: Arg) -> Arg {
 mod tests {
     use super::*;
 
-    /// What a terminal of a usual height shows without scrolling twice.
+    /// Lines that a terminal of a usual height shows without scrolling twice.
     const MOST_LINES: usize = 60;
 
     #[test]

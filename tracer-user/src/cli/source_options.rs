@@ -171,7 +171,7 @@ impl SourceArgs {
     ///
     /// # Errors
     ///
-    /// What was typed is no list of processes.
+    /// A word that is no list of processes.
     pub(super) fn pids_of_log(&mut self) -> anyhow::Result<Vec<i32>> {
         if self.file.is_none() {
             return Ok(Vec::new());

@@ -250,7 +250,7 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
 }
 
 impl StatConfig {
-    /// Which part is asked about of a log that begins at `start`.
+    /// The part that is asked about of a log that begins at `start`.
     fn scope(&self, start: MonotonicNs) -> anyhow::Result<Scope> {
         let moment = |point: TimePoint| match point.moment(start) {
             Moment::Time(time) => Ok(time),

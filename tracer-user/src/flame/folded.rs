@@ -31,7 +31,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    /// What follows the name of such a frame in a line, as other tools write it.
+    /// Mark behind the name of such a frame in a line, as other tools write it.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {

@@ -53,7 +53,7 @@ pub struct KernelSource {
     stacks: Option<Stacks>,
     /// Where it is recorded what descriptors are.
     descriptors: Option<Descriptors>,
-    /// What threads did when they were looked at.
+    /// Looks at threads, as the trace began.
     looks: Found,
 }
 
@@ -109,7 +109,7 @@ impl KernelSource {
         }
     }
 
-    /// The same, which takes what threads did when they were looked at.
+    /// Makes one that takes looks at threads as well.
     pub(super) fn with_looks(self, looks: Option<Found>) -> Self {
         Self {
             looks: looks.unwrap_or_default(),

@@ -277,7 +277,7 @@ impl<L: Log> Walk<L> {
         self.lost_in_trace().saturating_add(self.log.lost_in_log())
     }
 
-    /// Of these, what the kernel did not report, which is no loss of the trace.
+    /// Events of these that the kernel did not report, which is no loss of the trace.
     pub fn not_reported(&self) -> u64 {
         self.log.lost(LossCause::KernelNotReported)
     }

@@ -632,7 +632,7 @@ fn named(
     Ok(called)
 }
 
-/// What the kernel puts behind the path of a mapped file that has been removed, or replaced by
+/// Words that the kernel puts behind the path of a mapped file that was removed, or replaced by
 /// another one.
 const DELETED: &[u8] = b" (deleted)";
 

@@ -248,7 +248,7 @@ fn push_call(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// What a thread does when it is looked at, and in which call, which reads as one that has begun.
+/// Appends the state of a thread that is looked at, and its call, as one that has begun.
 fn push_thread_state(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     let (seen, _) = ThreadStateData::read_from_prefix(untrusted).ok()?;
     out.extend_from_slice(match seen.state {

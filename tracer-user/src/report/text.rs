@@ -120,7 +120,7 @@ impl Text {
         }
     }
 
-    /// The same of the events of one thread, which no line names.
+    /// Makes one for the events of one thread, which no line names.
     #[must_use]
     pub fn of_one_thread(self) -> Self {
         Self {

@@ -38,7 +38,7 @@ pub fn waker_context(context: u32) -> Option<&'static str> {
     })
 }
 
-/// What a thread does when it is looked at.
+/// Word for the state of a thread that is looked at.
 pub fn thread_state(state: u32) -> Option<&'static str> {
     Some(match state {
         thread_state::UNKNOWN => "unknown",

@@ -30,7 +30,7 @@ impl WaitsIn {
         Self::of_bits(data.waits_in, data.syscall)
     }
 
-    /// What these bits say, and the number of a system call.
+    /// Reads these bits, and the number of a system call.
     pub fn of_bits(bits: u8, syscall: u16) -> Self {
         let nr = i32::from(syscall);
         match bits & !waits_in::IO {

@@ -104,7 +104,7 @@ pub fn push_signals(out: &mut String, statistics: &Statistics) {
     );
 }
 
-/// What is above the interrupts of devices, and said below them.
+/// Line above the interrupts of devices, and line below them.
 const DEVICES: &str = "interrupts";
 const NOT_AMONG_THEM: &str = "those of CPUs are not among them (LOC, RES, CAL, TLB, IWI): \
                               /proc/interrupts counts them\n";

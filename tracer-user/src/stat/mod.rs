@@ -31,7 +31,7 @@ pub use view::{By, Group, SortBy, View};
 /// What a log sums up to.
 #[derive(Debug)]
 pub struct Statistics {
-    /// What is summed up.
+    /// Part of the trace that is summed up.
     pub scope: Scope,
     /// From the first event to the last, of the time that is asked about, in nanoseconds.
     pub span_ns: u64,

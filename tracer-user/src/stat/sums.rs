@@ -70,7 +70,7 @@ impl Sums {
         }
     }
 
-    /// The same, of this part of the trace: times of threads as far as they lie in it, and spans,
+    /// Restricts it to this part of the trace: times of threads as far as they lie in it; spans,
     /// system calls and what happens at a moment where they end in it.
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
@@ -217,7 +217,7 @@ impl Follower for Sums {
     }
 }
 
-/// What is summed up of what threads did.
+/// Sums over threads.
 type OfThreads<'a> = (&'a mut ThreadTotals, &'a mut Faults);
 
 fn add((totals, faults): &mut OfThreads<'_>, scope: &Scope, found: &Found) {

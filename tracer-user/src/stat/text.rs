@@ -282,7 +282,7 @@ fn of_call(key: CallKey, total: &CallTotal) -> String {
     )
 }
 
-/// What is above the first column of threads.
+/// Heading of the first column of threads.
 fn heading(by: By) -> &'static str {
     match by {
         By::Thread => "thread",

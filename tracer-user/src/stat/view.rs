@@ -13,13 +13,13 @@ use crate::report::escape::push_for_people;
 /// How threads are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// What has a row; `None`: a thread, or a name where there are more threads than are listed.
+    /// Rows; `None`: a thread, or a name where there are more threads than are listed.
     pub by: Option<By>,
-    /// Which rows come first.
+    /// Order of rows.
     pub sort: SortBy,
 }
 
-/// What has a row.
+/// A kind of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// A thread.
@@ -61,7 +61,7 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    /// What comes first has the most of it; 0 where there is none.
+    /// The value by which rows are sorted, the largest first; 0 where there is none.
     fn most(self, total: &ThreadTotal) -> u64 {
         match self {
             Self::Running => total.running,
@@ -82,7 +82,7 @@ impl SortBy {
 /// Threads that are shown together.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What they are called.
+    /// Name of the threads.
     pub comm: Vec<u8>,
     /// Their processes.
     pub processes: usize,
@@ -90,12 +90,12 @@ pub struct Group {
     pub threads: usize,
     /// The first of them.
     pub first: Thread,
-    /// What they did, together.
+    /// Totals of the threads.
     pub total: ThreadTotal,
 }
 
 impl Group {
-    /// What the first column says of them.
+    /// Text of the first column.
     #[must_use]
     pub fn label(&self, by: By) -> String {
         let leader = Thread {
@@ -124,7 +124,7 @@ impl Group {
 }
 
 impl Statistics {
-    /// What has a row, where nothing else is asked for.
+    /// The kind of rows of this view.
     #[must_use]
     pub fn by(&self, view: View) -> By {
         let is_more_than_listed = self.threads.len() > LISTED;

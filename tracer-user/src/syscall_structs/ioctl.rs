@@ -1,4 +1,4 @@
-//! What commands of `ioctl` take and give back: one table of commands.
+//! Arguments of `ioctl` by command: one table of commands.
 
 use super::bytes::{Bytes, quoted};
 use super::terminal::push_settings;
@@ -9,13 +9,13 @@ use super::{flags, network, packet};
 pub struct Command {
     /// Its value.
     code: u32,
-    /// What it is called.
+    /// Name of the command.
     pub name: &'static str,
     what: What,
     way: Way,
 }
 
-/// What is there.
+/// Kind of argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// `struct ifreq`: a name, and one of its other members.
@@ -49,7 +49,7 @@ enum Member {
     Int(&'static str),
 }
 
-/// Who fills it in.
+/// Direction of the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The program.
@@ -204,7 +204,7 @@ impl Command {
         self.what == Extents
     }
 
-    /// What it is given instead of an address.
+    /// A value in place of an address.
     #[must_use]
     pub fn value(&self, register: u64) -> Option<&'static str> {
         match self.what {

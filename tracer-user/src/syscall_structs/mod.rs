@@ -114,7 +114,7 @@ pub enum Struct {
     ReceivedMessage,
     /// `struct mmsghdr`, several.
     Messages,
-    /// The same, which the call fills in.
+    /// As above, filled in by the call.
     ReceivedMessages,
     /// A set of descriptors, of as many as the first argument says.
     DescriptorSet,

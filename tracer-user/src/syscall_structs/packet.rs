@@ -43,7 +43,7 @@ const DEVICES: &[(&str, u16)] = &[
     ("ARPHRD_NONE", 0xfffe),
 ];
 
-/// Whose packets these are.
+/// Name of the type of packets.
 const KINDS: [&str; 8] = [
     "PACKET_HOST",
     "PACKET_BROADCAST",

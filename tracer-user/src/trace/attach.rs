@@ -140,7 +140,7 @@ fn trace_descendants(
     Ok(traced)
 }
 
-/// What is said of so many processes that were there, and were made by those that were given.
+/// Message about descendants that were there already.
 fn in_words(count: usize) -> String {
     let (are, processes) = if count == 1 {
         ("is", "process")

@@ -20,7 +20,7 @@ pub fn of(pids: &[i32]) -> Vec<i32> {
     below(pids, &children)
 }
 
-/// What is below `pids` in the tree.
+/// Processes below `pids` in the tree.
 fn below(pids: &[i32], children: &HashMap<i32, Vec<i32>>) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     // Processes are read one after the other, so that a pid may be its own ancestor.

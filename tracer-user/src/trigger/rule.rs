@@ -5,7 +5,7 @@ use tracer_analysis::Thread;
 
 use super::Condition;
 
-/// Whose events and states are looked at. All by default.
+/// Threads that are looked at. All by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whose {
     comm: Option<Vec<u8>>,
@@ -13,10 +13,10 @@ pub struct Whose {
     tid: Option<i32>,
 }
 
-/// What is waited for, and of whom.
+/// A condition, and the threads that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What is waited for.
+    /// The condition.
     pub condition: Condition,
     /// Of whom.
     pub whose: Whose,

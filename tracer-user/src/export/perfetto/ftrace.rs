@@ -39,7 +39,7 @@ pub struct Scheduler {
 #[derive(Debug, Default)]
 struct Bundles {
     by_cpu: BTreeMap<u32, Vec<FtraceEvent>>,
-    /// Who came to each CPU last.
+    /// The thread that came to each CPU last.
     on_cpu: BTreeMap<u32, Task>,
     pending: usize,
 }

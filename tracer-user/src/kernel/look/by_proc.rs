@@ -104,7 +104,7 @@ fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Loo
     })
 }
 
-/// What `/proc/PID/task/TID/syscall` says.
+/// The contents of `/proc/PID/task/TID/syscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syscall {
     /// It is in this one.

@@ -15,7 +15,7 @@ use super::super::namespace::read;
 /// The program.
 const PROGRAM: &str = "look_at_tasks";
 
-/// What was seen of a thread.
+/// A look at one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The record of its event.
@@ -27,7 +27,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// What the program has written of a thread; `None` where it writes no such bytes.
+    /// Reads the record of a thread that the program has written; `None` of other bytes.
     fn of(untrusted: &[u8]) -> Option<Self> {
         let event = untrusted.get(..Record::<ThreadStateData>::BYTES)?.to_vec();
         let mut looked = Self {
@@ -62,7 +62,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
         .try_into()
 }
 
-/// What it says of each traced thread; `are_stacked`: with its stack.
+/// Runs it, and gives the look at each traced thread; `are_stacked`: with its stack.
 pub fn look(ebpf: &mut Ebpf, are_stacked: bool) -> io::Result<Vec<Looked>> {
     let bytes = read(program(ebpf).map_err(io::Error::other)?)?;
     let each = if are_stacked {

@@ -1,4 +1,4 @@
-//! What traced threads do when a trace begins: each is looked at, and that becomes its first event.
+//! The first look at traced threads when a trace begins, which becomes the first event of each.
 //!
 //! A program in the kernel looks, for each task (a BPF iterator); where there is none, `/proc`
 //! says it. What is found takes the way of the programs' records, without a ring: the reader of
@@ -25,7 +25,7 @@ use user_stack::Stacks;
 pub struct Found(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Found {
-    /// What was found since this was last asked.
+    /// Takes the looks since the last call.
     pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -109,7 +109,7 @@ impl Looker {
         }
     }
 
-    /// What was found, to be taken by the source.
+    /// Looks that the source has yet to take.
     pub fn found(&self) -> Found {
         self.found.clone()
     }

@@ -28,7 +28,7 @@ const CODE: u64 = if cfg!(target_arch = "aarch64") {
     u64::MAX
 };
 
-/// Which stacks are recorded.
+/// Stacks that are recorded.
 #[derive(Debug)]
 pub struct Stacks {
     options: StackOptions,
@@ -48,7 +48,7 @@ enum User {
 /// A thread whose program is to be read.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// Which of those that were looked at.
+    /// Index among those that were looked at.
     index: usize,
     tid: i32,
     address: u64,

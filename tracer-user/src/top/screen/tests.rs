@@ -201,7 +201,7 @@ proptest! {
     }
 }
 
-/// The same, with a thread that is opened and has had so many events.
+/// As above, with a thread that is opened and has had that many events.
 fn opened(events: usize) -> Arc<Shot> {
     let lines = (0..events).map(|nth| format!("{nth} tick").into());
     let opened = Opened {
