@@ -216,18 +216,20 @@ fn the_time_that_was_selected_has_the_figures_of_stat() {
 
     let threads = list(part, "/tables/Threads then");
     assert_eq!(threads.len(), 5);
+    let asked = [&options[..], JSON].concat();
+    let stat: Value = serde_json::from_str(&said("stat", &asked)).unwrap();
     for row in threads.iter().map(words) {
-        let tid = row[0].rsplit([' ', '/']).next().unwrap();
-        let asked = [&options[..], &["--thread", tid], JSON].concat();
-        let why: Value = serde_json::from_str(&said("why", &asked)).unwrap();
-        let mut ns: BTreeMap<&str, i64> = BTreeMap::new();
-        for segment in list(&why, "/slowest/0/parts") {
-            *ns.entry(text(segment, "state")).or_default() += integer(segment, "ns");
-        }
-        for (state, cell) in ["running", "runnable", "blocked"].iter().zip(&row[1..]) {
-            let expected = ns.get(state).copied().map(duration).unwrap_or_default();
+        let tid: i64 = row[0].rsplit([' ', '/']).next().unwrap().parse().unwrap();
+        let mut totals = list(&stat, "/threads").iter();
+        let total = totals.find(|total| integer(total, "tid") == tid).unwrap();
+        let states = ["running_ns", "runnable_ns", "blocked_ns"];
+        for (state, cell) in states.iter().zip(&row[1..]) {
+            let expected = match integer(total, state) {
+                0 => String::new(),
+                ns => duration(ns),
+            };
             let found = cell.rsplitn(3, ' ').last().unwrap();
-            assert_eq!(found, expected, "{state} of {row:?}: {why}");
+            assert_eq!(found, expected, "{state} of {row:?}: {total}");
         }
     }
 }

@@ -235,7 +235,8 @@ static void stop_the_recorder_of(int fd)
 }
 
 /* Waits until a thread waits for what another process says. */
-static void until_it_receives(pid_t tid)
+/* Its answer is a message; a lock that lends priority is waited for until that is there. */
+static void until_it_waits(pid_t tid)
 {
     char path[100], line[100];
 
@@ -246,7 +247,7 @@ static void until_it_receives(pid_t tid)
         CHECK(file != NULL && fgets(line, sizeof line, file) != NULL);
         fclose(file);
         sleep_ms(1);
-    } while (atoi(line) != SYS_recvfrom);
+    } while (atoi(line) != SYS_recvfrom && atoi(line) != SYS_futex);
 }
 
 static volatile pid_t flushing_thread;
@@ -277,7 +278,7 @@ CASE(a_status_during_a_flush_says_so_at_once)
     CHECK(pthread_create(&thread, NULL, flush_once, &trid) == 0);
     while (flushing_thread == 0)
         sleep_ms(1);
-    until_it_receives(flushing_thread);
+    until_it_waits(flushing_thread);
     status = status_of(trid);
     CHECK_EQUAL(status.posix_stream_flush_status, POSIX_TRACE_FLUSHING);
     CHECK_EQUAL(status.posix_stream_status, POSIX_TRACE_RUNNING);
