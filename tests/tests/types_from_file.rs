@@ -239,7 +239,7 @@ fn an_elf_file_serves_and_so_does_each_command() {
     for arguments in [
         &["run", "--btf", elf, "--", "/bin/true"][..],
         &["stat", "--btf", elf, "--", "/bin/true"],
-        &["why", "--btf", elf, "--", "/bin/true"],
+        &["why", "--whole", "--btf", elf, "--", "/bin/true"],
         &["top", "--once", "--btf", elf],
         &["events", "--btf", elf],
         &["events", "--tracepoints", "sched_switch", "--btf", elf],

@@ -52,6 +52,13 @@ impl Running {
         }
     }
 
+    /// The thread has a CPU at this moment, and may have had it before.
+    pub fn add_first(&mut self, tid: i32, at: MonotonicNs) {
+        if self.0.len() < MOST_RUNNING {
+            self.0.entry(tid).or_insert(at);
+        }
+    }
+
     /// Since when the thread is known to run that leaves its CPU now.
     pub fn remove(&mut self, tid: i32) -> Option<MonotonicNs> {
         if self.0.is_empty() {

@@ -102,6 +102,8 @@ pub struct ThreadStates {
     trace_end: Option<MonotonicNs>,
     /// Whether switches are among the events: without them who runs, runs for ever.
     sees_switches: bool,
+    /// Threads that did something before there was a switch, and when they did first.
+    acted: crate::looks::Running,
     /// Threads that have ended since such ones were forgotten.
     deaths: usize,
     /// Threads that ran when they were looked at, until they leave their CPU.
@@ -121,6 +123,7 @@ impl ThreadStates {
             now: start,
             trace_end: None,
             sees_switches: false,
+            acted: crate::looks::Running::default(),
             deaths: 0,
             looked_running: crate::looks::Running::default(),
         }
@@ -402,7 +405,11 @@ impl ThreadStates {
         cpu: Option<u32>,
         found: &mut impl FnMut(Found),
     ) {
-        if at < self.whole_since || !self.sees_switches {
+        if at < self.whole_since {
+            return;
+        }
+        if !self.sees_switches {
+            self.acted.add_first(thread.tid, at);
             return;
         }
         self.claim((cpu, thread.tid), at, (Sign::Event, None), found);
@@ -475,6 +482,8 @@ impl ThreadStates {
     ) {
         self.sees_switches = true;
         let whole_since = self.whole_since;
+        let acted = self.acted.remove(thread.tid);
+        let acted = acted.filter(|acted| *acted >= whole_since);
         // Another one had the CPU before.
         let holder = cpu.and_then(|cpu| self.cpus.holder(cpu));
         let not_before = holder.map_or(MonotonicNs(0), |holder| holder.not_before);
@@ -488,9 +497,12 @@ impl ThreadStates {
         };
         let is_since_exec =
             known.is_renumbered && known.state == State::Running && known.cpu == cpu;
-        let ran_ns = match left.ran_ns {
-            0 if is_since_exec => at.0.saturating_sub(known.since.0),
-            counted => counted,
+        let acted = acted.filter(|_| known.state == State::Unknown);
+        let ran_ns = match (left.ran_ns, acted) {
+            (0, _) if is_since_exec => at.0.saturating_sub(known.since.0),
+            // It has the CPU that it had then: it would have been seen to leave it.
+            (0, Some(acted)) => at.0.saturating_sub(acted.0),
+            (counted, _) => counted,
         };
         let began = MonotonicNs(at.0.saturating_sub(ran_ns));
         let began = began.max(known.since).max(not_before);
@@ -901,6 +913,25 @@ mod tests {
         let mut data = ThreadStateData::new_zeroed();
         (data.state, data.waits_in, data.followed) = (state, waits_in, followed);
         data.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_thread_ran_since_its_first_act_where_its_first_switch_leaves_the_cpu() {
+        use EventTypeId as Type;
+        let story = [
+            (110, Type::SIGNAL_DELIVER, 11, Vec::new()),
+            (120, Type::SIGNAL_DELIVER, 11, Vec::new()),
+            (160, Type::SWITCH_OUT, 11, switch_out(1, 0, 0)),
+            (180, Type::SWITCH_OUT, 12, switch_out(1, 0, 0)),
+        ];
+        let intervals = intervals(&story, 200);
+        let ran = |tid| (tid, State::Running, 50);
+        assert!(intervals.contains(&ran(11)), "{intervals:?}");
+        assert!(
+            intervals
+                .iter()
+                .all(|one| one.1 != State::Running || one.0 == 11)
+        );
     }
 
     #[test]

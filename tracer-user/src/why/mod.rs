@@ -54,11 +54,13 @@ impl Why {
         }
     }
 
-    /// Why there is no span at all; `None` where there is one.
+    /// Why there is no span at all; `None` where there is one, or where none was asked for by name
+    /// and the answer is that nothing moved.
     #[must_use]
     pub fn unanswered(&self) -> Option<String> {
         let has_spans = self.paths.kinds().iter().any(|kind| kind.took.count() > 0);
-        (!has_spans).then(|| self.paths.unmet().join("; "))
+        let is_still = !self.paths.has_named_spans() && self.paths.stillness().is_some();
+        (!has_spans && !is_still).then(|| self.paths.unmet().join("; "))
     }
 
     /// Whether anything is missing.
