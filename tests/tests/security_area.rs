@@ -349,9 +349,13 @@ fn scribble(stage: &Path, kind: &str) {
     hostile.wait_until_done().unwrap();
     victim.go().unwrap();
     victim.wait_until_done().unwrap();
-    // They need not wait for the end of the trace.
+    // They need not wait for the end of the trace. Made-up events may come faster than they are
+    // printed, and push others out of the stream: that is counted.
     let is_flood = |event: &tests::event::Event| event.is_user("flood") && event.pid == own;
-    tracer.wait_for_some(1000, "flood", is_flood).unwrap();
+    let _pushed_out = tests::wait_until("the flood", std::time::Duration::from_secs(5), || {
+        let events = tracer.so_far()?;
+        Ok((events.iter().filter(|event| is_flood(event)).count() == 1000).then_some(()))
+    });
     let peak = tests::attacker::peak_kib(tracer.pid()).unwrap();
     let start = std::time::Instant::now();
     let trace = tracer.stop().unwrap();
@@ -360,7 +364,9 @@ fn scribble(stage: &Path, kind: &str) {
     let of_victim = events
         .iter()
         .filter(|event| event.is_user("flood") && event.pid == own);
-    assert_eq!(of_victim.count(), 1000);
+    let pushed_out = trace.summary().unwrap().lost["stream_overwritten"];
+    let found = u64::try_from(of_victim.count()).unwrap();
+    assert!(found <= 1000 && found.saturating_add(pushed_out) >= 1000);
     // A second, and what a busy machine takes.
     assert!(
         took < tests::timeout(std::time::Duration::from_secs(5)),
