@@ -156,6 +156,32 @@ impl TestBinary {
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 
+    /// Whether it has a test of this name. (`false` where it does not say.)
+    pub fn has(&self, name: &str) -> bool {
+        let listed = process::output(
+            Command::new(&self.executable)
+                .current_dir(&self.folder)
+                .args(["--exact", name, "--list", "--format=terse"]),
+        );
+        listed.is_ok_and(|listed| !listed.trim().is_empty())
+    }
+
+    /// Runs a test that needs no rights again; whether it passes.
+    pub fn passes_as_it_is(
+        &self,
+        name: &str,
+        variables: &[(&str, OsString)],
+    ) -> anyhow::Result<bool> {
+        println!("\n     Running {name} again");
+        let mut command = Command::new(&self.executable);
+        command
+            .current_dir(&self.folder)
+            .args(["--exact", name])
+            .envs(variables.iter().map(|(name, value)| (name, value)));
+        let outcome = totals::of(&mut command)?;
+        Ok(outcome.is_success && outcome.totals.passed == 1)
+    }
+
     fn as_root(
         &self,
         variables: &[(&str, OsString)],
