@@ -86,6 +86,8 @@ static void run_as(int priority)
     CHECK(sched_setscheduler(0, priority > 0 ? SCHED_FIFO : SCHED_OTHER, &param) == 0);
 }
 
+static size_t log_bytes = 16 << 20;
+
 static trace_id_t stream(pid_t pid, size_t size, int policy, int log)
 {
     trace_attr_t attributes;
@@ -95,7 +97,7 @@ static trace_id_t stream(pid_t pid, size_t size, int policy, int log)
     OK(posix_trace_attr_setstreamsize(&attributes, size));
     OK(posix_trace_attr_setstreamfullpolicy(&attributes, policy));
     OK(posix_trace_attr_setlogfullpolicy(&attributes, POSIX_TRACE_LOOP));
-    OK(posix_trace_attr_setlogsize(&attributes, 16 << 20));
+    OK(posix_trace_attr_setlogsize(&attributes, log_bytes));
     if (log < 0)
         OK(posix_trace_create(pid, &attributes, &made));
     else
@@ -443,6 +445,8 @@ static int call(const char *name, int rounds, int with_log)
             called = calls[i].call;
     }
     CHECK(called != NULL);
+    /* To clear a log takes the file system as long as it is large. */
+    log_bytes = 1 << 20;
     shared = stream(getpid(), 256 << 10, POSIX_TRACE_LOOP, log);
     OK(posix_trace_start(shared));
     OK(pthread_create(&low, NULL, ordinary, NULL));
