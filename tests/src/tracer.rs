@@ -8,8 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::command;
 use crate::dist;
 use crate::event::{Event, Line, Summary};
 use crate::processes::wait_unreaped;
@@ -19,6 +21,27 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the file with its events is called.
 const OUTPUT: &str = "out";
+
+/// Runs a program under `tracer-user`, which records these events: what the program printed, and
+/// the objects of the events.
+///
+/// # Errors
+///
+/// Either did not succeed, or a line is no JSON.
+pub fn run_to_end(events: &str, program: &Path) -> anyhow::Result<(String, Vec<Value>)> {
+    let folder = tempfile::tempdir()?;
+    let shown = folder.path().join(OUTPUT);
+    let said = command::text(
+        Command::new(dist::tracer_user()?)
+            .args(["run", "--events", events, "--format", "json", "-o"])
+            .arg(&shown)
+            .arg("--")
+            .arg(program),
+    )?;
+    let lines = std::fs::read_to_string(shown)?;
+    let events = lines.lines().map(serde_json::from_str);
+    Ok((said, events.collect::<Result<_, _>>()?))
+}
 
 /// A running `tracer-user` that prints JSON into a file. Killed when dropped.
 ///

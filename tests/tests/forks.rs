@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
-use serde_json::Value;
 use tests::dist;
 use tests::rights::missing_right;
 use tests::strace::{self, Counts};
-use tests::tracer::Tracer;
+use tests::tracer::{Tracer, run_to_end};
 
 fn traced(command: &[&str]) -> anyhow::Result<Counts> {
     let arguments = ["--"].iter().chain(command);
@@ -72,32 +70,12 @@ fn the_workers_that_the_kernel_makes_for_a_program_begin_and_end() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("workers", folder.path()).unwrap();
-    let shown = folder.path().join("shown");
-    let output = Command::new(dist::tracer_user().unwrap())
-        .args([
-            "run",
-            "--events",
-            "thread-create,thread-exit",
-            "--format",
-            "json",
-            "-o",
-        ])
-        .arg(&shown)
-        .arg("--")
-        .arg(&program)
-        .output()
-        .unwrap();
-    if output.status.code() == Some(77) {
-        println!("no io_uring here");
-        return;
-    }
-    assert!(output.status.success(), "{output:?}");
-    let threads = String::from_utf8(output.stdout).unwrap();
+    // It ends with 77 where there is no io_uring.
+    let (threads, events) = run_to_end("thread-create,thread-exit", &program).unwrap();
     let of_kernel: BTreeSet<u64> = threads.lines().map(|tid| tid.parse().unwrap()).collect();
     assert!(of_kernel.len() > 1, "{of_kernel:?}");
     let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
-    for line in fs::read_to_string(shown).unwrap().lines() {
-        let event: Value = serde_json::from_str(line).unwrap();
+    for event in events {
         match event["type"].as_str() {
             Some("linux_trace_thread_create") => {
                 begun.insert(event["data"]["child_tid"].as_u64().unwrap());

@@ -8,7 +8,7 @@ use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
-use tests::tracer::Tracer;
+use tests::tracer::{Tracer, run_to_end};
 
 const ROUNDS: u64 = 300;
 
@@ -139,29 +139,11 @@ fn a_signal_says_what_its_handler_is_told() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("siginfo", folder.path()).unwrap();
-    let shown = folder.path().join("shown");
-    let output = Command::new(dist::tracer_user().unwrap())
-        .args([
-            "run",
-            "--events",
-            "signal-deliver",
-            "--format",
-            "json",
-            "-o",
-        ])
-        .arg(&shown)
-        .arg("--")
-        .arg(&program)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    let lines = std::fs::read_to_string(shown).unwrap();
-    let events = lines
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let taken = events.filter(|event| event["type"] == "linux_trace_signal_deliver");
-    let said: Vec<_> = taken.map(|event| said_of(&event)).collect();
+    let (told, events) = run_to_end("signal-deliver", &program).unwrap();
+    let taken = events
+        .iter()
+        .filter(|event| event["type"] == "linux_trace_signal_deliver");
+    let said: Vec<_> = taken.map(said_of).collect();
     assert_eq!(said, told.lines().collect::<Vec<_>>());
     let is_of_timer = |line: &&String| line.starts_with("14 -2 0 65261 ");
     assert!(
