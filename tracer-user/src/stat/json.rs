@@ -78,36 +78,35 @@ fn parts(statistics: &Statistics, view: View) -> Value {
 }
 
 fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, start: u64) -> Value {
-    let mut waits = of_durations(&total.waits);
-    if let (Some(waits), true) = (waits.as_object_mut(), total.waits.count() > 0) {
-        let at = total.longest_wait_at.0.saturating_sub(start);
-        waits.insert("max_at_ns".to_owned(), at.into());
-    }
-    json!({
+    let mut row = json!({
         "pid": thread.pid,
         "tid": thread.tid,
         "comm": String::from_utf8_lossy(comm),
-        "running_ns": total.running,
-        "runnable_ns": total.runnable,
-        "throttled_ns": total.throttled,
-        "blocked_ns": total.blocked,
-        "stopped_ns": total.stopped,
-        "unknown_ns": total.unknown,
-        "blocked_in": blocked_in(total),
-        "preemptions": total.preempted,
-        "migrations": total.migrations,
-        "waits": waits,
-        "wakeups": of_durations(&total.wakeups),
-    })
+    });
+    add_total(&mut row, total);
+    if total.waits.count() > 0
+        && let Some(Value::Object(waits)) = row.get_mut("waits")
+    {
+        let at = total.longest_wait_at.0.saturating_sub(start);
+        waits.insert("max_at_ns".to_owned(), at.into());
+    }
+    row
 }
 
 /// Threads of one name.
 fn of_name(group: &Group) -> Value {
-    let total = &group.total;
-    json!({
+    let mut row = json!({
         "comm": String::from_utf8_lossy(&group.comm),
         "processes": group.processes,
         "threads": group.threads,
+    });
+    add_total(&mut row, &group.total);
+    row
+}
+
+/// Adds what a row's threads did.
+fn add_total(row: &mut Value, total: &ThreadTotal) {
+    let members = json!({
         "running_ns": total.running,
         "runnable_ns": total.runnable,
         "throttled_ns": total.throttled,
@@ -119,7 +118,10 @@ fn of_name(group: &Group) -> Value {
         "migrations": total.migrations,
         "waits": of_durations(&total.waits),
         "wakeups": of_durations(&total.wakeups),
-    })
+    });
+    if let (Value::Object(row), Value::Object(members)) = (row, members) {
+        row.extend(members);
+    }
 }
 
 /// What a thread blocked in, the longest first.
