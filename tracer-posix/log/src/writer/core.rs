@@ -412,6 +412,10 @@ impl<M: Medium> WriterCore<M> {
         self.header.log_id = new_log_id();
         self.header.content = Content::default();
         self.write_header()?;
+        if options.policy == LogFullPolicy::Loop {
+            // Readers go by the log's id, so its space stays.
+            return Ok(());
+        }
         self.medium.set_len(REGION_START)?;
         self.reserve()
     }

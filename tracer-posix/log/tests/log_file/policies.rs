@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use tracer_log::clocks_now;
 
 use crate::support::{
@@ -144,10 +145,33 @@ fn a_cleared_log_begins_anew() {
         assert!(!writer.is_full() && !writer.take_overrun());
         add(&mut writer, &events[20_000..20_100], 10);
 
-        assert!(rest_of(&mut reader) == events[20_000..20_100]);
-        assert_eq!(reader.lost_in_log(), 0);
-        assert_eq!(reader.damage(), Damage::default());
+        // One that was open, and one that finds the log as a killed writer leaves it.
+        for mut reader in [reader, open(&file)] {
+            assert!(rest_of(&mut reader) == events[20_000..20_100]);
+            assert_eq!(reader.lost_in_log(), 0);
+            assert_eq!(reader.damage(), Damage::default());
+        }
     }
+}
+
+#[test]
+fn a_log_that_goes_round_retains_its_space_when_it_is_cleared() {
+    let (file, events) = (file(), events(20_000));
+    let mut writer = write_log(&file, options(LogFullPolicy::Loop, 300_000), &events, 1_000);
+    let before = file.metadata().unwrap();
+
+    writer.clear().unwrap();
+    let after = file.metadata().unwrap();
+    assert_eq!(
+        (after.len(), after.blocks()),
+        (before.len(), before.blocks())
+    );
+
+    complete(writer);
+    assert!(file.metadata().unwrap().len() < before.len());
+    let mut reader = open(&file);
+    assert!(rest_of(&mut reader).is_empty());
+    assert_eq!(reader.damage(), Damage::default());
 }
 
 #[test]
