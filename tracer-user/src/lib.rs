@@ -33,6 +33,7 @@ pub mod answers;
 mod asking;
 pub mod cli;
 pub mod descriptors;
+pub mod event_view;
 pub mod export;
 pub mod flame;
 pub mod html_report;

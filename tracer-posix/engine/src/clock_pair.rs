@@ -47,6 +47,12 @@ impl ClockPair {
     pub fn realtime_offset(self) -> i64 {
         self.realtime.0.wrapping_sub(self.monotonic.0).cast_signed()
     }
+
+    /// Returns the date of a time of the monotonic clock.
+    #[must_use]
+    pub fn date_of(self, time: MonotonicNs) -> RealtimeNs {
+        RealtimeNs(time.0.saturating_add_signed(self.realtime_offset()))
+    }
 }
 
 #[cfg(test)]

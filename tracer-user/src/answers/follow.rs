@@ -3,8 +3,9 @@
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
+use crate::event_view::EventView;
 use crate::log_view::{GapWatch, Log, Pause, Walk};
-use crate::report::{Gap, Line};
+use crate::report::Gap;
 use crate::stacks::Stack;
 
 /// Who is given events, in order.
@@ -43,7 +44,7 @@ pub fn follow_while<L: Log>(
     const AT_ONCE: usize = 1024;
     let mut watch = GapWatch::default();
     let mut seen = Vec::new();
-    let mut each = |walk: &Walk<L>, gap: Option<Gap>, line: &Line<'_>| {
+    let mut each = |walk: &Walk<L>, gap: Option<Gap>, line: &EventView<'_>| {
         if let Some(gap) = gap {
             follower.lose(gap);
         }

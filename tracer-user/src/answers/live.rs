@@ -4,9 +4,10 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use super::{Choice, Follower, Paths, Question, SpanSpec};
+use crate::event_view::EventView;
 use crate::flame::{FlameSetup, Flames};
 use crate::report::escape::harmless_json;
-use crate::report::{Gap, Line, Report, Summary};
+use crate::report::{Gap, Report, Summary};
 use crate::stat::{self, Statistics, Sums, View};
 use crate::terminal::say;
 use crate::top::TopSetup;
@@ -99,7 +100,7 @@ impl Report for Answer {
         }
     }
 
-    fn event(&mut self, _: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, _: &mut Vec<u8>, line: &EventView<'_>) {
         if let Some(follower) = self.follower() {
             if let Some(stack) = &line.stack {
                 follower.stack(stack);
@@ -161,7 +162,7 @@ pub fn pretty(object: &impl serde::Serialize) -> String {
 mod tests {
     use proptest::prelude::*;
     use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
-    use tracer_engine::event::{Event, EventHeader, Truncation};
+    use tracer_engine::event::{Event, EventHeader, RealtimeNs, Truncation};
 
     use super::*;
     use crate::flame::{FlameKind, Form};
@@ -221,12 +222,12 @@ mod tests {
                                 is_kernels: until % 3 == 0,
                             });
                         }
-                        report.event(&mut out, &Line {
+                        report.event(&mut out, &EventView {
                             event: Event { header, data },
                             entry: None,
                             name: b"any",
                             comm: Some(b"a\x1b\xff"),
-                            realtime: None,
+                            date: RealtimeNs(0),
                             inside: None,
                             stack: (at % 2 == 0).then_some(Stack {
                                 pid: *pid,

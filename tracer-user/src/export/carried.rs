@@ -12,7 +12,7 @@ use zerocopy::FromBytes;
 use super::plain::Plain;
 use super::slices::Arguments;
 use crate::descriptors::Named;
-use crate::report::Line;
+use crate::event_view::EventView;
 use crate::report::call_shape::push_pointed;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
@@ -51,7 +51,7 @@ pub struct Carried(pub Vec<(Cow<'static, str>, Item)>);
 
 impl Carried {
     /// What an event carries.
-    pub fn of(line: &Line<'_>) -> Self {
+    pub fn of(line: &EventView<'_>) -> Self {
         let mut carried = Self::default();
         let data = line.event.data;
         match line.entry {
@@ -79,7 +79,7 @@ impl Carried {
     }
 
     /// What the end of a slice adds to what its beginning carries.
-    pub fn of_end(line: &Line<'_>) -> Self {
+    pub fn of_end(line: &EventView<'_>) -> Self {
         let mut carried = Self::default();
         let Some(entry) = line.entry else {
             match recorded(&line.event) {
@@ -211,7 +211,7 @@ impl Carried {
         }
     }
 
-    fn add_user(&mut self, line: &Line<'_>, [text, hex]: [&'static str; 2]) {
+    fn add_user(&mut self, line: &EventView<'_>, [text, hex]: [&'static str; 2]) {
         let data = line.event.data;
         if let Some(arguments) = probe::Arguments::of(line.name, data) {
             for (name, argument) in arguments.iter() {

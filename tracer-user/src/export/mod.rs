@@ -30,7 +30,7 @@ use tracer_engine::Attributes;
 use tracer_engine::ClockPair;
 use tracer_log::System;
 
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use crate::report::Summary;
 use tracer_analysis::Pairs;
 use tracer_engine::event::MonotonicNs;
@@ -89,14 +89,14 @@ pub struct Ending {
     pub at: MonotonicNs,
 }
 
-/// One format. Its events come in order of [`Entry::at`].
+/// One format. Its events come in order of [`EventView::at`].
 pub trait Exporter {
     /// Adds an event.
     ///
     /// # Errors
     ///
     /// It cannot be written.
-    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()>;
+    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()>;
 
     /// Notes that so many events in all were lost up to here: said every few hundred events.
     ///

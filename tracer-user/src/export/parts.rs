@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 use super::carried::Carried;
 use super::names::Thread;
 use super::slices::{Key, Mark, Slice, Slices, Track};
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use crate::report::fields::{table, until_null};
 use crate::report::kernel_words::push_syscall_name;
 use crate::report::value_names::softirq;
@@ -44,7 +44,7 @@ impl Parts {
     /// written then. False of all others: they are instants, and come after what is in `out`.
     pub fn take(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &EventView<'_>,
         thread: Thread,
         stack: Option<u64>,
         out: &mut Vec<Mark<Carried>>,
@@ -54,15 +54,15 @@ impl Parts {
                 let slice = Slice {
                     key,
                     name,
-                    at: entry.at,
-                    arguments: Carried::of(&entry.line),
+                    at: entry.at(),
+                    arguments: Carried::of(entry),
                     stack,
                 };
                 self.slices.begin(track, slice, out)
             }
             Part::End(track, key) => {
-                let carried = Carried::of_end(&entry.line);
-                self.slices.end(track, key, entry.at, carried, out)
+                let carried = Carried::of_end(entry);
+                self.slices.end(track, key, entry.at(), carried, out)
             }
             Part::Instant => {
                 self.before_instant(entry, thread, out);
@@ -74,19 +74,19 @@ impl Parts {
     /// What is to be written before an instant of a thread at the time of `entry`.
     pub fn before_instant(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &EventView<'_>,
         thread: Thread,
         out: &mut Vec<Mark<Carried>>,
     ) {
         let track = Track::Thread(thread);
-        self.slices.mark_beginnings_at(track, entry.at, out);
+        self.slices.mark_beginnings_at(track, entry.at(), out);
     }
 
     /// Ends the slices of a thread whose end the event is.
-    pub fn after(&mut self, entry: &Entry<'_>, thread: Thread, out: &mut Vec<Mark<Carried>>) {
-        let id = entry.line.event.header.event_type;
+    pub fn after(&mut self, entry: &EventView<'_>, thread: Thread, out: &mut Vec<Mark<Carried>>) {
+        let id = entry.event.header.event_type;
         if matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
-            self.slices.end_all(Track::Thread(thread), entry.at, out);
+            self.slices.end_all(Track::Thread(thread), entry.at(), out);
         }
     }
 
@@ -98,8 +98,8 @@ impl Parts {
     }
 }
 
-fn part(entry: &Entry<'_>, thread: Thread, pairs: &Pairs) -> Part {
-    let event = &entry.line.event;
+fn part(entry: &EventView<'_>, thread: Thread, pairs: &Pairs) -> Part {
+    let event = &entry.event;
     if let Some(side) = pairs.side(event.header.event_type) {
         let track = Track::Thread(thread);
         return match side {
@@ -111,8 +111,8 @@ fn part(entry: &Entry<'_>, thread: Thread, pairs: &Pairs) -> Part {
 }
 
 /// `None` for what is no part of a slice, and for data that is truncated.
-fn kernels_part(entry: &Entry<'_>, thread: Thread) -> Option<Part> {
-    let event = &entry.line.event;
+fn kernels_part(entry: &EventView<'_>, thread: Thread) -> Option<Part> {
+    let event = &entry.event;
     let data = event.data;
     let interrupts = || event.header.cpu.map(Track::Interrupts);
     let idle = || event.header.cpu.map(Track::Idle);

@@ -3,8 +3,9 @@
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
-use super::{Entry, Gaps, Log, Pause, Walk};
-use crate::report::{Gap, Line, NamespaceIds};
+use super::{Gaps, Log, Pause, Walk};
+use crate::event_view::{EventView, NamespaceIds};
+use crate::report::Gap;
 use crate::stacks::{Names, Stack};
 
 /// An event until it is known whether others were lost before it.
@@ -24,33 +25,32 @@ struct Known {
     header: EventHeader,
     entry: Option<&'static SystemEventType>,
     has_comm: bool,
-    realtime: Option<RealtimeNs>,
+    date: RealtimeNs,
     inside: Option<NamespaceIds>,
 }
 
 impl Held {
-    fn hold(&mut self, entry: &Entry<'_>) {
-        let line = &entry.line;
+    fn hold(&mut self, entry: &EventView<'_>) {
         self.known = Some(Known {
-            header: line.event.header,
-            entry: line.entry,
-            has_comm: line.comm.is_some(),
-            realtime: line.realtime,
-            inside: line.inside,
+            header: entry.event.header,
+            entry: entry.entry,
+            has_comm: entry.comm.is_some(),
+            date: entry.date,
+            inside: entry.inside,
         });
-        let stack = line.stack.as_ref();
+        let stack = entry.stack.as_ref();
         self.stack = stack.map(|stack| (stack.pid, stack.data.to_vec(), stack.names.clone()));
         self.data.clear();
-        self.data.extend_from_slice(line.event.data);
+        self.data.extend_from_slice(entry.event.data);
         self.name.clear();
-        self.name.extend_from_slice(line.name);
+        self.name.extend_from_slice(entry.name);
         self.comm.clear();
-        self.comm.extend_from_slice(line.comm.unwrap_or_default());
+        self.comm.extend_from_slice(entry.comm.unwrap_or_default());
     }
 
-    fn take(&mut self) -> Option<Line<'_>> {
+    fn take(&mut self) -> Option<EventView<'_>> {
         let known = self.known.take()?;
-        Some(Line {
+        Some(EventView {
             event: Event {
                 header: known.header,
                 data: &self.data,
@@ -58,7 +58,7 @@ impl Held {
             entry: known.entry,
             name: &self.name,
             comm: known.has_comm.then_some(&self.comm),
-            realtime: known.realtime,
+            date: known.date,
             inside: known.inside,
             stack: self.stack.as_ref().map(|(pid, data, names)| Stack {
                 pid: *pid,
@@ -88,7 +88,7 @@ impl GapWatch {
         &mut self,
         walk: &mut Walk<L>,
         most: usize,
-        mut visit: impl FnMut(&Walk<L>, Option<Gap>, &Line<'_>) -> anyhow::Result<()>,
+        mut visit: impl FnMut(&Walk<L>, Option<Gap>, &EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Pause> {
         // One by one: what is missing before an event is known once that was read.
         for _ in 0..most {

@@ -6,7 +6,8 @@ use tracer_engine::Attributes;
 use tracer_engine::ClockPair;
 use tracer_log::FinalStatus;
 
-use super::{Entry, Log, Pause, Span, Walk};
+use super::{Log, Pause, Span, Walk};
+use crate::event_view::EventView;
 use crate::report::Summary;
 use crate::terminal::Outcome;
 
@@ -61,8 +62,8 @@ impl Inventory {
     pub fn take<L: Log>(mut walk: Walk<L>, bytes: u64) -> anyhow::Result<Self> {
         let mut threads = Threads::default();
         let mut data_bytes = 0_u64;
-        let mut count = |entry: &Entry<'_>| {
-            let bytes = u64::try_from(entry.line.event.data.len()).unwrap_or(u64::MAX);
+        let mut count = |entry: &EventView<'_>| {
+            let bytes = u64::try_from(entry.event.data.len()).unwrap_or(u64::MAX);
             data_bytes = data_bytes.saturating_add(bytes);
             threads.count(entry);
             Ok(())
@@ -102,8 +103,8 @@ struct Threads {
 }
 
 impl Threads {
-    fn count(&mut self, entry: &Entry<'_>) {
-        let header = &entry.line.event.header;
+    fn count(&mut self, entry: &EventView<'_>) {
+        let header = &entry.event.header;
         let thread = (header.pid, header.tid);
         if self.known.len() >= MOST_THREADS && !self.known.contains_key(&thread) {
             self.others += 1;
@@ -116,7 +117,7 @@ impl Threads {
             events: 0,
         });
         known.events += 1;
-        if let Some(comm) = entry.line.comm
+        if let Some(comm) = entry.comm
             && comm != known.comm
         {
             known.comm.clear();

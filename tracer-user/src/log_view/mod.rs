@@ -6,7 +6,6 @@
 //! - [`read`] shows events, [`Inventory`] counts them;
 //! - [`Log`] is what all of this needs of a log.
 
-mod entry;
 mod gaps;
 mod inventory;
 mod inventory_json;
@@ -25,7 +24,6 @@ mod walk;
 mod wanted;
 mod writer;
 
-pub use entry::Entry;
 pub use gaps::GapWatch;
 pub use inventory::Inventory;
 pub use inventory_json::json;
@@ -36,5 +34,7 @@ pub use read::{Format, ReadSetup, outcome, read, report_missing};
 pub use symbols::each_symbol;
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
+#[cfg(test)]
+pub(crate) use walk::view_of;
 pub use walk::{Gaps, Pause, Span, Walk};
 pub use wanted::Wanted;

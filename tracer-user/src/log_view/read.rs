@@ -73,7 +73,7 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
         false
     };
     walk.finish(|entry| {
-        report.event(output.lines(), &entry.line);
+        report.event(output.lines(), entry);
         output.drain()
     })?;
     let summary = walk.summary();
@@ -94,8 +94,8 @@ fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<
             let style = output.style(setup.look);
             Box::new(Text::new(anchor.monotonic, clock, style))
         }
-        Format::Json => Box::new(JsonLines::new(clock)),
-        Format::Csv => Box::new(Csv::new(clock)),
+        Format::Json => Box::new(JsonLines::new()),
+        Format::Csv => Box::new(Csv::new()),
     }
 }
 

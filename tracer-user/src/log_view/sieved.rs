@@ -7,9 +7,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
 use super::walk::stack_of;
-use super::{Entry, Gaps, Log, Pause, Walk, Wanted, open};
+use super::{Gaps, Log, Pause, Walk, Wanted, open};
+use crate::event_view::EventView;
 use crate::predicate::{Show, Sieve};
-use crate::report::Line;
 use crate::terminal::say;
 
 /// Events between two looks at whether it goes on.
@@ -64,7 +64,7 @@ impl<L: Log> Walk<L> {
     /// What `visit` says.
     pub fn finish(
         &mut self,
-        mut visit: impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+        mut visit: impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let note = self.sieve.as_ref().and_then(Sieve::note);
         if let Some(note) = note {
@@ -77,7 +77,7 @@ impl<L: Log> Walk<L> {
     pub(super) fn come_to_sieve(
         &mut self,
         header: EventHeader,
-        visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+        visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let id = header.event_type;
         if self.types.row_mut(id).is_none() {
@@ -100,7 +100,7 @@ impl<L: Log> Walk<L> {
         };
         let (name, entry, is_wanted) = (row.name.clone(), row.entry, row.is_wanted);
         let has_event = self.wanted.has_event(&header, &scratch.data, &scratch.comm);
-        let line = Line {
+        let line = EventView {
             event: Event {
                 header,
                 data: &scratch.data,
@@ -108,7 +108,7 @@ impl<L: Log> Walk<L> {
             entry,
             name: &name,
             comm: (!scratch.comm.is_empty()).then_some(scratch.comm.as_slice()),
-            realtime: Some(scratch.date),
+            date: scratch.date,
             inside: None,
             stack: None,
         };
@@ -125,14 +125,14 @@ impl<L: Log> Walk<L> {
     /// Shows what passes the sieve when it is asked so.
     fn at_sieve(
         &mut self,
-        visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+        visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
         ask: impl FnOnce(&mut Sieve, Show<'_>),
     ) -> anyhow::Result<()> {
         let Some(mut sieve) = self.sieve.take() else {
             return Ok(());
         };
         let mut visited = Ok(());
-        ask(&mut sieve, &mut |line: &Line<'_>| {
+        ask(&mut sieve, &mut |line: &EventView<'_>| {
             let id: EventTypeId = line.event.header.event_type;
             if self.left == 0 || visited.is_err() {
                 return;
@@ -142,11 +142,11 @@ impl<L: Log> Walk<L> {
                 row.count += 1;
             }
             let stack = stack_of(&line.event, &mut self.stacks);
-            let line = Line {
+            let line = EventView {
                 stack: stack.as_ref().map(|stack| stack.named(&self.symbols)),
                 ..*line
             };
-            visited = visit(&Entry::of_line(line));
+            visited = visit(&line);
         });
         self.sieve = Some(sieve);
         visited

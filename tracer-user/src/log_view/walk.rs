@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_engine::ClockPair;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
@@ -13,7 +13,8 @@ use tracer_log::LogRecord;
 use super::thread_names::ThreadNames;
 use super::type_table::Row;
 use super::wanted::is_called;
-use super::{Entry, Log, Moment, TypeTable, Wanted};
+use super::{Log, Moment, TypeTable, Wanted};
+use crate::event_view::EventView;
 use crate::predicate::Sieve;
 use crate::report::{LogCondition, Missing, Summary};
 use crate::stacks::{self, Names, Owned, Pending, Stack};
@@ -147,7 +148,7 @@ impl<L: Log> Walk<L> {
     pub fn go_on(
         &mut self,
         most: usize,
-        mut visit: impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+        mut visit: impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Pause> {
         for _ in 0..most {
             if self.left == 0 || self.is_enough {
@@ -215,7 +216,7 @@ impl<L: Log> Walk<L> {
     fn learn_and_show(
         &mut self,
         header: EventHeader,
-        visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+        visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let known = self.log.event_types();
         let row = self.types.learn(header.event_type, known, &self.wanted);
@@ -335,12 +336,30 @@ fn show(
     record: &LogRecord<'_>,
     row: &mut Row,
     stack: Option<Stack<'_>>,
-    visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+    visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     row.count += 1;
-    let mut entry = Entry::new(record, &row.name, row.entry);
-    entry.line.stack = stack;
-    visit(&entry)
+    visit(&EventView {
+        stack,
+        ..view_of(record, &row.name, row.entry)
+    })
+}
+
+/// The view of `record`, of whose type `name` and the entry in the table are known.
+pub(crate) fn view_of<'a>(
+    record: &LogRecord<'a>,
+    name: &'a [u8],
+    entry: Option<&'static SystemEventType>,
+) -> EventView<'a> {
+    EventView {
+        event: record.event,
+        entry,
+        name,
+        comm: (!record.comm.is_empty()).then_some(record.comm),
+        date: record.realtime,
+        inside: None,
+        stack: None,
+    }
 }
 
 /// The stack of an event, which may be one itself.
@@ -360,8 +379,8 @@ mod tests {
     fn shown(log: MadeUpLog, wanted: Wanted) -> (Vec<u64>, Walk<MadeUpLog>) {
         let mut walk = Walk::new(log, wanted);
         let mut seen = Vec::new();
-        let visit = |seen: &mut Vec<u64>, entry: &Entry<'_>| {
-            seen.push(entry.at.0);
+        let visit = |seen: &mut Vec<u64>, entry: &EventView<'_>| {
+            seen.push(entry.at().0);
             Ok(())
         };
         while walk.go_on(2, |entry| visit(&mut seen, entry)).unwrap() == Pause::Midway {}
@@ -462,7 +481,7 @@ mod tests {
         let mut walk = Walk::new(log, Wanted::default());
         let mut seen = Vec::new();
         let pause = walk.go_on(100, |entry| {
-            seen.push(entry.line.comm.map(<[u8]>::to_vec));
+            seen.push(entry.comm.map(<[u8]>::to_vec));
             Ok(())
         });
         assert_eq!(pause.unwrap(), Pause::End);
@@ -498,7 +517,7 @@ mod tests {
         let mut walk = Walk::new(log, Wanted::default());
         let mut seen = Vec::new();
         let pause = walk.go_on(100, |entry| {
-            seen.push(entry.line.comm.map(<[u8]>::to_vec));
+            seen.push(entry.comm.map(<[u8]>::to_vec));
             Ok(())
         });
         assert_eq!(pause.unwrap(), Pause::End);

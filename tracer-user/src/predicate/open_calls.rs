@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
-use crate::report::{Line, NamespaceIds};
+use crate::event_view::{EventView, NamespaceIds};
 use crate::syscall_names::Table;
 
 /// Most bytes of calls that have not ended.
@@ -35,7 +35,7 @@ struct Entry {
     header: EventHeader,
     data: Box<[u8]>,
     comm: Option<Box<[u8]>>,
-    realtime: Option<RealtimeNs>,
+    date: RealtimeNs,
     inside: Option<NamespaceIds>,
     of_type: Option<&'static SystemEventType>,
 }
@@ -43,7 +43,7 @@ struct Entry {
 impl OpenCall {
     /// A call, with its entry.
     pub fn of(
-        line: &Line<'_>,
+        line: &EventView<'_>,
         key: (Table, i32),
         is_wanted: bool,
         is_chosen: Option<bool>,
@@ -57,7 +57,7 @@ impl OpenCall {
                 header: line.event.header,
                 data: line.event.data.into(),
                 comm: line.comm.map(Box::from),
-                realtime: line.realtime,
+                date: line.date,
                 inside: line.inside,
                 of_type: line.entry,
             })),
@@ -76,9 +76,9 @@ impl OpenCall {
     }
 
     /// Its entry.
-    pub fn line(&self) -> Option<Line<'_>> {
+    pub fn line(&self) -> Option<EventView<'_>> {
         let entry = self.entry.as_deref()?;
-        Some(Line {
+        Some(EventView {
             event: Event {
                 header: entry.header,
                 data: &entry.data,
@@ -88,7 +88,7 @@ impl OpenCall {
                 .of_type
                 .map_or(b"?", |of_type| of_type.name.as_bytes()),
             comm: entry.comm.as_deref(),
-            realtime: entry.realtime,
+            date: entry.date,
             inside: entry.inside,
             stack: None,
         })

@@ -10,10 +10,10 @@ use super::expression::{Expression, Verdict};
 use super::open_calls::{OpenCall, OpenCalls};
 use super::values::{CallFacts, Facts};
 use super::{Predicate, Settled};
-use crate::report::Line;
+use crate::event_view::EventView;
 
 /// Who is given the events that pass.
-pub type Show<'a> = &'a mut dyn FnMut(&Line<'_>);
+pub type Show<'a> = &'a mut dyn FnMut(&EventView<'_>);
 
 /// Where events pass, or not: each in turn. A system call's entry that cannot be judged yet waits,
 /// and passes right before its exit.
@@ -94,7 +94,7 @@ impl Sieve {
 
     /// Shows what passes now that this event has come. One that is not wanted only says what its
     /// thread does.
-    pub fn offer(&mut self, line: &Line<'_>, is_wanted: bool, show: Show<'_>) {
+    pub fn offer(&mut self, line: &EventView<'_>, is_wanted: bool, show: Show<'_>) {
         let header = line.event.header;
         let call = CallFacts::of(header.event_type, header.time, line.event.data);
         if let Mode::Note(settled) = &mut self.mode {
@@ -161,7 +161,13 @@ impl Sieve {
         })
     }
 
-    fn enter(&mut self, line: &Line<'_>, call: &CallFacts<'_>, is_wanted: bool, show: Show<'_>) {
+    fn enter(
+        &mut self,
+        line: &EventView<'_>,
+        call: &CallFacts<'_>,
+        is_wanted: bool,
+        show: Show<'_>,
+    ) {
         let header = line.event.header;
         // The exit of the one before was lost, or there was none.
         if let Some(before) = self.calls.remove(header.tid) {
@@ -195,7 +201,13 @@ impl Sieve {
         self.open(header.tid, open, show);
     }
 
-    fn leave(&mut self, line: &Line<'_>, call: &CallFacts<'_>, is_wanted: bool, show: Show<'_>) {
+    fn leave(
+        &mut self,
+        line: &EventView<'_>,
+        call: &CallFacts<'_>,
+        is_wanted: bool,
+        show: Show<'_>,
+    ) {
         let open = self.calls.remove(line.event.header.tid);
         let Some(open) = open else {
             if is_wanted && self.chooses(line, Some(*call)) {
@@ -264,7 +276,7 @@ impl Sieve {
     }
 
     /// Whether an end of a system call is chosen.
-    fn chooses(&self, line: &Line<'_>, call: Option<CallFacts<'_>>) -> bool {
+    fn chooses(&self, line: &EventView<'_>, call: Option<CallFacts<'_>>) -> bool {
         if self.is_failed && !call.is_some_and(|call| call.has_failed()) {
             return false;
         }
@@ -277,7 +289,7 @@ impl Sieve {
     /// Whether an event is chosen that is none of a system call. Marks of lost events are shown
     /// whatever was asked for, as are ends of calls that cannot be read where only calls are
     /// judged.
-    fn has_other(&self, line: &Line<'_>) -> bool {
+    fn has_other(&self, line: &EventView<'_>) -> bool {
         let id = line.event.header.event_type;
         let is_loss = matches!(
             id,
@@ -292,13 +304,13 @@ impl Sieve {
         expression.judge(&Facts::of(line, self.start, None)) == Verdict::True
     }
 
-    fn note_chosen(&mut self, line: &Line<'_>) {
+    fn note_chosen(&mut self, line: &EventView<'_>) {
         if let Mode::Note(settled) = &mut self.mode {
             settled.choose(line.event.header.time, line.event.header.tid);
         }
     }
 
-    fn show(&self, line: &Line<'_>, show: Show<'_>) {
+    fn show(&self, line: &EventView<'_>, show: Show<'_>) {
         if !matches!(self.mode, Mode::Note(_)) {
             show(line);
         }

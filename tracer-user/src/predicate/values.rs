@@ -11,17 +11,18 @@ use zerocopy::FromBytes as _;
 
 use super::variables::{ARGUMENTS, Asked, FILLED};
 use crate::descriptors::Named;
+use crate::event_view::EventView;
 use crate::report::call_shape::push_pointed;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
 use crate::report::fields::{self, Value, table, value};
 use crate::report::kernel_words::{push_argument, push_returned, push_syscall_name};
 use crate::report::probe::{Argument, Arguments};
+use crate::report::push_short_name;
 use crate::report::task_state::task_state;
 use crate::report::typed::push_typed_value;
 use crate::report::value_names::error_of;
 use crate::report::waits_in::{WaitsIn, push_waits_in};
-use crate::report::{Line, push_short_name};
 use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{Struct, strings};
@@ -31,7 +32,7 @@ use crate::typed::{self, Typed};
 /// An event, and of a system call what is known of its other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    line: &'a Line<'a>,
+    line: &'a EventView<'a>,
     start: MonotonicNs,
     call: Option<CallFacts<'a>>,
 }
@@ -184,7 +185,7 @@ impl<'a> CallFacts<'a> {
 
 impl<'a> Facts<'a> {
     /// What is known of an event, times being from `start` on.
-    pub fn of(line: &'a Line<'a>, start: MonotonicNs, call: Option<CallFacts<'a>>) -> Self {
+    pub fn of(line: &'a EventView<'a>, start: MonotonicNs, call: Option<CallFacts<'a>>) -> Self {
         Self { line, start, call }
     }
 

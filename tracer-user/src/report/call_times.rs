@@ -7,7 +7,7 @@ use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::MonotonicNs;
 use zerocopy::FromBytes;
 
-use super::Line;
+use crate::event_view::EventView;
 
 /// Threads whose calls are known at most. Beyond that, all are forgotten.
 const MOST: usize = 65_536;
@@ -22,7 +22,7 @@ pub struct CallTimes(HashMap<i32, (Call, MonotonicNs)>);
 impl CallTimes {
     /// Learns from an event: how long a call took, in nanoseconds, where it is the end of one that
     /// was seen to begin.
-    pub fn took(&mut self, line: &Line<'_>) -> Option<u64> {
+    pub fn took(&mut self, line: &EventView<'_>) -> Option<u64> {
         let header = &line.event.header;
         match header.event_type {
             EventTypeId::SYSCALL_ENTER => {

@@ -15,7 +15,7 @@ use super::digits::{push_decimal, push_nine_digits};
 use super::fields::{call, table};
 use super::kernel_words::{push_filled, push_syscall_name};
 use super::results::{push_result, push_result_of, push_returned_descriptor};
-use super::{Line, NamespaceIds};
+use crate::event_view::{EventView, NamespaceIds};
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_texts::Texts;
 
@@ -35,7 +35,7 @@ pub struct Entered {
     /// The name of its thread.
     pub comm: Option<Vec<u8>>,
     /// Its date, where a log has it.
-    pub realtime: Option<RealtimeNs>,
+    pub date: RealtimeNs,
     /// Its process and thread in their own pid namespace.
     pub inside: Option<NamespaceIds>,
     /// The lines of its stack, which follow the first line that shows it.
@@ -45,13 +45,13 @@ pub struct Entered {
 
 impl Entered {
     /// The call that `line` begins; `None` where its data is truncated.
-    fn of(line: &Line<'_>) -> Option<Self> {
+    fn of(line: &EventView<'_>) -> Option<Self> {
         let (entered, _) = SyscallEnterData::read_from_prefix(line.event.data).ok()?;
         Some(Self {
             header: line.event.header,
             data: line.event.data.to_vec(),
             comm: line.comm.map(<[u8]>::to_vec),
-            realtime: line.realtime,
+            date: line.date,
             inside: line.inside,
             stack: stack_lines(line),
             call: call(&entered),
@@ -89,7 +89,7 @@ impl Entered {
 }
 
 /// The lines of an event's stack.
-pub fn stack_lines(line: &Line<'_>) -> Vec<u8> {
+pub fn stack_lines(line: &EventView<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     if let Some(stack) = &line.stack {
         stack.push_lines(&mut lines);
@@ -126,7 +126,7 @@ pub struct Part {
 impl Calls {
     /// Takes a call that begins. One that never returns is shown at once. Its data is not as the
     /// type says where the answer is an error.
-    pub fn enter(&mut self, line: &Line<'_>) -> Result<Option<Part>, Malformed> {
+    pub fn enter(&mut self, line: &EventView<'_>) -> Result<Option<Part>, Malformed> {
         let entered = Entered::of(line).ok_or(Malformed)?;
         self.unfinished.remove(&line.event.header.tid);
         if entered.is_last() {
@@ -140,7 +140,7 @@ impl Calls {
     }
 
     /// Takes the call of the open line, for its whole line, where `line` is its end.
-    pub fn end(&mut self, line: &Line<'_>) -> Option<Part> {
+    pub fn end(&mut self, line: &EventView<'_>) -> Option<Part> {
         let (left, texts) = left(line)?;
         let entered = self.open.take_if(|open| is_end_of(open, line, left))?;
         let mut entered = entered;
@@ -161,7 +161,7 @@ impl Calls {
 
     /// The words of the end of a call whose beginning has been shown, or was never seen; `None`
     /// where the data is truncated.
-    pub fn resume(&mut self, line: &Line<'_>) -> Option<Vec<u8>> {
+    pub fn resume(&mut self, line: &EventView<'_>) -> Option<Vec<u8>> {
         let (left, texts) = left(line)?;
         let begun = self.unfinished.remove(&line.event.header.tid);
         let begun = begun.filter(|begun| is_end_of(&begun.entered, line, left));
@@ -254,7 +254,7 @@ impl Calls {
 pub struct Malformed;
 
 /// What a call has returned, and what it has filled in.
-fn left<'a>(line: &Line<'a>) -> Option<(Returned, Texts<'a>)> {
+fn left<'a>(line: &EventView<'a>) -> Option<(Returned, Texts<'a>)> {
     let (call, _) = SyscallExitData::read_from_prefix(line.event.data).ok()?;
     let returned = Returned {
         table: table(call.compat),
@@ -277,7 +277,7 @@ fn signed(compat: u32, value: i64) -> i64 {
     }
 }
 
-fn is_end_of(entered: &Entered, line: &Line<'_>, left: Returned) -> bool {
+fn is_end_of(entered: &Entered, line: &EventView<'_>, left: Returned) -> bool {
     let (enter, exit) = (&entered.header, &line.event.header);
     (enter.pid, enter.tid) == (exit.pid, exit.tid)
         && (entered.call.table, entered.call.nr) == (left.table, left.nr)

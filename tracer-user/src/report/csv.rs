@@ -6,7 +6,8 @@ use tracer_engine::event::Truncation;
 use super::digits::push_decimal;
 use super::escape::push_for_people;
 use super::json::push_data;
-use super::{Line, Report, Summary, WallClock};
+use super::{Report, Summary, WallClock};
+use crate::event_view::EventView;
 
 /// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by
 /// a line feed.
@@ -31,11 +32,11 @@ const HEADER: &str =
     "ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address\n";
 
 impl Csv {
-    /// Values with the dates of `clock`.
+    /// Returns a report that has shown nothing yet.
     #[must_use]
-    pub fn new(clock: WallClock) -> Self {
+    pub fn new() -> Self {
         Self {
-            clock,
+            clock: WallClock::default(),
             has_header: false,
             field: Vec::new(),
         }
@@ -75,12 +76,12 @@ fn push_cell(out: &mut Vec<u8>, untrusted: &[u8]) {
 }
 
 impl Report for Csv {
-    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
         self.push_header(out);
         let header = &line.event.header;
         push_decimal(out, header.time.0);
         out.push(b',');
-        self.clock.push_of(out, line);
+        self.clock.push_date(out, line.date);
         out.push(b',');
         self.quoted(out, |field| push_cell(field, line.name));
         let is_user = header.event_type.is_user();
@@ -129,7 +130,6 @@ mod tests {
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
     use super::*;
-    use tracer_engine::ClockPair;
 
     fn shown(name: &[u8], comm: &[u8], data: &[u8]) -> String {
         let header = EventHeader {
@@ -142,17 +142,17 @@ mod tests {
             program_address: 6,
             truncation: Truncation::Record,
         };
-        let line = Line {
+        let line = EventView {
             event: Event { header, data },
             entry: None,
             name,
             comm: Some(comm),
-            realtime: Some(RealtimeNs(1)),
+            date: RealtimeNs(1),
             inside: None,
             stack: None,
         };
         let mut out = Vec::new();
-        let mut csv = Csv::new(WallClock::new(ClockPair::default()));
+        let mut csv = Csv::new();
         csv.event(&mut out, &line);
         csv.event(&mut out, &line);
         let text = String::from_utf8(out).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_table_without_events_has_its_header() {
         let mut out = Vec::new();
-        Csv::new(WallClock::new(ClockPair::default())).end(&mut out, &Summary::default());
+        Csv::new().end(&mut out, &Summary::default());
         assert_eq!(out, HEADER.as_bytes());
     }
 }

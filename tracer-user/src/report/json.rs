@@ -20,8 +20,9 @@ use super::task_state::task_state;
 use super::typed::push_typed_json;
 use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
-use super::{Gap, Line, Report, Summary, WallClock};
+use super::{Gap, Report, Summary, WallClock};
 use crate::descriptors::Named;
+use crate::event_view::EventView;
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
@@ -35,10 +36,11 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// JSON lines with the dates of `clock`.
+    /// Returns a report that has shown nothing yet.
     #[must_use]
-    pub fn new(clock: WallClock) -> Self {
+    pub fn new() -> Self {
         let calls = CallTimes::default();
+        let clock = WallClock::default();
         Self { clock, calls }
     }
 }
@@ -48,12 +50,12 @@ impl Report for JsonLines {
         self.calls.forget();
     }
 
-    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
         let header = &line.event.header;
         out.extend_from_slice(b"{\"ns\":");
         push_decimal(out, header.time.0);
         out.extend_from_slice(b",\"time\":\"");
-        self.clock.push_of(out, line);
+        self.clock.push_date(out, line.date);
         out.extend_from_slice(b"\",\"type\":");
         push_json_string(out, line.name);
         push_json_bytes_beside(out, b"type", line.name);
@@ -116,7 +118,7 @@ impl Report for JsonLines {
 }
 
 /// Appends what an event carries, as a JSON object.
-pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
+pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
     let data = line.event.data;
     out.push(b'{');
     if let Some(entry) = line.entry {
@@ -406,7 +408,6 @@ mod tests {
     use tracer_common::kernel::text_item;
 
     use crate::syscall_texts::push_item;
-    use tracer_engine::ClockPair;
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
     use super::*;
@@ -422,21 +423,17 @@ mod tests {
             program_address: 0,
             truncation: Truncation::None,
         };
-        let line = Line {
+        let line = EventView {
             event: Event { header, data },
             entry: system_event_type(event_type),
             name,
             comm: Some(b"sh\"\x1b"),
-            realtime: None,
+            date: RealtimeNs(60_000_000_000 + header.time.0),
             inside: None,
             stack: None,
         };
         let mut out = Vec::new();
-        let clocks = ClockPair {
-            monotonic: MonotonicNs(0),
-            realtime: RealtimeNs(60_000_000_000),
-        };
-        JsonLines::new(WallClock::new(clocks)).event(&mut out, &line);
+        JsonLines::new().event(&mut out, &line);
         assert_eq!(out.last(), Some(&b'\n'));
         assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
         serde_json::from_slice(&out).unwrap()

@@ -35,39 +35,10 @@ pub use summary::{LogCondition, Summary, Written, but_for};
 pub use text::{Look, Text, TextStyle, TimeColumn};
 pub use wall_clock::WallClock;
 
-use tracer_common::event_type::SystemEventType;
-use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
+use tracer_engine::event::MonotonicNs;
 use tracer_engine::{EventTypes, Ledger};
 
-use crate::stacks::Stack;
-
-/// One event and what is known of its type and thread.
-#[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
-    /// The event.
-    pub event: Event<'a>,
-    /// Its entry in the table of system event types; `None` for a user event.
-    pub entry: Option<&'static SystemEventType>,
-    /// The name of its type, as the target gave it: any bytes.
-    pub name: &'a [u8],
-    /// The name of its thread at that time, where known: any bytes.
-    pub comm: Option<&'a [u8]>,
-    /// Its date, where a log has it; else the report's own clock makes it.
-    pub realtime: Option<RealtimeNs>,
-    /// Its process and thread in their own pid namespace, where those differ.
-    pub inside: Option<NamespaceIds>,
-    /// What its thread was in.
-    pub stack: Option<Stack<'a>>,
-}
-
-/// A process and a thread of it, as their own pid namespace knows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NamespaceIds {
-    /// The process.
-    pub pid: i32,
-    /// The thread.
-    pub tid: i32,
-}
+use crate::event_view::EventView;
 
 /// One way of showing events. People and programs never share one.
 pub trait Report {
@@ -87,7 +58,7 @@ pub trait Report {
     fn wait(&mut self, _out: &mut Vec<u8>, _now: MonotonicNs) {}
 
     /// Appends one event, with its line end.
-    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>);
+    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>);
 
     /// Appends what follows the last event.
     fn end(&mut self, out: &mut Vec<u8>, summary: &Summary);

@@ -13,7 +13,8 @@ use super::probe::Arguments;
 use super::shorten::shorten;
 use super::typed::push_typed_event;
 use super::words::{push_system, push_user};
-use super::{Gap, Line, Report, Summary, WallClock};
+use super::{Gap, Report, Summary, WallClock};
+use crate::event_view::EventView;
 use crate::terminal::output::{ColorChoice, Width};
 use crate::typed::Typed;
 
@@ -197,7 +198,7 @@ impl Report for Text {
         }
     }
 
-    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
         if std::mem::take(&mut self.is_gap) {
             self.interrupt_call(out);
             self.calls.forget();
@@ -262,7 +263,7 @@ impl Text {
     /// Appends the line of a call, which is as old as its beginning.
     fn push_part(&mut self, out: &mut Vec<u8>, part: &Part) {
         let of = &part.of;
-        let line = Line {
+        let line = EventView {
             event: Event {
                 header: of.header,
                 data: &of.data,
@@ -270,7 +271,7 @@ impl Text {
             entry: None,
             name: CALL.as_bytes(),
             comm: of.comm.as_deref(),
-            realtime: of.realtime,
+            date: of.date,
             inside: of.inside,
             stack: None,
         };
@@ -278,7 +279,7 @@ impl Text {
         self.push_stack(out, &of.stack);
     }
 
-    fn push_call(&mut self, out: &mut Vec<u8>, line: &Line<'_>, words: &[u8]) {
+    fn push_call(&mut self, out: &mut Vec<u8>, line: &EventView<'_>, words: &[u8]) {
         self.push_line(out, line, |text, out, _| {
             text.colour(out, YELLOW);
             let widths = text.widths;
@@ -295,7 +296,7 @@ impl Text {
     fn push_line(
         &mut self,
         out: &mut Vec<u8>,
-        line: &Line<'_>,
+        line: &EventView<'_>,
         push: impl FnOnce(&mut Self, &mut Vec<u8>, Option<usize>),
     ) {
         let begin = out.len();
@@ -335,14 +336,14 @@ impl Text {
         out.push(b'\n');
     }
 
-    fn push_time(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+    fn push_time(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
         let time = line.event.header.time;
         let shown = match self.style.time {
             TimeColumn::Relative => time.0.saturating_sub(self.start.0),
             TimeColumn::Delta => time.0.saturating_sub(self.last.0),
             TimeColumn::Monotonic => time.0,
             TimeColumn::Wall => {
-                self.clock.push_of(out, line);
+                self.clock.push_date(out, line.date);
                 return;
             }
         };
@@ -365,7 +366,7 @@ impl Text {
     }
 
     /// Appends what happened; of bytes that are no text, at most so many.
-    fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &Line<'_>, most: Option<usize>) {
+    fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &EventView<'_>, most: Option<usize>) {
         let Some(entry) = line.entry else {
             self.colour(out, CYAN);
             let widths = self.widths;
@@ -440,12 +441,12 @@ mod tests {
     }
 
     fn shown(header: EventHeader, name: &[u8], comm: Option<&[u8]>, data: &[u8]) -> String {
-        let line = Line {
+        let line = EventView {
             event: Event { header, data },
             entry: system_event_type(header.event_type),
             name,
             comm,
-            realtime: None,
+            date: CLOCKS.date_of(header.time),
             inside: None,
             stack: None,
         };
@@ -454,7 +455,13 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Text of a trace that began when the clock was at 4 s, one minute after 1970 began.
+    /// Both clocks at the start of a trace: 4 s, one minute after 1970 began.
+    const CLOCKS: ClockPair = ClockPair {
+        monotonic: MonotonicNs(4_000_000_000),
+        realtime: RealtimeNs(60_000_000_000),
+    };
+
+    /// Text of a trace that began then.
     fn text(time: TimeColumn, width: Width, is_coloured: bool) -> Text {
         let start = MonotonicNs(4_000_000_000);
         let style = TextStyle {
@@ -462,11 +469,7 @@ mod tests {
             is_coloured,
             width,
         };
-        let clocks = ClockPair {
-            monotonic: start,
-            realtime: RealtimeNs(60_000_000_000),
-        };
-        Text::new(start, WallClock::new(clocks), style)
+        Text::new(start, WallClock::new(CLOCKS), style)
     }
 
     /// What the column of times says of an event 1.002 s after the start, and of one a second
@@ -478,12 +481,12 @@ mod tests {
         for second in [0, 1_000_000_000] {
             let mut header = header(EventTypeId(257));
             header.time.0 += second;
-            let line = Line {
+            let line = EventView {
                 event: Event { header, data: b"" },
                 entry: None,
                 name: b"x",
                 comm: None,
-                realtime: None,
+                date: CLOCKS.date_of(header.time),
                 inside: None,
                 stack: None,
             };
@@ -522,7 +525,7 @@ mod tests {
 
     #[test]
     fn in_a_terminal_a_line_that_is_too_long_ends_in_an_ellipsis() {
-        let line = Line {
+        let line = EventView {
             event: Event {
                 header: header(EventTypeId(257)),
                 data: "größer als das Fenster breit ist".as_bytes(),
@@ -530,7 +533,7 @@ mod tests {
             entry: None,
             name: b"x",
             comm: Some("größe".as_bytes()),
-            realtime: None,
+            date: RealtimeNs(0),
             inside: None,
             stack: None,
         };
@@ -564,7 +567,7 @@ mod tests {
     #[test]
     fn in_a_narrow_terminal_there_is_space_for_what_events_carry() {
         let exec = header(EventTypeId(257));
-        let line = Line {
+        let line = EventView {
             event: Event {
                 header: exec,
                 data: b"twenty characters...",
@@ -572,7 +575,7 @@ mod tests {
             entry: None,
             name: b"x",
             comm: Some(b"sh"),
-            realtime: None,
+            date: RealtimeNs(0),
             inside: None,
             stack: None,
         };
@@ -653,7 +656,7 @@ mod tests {
 
     #[test]
     fn colours_are_only_there_when_wanted() {
-        let line = Line {
+        let line = EventView {
             event: Event {
                 header: header(EventTypeId(257)),
                 data: b"",
@@ -661,7 +664,7 @@ mod tests {
             entry: None,
             name: b"x",
             comm: None,
-            realtime: None,
+            date: RealtimeNs(0),
             inside: None,
             stack: None,
         };
@@ -725,12 +728,12 @@ mod tests {
                 ..header(*id)
             };
             let entry = system_event_type(*id);
-            let line = Line {
+            let line = EventView {
                 event: Event { header, data },
                 entry,
                 name: b"",
                 comm: None,
-                realtime: None,
+                date: CLOCKS.date_of(header.time),
                 inside: None,
                 stack: None,
             };
@@ -816,7 +819,7 @@ mod tests {
     fn a_call_that_lasts_is_shown_before_it_is_done() {
         let Doing(_, tid, id, data) = enters(0, 7, libc::SYS_read, [3, 0x1000, 8, 0, 0, 0]);
         let mut text = text(TimeColumn::Relative, Width::Whole, false);
-        let line = Line {
+        let line = EventView {
             event: Event {
                 header: EventHeader { tid, ..header(id) },
                 data: &data,
@@ -824,7 +827,7 @@ mod tests {
             entry: system_event_type(id),
             name: b"",
             comm: None,
-            realtime: None,
+            date: RealtimeNs(0),
             inside: None,
             stack: None,
         };

@@ -3,7 +3,6 @@
 use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
-use super::Line;
 use super::digits::push_filled;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -20,6 +19,13 @@ pub struct WallClock {
     prefix: Vec<u8>,
 }
 
+impl Default for WallClock {
+    /// Returns a clock for dates alone.
+    fn default() -> Self {
+        Self::new(ClockPair::default())
+    }
+}
+
 impl WallClock {
     /// The clock that goes by these two.
     #[must_use]
@@ -34,14 +40,6 @@ impl WallClock {
     /// Appends `time` as RFC 3339, in UTC with nanoseconds.
     pub fn push(&mut self, out: &mut Vec<u8>, time: MonotonicNs) {
         self.push_date(out, RealtimeNs(time.0.saturating_add(self.epoch_offset_ns)));
-    }
-
-    /// Appends the date of an event: its own where it has one.
-    pub fn push_of(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
-        match line.realtime {
-            Some(date) => self.push_date(out, date),
-            None => self.push(out, line.event.header.time),
-        }
     }
 
     /// Appends a date as RFC 3339, in UTC with nanoseconds.

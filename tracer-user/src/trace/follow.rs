@@ -395,7 +395,7 @@ mod tests {
     use super::super::printer::Printer;
     use super::super::processes::Processes;
     use super::*;
-    use crate::report::{JsonLines, WallClock};
+    use crate::report::JsonLines;
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
@@ -458,8 +458,8 @@ mod tests {
         let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(0));
         stream.start(Origin::NONE);
         stream.add_source(Box::new(source));
-        let epoch = WallClock::new(ClockPair::default());
-        let printer = Printer::new(Box::new(JsonLines::new(epoch)), &selection, None);
+        let (report, clocks) = (Box::new(JsonLines::new()), ClockPair::default());
+        let printer = Printer::new(report, &selection, None, clocks);
         let (wake, wakes) = unbounded_channel();
         let mut follow = Follow {
             tracer: Tracer::new(stream, Processes::new(true), None, printer, true),

@@ -8,12 +8,13 @@ use tracer_common::event_type::{
 };
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::LossCause;
-use tracer_engine::{EventTypes, Ledger};
+use tracer_engine::{ClockPair, EventTypes, Ledger};
 
 use super::log_output::LogOutput;
+use crate::event_view::{EventView, NamespaceIds};
 use crate::kernel::LostByCpu;
 use crate::predicate::{Show, Sieve};
-use crate::report::{Gap, Line, Missing, NamespaceIds, Report, Summary, Written};
+use crate::report::{Gap, Missing, Report, Summary, Written};
 use crate::selection::Selection;
 use crate::stacks::{self, Names, Owned, Pending};
 use crate::terminal::say;
@@ -46,11 +47,19 @@ pub struct Printer {
     /// Stacks whose events have not passed yet.
     stacks: Pending,
     names: Names,
+    /// Both clocks when the trace began. A clock that is set meanwhile does not disorder it.
+    clocks: ClockPair,
 }
 
 impl Printer {
-    /// Shows what `selection` chooses by `report`, but at most `limit` events.
-    pub fn new(report: Box<dyn Report>, selection: &Selection, limit: Option<u64>) -> Self {
+    /// Shows what `selection` chooses by `report`, but at most `limit` events. They are dated by
+    /// `clocks`.
+    pub fn new(
+        report: Box<dyn Report>,
+        selection: &Selection,
+        limit: Option<u64>,
+        clocks: ClockPair,
+    ) -> Self {
         let row = |id| {
             let id = EventTypeId(id);
             let entry = system_event_type(id);
@@ -74,6 +83,7 @@ impl Printer {
             sieve: None,
             stacks: Pending::default(),
             names: Names::live(),
+            clocks,
         }
     }
 
@@ -209,12 +219,12 @@ impl Printer {
         };
         if let Some(row) = self.row_of(event.header.event_type) {
             let name = row.name.clone();
-            let line = Line {
+            let line = EventView {
                 event: *event,
                 entry: row.entry,
                 name: name.as_deref().unwrap_or(b"?"),
                 comm,
-                realtime: None,
+                date: self.clocks.date_of(event.header.time),
                 inside,
                 stack: None,
             };
@@ -282,12 +292,12 @@ impl Printer {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.report.begin(&mut self.lines);
         }
-        let line = Line {
+        let line = EventView {
             event: *event,
             entry: row.entry,
             name: row.name.as_deref().unwrap_or(b"?"),
             comm,
-            realtime: None,
+            date: self.clocks.date_of(event.header.time),
             inside,
             stack: stack.as_ref().map(|stack| stack.named(&self.names)),
         };
@@ -382,8 +392,7 @@ mod tests {
     use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
-    use crate::report::{JsonLines, WallClock};
-    use tracer_engine::ClockPair;
+    use crate::report::JsonLines;
 
     fn event(event_type: EventTypeId) -> Event<'static> {
         let header = EventHeader {
@@ -402,9 +411,10 @@ mod tests {
     fn printer(words: &str, limit: Option<u64>) -> Printer {
         let selection = Selection::of_words([words]).unwrap();
         Printer::new(
-            Box::new(JsonLines::new(WallClock::new(ClockPair::default()))),
+            Box::new(JsonLines::new()),
             &selection,
             limit,
+            ClockPair::default(),
         )
     }
 

@@ -9,7 +9,7 @@ use tracer_area::{RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
+use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
 use tracer_log::clocks_now;
 use tracer_posix::agent::WANTED_VARIABLE;
 
@@ -181,8 +181,9 @@ impl Setup {
             .has_user()
             .then(|| Areas::new(request, start, self.system));
         let output = self.output.open()?;
-        let report = self.report(start, &output);
-        let mut printer = Printer::new(report, &self.selection, self.event_limit);
+        let clocks = clocks_now();
+        let report = self.report(start, clocks, &output);
+        let mut printer = Printer::new(report, &self.selection, self.event_limit, clocks);
         printer.pass(Sieve::new(&self.predicate, start));
         if self.inlined {
             printer.show_inlined();
@@ -269,17 +270,17 @@ impl Setup {
         Writer::start(BlockingFile(output), watched).context("cannot start the writing thread")
     }
 
-    fn report(&self, start: MonotonicNs, output: &File) -> Box<dyn Report> {
+    fn report(&self, start: MonotonicNs, clocks: ClockPair, output: &File) -> Box<dyn Report> {
         if let Some(answer) = &self.answer {
             return answer.report();
         }
         if let Some(trigger) = &self.trigger {
             return Box::new(Recorder::new(trigger.clone(), start));
         }
-        let clock = WallClock::new(clocks_now());
+        let clock = WallClock::new(clocks);
         match self.format {
             Format::Text => Box::new(Text::new(start, clock, self.look.style(output))),
-            Format::Json => Box::new(JsonLines::new(clock)),
+            Format::Json => Box::new(JsonLines::new()),
         }
     }
 }

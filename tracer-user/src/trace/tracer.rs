@@ -17,7 +17,8 @@ use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
-use crate::report::{NamespaceIds, Summary};
+use crate::event_view::NamespaceIds;
+use crate::report::Summary;
 use crate::stacks::is_part;
 use crate::syscall_arguments::blank_registers;
 
@@ -642,7 +643,6 @@ mod tests {
 
     use super::*;
     use crate::report::JsonLines;
-    use crate::report::WallClock;
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
@@ -700,8 +700,8 @@ mod tests {
             let (steps, script) = mpsc::channel();
             stream.add_source(Box::new(Script(script, MonotonicNs(0))));
             stream.start(Origin::NONE);
-            let epoch = WallClock::new(ClockPair::default());
-            let printer = Printer::new(Box::new(JsonLines::new(epoch)), &selection, limit);
+            let (report, clocks) = (Box::new(JsonLines::new()), ClockPair::default());
+            let printer = Printer::new(report, &selection, limit, clocks);
             let mut processes = Processes::new(true);
             processes.add(PID);
             processes.name(PID, PID, Comm::new(b"shell"));

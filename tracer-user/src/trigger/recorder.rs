@@ -14,8 +14,9 @@ use super::newest::{Block, Newest};
 use super::{Condition, Rule, TriggerSetup};
 use crate::answers::words::{duration, seconds, thread};
 use crate::answers::{Choice, Follower, Paths, Question, tree_text};
+use crate::event_view::EventView;
 use crate::report::escape::push_for_people;
-use crate::report::{Gap, Line, Report, Summary, signal_name};
+use crate::report::{Gap, Report, Summary, signal_name};
 use crate::trace::{LogOutput, LogSetup};
 
 /// Steps that are looked at to say why.
@@ -89,7 +90,7 @@ impl Recorder {
     }
 
     /// What an event is that a condition waits for.
-    fn strike_of(&self, line: &Line<'_>) -> Option<Strike> {
+    fn strike_of(&self, line: &EventView<'_>) -> Option<Strike> {
         let header = line.event.header;
         let who = Thread {
             pid: header.pid,
@@ -287,7 +288,7 @@ impl Report for Recorder {
         self.lost = lost.clone();
     }
 
-    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
         let event: &Event<'_> = &line.event;
         let comm = line.comm.unwrap_or_default();
         self.newest.push(event, comm);

@@ -9,8 +9,8 @@ use tracer_engine::event::MonotonicNs;
 use zerocopy::FromBytes as _;
 
 use super::objects::Objects;
+use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::log_view::Entry;
 use crate::report::digits::push_decimal;
 use crate::report::task_state::task_state;
 
@@ -77,9 +77,9 @@ pub struct Cpus {
 impl Cpus {
     /// Notes a switch or a wake-up, and adds what is known by it. False when the event is none, or
     /// not as it should be.
-    pub fn note(&mut self, entry: &Entry<'_>, thread: Thread, objects: &mut Objects) -> bool {
-        self.start.get_or_insert(entry.at);
-        let event = &entry.line.event;
+    pub fn note(&mut self, entry: &EventView<'_>, thread: Thread, objects: &mut Objects) -> bool {
+        self.start.get_or_insert(entry.at());
+        let event = &entry.event;
         let Some(cpu) = event.header.cpu else {
             return false;
         };
@@ -87,15 +87,15 @@ impl Cpus {
             EventTypeId::SWITCH_IN if self.running.len() < MOST_CPUS => {
                 let running = Running {
                     thread,
-                    comm: entry.line.comm.unwrap_or_default().to_vec(),
-                    since: entry.at,
+                    comm: entry.comm.unwrap_or_default().to_vec(),
+                    since: entry.at(),
                     woken: self.woken.remove(&thread),
                 };
                 if let Some(before) = self.running.insert(cpu, running) {
                     let prev = SwitchInData::read_from_prefix(event.data).ok();
                     let prev = prev.map(|(data, _)| data.prev_tid.cast_signed());
                     let before = before.seen_until(prev);
-                    self.slice(cpu, &before, true, entry.at, "not recorded", objects);
+                    self.slice(cpu, &before, true, entry.at(), "not recorded", objects);
                 }
                 true
             }
@@ -111,13 +111,13 @@ impl Cpus {
 
     fn leave(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &EventView<'_>,
         thread: Thread,
         cpu: u32,
         objects: &mut Objects,
     ) -> Option<()> {
         let state_end = std::mem::offset_of!(SwitchOutData, ran_ns);
-        let switch: SwitchOutData = read_grown(entry.line.event.data, state_end)?;
+        let switch: SwitchOutData = read_grown(entry.event.data, state_end)?;
         let why = task_state(switch.state, switch.preempted != 0).1;
         let before = self.running.remove(&cpu);
         let (running, is_start_known) = match before {
@@ -128,30 +128,30 @@ impl Cpus {
                 let since = match before.take() {
                     Some(before) => {
                         let before = before.seen_until(None);
-                        self.slice(cpu, &before, true, entry.at, "not recorded", objects);
-                        entry.at
+                        self.slice(cpu, &before, true, entry.at(), "not recorded", objects);
+                        entry.at()
                     }
-                    None if self.seen.contains(&cpu) => entry.at,
-                    None => self.start.unwrap_or(entry.at),
+                    None if self.seen.contains(&cpu) => entry.at(),
+                    None => self.start.unwrap_or(entry.at()),
                 };
                 let running = Running {
                     thread,
-                    comm: entry.line.comm.unwrap_or_default().to_vec(),
+                    comm: entry.comm.unwrap_or_default().to_vec(),
                     since,
                     woken: None,
                 };
                 (running, is_start_known)
             }
         };
-        self.slice(cpu, &running, is_start_known, entry.at, why, objects);
+        self.slice(cpu, &running, is_start_known, entry.at(), why, objects);
         Some(())
     }
 
     /// A flow from who wakes, where it is on the CPU, to the moment when who is woken gets one.
-    fn wake(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32, objects: &mut Objects) {
+    fn wake(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32, objects: &mut Objects) {
         self.woken.remove(&thread);
         let waker_end = std::mem::offset_of!(WakeupData, waker_context);
-        let Some(data) = read_grown::<WakeupData>(entry.line.event.data, waker_end) else {
+        let Some(data) = read_grown::<WakeupData>(entry.event.data, waker_end) else {
             return;
         };
         let waker = data.waker_tid.cast_signed();
@@ -162,7 +162,7 @@ impl Cpus {
             objects.flow(
                 "s",
                 Self::thread(cpu, CpuRow::Threads),
-                entry.at,
+                entry.at(),
                 self.flows,
             );
         }

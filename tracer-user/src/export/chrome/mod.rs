@@ -17,7 +17,7 @@ use super::names::{Names, News, Thread};
 use super::parts::Parts;
 use super::slices::{Extent, Key, Mark, Slice, Track};
 use super::{Ending, Exporter, Origin};
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use crate::report::digits::push_decimal;
 use crate::report::escape::push_json_string;
 use crate::report::{push_data, push_short_name};
@@ -68,8 +68,8 @@ impl Chrome {
             .context(CANNOT_WRITE)
     }
 
-    fn write_names(&mut self, entry: &Entry<'_>, thread: Thread) {
-        let comm = entry.line.comm;
+    fn write_names(&mut self, entry: &EventView<'_>, thread: Thread) {
+        let comm = entry.comm;
         if self.names.news(thread, comm) == News::None {
             return;
         }
@@ -151,25 +151,24 @@ impl Chrome {
         self.objects.text("id", id.as_bytes());
     }
 
-    fn instant(&mut self, entry: &Entry<'_>, thread: Thread) {
-        let line = &entry.line;
+    fn instant(&mut self, entry: &EventView<'_>, thread: Thread) {
         let scope: &[u8] = if thread.pid == 0 { b"g" } else { b"t" };
-        let class = line.entry.map_or("user", |_| "system");
+        let class = entry.entry.map_or("user", |_| "system");
         self.objects.begin("i", thread).text("s", scope);
         self.objects.text("cat", class.as_bytes());
-        match line.entry {
+        match entry.entry {
             Some(system) => {
                 let mut name = Vec::new();
                 push_short_name(&mut name, system.name);
                 self.objects.text("name", &name);
             }
             None => {
-                self.objects.text("name", line.name);
+                self.objects.text("name", entry.name);
             }
         }
-        self.objects.time("ts", entry.at.0).raw(",\"args\":");
-        self.objects.with(|out| push_data(out, line));
-        let address = line.event.header.program_address;
+        self.objects.time("ts", entry.at().0).raw(",\"args\":");
+        self.objects.with(|out| push_data(out, entry));
+        let address = entry.event.header.program_address;
         if address != 0 {
             self.objects.and_address("prog_address", address);
         }
@@ -187,8 +186,8 @@ struct Position {
 const CANNOT_WRITE: &str = "cannot write the trace events";
 
 impl Exporter for Chrome {
-    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
-        let header = &entry.line.event.header;
+    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
+        let header = &entry.event.header;
         let thread = Thread::of(header);
         self.write_names(entry, thread);
         if !self.cpus.note(entry, thread, &mut self.objects) {

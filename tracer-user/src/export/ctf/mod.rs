@@ -20,7 +20,7 @@ use tracer_engine::ClockPair;
 use tracer_engine::event::Truncation;
 
 use super::{Ending, Exporter, Origin};
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use crate::own_file;
 use crate::report::escape::push_for_people;
 use packet::{Packet, PacketHeader};
@@ -95,29 +95,28 @@ impl Ctf {
 const CANNOT_WRITE: &str = "cannot write the stream";
 
 impl Exporter for Ctf {
-    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
-        let line = &entry.line;
-        let header = &line.event.header;
+    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
+        let header = &entry.event.header;
         self.fields.clear();
-        let system = line.entry.filter(|system| {
-            fields::push_system(&mut self.fields, system, line.event.data).is_some()
+        let system = entry.entry.filter(|system| {
+            fields::push_system(&mut self.fields, system, entry.event.data).is_some()
         });
         let mut id = header.event_type.0;
-        let class = match (system, line.entry) {
+        let class = match (system, entry.entry) {
             (Some(system), _) => Class::System(system),
             (None, in_table) => {
                 if in_table.is_some() {
                     id = id.saturating_add(RAW);
                 }
                 self.fields.clear();
-                fields::push_bytes(&mut self.fields, line.event.data);
+                fields::push_bytes(&mut self.fields, entry.event.data);
                 Class::Bytes
             }
         };
         self.classes
             .entry(id)
-            .or_insert_with(|| (line.name.to_vec(), class));
-        let out = self.packet.event(id, entry.at);
+            .or_insert_with(|| (entry.name.to_vec(), class));
+        let out = self.packet.event(id, entry.at());
         out.extend_from_slice(&header.pid.to_ne_bytes());
         out.extend_from_slice(&header.tid.to_ne_bytes());
         let cpu = header.cpu.and_then(|cpu| i32::try_from(cpu).ok());
@@ -127,7 +126,7 @@ impl Exporter for Ctf {
         out.extend_from_slice(&header.thread_id.to_ne_bytes());
         // Some readers show an empty text as what was there before.
         let unknown: &[u8] = if header.pid == 0 { b"-" } else { b"?" };
-        push_for_people(out, line.comm.unwrap_or(unknown));
+        push_for_people(out, entry.comm.unwrap_or(unknown));
         out.push(0);
         out.extend_from_slice(&self.fields);
         if self.packet.bytes() >= PACKET_BYTES {

@@ -16,7 +16,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::{Ending, Exporter, Origin};
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use rows::Rows;
 
 /// The columns. Bytes of names that are not harmless are written as in a string literal of Rust;
@@ -111,7 +111,7 @@ fn pair((key, value): (&str, String)) -> KeyValue {
 const CANNOT_WRITE: &str = "cannot write the rows";
 
 impl Exporter for Parquet {
-    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
+    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         self.rows.push(entry);
         if self.rows.count() >= MOST_ROWS || self.rows.bytes() >= MOST_BYTES {
             self.write_group().context(CANNOT_WRITE)?;

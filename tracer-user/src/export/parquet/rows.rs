@@ -8,7 +8,7 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
 use tracer_engine::event::Truncation;
 
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use crate::report::escape::push_for_people;
 use crate::report::push_data;
 
@@ -58,12 +58,11 @@ impl Texts {
 
 impl Rows {
     /// Adds the row of an event.
-    pub fn push(&mut self, entry: &Entry<'_>) {
-        let line = &entry.line;
-        let header = &line.event.header;
+    pub fn push(&mut self, entry: &EventView<'_>) {
+        let header = &entry.event.header;
         self.time.push(entry.date.0.cast_signed());
         self.ns.push(header.time.0.cast_signed());
-        self.event_type.push(|out| push_for_people(out, line.name));
+        self.event_type.push(|out| push_for_people(out, entry.name));
         let class: &[u8] = if header.event_type.is_user() {
             b"user"
         } else {
@@ -73,14 +72,14 @@ impl Rows {
         self.pid.push(header.pid);
         self.tid.push(header.tid);
         self.comm
-            .push(|out| push_for_people(out, line.comm.unwrap_or_default()));
+            .push(|out| push_for_people(out, entry.comm.unwrap_or_default()));
         self.cpu.extend(header.cpu.map(u32::cast_signed));
         self.has_cpu.push(i16::from(header.cpu.is_some()));
         self.address.push(header.program_address.cast_signed());
         self.thread_id.push(header.thread_id.cast_signed());
         self.truncated.push(header.truncation != Truncation::None);
-        self.data.push(|out| push_data(out, line));
-        self.raw.push(|out| out.extend_from_slice(line.event.data));
+        self.data.push(|out| push_data(out, entry));
+        self.raw.push(|out| out.extend_from_slice(entry.event.data));
     }
 
     /// Rows so far.

@@ -17,8 +17,8 @@ use super::schema::{
 };
 use super::switches::{ASLEEP, MOST_CPUS, RUNNABLE, Switch, Switches, Task};
 use super::text::text;
+use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::log_view::Entry;
 use crate::report::fields::until_null;
 use crate::report::task_state::task_state;
 use tracer_engine::event::MonotonicNs;
@@ -46,21 +46,21 @@ struct Bundles {
 
 impl Scheduler {
     /// Notes an event. True of switches and wake-ups, which are nothing else than this.
-    pub fn note(&mut self, entry: &Entry<'_>, thread: Thread) -> bool {
-        let Some(cpu) = entry.line.event.header.cpu else {
+    pub fn note(&mut self, entry: &EventView<'_>, thread: Thread) -> bool {
+        let Some(cpu) = entry.event.header.cpu else {
             return false;
         };
-        self.ended.hear(thread, cpu, entry.at);
-        match entry.line.event.header.event_type {
+        self.ended.hear(thread, cpu, entry.at());
+        match entry.event.header.event_type {
             EventTypeId::SWITCH_IN => self.come(entry, thread, cpu).is_some(),
             EventTypeId::SWITCH_OUT => self.leave(entry, thread, cpu).is_some(),
             EventTypeId::WAKEUP => self.wake(entry, thread, cpu).is_some(),
             _ => {
                 if let Some(event) = life_of(entry, thread) {
-                    self.live(cpu, entry.at, thread.tid, event);
+                    self.live(cpu, entry.at(), thread.tid, event);
                 }
                 if let Some(event) = exec_name(entry, thread) {
-                    self.live(cpu, entry.at, thread.tid, event);
+                    self.live(cpu, entry.at(), thread.tid, event);
                 }
                 false
             }
@@ -108,29 +108,29 @@ impl Scheduler {
             .collect()
     }
 
-    fn come(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
-        let (data, _) = SwitchInData::read_from_prefix(entry.line.event.data).ok()?;
+    fn come(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
+        let (data, _) = SwitchInData::read_from_prefix(entry.event.data).ok()?;
         let prev = task(data.prev_tid, &data.prev_comm);
         let bundles = &mut self.bundles;
         self.switches
-            .come((cpu, entry.at), own_task(entry, thread), prev, |switch| {
+            .come((cpu, entry.at()), own_task(entry, thread), prev, |switch| {
                 bundles.switch(switch);
             });
         Some(())
     }
 
-    fn leave(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
+    fn leave(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
         let state_end = std::mem::offset_of!(SwitchOutData, ran_ns);
-        let data: SwitchOutData = read_grown(entry.line.event.data, state_end)?;
+        let data: SwitchOutData = read_grown(entry.event.data, state_end)?;
         let switch = Switch {
             cpu,
-            at: entry.at,
+            at: entry.at(),
             prev: own_task(entry, thread),
             prev_state: shown_state(data.state, data.preempted != 0),
             next: task(data.next_tid, &data.next_comm),
         };
         let is_dead = matches!(switch.prev_state, DEAD | ZOMBIE);
-        if is_dead && let Some(end) = self.ended.hold(switch.prev.clone(), cpu, entry.at) {
+        if is_dead && let Some(end) = self.ended.hold(switch.prev.clone(), cpu, entry.at()) {
             self.bundles.end(end);
         }
         let bundles = &mut self.bundles;
@@ -140,9 +140,9 @@ impl Scheduler {
         Some(())
     }
 
-    fn wake(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
+    fn wake(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
         let waker_end = std::mem::offset_of!(WakeupData, waker_context);
-        let data: WakeupData = read_grown(entry.line.event.data, waker_end)?;
+        let data: WakeupData = read_grown(entry.event.data, waker_end)?;
         let waking = SchedWaking {
             comm: Some(own_task(entry, thread).name()),
             pid: Some(thread.tid),
@@ -159,10 +159,10 @@ impl Scheduler {
             pid: data.waker_pid.cast_signed(),
             tid: data.waker_tid.cast_signed(),
         };
-        self.ended.hear(waker, cpu, entry.at);
+        self.ended.hear(waker, cpu, entry.at());
         let event = Ftrace::SchedWaking(waking);
         self.bundles
-            .push_flagged((cpu, entry.at, waker.tid), flags, event);
+            .push_flagged((cpu, entry.at(), waker.tid), flags, event);
         Some(())
     }
 
@@ -250,10 +250,10 @@ impl Bundles {
 }
 
 /// The kernel's event of a beginning, a new program, an end, a new name.
-fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
+fn life_of(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
     /// `CLONE_THREAD` of `<linux/sched.h>`.
     const CLONE_THREAD: u64 = 0x0001_0000;
-    let event = &entry.line.event;
+    let event = &entry.event;
     let data = event.data;
     Some(match event.header.event_type {
         id @ (EventTypeId::FORK | EventTypeId::THREAD_CREATE) => {
@@ -293,8 +293,8 @@ fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
 
 /// The name that a thread has from an exec on. The kernel has an event of its own for that, and so
 /// does a log where it was asked for; for the engine it is what names the process anew.
-fn exec_name(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
-    let event = &entry.line.event;
+fn exec_name(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
+    let event = &entry.event;
     if event.header.event_type != EventTypeId::EXEC {
         return None;
     }
@@ -334,10 +334,10 @@ fn task(tid: u32, comm: &[u8]) -> Task {
     }
 }
 
-fn own_task(entry: &Entry<'_>, thread: Thread) -> Task {
+fn own_task(entry: &EventView<'_>, thread: Thread) -> Task {
     Task {
         tid: thread.tid,
-        comm: entry.line.comm.unwrap_or_default().to_vec(),
+        comm: entry.comm.unwrap_or_default().to_vec(),
     }
 }
 

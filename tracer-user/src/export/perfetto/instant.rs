@@ -7,9 +7,9 @@ use tracer_common::event_type::SystemEventType;
 use super::schema::{AnnotationValue, DebugAnnotation, TrackEvent};
 use super::text::text;
 use super::tracks::TRACE_TRACK;
+use crate::event_view::EventView;
 use crate::export::carried::{Carried, Item};
 use crate::export::slices::Key;
-use crate::log_view::Entry;
 use crate::report::push_short_name;
 
 /// `TrackEvent.Type`.
@@ -20,14 +20,13 @@ mod kind {
 }
 
 /// The instant of an event, with what it carries.
-pub fn of(entry: &Entry<'_>, track: u64) -> TrackEvent {
-    let line = &entry.line;
-    let (category, name) = match line.entry {
+pub fn of(entry: &EventView<'_>, track: u64) -> TrackEvent {
+    let (category, name) = match entry.entry {
         Some(system) => ("system", short_name(system)),
-        None => ("user", text(line.name)),
+        None => ("user", text(entry.name)),
     };
     TrackEvent {
-        debug_annotations: annotations(&Carried::of(line)),
+        debug_annotations: annotations(&Carried::of(entry)),
         ..named(kind::INSTANT, track, category, name)
     }
 }
@@ -58,8 +57,8 @@ pub fn end(carried: &Carried, track: u64) -> TrackEvent {
 }
 
 /// The instant of the stack of an event of the scheduler, which is none itself.
-pub fn of_stack(entry: &Entry<'_>, track: u64) -> TrackEvent {
-    let name = entry.line.entry.map_or_else(String::new, short_name);
+pub fn of_stack(entry: &EventView<'_>, track: u64) -> TrackEvent {
+    let name = entry.entry.map_or_else(String::new, short_name);
     named(kind::INSTANT, track, "stack", name)
 }
 

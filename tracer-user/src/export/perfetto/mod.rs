@@ -38,7 +38,7 @@ use super::names::Thread;
 use super::parts::Parts;
 use super::slices::{Extent, Mark};
 use super::{Ending, Exporter, Origin};
-use crate::log_view::Entry;
+use crate::event_view::EventView;
 use ftrace::Scheduler;
 use schema::{
     AnnotationValue, Clock, ClockSnapshot, Data, DebugAnnotation, PerfSample, SystemInfo, Trace,
@@ -115,12 +115,12 @@ impl Perfetto {
     }
 
     /// The id of the stack of an event, all of which is written; `None` where it has none.
-    fn stack(&mut self, entry: &Entry<'_>) -> anyhow::Result<Option<u64>> {
-        let header = &entry.line.event.header;
+    fn stack(&mut self, entry: &EventView<'_>) -> anyhow::Result<Option<u64>> {
+        let header = &entry.event.header;
         if header.event_type == EventTypeId::EXEC {
             self.stacks.forget(header.pid);
         }
-        let Some(stack) = &entry.line.stack else {
+        let Some(stack) = &entry.stack else {
             return Ok(None);
         };
         let (id, new) = if header.event_type == EventTypeId::SAMPLE {
@@ -130,7 +130,7 @@ impl Perfetto {
         };
         if let Some(new) = new {
             self.out.write(TracePacket {
-                timestamp: Some(entry.at.0),
+                timestamp: Some(entry.at().0),
                 trusted_packet_sequence_id: Some(SEQUENCE),
                 sequence_flags: Some(NEEDS_STATE),
                 interned_data: Some(new),
@@ -154,15 +154,15 @@ impl Perfetto {
     }
 
     /// Writes a sample.
-    fn write_sample(&mut self, entry: &Entry<'_>, stack: Option<u64>) -> anyhow::Result<()> {
-        let header = &entry.line.event.header;
+    fn write_sample(&mut self, entry: &EventView<'_>, stack: Option<u64>) -> anyhow::Result<()> {
+        let header = &entry.event.header;
         let sample = PerfSample {
             cpu: header.cpu,
             pid: u32::try_from(header.pid).ok(),
             tid: u32::try_from(header.tid).ok(),
             callstack_iid: stack,
         };
-        self.out.write(packet(entry.at, Data::PerfSample(sample)))
+        self.out.write(packet(entry.at(), Data::PerfSample(sample)))
     }
 
     /// Writes the slices that are known by now.
@@ -191,14 +191,14 @@ impl Perfetto {
     /// Writes a wake-up, and what it led to.
     fn write_wakeups(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &EventView<'_>,
         thread: Thread,
         stack: Option<u64>,
     ) -> anyhow::Result<()> {
-        let comm = entry.line.comm.unwrap_or_default();
+        let comm = entry.comm.unwrap_or_default();
         if let Some(waker) = self.wakeups.wake(entry, thread) {
             let known = (!waker.comm.is_empty()).then_some(waker.comm.as_slice());
-            for packet in self.tracks.describe(waker.thread, known, entry.at) {
+            for packet in self.tracks.describe(waker.thread, known, entry.at()) {
                 self.out.write(packet)?;
             }
             self.parts
@@ -207,7 +207,7 @@ impl Perfetto {
             let mut event = instant::of_wakeup("wakes", comm, self.tracks.uuid(waker.thread));
             event.flow_ids.push(waker.flow);
             // That of a wake-up is its waker's.
-            self.write_stacked(entry.at, event, stack)?;
+            self.write_stacked(entry.at(), event, stack)?;
         }
         if let Some(waker) = self.wakeups.run(entry, thread) {
             self.parts.before_instant(entry, thread, &mut self.marks);
@@ -215,7 +215,7 @@ impl Perfetto {
             let track = self.tracks.uuid(thread);
             let mut event = instant::of_wakeup("woken by", &waker.comm, track);
             event.terminating_flow_ids.push(waker.flow);
-            self.write_event(entry.at, event)?;
+            self.write_event(entry.at(), event)?;
         }
         Ok(())
     }
@@ -281,10 +281,10 @@ fn packet(at: MonotonicNs, data: Data) -> TracePacket {
 }
 
 impl Exporter for Perfetto {
-    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
-        let header = &entry.line.event.header;
+    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
+        let header = &entry.event.header;
         let thread = Thread::of(header);
-        self.now = entry.at;
+        self.now = entry.at();
         for packet in self.tracks.before(entry, thread) {
             self.out.write(packet)?;
         }
@@ -292,21 +292,21 @@ impl Exporter for Perfetto {
         let is_scheduling = self.scheduler.note(entry, thread);
         if is_scheduling {
             self.write_wakeups(entry, thread, stack)?;
-            let is_switch = entry.line.event.header.event_type != EventTypeId::WAKEUP;
+            let is_switch = entry.event.header.event_type != EventTypeId::WAKEUP;
             if is_switch && stack.is_some() {
                 self.parts.before_instant(entry, thread, &mut self.marks);
                 self.write_marks()?;
                 let of_stack = instant::of_stack(entry, self.tracks.uuid(thread));
-                self.write_stacked(entry.at, of_stack, stack)?;
+                self.write_stacked(entry.at(), of_stack, stack)?;
             }
-        } else if entry.line.event.header.event_type == EventTypeId::SAMPLE {
+        } else if entry.event.header.event_type == EventTypeId::SAMPLE {
             self.write_sample(entry, stack)?;
         } else {
             let is_part = self.parts.take(entry, thread, stack, &mut self.marks);
             self.write_marks()?;
             if !is_part {
                 let track = self.tracks.uuid(thread);
-                self.write_stacked(entry.at, instant::of(entry, track), stack)?;
+                self.write_stacked(entry.at(), instant::of(entry, track), stack)?;
             }
         }
         self.parts.after(entry, thread, &mut self.marks);

@@ -11,10 +11,10 @@ use zerocopy::FromBytes;
 use super::packet;
 use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::text::text;
+use crate::event_view::EventView;
 use crate::export::Origin;
 use crate::export::names::{Names, News, Thread};
 use crate::export::slices::Track;
-use crate::log_view::Entry;
 use tracer_engine::event::MonotonicNs;
 
 /// The track of events of no process, and of losses.
@@ -83,8 +83,8 @@ impl Tracks {
     }
 
     /// What describes the thread of an event, when it is new or has another name.
-    pub fn before(&mut self, entry: &Entry<'_>, thread: Thread) -> Vec<TracePacket> {
-        self.describe(thread, entry.line.comm, entry.at)
+    pub fn before(&mut self, entry: &EventView<'_>, thread: Thread) -> Vec<TracePacket> {
+        self.describe(thread, entry.comm, entry.at())
     }
 
     /// What describes a thread, when it is new or has another name.
@@ -124,8 +124,8 @@ impl Tracks {
     }
 
     /// Notes that an event makes a thread: it may have a tid that another one had before.
-    pub fn after(&mut self, entry: &Entry<'_>) {
-        let event = &entry.line.event;
+    pub fn after(&mut self, entry: &EventView<'_>) {
+        let event = &entry.event;
         let makes_thread = matches!(
             event.header.event_type,
             EventTypeId::FORK | EventTypeId::THREAD_CREATE
@@ -170,8 +170,8 @@ mod tests {
     fn tracks(log: MadeUpLog) -> Tracks {
         let mut tracks = Tracks::default();
         let mut walk = Walk::new(log, Wanted::default());
-        let visit = |tracks: &mut Tracks, entry: &Entry<'_>| {
-            let header = &entry.line.event.header;
+        let visit = |tracks: &mut Tracks, entry: &EventView<'_>| {
+            let header = &entry.event.header;
             let thread = Thread::of(header);
             tracks.before(entry, thread);
             tracks.after(entry);
@@ -211,7 +211,7 @@ mod tests {
         let name = log.define(b"x");
         log.push(200, name, (7, 8), b"");
         let record: LogRecord<'_> = log.next_record().unwrap().unwrap();
-        let entry = Entry::new(&record, b"x", None);
+        let entry = crate::log_view::view_of(&record, b"x", None);
         let packets = Tracks::default().before(&entry, Thread { pid: 7, tid: 8 });
         let [packets] = packets.as_slice() else {
             panic!("not its main thread: {packets:?}");

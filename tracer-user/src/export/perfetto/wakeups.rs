@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 
+use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::log_view::Entry;
 use crate::report::fields::until_null;
 
 /// Threads that wait for a CPU and are remembered.
@@ -32,8 +32,8 @@ pub struct Waker {
 
 impl Wakeups {
     /// Notes an event. Returns who wakes, where it is a wake-up by a thread.
-    pub fn wake(&mut self, entry: &Entry<'_>, thread: Thread) -> Option<Waker> {
-        let event = &entry.line.event;
+    pub fn wake(&mut self, entry: &EventView<'_>, thread: Thread) -> Option<Waker> {
+        let event = &entry.event;
         if event.header.event_type != EventTypeId::WAKEUP {
             return None;
         }
@@ -58,8 +58,8 @@ impl Wakeups {
     }
 
     /// Who woke a thread that gets a CPU by this event.
-    pub fn run(&mut self, entry: &Entry<'_>, thread: Thread) -> Option<Waker> {
-        let is_switch = entry.line.event.header.event_type == EventTypeId::SWITCH_IN;
+    pub fn run(&mut self, entry: &EventView<'_>, thread: Thread) -> Option<Waker> {
+        let is_switch = entry.event.header.event_type == EventTypeId::SWITCH_IN;
         if is_switch {
             self.woken.remove(&thread)
         } else {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use tracer_common::event_type::{FIRST_USER_EVENT, system_event_type};
 use tracer_common::kernel::SyscallEnterData;
-use tracer_engine::event::{EventHeader, Truncation};
+use tracer_engine::event::{EventHeader, RealtimeNs, Truncation};
 
 use super::*;
 use crate::syscall_texts::push_item;
@@ -63,7 +63,7 @@ fn offer(sieve: &mut Sieve, event: &Made, shown: &mut Vec<u64>) {
         program_address: 0,
         truncation: Truncation::None,
     };
-    let line = Line {
+    let line = EventView {
         event: Event {
             header,
             data: &event.data,
@@ -71,7 +71,7 @@ fn offer(sieve: &mut Sieve, event: &Made, shown: &mut Vec<u64>) {
         entry: system_event_type(event.id),
         name: b"made up",
         comm: Some(b"shop"),
-        realtime: None,
+        date: RealtimeNs(0),
         inside: None,
         stack: None,
     };

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use tracer_analysis::Thread;
 use tracer_common::event_type::system_event_type;
-use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 use tracer_engine::{ClockPair, EventTypes};
 
 use super::LONGEST_WINDOW;
-use crate::report::{Gap, Line, Report as _, Text, TextStyle, TimeColumn, WallClock};
+use crate::event_view::EventView;
+use crate::report::{Gap, Report as _, Text, TextStyle, TimeColumn, WallClock};
 use crate::terminal::output::Width;
 use crate::trigger::newest::Newest;
 
@@ -136,12 +137,12 @@ impl Lines {
             None => types.name(header.event_type).unwrap_or(b"?"),
         };
         self.out.clear();
-        let line = Line {
+        let line = EventView {
             event: *event,
             entry,
             name,
             comm: Some(comm).filter(|comm| !comm.is_empty()),
-            realtime: None,
+            date: RealtimeNs(0),
             inside: None,
             stack: None,
         };

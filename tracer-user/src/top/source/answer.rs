@@ -9,7 +9,8 @@ use tracer_engine::{EventTypes, Ledger};
 use super::link::Link;
 use super::live::Live;
 use crate::answers::{Follower as _, SpanSpec};
-use crate::report::{Gap, Line, Report, Summary};
+use crate::event_view::EventView;
+use crate::report::{Gap, Report, Summary};
 use crate::top::model::{Losses, Model, Window};
 use crate::top::view::text;
 
@@ -73,7 +74,7 @@ impl Report for Once {
         self.model.advance(now);
     }
 
-    fn event(&mut self, _: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, _: &mut Vec<u8>, line: &EventView<'_>) {
         self.model.event(&line.event, line.comm.unwrap_or_default());
     }
 

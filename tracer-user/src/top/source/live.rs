@@ -9,7 +9,8 @@ use tracer_engine::{EventTypes, Ledger};
 use super::answer::losses_of;
 use super::link::{Link, Publisher};
 use crate::answers::{Follower as _, SpanSpec};
-use crate::report::{Gap, Line, Report, Summary};
+use crate::event_view::EventView;
+use crate::report::{Gap, Report, Summary};
 use crate::top::model::{Losses, Model};
 
 /// Events between two looks at the clock.
@@ -51,7 +52,7 @@ impl Report for Live {
         self.publisher.publish_if_due(&mut self.model);
     }
 
-    fn event(&mut self, _: &mut Vec<u8>, line: &Line<'_>) {
+    fn event(&mut self, _: &mut Vec<u8>, line: &EventView<'_>) {
         self.model.event(&line.event, line.comm.unwrap_or_default());
         self.events += 1;
         if self.events >= AT_ONCE {

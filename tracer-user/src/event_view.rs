@@ -1,0 +1,42 @@
+//! An event as its consumers see it: with its type, its thread, its date and its stack.
+
+use tracer_common::event_type::SystemEventType;
+use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
+
+use crate::stacks::Stack;
+
+/// One event and what is known of its type and thread.
+#[derive(Clone, Copy, Debug)]
+pub struct EventView<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// Its entry in the table of system event types; `None` for a user event.
+    pub entry: Option<&'static SystemEventType>,
+    /// The name of its type, as the target gave it: any bytes.
+    pub name: &'a [u8],
+    /// The name of its thread at that time, where known: any bytes.
+    pub comm: Option<&'a [u8]>,
+    /// Its date. Never decreases within a trace.
+    pub date: RealtimeNs,
+    /// Its process and thread in their own pid namespace, where those differ.
+    pub inside: Option<NamespaceIds>,
+    /// The stack that its thread was in.
+    pub stack: Option<Stack<'a>>,
+}
+
+impl EventView<'_> {
+    /// Time of the event on the trace's monotonic clock. Never decreases within a trace.
+    #[must_use]
+    pub fn at(&self) -> MonotonicNs {
+        self.event.header.time
+    }
+}
+
+/// A process and a thread of it, as their own pid namespace knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NamespaceIds {
+    /// The process.
+    pub pid: i32,
+    /// The thread.
+    pub tid: i32,
+}
