@@ -1,6 +1,6 @@
 //! An event as its consumers see it: with its type, its thread, its date and its stack.
 
-use tracer_common::event_type::SystemEventType;
+use tracer_common::event_type::{SystemEventType, system_event_type};
 use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 
 use crate::stacks::Stack;
@@ -24,7 +24,21 @@ pub struct EventView<'a> {
     pub stack: Option<Stack<'a>>,
 }
 
-impl EventView<'_> {
+impl<'a> EventView<'a> {
+    /// Returns the view of an event of which nothing more is known than the name of its thread.
+    #[must_use]
+    pub fn bare(event: Event<'a>, comm: &'a [u8]) -> Self {
+        Self {
+            event,
+            entry: system_event_type(event.header.event_type),
+            name: b"?",
+            comm: (!comm.is_empty()).then_some(comm),
+            date: RealtimeNs(0),
+            inside: None,
+            stack: None,
+        }
+    }
+
     /// Time of the event on the trace's monotonic clock. Never decreases within a trace.
     #[must_use]
     pub fn at(&self) -> MonotonicNs {

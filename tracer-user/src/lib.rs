@@ -32,6 +32,7 @@ pub mod agent;
 pub mod answers;
 mod asking;
 pub mod cli;
+pub mod consumer;
 pub mod descriptors;
 pub mod event_view;
 pub mod export;

@@ -1,44 +1,27 @@
 //! Going through a log event by event, and knowing before each whether others are missing.
 
-use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, MonotonicNs};
-
+use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::log_view::{GapWatch, Log, Pause, Walk};
 use crate::report::Gap;
-use crate::stacks::Stack;
 
-/// Who is given events, in order.
-pub trait Follower {
-    /// Event types have come: these are all that are known.
-    fn learn(&mut self, types: &EventTypes);
-    /// Events were lost before the next one.
-    fn lose(&mut self, gap: Gap);
-    /// Nothing has happened from the last event up to this moment.
-    fn advance(&mut self, _now: MonotonicNs) {}
-    /// The stack of the next event.
-    fn stack(&mut self, _stack: &Stack<'_>) {}
-    /// The next event, with the name of its thread where it is known.
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]);
-}
-
-/// Gives all that `walk` goes by to `follower`.
+/// Gives all that `walk` goes by to `consumer`.
 ///
 /// # Errors
 ///
-/// The log cannot be read.
-pub fn follow<L: Log>(walk: &mut Walk<L>, follower: &mut impl Follower) -> anyhow::Result<()> {
-    follow_while(walk, follower, |_| Ok(()))
+/// The log cannot be read, or what `consumer` says.
+pub fn follow<L: Log>(walk: &mut Walk<L>, consumer: &mut impl Consumer) -> anyhow::Result<()> {
+    follow_while(walk, consumer, |_| Ok(()))
 }
 
 /// As [`follow`]; `check` is called every thousand events.
 ///
 /// # Errors
 ///
-/// The log cannot be read, or what `check` says.
+/// The log cannot be read, or what `consumer` or `check` says.
 pub fn follow_while<L: Log>(
     walk: &mut Walk<L>,
-    follower: &mut impl Follower,
+    consumer: &mut impl Consumer,
     mut check: impl FnMut(&Walk<L>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     const AT_ONCE: usize = 1024;
@@ -46,22 +29,18 @@ pub fn follow_while<L: Log>(
     let mut seen = Vec::new();
     let mut each = |walk: &Walk<L>, gap: Option<Gap>, line: &EventView<'_>| {
         if let Some(gap) = gap {
-            follower.lose(gap);
+            consumer.gap(&gap);
         }
         if is_first(&mut seen, line.event.header.event_type.0) {
-            follower.learn(walk.log().event_types());
+            consumer.learn_types(walk.log().event_types());
         }
-        if let Some(stack) = &line.stack {
-            follower.stack(stack);
-        }
-        follower.event(&line.event, line.comm.unwrap_or_default());
-        Ok(())
+        consumer.event(line)
     };
     while watch.go_on(walk, AT_ONCE, &mut each)? == Pause::Midway {
         check(walk)?;
     }
     if let Some(gap) = watch.behind(walk) {
-        follower.lose(gap);
+        consumer.gap(&gap);
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! An answer that is found while events happen.
 
+use anyhow::anyhow;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
-use super::{Choice, Follower, Paths, Question, SpanSpec};
+use super::{Choice, Paths, Question, SpanSpec};
+use crate::consumer::{Consumer, Lines};
 use crate::event_view::EventView;
 use crate::flame::{FlameSetup, Flames};
 use crate::report::escape::harmless_json;
-use crate::report::{Gap, Report, Summary};
+use crate::report::{Gap, Summary};
 use crate::stat::{self, Statistics, Sums, View};
 use crate::terminal::say;
 use crate::top::TopSetup;
@@ -36,11 +38,11 @@ pub struct AnswerSetup {
 }
 
 impl AnswerSetup {
-    /// What finds the answer.
+    /// Returns the consumer that finds the answer; its text goes to `lines`.
     #[must_use]
-    pub fn report(&self) -> Box<dyn Report> {
+    pub fn consumer(&self, lines: &Lines) -> Box<dyn Consumer> {
         let finder = match &self.asked {
-            Asked::Top(setup) => return setup.report(),
+            Asked::Top(setup) => return setup.consumer(lines),
             Asked::Stat(spans, view) => Finder::Stat(Box::new(Sums::new(spans.clone())), *view),
             Asked::Flame(setup) => Finder::Flame(Box::new(Flames::new(setup.kind)), setup.clone()),
             Asked::Why(question, choice, is_brief) => {
@@ -49,9 +51,9 @@ impl AnswerSetup {
             }
         };
         Box::new(Answer {
-            finder: Some(finder),
+            finder,
             is_json: self.is_json,
-            unanswered: None,
+            lines: lines.clone(),
         })
     }
 }
@@ -64,55 +66,42 @@ enum Finder {
 
 /// The answer, instead of lines of events.
 struct Answer {
-    /// `None` once it has answered.
-    finder: Option<Finder>,
+    finder: Finder,
     is_json: bool,
-    /// Why there is none.
-    unanswered: Option<String>,
+    lines: Lines,
 }
 
 impl Answer {
-    fn follower(&mut self) -> Option<&mut dyn Follower> {
-        Some(match self.finder.as_mut()? {
+    fn finder(&mut self) -> &mut dyn Consumer {
+        match &mut self.finder {
             Finder::Stat(sums, _) => &mut **sums,
             Finder::Why(paths, _) => &mut **paths,
             Finder::Flame(flames, _) => &mut **flames,
-        })
+        }
     }
 }
 
-impl Report for Answer {
-    fn learn(&mut self, types: &EventTypes) {
-        if let Some(follower) = self.follower() {
-            follower.learn(types);
-        }
+impl Consumer for Answer {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.finder().learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        if let Some(follower) = self.follower() {
-            follower.lose(gap);
-        }
+    fn gap(&mut self, gap: &Gap) {
+        self.finder().gap(gap);
     }
 
-    fn wait(&mut self, _: &mut Vec<u8>, now: MonotonicNs) {
-        if let Some(follower) = self.follower() {
-            follower.advance(now);
-        }
+    fn idle(&mut self, now: MonotonicNs) {
+        self.finder().idle(now);
     }
 
-    fn event(&mut self, _: &mut Vec<u8>, line: &EventView<'_>) {
-        if let Some(follower) = self.follower() {
-            if let Some(stack) = &line.stack {
-                follower.stack(stack);
-            }
-            follower.event(&line.event, line.comm.unwrap_or_default());
-        }
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.finder().event(view)
     }
 
-    fn end(&mut self, out: &mut Vec<u8>, summary: &Summary) {
-        let shown = match self.finder.take() {
-            None => return,
-            Some(Finder::Stat(sums, view)) => {
+    fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
+        let mut unanswered = None;
+        let shown = match self.finder {
+            Finder::Stat(sums, view) => {
                 let statistics = Statistics::of(*sums, summary);
                 if statistics.paths.has_named_spans() {
                     statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
@@ -123,17 +112,15 @@ impl Report for Answer {
                     stat::text(&statistics, view)
                 }
             }
-            Some(Finder::Flame(flames, setup)) => {
-                match flames.finish().and_then(|folded| setup.shown(&folded)) {
-                    Ok(shown) => out.extend_from_slice(&shown),
-                    Err(error) => self.unanswered = Some(format!("{error:#}")),
-                }
-                return;
+            Finder::Flame(flames, setup) => {
+                let shown = setup.shown(&(*flames).finish()?)?;
+                self.lines.bytes().extend_from_slice(&shown);
+                return Ok(());
             }
-            Some(Finder::Why(paths, is_brief)) => {
+            Finder::Why(paths, is_brief) => {
                 let why = Why::of(*paths, summary);
-                self.unanswered = why.unanswered();
-                if self.unanswered.is_none() {
+                unanswered = why.unanswered();
+                if unanswered.is_none() {
                     why.paths.unmet().iter().for_each(|unmet| say(unmet));
                 }
                 if self.is_json {
@@ -143,11 +130,11 @@ impl Report for Answer {
                 }
             }
         };
-        out.extend_from_slice(shown.as_bytes());
-    }
-
-    fn unanswered(&mut self) -> Option<String> {
-        self.unanswered.take()
+        self.lines.bytes().extend_from_slice(shown.as_bytes());
+        match unanswered {
+            Some(why) => Err(anyhow!(why)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -199,9 +186,10 @@ mod tests {
                 Asked::Flame(flame(FlameKind::Wakeup, Form::Svg)),
             ] {
                 for is_json in [false, true] {
-                    let mut report = AnswerSetup { asked: asked.clone(), is_json }.report();
-                    report.learn(&types);
-                    let mut out = Vec::new();
+                    let lines = Lines::default();
+                    let setup = AnswerSetup { asked: asked.clone(), is_json };
+                    let mut consumer = setup.consumer(&lines);
+                    consumer.learn_types(&types);
                     for (at, id, pid, tid, cpu, data, lost) in &events {
                         // Two of the user's, and all of the system's.
                         let id = if *id < 64 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
@@ -216,13 +204,13 @@ mod tests {
                             truncation: Truncation::None,
                         };
                         if let Some(until) = lost {
-                            report.lose(Gap {
+                            consumer.gap(&Gap {
                                 next: header.time,
                                 until: (until % 2 == 0).then_some(MonotonicNs(*until)),
                                 is_kernels: until % 3 == 0,
                             });
                         }
-                        report.event(&mut out, &EventView {
+                        consumer.event(&EventView {
                             event: Event { header, data },
                             entry: None,
                             name: b"any",
@@ -234,9 +222,11 @@ mod tests {
                                 data,
                                 names: &names,
                             }),
-                        });
+                        }).unwrap();
                     }
-                    report.end(&mut out, &Summary::default());
+                    // Where there is no span, that is an error.
+                    let _ = consumer.finish(&Summary::default());
+                    let out = lines.bytes().clone();
                     prop_assert!(!out.contains(&0x1b), "a name of any bytes is harmless");
                     if is_json && !matches!(asked, Asked::Flame(_)) {
                         serde_json::from_slice::<serde_json::Value>(&out).unwrap();

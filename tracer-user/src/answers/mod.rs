@@ -17,7 +17,7 @@ pub mod tree_text;
 mod unmet;
 pub mod words;
 
-pub use follow::{Follower, follow, follow_while};
+pub use follow::{follow, follow_while};
 pub use kind::{Explained, Kind, Shown, Split};
 pub use live::{AnswerSetup, Asked, pretty};
 pub use names::{Names, made_by};

@@ -17,7 +17,9 @@ use super::question::{Choice, Question};
 use super::rules::rules;
 use super::stillness::Stillness;
 use super::unmet::{Known, none_named, unended_words, unmet};
-use super::{Follower, Names, Scope, SpanSpec};
+use super::{Names, Scope, SpanSpec};
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::report::Gap;
 
 /// Steps of paths that are looked at, beside so many for each event: some have thousands, most a
@@ -620,21 +622,23 @@ impl Paths {
     }
 }
 
-impl Follower for Paths {
-    fn advance(&mut self, now: MonotonicNs) {
+impl Consumer for Paths {
+    fn idle(&mut self, now: MonotonicNs) {
         Paths::advance(self, now);
     }
 
-    fn learn(&mut self, types: &EventTypes) {
+    fn learn_types(&mut self, types: &EventTypes) {
         self.bind(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.lose_and(gap, |_| {});
+    fn gap(&mut self, gap: &Gap) {
+        self.lose_and(*gap, |_| {});
     }
 
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let (event, comm) = (&view.event, view.comm.unwrap_or_default());
         self.go_on(event, comm, |_| {});
+        Ok(())
     }
 }
 

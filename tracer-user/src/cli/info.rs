@@ -56,7 +56,7 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     } else {
         text(&inventory)
     };
-    output.lines().extend_from_slice(shown.as_bytes());
+    output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(inventory.outcome()))
 }

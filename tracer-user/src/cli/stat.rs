@@ -244,7 +244,7 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
         text(&statistics, config.view)
     };
     let mut output = Output::open(&Sink::Stdout, file)?;
-    output.lines().extend_from_slice(shown.as_bytes());
+    output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(statistics.outcome()))
 }

@@ -186,7 +186,7 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
         text(&why, config.is_brief)
     };
     let mut output = Output::open(&Sink::Stdout, file)?;
-    output.lines().extend_from_slice(shown.as_bytes());
+    output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(why.outcome()))
 }

@@ -8,12 +8,13 @@ use tracer_analysis::{Absence, Absences, Thread, Waker};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SampleData;
 use tracer_engine::EventTypes;
-use tracer_engine::event::Event;
 use zerocopy::FromBytes as _;
 
 use super::folded::FrameId;
 use super::{FlameKind, Folded, FrameKind};
-use crate::answers::{Choice, Follower, Paths, Question};
+use crate::answers::{Choice, Paths, Question};
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::report::Gap;
 use crate::report::fields::until_null;
 use crate::stacks::Stack;
@@ -37,8 +38,6 @@ pub struct Flames {
     folded: Folded,
     /// By process and data.
     known: HashMap<(i32, Vec<u8>), Frames>,
-    /// That of the next event.
-    next: Option<Frames>,
     /// Those with which threads have left their CPUs.
     left: HashMap<Thread, Frames>,
     /// Those of who has woken threads.
@@ -56,7 +55,6 @@ impl Flames {
             absences: Absences::default(),
             folded: Folded::default(),
             known: HashMap::new(),
-            next: None,
             left: HashMap::new(),
             wakers: HashMap::new(),
             has_samples: false,
@@ -193,24 +191,21 @@ impl Flames {
     }
 }
 
-impl Follower for Flames {
-    fn learn(&mut self, types: &EventTypes) {
-        self.paths.learn(types);
+impl Consumer for Flames {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.paths.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
+    fn gap(&mut self, gap: &Gap) {
         let absences = &mut self.absences;
-        self.paths.lose_and(gap, |found| absences.add(found));
+        self.paths.lose_and(*gap, |found| absences.add(found));
         self.left.clear();
         self.wakers.clear();
     }
 
-    fn stack(&mut self, stack: &Stack<'_>) {
-        self.next = Some(self.frames(stack));
-    }
-
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
-        let stack = self.next.take();
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let (event, comm) = (&view.event, view.comm.unwrap_or_default());
+        let stack = view.stack.as_ref().map(|stack| self.frames(stack));
         let header = event.header;
         let thread = Thread {
             pid: header.pid,
@@ -243,5 +238,6 @@ impl Follower for Flames {
             EventTypeId::EXEC => self.known.retain(|(pid, _), _| *pid != header.pid),
             _ => {}
         }
+        Ok(())
     }
 }

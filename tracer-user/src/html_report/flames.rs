@@ -6,14 +6,14 @@ use foldhash::fast::RandomState;
 use serde_json::{Value, json};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
-use tracer_engine::event::Event;
 
 use super::run::ReportSetup;
-use crate::answers::{Follower, follow_while};
+use crate::answers::follow_while;
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::flame::{FlameKind, Flames, Folded, FrameKind};
 use crate::log_view::{Walk, Wanted, open};
 use crate::report::Gap;
-use crate::stacks::Stack;
 
 /// What stacks a log has, found out event by event.
 #[derive(Debug, Default)]
@@ -57,23 +57,19 @@ impl StacksSeen {
 /// Graphs that are folded side by side.
 struct Graphs(Vec<(FlameKind, Flames)>);
 
-impl Follower for Graphs {
-    fn learn(&mut self, types: &EventTypes) {
-        self.0.iter_mut().for_each(|(_, one)| one.learn(types));
-    }
-
-    fn lose(&mut self, gap: Gap) {
-        self.0.iter_mut().for_each(|(_, one)| one.lose(gap));
-    }
-
-    fn stack(&mut self, stack: &Stack<'_>) {
-        self.0.iter_mut().for_each(|(_, one)| one.stack(stack));
-    }
-
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+impl Consumer for Graphs {
+    fn learn_types(&mut self, types: &EventTypes) {
         self.0
             .iter_mut()
-            .for_each(|(_, one)| one.event(event, comm));
+            .for_each(|(_, one)| one.learn_types(types));
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.0.iter_mut().for_each(|(_, one)| one.gap(gap));
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.0.iter_mut().try_for_each(|(_, one)| one.event(view))
     }
 }
 

@@ -15,12 +15,13 @@ use super::columns::{Column, Deflated, Texts};
 use super::dictionary::Dictionary;
 use super::flames::StacksSeen;
 use super::intervals::Intervals;
-use crate::answers::{Follower, SpanSpec};
+use crate::answers::SpanSpec;
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::report::probe::Arguments;
 use crate::report::typed::push_typed_event;
 use crate::report::words::{push_system, push_user};
 use crate::report::{Gap, Summary};
-use crate::stacks::Stack;
 use crate::stat::{Statistics, Sums, Watcher};
 use crate::typed::Typed;
 
@@ -212,23 +213,23 @@ impl Recording {
     }
 }
 
-impl Follower for Recording {
-    fn learn(&mut self, types: &EventTypes) {
+impl Consumer for Recording {
+    fn learn_types(&mut self, types: &EventTypes) {
         self.types = types.clone();
-        self.sums.learn(types);
+        self.sums.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.rows.lose(gap);
-        self.sums.lose_and(gap, &mut self.rows);
+    fn gap(&mut self, gap: &Gap) {
+        self.rows.lose(*gap);
+        self.sums.lose_and(*gap, &mut self.rows);
     }
 
-    fn stack(&mut self, _stack: &Stack<'_>) {
-        self.stacks.stack();
-    }
-
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let (event, comm) = (&view.event, view.comm.unwrap_or_default());
         let header = event.header;
+        if view.stack.is_some() {
+            self.stacks.stack();
+        }
         self.stacks.event(header.event_type);
         self.rows.begin(header.time);
         let entry = system_event_type(header.event_type);
@@ -242,6 +243,7 @@ impl Follower for Recording {
             self.rows.mark(event, &self.words);
         }
         self.sums.go_on(event, comm, &mut self.rows);
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
+use crate::consumer::Lines;
 use crate::report::{Look, TextStyle};
 use crate::terminal::BlockingFile;
 use crate::terminal::output::{Sink, has_lost_its_reader};
@@ -18,7 +19,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Output {
     file: BlockingFile,
     sink: String,
-    pending: Vec<u8>,
+    pending: Lines,
 }
 
 impl Output {
@@ -38,7 +39,7 @@ impl Output {
         Ok(Self {
             file: BlockingFile(sink.open()?),
             sink: sink.to_string(),
-            pending: Vec::with_capacity(CHUNK_BYTES),
+            pending: Lines::default(),
         })
     }
 
@@ -55,8 +56,9 @@ impl Output {
     }
 
     /// The lines to be written, for more to be appended.
-    pub fn lines(&mut self) -> &mut Vec<u8> {
-        &mut self.pending
+    #[must_use]
+    pub fn lines(&self) -> &Lines {
+        &self.pending
     }
 
     /// Writes when there is much to write.
@@ -65,7 +67,7 @@ impl Output {
     ///
     /// It cannot be written.
     pub fn drain(&mut self) -> anyhow::Result<()> {
-        if self.pending.len() >= CHUNK_BYTES {
+        if self.pending.bytes().len() >= CHUNK_BYTES {
             self.flush()?;
         }
         Ok(())
@@ -77,8 +79,9 @@ impl Output {
     ///
     /// It cannot be written.
     pub fn flush(&mut self) -> anyhow::Result<()> {
-        let written = self.file.write_all(&self.pending);
-        self.pending.clear();
+        let mut pending = self.pending.bytes();
+        let written = self.file.write_all(&pending);
+        pending.clear();
         written.with_context(|| format!("cannot write to {}", self.sink))
     }
 }
@@ -112,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let mut output = Output::open(&Sink::File(path.clone()), Path::new("/nowhere")).unwrap();
-        output.lines().extend_from_slice(b"line\n");
+        output.lines().bytes().extend_from_slice(b"line\n");
         output.drain().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");
         output.flush().unwrap();

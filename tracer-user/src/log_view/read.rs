@@ -11,6 +11,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::writer::Writers;
 use super::{GapWatch, Log, Output, Pause, Walk, Wanted, open};
+use crate::consumer::Consumer;
 use crate::report::escape::push_for_people;
 use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
 use crate::terminal::output::Sink;
@@ -60,24 +61,24 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let mut output = Output::open(&setup.output, &setup.file)?;
     let mut walk = Walk::new(log, setup.wanted.clone()).naming_by(&setup.file);
     let mut report = report_of(setup, &walk, &output);
-    report.begin(output.lines());
+    report.begin();
     let was_stopped = if setup.follow {
-        wait_and_show(&mut walk, report.as_mut(), &mut output, &setup.file)?
+        wait_and_show(&mut walk, &mut *report, &mut output, &setup.file)?
     } else {
         show(
             &mut walk,
             &mut GapWatch::default(),
-            report.as_mut(),
+            &mut *report,
             &mut output,
         )?;
         false
     };
     walk.finish(|entry| {
-        report.event(output.lines(), entry);
+        report.event(entry)?;
         output.drain()
     })?;
     let summary = walk.summary();
-    report.end(output.lines(), &summary);
+    report.finish(&summary)?;
     output.flush()?;
     if setup.format != Format::Json {
         report_missing(&walk, &summary);
@@ -85,17 +86,19 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     Ok(outcome(&summary, was_stopped))
 }
 
-fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<dyn Report> {
+fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<dyn Consumer> {
     // Every event of a log brings its date; the clock is for that of the log itself.
     let anchor = walk.anchor();
     let clock = WallClock::new(anchor);
+    let lines = output.lines().clone();
     match setup.format {
         Format::Text => {
             let style = output.style(setup.look);
-            Box::new(Text::new(anchor.monotonic, clock, style))
+            let text = Text::new(anchor.monotonic, clock, style);
+            Box::new(Report::new(text, lines))
         }
-        Format::Json => Box::new(JsonLines::new()),
-        Format::Csv => Box::new(Csv::new()),
+        Format::Json => Box::new(Report::new(JsonLines::default(), lines)),
+        Format::Csv => Box::new(Report::new(Csv::default(), lines)),
     }
 }
 
@@ -103,15 +106,15 @@ fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<
 fn show<L: Log>(
     walk: &mut Walk<L>,
     watch: &mut GapWatch,
-    report: &mut dyn Report,
+    report: &mut dyn Consumer,
     output: &mut Output,
 ) -> anyhow::Result<Pause> {
     loop {
         let pause = watch.go_on(walk, AT_ONCE, |_, gap, line| {
             if let Some(gap) = gap {
-                report.lose(gap);
+                report.gap(&gap);
             }
-            report.event(output.lines(), line);
+            report.event(line)?;
             output.drain()
         })?;
         if pause != Pause::Midway {
@@ -124,7 +127,7 @@ fn show<L: Log>(
 /// it before.
 fn wait_and_show<L: Log>(
     walk: &mut Walk<L>,
-    report: &mut dyn Report,
+    report: &mut dyn Consumer,
     output: &mut Output,
     file: &Path,
 ) -> anyhow::Result<bool> {
@@ -138,7 +141,7 @@ fn wait_and_show<L: Log>(
 
 async fn follow<L: Log>(
     walk: &mut Walk<L>,
-    report: &mut dyn Report,
+    report: &mut dyn Consumer,
     output: &mut Output,
     mut signals: Signals,
     writers: &Writers,
@@ -152,7 +155,7 @@ async fn follow<L: Log>(
         let before = walk.span();
         let pause = show(walk, &mut watch, report, output)?;
         if walk.span() == before {
-            report.wait(output.lines(), MonotonicNs(u64::MAX));
+            report.idle(MonotonicNs(u64::MAX));
         }
         output.flush()?;
         if pause == Pause::Enough || is_completed {

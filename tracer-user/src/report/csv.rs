@@ -6,7 +6,7 @@ use tracer_engine::event::Truncation;
 use super::digits::push_decimal;
 use super::escape::push_for_people;
 use super::json::push_data;
-use super::{Report, Summary, WallClock};
+use super::{LineFormat, Summary, WallClock};
 use crate::event_view::EventView;
 
 /// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by
@@ -19,7 +19,7 @@ use crate::event_view::EventView;
 /// harmless are written as in a string literal of Rust, so that an event never takes a second line;
 /// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, ids in the
 /// process's own pid namespace, the thread's `pthread_t`, the address in the program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Csv {
     clock: WallClock,
     has_header: bool,
@@ -32,16 +32,6 @@ const HEADER: &str =
     "ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address\n";
 
 impl Csv {
-    /// Returns a report that has shown nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            clock: WallClock::default(),
-            has_header: false,
-            field: Vec::new(),
-        }
-    }
-
     fn push_header(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_header, true) {
             out.extend_from_slice(HEADER.as_bytes());
@@ -75,7 +65,7 @@ fn push_cell(out: &mut Vec<u8>, untrusted: &[u8]) {
     push_for_people(out, untrusted);
 }
 
-impl Report for Csv {
+impl LineFormat for Csv {
     fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
         self.push_header(out);
         let header = &line.event.header;
@@ -152,7 +142,7 @@ mod tests {
             stack: None,
         };
         let mut out = Vec::new();
-        let mut csv = Csv::new();
+        let mut csv = Csv::default();
         csv.event(&mut out, &line);
         csv.event(&mut out, &line);
         let text = String::from_utf8(out).unwrap();
@@ -202,7 +192,7 @@ mod tests {
     #[test]
     fn a_table_without_events_has_its_header() {
         let mut out = Vec::new();
-        Csv::new().end(&mut out, &Summary::default());
+        Csv::default().end(&mut out, &Summary::default());
         assert_eq!(out, HEADER.as_bytes());
     }
 }

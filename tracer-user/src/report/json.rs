@@ -20,7 +20,7 @@ use super::task_state::task_state;
 use super::typed::push_typed_json;
 use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
-use super::{Gap, Report, Summary, WallClock};
+use super::{LineFormat, Summary, WallClock};
 use crate::descriptors::Named;
 use crate::event_view::EventView;
 use crate::syscall_arguments::{Call, Shown};
@@ -29,24 +29,14 @@ use crate::syscall_texts::{Text, Texts};
 use crate::typed::Typed;
 
 /// Shows events as JSON lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JsonLines {
     clock: WallClock,
     calls: CallTimes,
 }
 
-impl JsonLines {
-    /// Returns a report that has shown nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        let calls = CallTimes::default();
-        let clock = WallClock::default();
-        Self { clock, calls }
-    }
-}
-
-impl Report for JsonLines {
-    fn lose(&mut self, _: Gap) {
+impl LineFormat for JsonLines {
+    fn gap(&mut self) {
         self.calls.forget();
     }
 
@@ -433,7 +423,7 @@ mod tests {
             stack: None,
         };
         let mut out = Vec::new();
-        JsonLines::new().event(&mut out, &line);
+        JsonLines::default().event(&mut out, &line);
         assert_eq!(out.last(), Some(&b'\n'));
         assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
         serde_json::from_slice(&out).unwrap()

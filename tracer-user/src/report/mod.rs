@@ -36,35 +36,69 @@ pub use text::{Look, Text, TextStyle, TimeColumn};
 pub use wall_clock::WallClock;
 
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::{EventTypes, Ledger};
 
+use crate::consumer::{Consumer, Lines};
 use crate::event_view::EventView;
 
-/// One way of showing events. People and programs never share one.
-pub trait Report {
-    /// Appends what goes before the first event.
+/// One way of showing events as lines. People and programs never share one.
+pub trait LineFormat {
+    /// Appends the lines before the first event.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Event types have come: these are all that are known.
-    fn learn(&mut self, _types: &EventTypes) {}
+    /// Notes that events are missing before the next one.
+    fn gap(&mut self) {}
 
-    /// Events are missing before the next one.
-    fn lose(&mut self, _gap: Gap) {}
-
-    /// So much was lost by now, by cause.
-    fn count_losses(&mut self, _lost: &Ledger) {}
-
-    /// No event has come for a while: appends what waits to be shown since then.
-    fn wait(&mut self, _out: &mut Vec<u8>, _now: MonotonicNs) {}
+    /// Appends lines that wait to be shown, as no event has come up to `now`.
+    fn idle(&mut self, _out: &mut Vec<u8>, _now: MonotonicNs) {}
 
     /// Appends one event, with its line end.
-    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>);
+    fn event(&mut self, out: &mut Vec<u8>, view: &EventView<'_>);
 
-    /// Appends what follows the last event.
+    /// Appends the lines after the last event.
     fn end(&mut self, out: &mut Vec<u8>, summary: &Summary);
+}
 
-    /// Why there is no answer to what was asked, once, after the end; `None` where there is one.
-    fn unanswered(&mut self) -> Option<String> {
-        None
+/// A report: events as lines of one format.
+pub struct Report<F> {
+    format: F,
+    lines: Lines,
+    has_begun: bool,
+}
+
+impl<F: LineFormat> Report<F> {
+    /// Returns a report that appends to `lines`.
+    pub fn new(format: F, lines: Lines) -> Self {
+        Self {
+            format,
+            lines,
+            has_begun: false,
+        }
+    }
+}
+
+impl<F: LineFormat> Consumer for Report<F> {
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.format.begin(&mut self.lines.bytes());
+        }
+    }
+
+    fn gap(&mut self, _: &Gap) {
+        self.format.gap();
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.begin();
+        self.format.event(&mut self.lines.bytes(), view);
+        Ok(())
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        self.format.idle(&mut self.lines.bytes(), now);
+    }
+
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
+        self.format.end(&mut self.lines.bytes(), summary);
+        Ok(())
     }
 }

@@ -13,7 +13,7 @@ use super::probe::Arguments;
 use super::shorten::shorten;
 use super::typed::push_typed_event;
 use super::words::{push_system, push_user};
-use super::{Gap, Report, Summary, WallClock};
+use super::{LineFormat, Summary, WallClock};
 use crate::event_view::EventView;
 use crate::terminal::output::{ColorChoice, Width};
 use crate::typed::Typed;
@@ -144,7 +144,7 @@ impl Text {
     }
 }
 
-impl Report for Text {
+impl LineFormat for Text {
     fn begin(&mut self, out: &mut Vec<u8>) {
         let first = out.len();
         self.colour(out, DIM);
@@ -188,11 +188,11 @@ impl Report for Text {
         out.push(b'\n');
     }
 
-    fn lose(&mut self, _: Gap) {
+    fn gap(&mut self) {
         self.is_gap = true;
     }
 
-    fn wait(&mut self, out: &mut Vec<u8>, now: MonotonicNs) {
+    fn idle(&mut self, out: &mut Vec<u8>, now: MonotonicNs) {
         if let Some(part) = self.calls.interrupt_old(now) {
             self.push_part(out, &part);
         }
@@ -715,11 +715,7 @@ mod tests {
         let mut out = Vec::new();
         for doing in doings {
             let Some(Doing(ns, tid, id, data)) = doing else {
-                text.lose(Gap {
-                    next: MonotonicNs(0),
-                    until: None,
-                    is_kernels: true,
-                });
+                text.gap();
                 continue;
             };
             let header = EventHeader {
@@ -834,9 +830,9 @@ mod tests {
         let mut out = Vec::new();
         text.event(&mut out, &line);
         let begun = line.event.header.time.0;
-        text.wait(&mut out, MonotonicNs(begun + 90_000_000));
+        text.idle(&mut out, MonotonicNs(begun + 90_000_000));
         assert_eq!(out, b"");
-        text.wait(&mut out, MonotonicNs(begun + 100_000_000));
+        text.idle(&mut out, MonotonicNs(begun + 100_000_000));
         assert!(out.ends_with(b"read(3, <unfinished ...>\n"));
     }
 }

@@ -152,7 +152,9 @@ mod tests {
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
-    use crate::answers::{Follower as _, pretty};
+    use crate::answers::pretty;
+    use crate::consumer::Consumer as _;
+    use crate::event_view::EventView;
 
     const HOSTILE: &[u8] = b"\x1b[2J\xffname";
 
@@ -179,7 +181,7 @@ mod tests {
             header: header(EventTypeId::IRQ_ENTER),
             data: irq.as_bytes(),
         };
-        sums.event(&begun, b"");
+        sums.event(&EventView::bare(begun, b"")).unwrap();
         let mut signal = SignalGenerateData::new_zeroed();
         (signal.signal, signal.target_pid) = (15, 77);
         signal.target_comm[..HOSTILE.len()].copy_from_slice(HOSTILE);
@@ -187,7 +189,7 @@ mod tests {
             header: header(EventTypeId::SIGNAL_GENERATE),
             data: signal.as_bytes(),
         };
-        sums.event(&sent, b"");
+        sums.event(&EventView::bare(sent, b"")).unwrap();
         let statistics = Statistics::of(sums, &Summary::default());
 
         let text = text(&statistics, View::default());

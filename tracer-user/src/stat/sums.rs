@@ -10,7 +10,9 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
 use super::Statistics;
-use crate::answers::{Choice, Follower, Paths, Question, Scope, SpanSpec, made_by};
+use crate::answers::{Choice, Paths, Question, Scope, SpanSpec, made_by};
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
 
 /// What is summed up so far.
@@ -196,24 +198,26 @@ impl Sums {
     }
 }
 
-impl Follower for Sums {
-    fn advance(&mut self, now: MonotonicNs) {
+impl Consumer for Sums {
+    fn idle(&mut self, now: MonotonicNs) {
         self.paths.advance(now);
     }
 
-    fn learn(&mut self, types: &EventTypes) {
+    fn learn_types(&mut self, types: &EventTypes) {
         if !self.scope.is_all() {
             self.types = types.clone();
         }
-        self.paths.learn(types);
+        self.paths.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.lose_and(gap, &mut ());
+    fn gap(&mut self, gap: &Gap) {
+        self.lose_and(*gap, &mut ());
     }
 
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let (event, comm) = (&view.event, view.comm.unwrap_or_default());
         self.go_on(event, comm, &mut ());
+        Ok(())
     }
 }
 

@@ -30,8 +30,10 @@ pub fn show_once(
     });
     let shot = model.shot(window);
     let mut output = Output::open(&Sink::Stdout, file)?;
-    let lines = output.lines();
-    lines.extend_from_slice(text(&shot).as_bytes());
+    output
+        .lines()
+        .bytes()
+        .extend_from_slice(text(&shot).as_bytes());
     output.flush()?;
     Ok(outcome(&summary, false))
 }

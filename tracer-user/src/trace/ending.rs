@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
 use tracer_area::monotonic_now;
@@ -54,8 +54,8 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     let end_time = monotonic_now();
     let elapsed = Duration::from_nanos(end_time.0.saturating_sub(follow.start.0));
     let summary = follow.tracer.end(elapsed);
-    let last = std::mem::take(follow.tracer.lines());
-    let unanswered = follow.tracer.unanswered();
+    let last = std::mem::take(&mut *follow.tracer.lines().bytes());
+    let failure = follow.tracer.take_failure();
     let (unseen, unread) = (follow.tracer.unseen(), follow.tracer.unread());
     let lacks_events = follow.tracer.lacks_events();
     let (claimed, unnamed) = (follow.tracer.claimed(), follow.tracer.unnamed());
@@ -110,8 +110,8 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
              damaged or hidden from others, or their user has more of them than are read (1,024)"
         ));
     }
-    if let Some(unanswered) = unanswered {
-        bail!("{unanswered}");
+    if let Some(failure) = failure {
+        return Err(failure);
     }
     let outcome = if summary.is_complete() && unread == 0 && !lacks_events {
         Outcome::Complete

@@ -192,7 +192,7 @@ impl Follow {
             let round = self.tracer.round(until, now);
             self.watch_newcomers();
             self.trace_wakers();
-            let offer = self.writer.offer(self.tracer.lines());
+            let offer = self.writer.offer(&mut self.tracer.lines().bytes());
             if offer == Offer::Closed || self.writer.has_lost_its_reader() {
                 return Ok(End::OutputClosed);
             }
@@ -395,7 +395,8 @@ mod tests {
     use super::super::printer::Printer;
     use super::super::processes::Processes;
     use super::*;
-    use crate::report::JsonLines;
+    use crate::consumer::Lines;
+    use crate::report::{JsonLines, Report};
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
@@ -458,8 +459,9 @@ mod tests {
         let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(0));
         stream.start(Origin::NONE);
         stream.add_source(Box::new(source));
-        let (report, clocks) = (Box::new(JsonLines::new()), ClockPair::default());
-        let printer = Printer::new(report, &selection, None, clocks);
+        let (lines, clocks) = (Lines::default(), ClockPair::default());
+        let report = Box::new(Report::new(JsonLines::default(), lines.clone()));
+        let printer = Printer::new((report, lines), &selection, None, clocks);
         let (wake, wakes) = unbounded_channel();
         let mut follow = Follow {
             tracer: Tracer::new(stream, Processes::new(true), None, printer, true),

@@ -11,10 +11,11 @@ use tracer_engine::source::LossCause;
 use tracer_engine::{ClockPair, EventTypes, Ledger};
 
 use super::log_output::LogOutput;
+use crate::consumer::{Consumer, Lines, Losses};
 use crate::event_view::{EventView, NamespaceIds};
 use crate::kernel::LostByCpu;
 use crate::predicate::{Show, Sieve};
-use crate::report::{Gap, Missing, Report, Summary, Written};
+use crate::report::{Gap, Missing, Summary, Written};
 use crate::selection::Selection;
 use crate::stacks::{self, Names, Owned, Pending};
 use crate::terminal::say;
@@ -31,15 +32,18 @@ struct Row {
 
 /// Turns the chosen events into lines, or puts them into a log, and counts them.
 pub struct Printer {
-    report: Box<dyn Report>,
+    /// `None` once it has taken the end.
+    consumer: Option<Box<dyn Consumer>>,
     log: Option<LogOutput>,
-    has_begun: bool,
     /// A row an identifier.
     rows: Vec<Row>,
     /// Whether user events are shown that nobody has chosen by name.
     shows_user: bool,
     left: Option<u64>,
-    lines: Vec<u8>,
+    /// Output of the consumer.
+    lines: Lines,
+    /// The first error of the consumer, which takes no event after it.
+    failure: Option<anyhow::Error>,
     lost_by_cpu: Option<LostByCpu>,
     missing: Missing,
     /// Where events pass, or not, by what they carry.
@@ -52,10 +56,10 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// Shows what `selection` chooses by `report`, but at most `limit` events. They are dated by
-    /// `clocks`.
+    /// Gives what `selection` chooses to `consumer`, whose output goes to `lines`, but at most
+    /// `limit` events. They are dated by `clocks`.
     pub fn new(
-        report: Box<dyn Report>,
+        (consumer, lines): (Box<dyn Consumer>, Lines),
         selection: &Selection,
         limit: Option<u64>,
         clocks: ClockPair,
@@ -71,13 +75,13 @@ impl Printer {
             }
         };
         Self {
-            report,
+            consumer: Some(consumer),
             log: None,
-            has_begun: false,
             rows: (0..FIRST_USER_EVENT).map(row).collect(),
             shows_user: selection.has(EventTypeId::UNNAMED_USEREVENT),
             left: limit,
-            lines: Vec::new(),
+            lines,
+            failure: None,
             lost_by_cpu: None,
             missing: Missing::default(),
             sieve: None,
@@ -114,12 +118,18 @@ impl Printer {
         if missing.is_more_than(&self.missing) {
             let now = now();
             self.at_sieve(|sieve, show| sieve.lose(now, show));
-            self.report.lose(Gap {
-                next: now,
-                until: Some(now),
-                is_kernels: missing.others == self.missing.others,
-            });
-            self.report.count_losses(lost);
+            let is_kernels = missing.others == self.missing.others;
+            if let Some(consumer) = &mut self.consumer {
+                consumer.gap(&Gap {
+                    next: now,
+                    until: Some(now),
+                    is_kernels,
+                });
+                consumer.count_losses(&Losses {
+                    by_cause: lost.clone(),
+                    others: 0,
+                });
+            }
         }
         self.missing = missing;
     }
@@ -152,7 +162,9 @@ impl Printer {
 
     /// Whether as many events were shown as were asked for, or no more go into the log.
     pub fn is_done(&self) -> bool {
-        self.left == Some(0) || self.log.as_ref().is_some_and(LogOutput::is_at_end)
+        self.left == Some(0)
+            || self.failure.is_some()
+            || self.log.as_ref().is_some_and(LogOutput::is_at_end)
     }
 
     /// Whether events of a type are shown.
@@ -168,7 +180,9 @@ impl Printer {
 
     /// Learns the name of a type from the stream.
     pub fn learn_name(&mut self, id: EventTypeId, types: &EventTypes) {
-        self.report.learn(types);
+        if let Some(consumer) = &mut self.consumer {
+            consumer.learn_types(types);
+        }
         let name = types.name(id).map(Arc::from);
         let nameless = || format!("event_type_{}", id.0).into_bytes().into();
         if let Some(row) = self.row_of_mut(id) {
@@ -178,8 +192,8 @@ impl Printer {
 
     /// Adds what goes before the first event, unless that was done.
     pub fn begin(&mut self) {
-        if self.log.is_none() && !std::mem::replace(&mut self.has_begun, true) {
-            self.report.begin(&mut self.lines);
+        if let (None, Some(consumer)) = (&self.log, &mut self.consumer) {
+            consumer.begin();
         }
     }
 
@@ -289,9 +303,6 @@ impl Printer {
             log.add(event, comm, types);
             return;
         }
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.report.begin(&mut self.lines);
-        }
         let line = EventView {
             event: *event,
             entry: row.entry,
@@ -301,19 +312,21 @@ impl Printer {
             inside,
             stack: stack.as_ref().map(|stack| stack.named(&self.names)),
         };
-        self.report.event(&mut self.lines, &line);
+        if let (None, Some(consumer)) = (&self.failure, &mut self.consumer) {
+            self.failure = consumer.event(&line).err();
+        }
     }
 
     /// No event has come for a while: adds the line of a call that is not done.
     pub fn wait(&mut self, now: MonotonicNs) {
-        if self.log.is_none() {
-            self.report.wait(&mut self.lines, now);
+        if let (None, Some(consumer)) = (&self.log, &mut self.consumer) {
+            consumer.idle(now);
         }
     }
 
     /// The lines so far, to be taken away.
-    pub fn lines(&mut self) -> &mut Vec<u8> {
-        &mut self.lines
+    pub fn lines(&self) -> &Lines {
+        &self.lines
     }
 
     /// Adds what follows the last event, and says what people are to know. `written` is what became
@@ -341,13 +354,18 @@ impl Printer {
         if let Some(lost) = &self.lost_by_cpu {
             summary.ring_full_on = lost.counts();
         }
-        self.report.end(&mut self.lines, &summary);
+        let finished = self
+            .consumer
+            .take()
+            .map(|consumer| consumer.finish(&summary));
+        self.failure = self.failure.take().or(finished.and_then(Result::err));
         summary
     }
 
-    /// Why there is no answer to what was asked, after the end.
-    pub fn unanswered(&mut self) -> Option<String> {
-        self.report.unanswered()
+    /// Returns why the consumer has failed: its output could not be written, or, after the end, it
+    /// has no answer to what was asked.
+    pub fn take_failure(&mut self) -> Option<anyhow::Error> {
+        self.failure.take()
     }
 
     fn row_of(&self, id: EventTypeId) -> Option<&Row> {
@@ -392,7 +410,7 @@ mod tests {
     use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
-    use crate::report::JsonLines;
+    use crate::report::{JsonLines, Report};
 
     fn event(event_type: EventTypeId) -> Event<'static> {
         let header = EventHeader {
@@ -410,12 +428,9 @@ mod tests {
 
     fn printer(words: &str, limit: Option<u64>) -> Printer {
         let selection = Selection::of_words([words]).unwrap();
-        Printer::new(
-            Box::new(JsonLines::new()),
-            &selection,
-            limit,
-            ClockPair::default(),
-        )
+        let lines = Lines::default();
+        let report = Box::new(Report::new(JsonLines::default(), lines.clone()));
+        Printer::new((report, lines), &selection, limit, ClockPair::default())
     }
 
     #[test]

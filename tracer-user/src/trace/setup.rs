@@ -22,6 +22,7 @@ use super::tracer::Tracer;
 use super::writer::Writer;
 use crate::agent::{Hub, Tee};
 use crate::answers::AnswerSetup;
+use crate::consumer::{Consumer, Lines};
 use crate::descriptors::DescriptorOptions;
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use crate::predicate::{Predicate, Sieve};
@@ -182,8 +183,8 @@ impl Setup {
             .then(|| Areas::new(request, start, self.system));
         let output = self.output.open()?;
         let clocks = clocks_now();
-        let report = self.report(start, clocks, &output);
-        let mut printer = Printer::new(report, &self.selection, self.event_limit, clocks);
+        let consumer = self.consumer(start, clocks, &output);
+        let mut printer = Printer::new(consumer, &self.selection, self.event_limit, clocks);
         printer.pass(Sieve::new(&self.predicate, start));
         if self.inlined {
             printer.show_inlined();
@@ -270,18 +271,30 @@ impl Setup {
         Writer::start(BlockingFile(output), watched).context("cannot start the writing thread")
     }
 
-    fn report(&self, start: MonotonicNs, clocks: ClockPair, output: &File) -> Box<dyn Report> {
-        if let Some(answer) = &self.answer {
-            return answer.report();
-        }
-        if let Some(trigger) = &self.trigger {
-            return Box::new(Recorder::new(trigger.clone(), start));
-        }
-        let clock = WallClock::new(clocks);
-        match self.format {
-            Format::Text => Box::new(Text::new(start, clock, self.look.style(output))),
-            Format::Json => Box::new(JsonLines::new()),
-        }
+    /// Makes the consumer of the events, and the lines that it appends to.
+    fn consumer(
+        &self,
+        start: MonotonicNs,
+        clocks: ClockPair,
+        output: &File,
+    ) -> (Box<dyn Consumer>, Lines) {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let consumer: Box<dyn Consumer> = if let Some(answer) = &self.answer {
+            answer.consumer(&lines)
+        } else if let Some(trigger) = &self.trigger {
+            Box::new(Recorder::new(trigger.clone(), start, to))
+        } else {
+            match self.format {
+                Format::Text => {
+                    let style = self.look.style(output);
+                    let text = Text::new(start, WallClock::new(clocks), style);
+                    Box::new(Report::new(text, to))
+                }
+                Format::Json => Box::new(Report::new(JsonLines::default(), to)),
+            }
+        };
+        (consumer, lines)
     }
 }
 

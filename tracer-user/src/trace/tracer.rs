@@ -17,6 +17,7 @@ use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
+use crate::consumer::Lines;
 use crate::event_view::NamespaceIds;
 use crate::report::Summary;
 use crate::stacks::is_part;
@@ -233,7 +234,7 @@ impl Tracer {
         }
         let mut has_more = true;
         for _ in 0..EVENTS_A_ROUND {
-            if self.printer.lines().len() >= CHUNK_BYTES || self.printer.is_done() {
+            if self.printer.lines().bytes().len() >= CHUNK_BYTES || self.printer.is_done() {
                 break;
             }
             if !self.next(until) {
@@ -373,7 +374,7 @@ impl Tracer {
     }
 
     /// The lines so far, to be taken away.
-    pub fn lines(&mut self) -> &mut Vec<u8> {
+    pub fn lines(&self) -> &Lines {
         self.printer.lines()
     }
 
@@ -392,9 +393,9 @@ impl Tracer {
         self.printer.end(lost, written, elapsed)
     }
 
-    /// Why there is no answer to what was asked, after the end.
-    pub fn unanswered(&mut self) -> Option<String> {
-        self.printer.unanswered()
+    /// Returns why the consumer of the events has failed, after the end.
+    pub fn take_failure(&mut self) -> Option<anyhow::Error> {
+        self.printer.take_failure()
     }
 
     /// Takes the next event; false when there is none.
@@ -642,7 +643,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::report::JsonLines;
+    use crate::report::{JsonLines, Report};
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
@@ -700,8 +701,9 @@ mod tests {
             let (steps, script) = mpsc::channel();
             stream.add_source(Box::new(Script(script, MonotonicNs(0))));
             stream.start(Origin::NONE);
-            let (report, clocks) = (Box::new(JsonLines::new()), ClockPair::default());
-            let printer = Printer::new(report, &selection, limit, clocks);
+            let (lines, clocks) = (Lines::default(), ClockPair::default());
+            let report = Box::new(Report::new(JsonLines::default(), lines.clone()));
+            let printer = Printer::new((report, lines), &selection, limit, clocks);
             let mut processes = Processes::new(true);
             processes.add(PID);
             processes.name(PID, PID, Comm::new(b"shell"));
@@ -731,7 +733,7 @@ mod tests {
         fn lines(&mut self) -> Vec<(String, String)> {
             let until = MonotonicNs(u64::MAX);
             while self.tracer.round(until, MonotonicNs(0)).has_more && !self.tracer.is_done() {}
-            let lines = std::mem::take(self.tracer.lines());
+            let lines = std::mem::take(&mut *self.tracer.lines().bytes());
             let lines = lines
                 .split(|byte| *byte == b'\n')
                 .filter(|line| !line.is_empty());

@@ -13,10 +13,11 @@ use zerocopy::FromBytes;
 use super::newest::{Block, Newest};
 use super::{Condition, Rule, TriggerSetup};
 use crate::answers::words::{duration, seconds, thread};
-use crate::answers::{Choice, Follower, Paths, Question, tree_text};
+use crate::answers::{Choice, Paths, Question, tree_text};
+use crate::consumer::{Consumer, Lines, Losses};
 use crate::event_view::EventView;
 use crate::report::escape::push_for_people;
-use crate::report::{Gap, Report, Summary, signal_name};
+use crate::report::{Gap, Summary, signal_name};
 use crate::trace::{LogOutput, LogSetup};
 
 /// Steps that are looked at to say why.
@@ -41,6 +42,7 @@ pub struct Recorder {
     last_log: Option<MonotonicNs>,
     writing: Vec<JoinHandle<anyhow::Result<()>>>,
     long: Vec<Interval>,
+    lines: Lines,
 }
 
 /// What has happened.
@@ -53,9 +55,9 @@ struct Strike {
 }
 
 impl Recorder {
-    /// Waits from `start` on.
+    /// Waits from `start` on; its output goes to `lines`.
     #[must_use]
-    pub fn new(setup: TriggerSetup, start: MonotonicNs) -> Self {
+    pub fn new(setup: TriggerSetup, start: MonotonicNs, lines: Lines) -> Self {
         let keep_ns = u64::try_from(setup.keep.as_nanos()).unwrap_or(u64::MAX);
         let spans = setup.rules.iter().filter_map(|rule| match &rule.condition {
             Condition::Span(spec, _) => Some(spec.clone()),
@@ -86,6 +88,7 @@ impl Recorder {
             last_log: None,
             writing: Vec::new(),
             long: Vec::new(),
+            lines,
         }
     }
 
@@ -199,7 +202,7 @@ impl Recorder {
 
     /// Says what has happened, and writes the newest events, unless that was done lately or often
     /// enough.
-    fn strike(&mut self, out: &mut Vec<u8>, strike: &Strike, now: MonotonicNs) {
+    fn strike(&mut self, strike: &Strike, now: MonotonicNs) {
         self.strikes += 1;
         let between = LEAST_BETWEEN_NS.max(u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0));
         let is_soon = self
@@ -223,7 +226,7 @@ impl Recorder {
         if let Some((blame, total)) = &strike.blame {
             tree_text::push(&mut text, blame, *total, &mut { LINES });
         }
-        out.extend_from_slice(text.as_bytes());
+        self.lines.bytes().extend_from_slice(text.as_bytes());
         let log = LogSetup {
             path,
             ..self.setup.log.clone()
@@ -240,7 +243,7 @@ impl Recorder {
             Ok(thread) => self.writing.push(thread),
             Err(error) => {
                 let line = format!("cannot write it: {error}\n");
-                out.extend_from_slice(line.as_bytes());
+                self.lines.bytes().extend_from_slice(line.as_bytes());
             }
         }
     }
@@ -274,21 +277,21 @@ fn write(
     Ok(())
 }
 
-impl Report for Recorder {
-    fn learn(&mut self, types: &EventTypes) {
+impl Consumer for Recorder {
+    fn learn_types(&mut self, types: &EventTypes) {
         self.types = types.clone();
-        self.paths.learn(types);
+        self.paths.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.paths.lose(gap);
+    fn gap(&mut self, gap: &Gap) {
+        self.paths.gap(gap);
     }
 
-    fn count_losses(&mut self, lost: &Ledger) {
-        self.lost = lost.clone();
+    fn count_losses(&mut self, losses: &Losses) {
+        self.lost = losses.by_cause.clone();
     }
 
-    fn event(&mut self, out: &mut Vec<u8>, line: &EventView<'_>) {
+    fn event(&mut self, line: &EventView<'_>) -> anyhow::Result<()> {
         let event: &Event<'_> = &line.event;
         let comm = line.comm.unwrap_or_default();
         self.newest.push(event, comm);
@@ -305,26 +308,29 @@ impl Report for Recorder {
         });
         let now = event.header.time;
         if let Some(strike) = self.strike_of(line) {
-            self.strike(out, &strike, now);
+            self.strike(&strike, now);
         }
         if let Some(strike) = self.long_span() {
-            self.strike(out, &strike, now);
+            self.strike(&strike, now);
         }
         while let Some(interval) = self.long.pop() {
             if let Some(strike) = self.long_interval(&interval) {
-                self.strike(out, &strike, now);
+                self.strike(&strike, now);
             }
         }
+        Ok(())
     }
 
-    fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
+    fn finish(mut self: Box<Self>, _: &Summary) -> anyhow::Result<()> {
         for thread in self.writing.drain(..) {
             let failure = match thread.join() {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => format!("{error:#}"),
                 Err(_) => "the thread that wrote a log has ended".to_owned(),
             };
-            out.extend_from_slice(format!("{failure}\n").as_bytes());
+            self.lines
+                .bytes()
+                .extend_from_slice(format!("{failure}\n").as_bytes());
         }
         let mut text = format!("{} times, {} logs", self.strikes, self.logs);
         if u64::from(self.logs) < self.strikes {
@@ -334,6 +340,7 @@ impl Report for Recorder {
             text.push_str("; some held less than was asked for, which was too much");
         }
         text.push('\n');
-        out.extend_from_slice(text.as_bytes());
+        self.lines.bytes().extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }

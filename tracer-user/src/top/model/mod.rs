@@ -12,10 +12,12 @@ use foldhash::{HashMap, HashMapExt as _};
 use tracer_analysis::{Calls, End, Found, Interval, State, Thread, Waker};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::event::MonotonicNs;
 
 use crate::answers::words::task;
-use crate::answers::{Choice, Follower, Paths, Question, SpanSpec, made_by};
+use crate::answers::{Choice, Paths, Question, SpanSpec, made_by};
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::report::Gap;
 use crate::report::escape::push_for_people;
 use kinds::Lately;
@@ -417,22 +419,23 @@ fn lived<'a>(
     Some(threads.entry(thread).or_default())
 }
 
-impl Follower for Model {
-    fn learn(&mut self, types: &EventTypes) {
-        self.paths.learn(types);
+impl Consumer for Model {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.paths.learn_types(types);
         self.log.learn(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.log.lose(gap);
+    fn gap(&mut self, gap: &Gap) {
+        self.log.lose();
         let (threads, has_others) = (&mut self.threads, &mut self.has_others);
         self.paths
-            .lose_and(gap, |found| add(threads, has_others, found));
+            .lose_and(*gap, |found| add(threads, has_others, found));
         self.calls.lose();
         self.lost_at = Some(self.now.max(gap.next));
     }
 
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let (event, comm) = (&view.event, view.comm.unwrap_or_default());
         let header = event.header;
         let thread = Thread {
             pid: header.pid,
@@ -474,6 +477,7 @@ impl Follower for Model {
         {
             lived.users.add(header.time, from);
         }
+        Ok(())
     }
 }
 

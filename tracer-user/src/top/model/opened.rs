@@ -10,7 +10,7 @@ use tracer_engine::{ClockPair, EventTypes};
 
 use super::LONGEST_WINDOW;
 use crate::event_view::EventView;
-use crate::report::{Gap, Report as _, Text, TextStyle, TimeColumn, WallClock};
+use crate::report::{LineFormat as _, Text, TextStyle, TimeColumn, WallClock};
 use crate::terminal::output::Width;
 use crate::trigger::newest::Newest;
 
@@ -76,9 +76,9 @@ impl EventLog {
     }
 
     /// Events are missing before the next one.
-    pub fn lose(&mut self, gap: Gap) {
+    pub fn lose(&mut self) {
         if let Some(lines) = &mut self.opened {
-            lines.text.lose(gap);
+            lines.text.gap();
             lines.push("… events are missing here …".into());
         }
     }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData, waits_in, waker_context};
-use tracer_engine::event::{EventHeader, Truncation};
+use tracer_engine::event::{Event, EventHeader, Truncation};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::*;
@@ -25,7 +25,8 @@ fn header(at: u64, event_type: EventTypeId, tid: i32) -> EventHeader {
 }
 
 fn feed(model: &mut Model, header: EventHeader, data: &[u8]) {
-    model.event(&Event { header, data }, b"any");
+    let event = Event { header, data };
+    model.event(&EventView::bare(event, b"any")).unwrap();
 }
 
 /// `from`, which has run for so long, blocks in `read()`, and `to` gets its CPU; a tid of 0 is the
@@ -125,8 +126,8 @@ proptest! {
         types.define_user(b"x begin", None);
         types.define_user(b"x end", None);
         let (mut model, mut sums) = (Model::new(Vec::new()), Sums::new(Vec::new()));
-        model.learn(&types);
-        sums.learn(&types);
+        model.learn_types(&types);
+        sums.learn_types(&types);
         for (at, id, pid, tid, cpu, data, lost) in &events {
             let id = if *id < 58 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
             let header = EventHeader {
@@ -140,12 +141,13 @@ proptest! {
                     until: (until % 2 == 0).then_some(MonotonicNs(*until)),
                     is_kernels: until % 3 == 0,
                 };
-                model.lose(gap);
-                sums.lose(gap);
+                model.gap(&gap);
+                sums.gap(&gap);
             }
             let event = Event { header, data };
-            model.event(&event, b"a\x1b\xff");
-            sums.event(&event, b"a\x1b\xff");
+            let view = EventView::bare(event, b"a\x1b\xff");
+            model.event(&view).unwrap();
+            sums.event(&view).unwrap();
             if at % 7 == 0 {
                 model.shot(Window::Last(1000 * MS));
             }

@@ -8,9 +8,10 @@ use tracer_engine::{EventTypes, Ledger};
 
 use super::link::Link;
 use super::live::Live;
-use crate::answers::{Follower as _, SpanSpec};
+use crate::answers::SpanSpec;
+use crate::consumer::{Consumer, Lines, Losses as Counted};
 use crate::event_view::EventView;
-use crate::report::{Gap, Report, Summary};
+use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model, Window};
 use crate::top::view::text;
 
@@ -26,15 +27,16 @@ pub struct TopSetup {
 }
 
 impl TopSetup {
-    /// What makes it.
+    /// Returns the consumer that makes it; text goes to `lines`.
     #[must_use]
-    pub fn report(&self) -> Box<dyn Report> {
+    pub fn consumer(&self, lines: &Lines) -> Box<dyn Consumer> {
         if let Some(link) = &self.link {
             return Box::new(Live::new(self.spans.clone(), Arc::clone(link)));
         }
         Box::new(Once {
             model: Model::new(self.spans.clone()),
             window: self.window,
+            lines: lines.clone(),
         })
     }
 }
@@ -43,6 +45,7 @@ impl TopSetup {
 struct Once {
     model: Model,
     window: Window,
+    lines: Lines,
 }
 
 /// What was lost, of a running trace.
@@ -57,33 +60,34 @@ pub fn losses_of(ledger: &Ledger) -> Losses {
     }
 }
 
-impl Report for Once {
-    fn learn(&mut self, types: &EventTypes) {
-        self.model.learn(types);
+impl Consumer for Once {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.model.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.model.lose(gap);
+    fn gap(&mut self, gap: &Gap) {
+        self.model.gap(gap);
     }
 
-    fn count_losses(&mut self, lost: &Ledger) {
-        self.model.count_losses(losses_of(lost));
+    fn count_losses(&mut self, lost: &Counted) {
+        self.model.count_losses(losses_of(&lost.by_cause));
     }
 
-    fn wait(&mut self, _: &mut Vec<u8>, now: MonotonicNs) {
-        self.model.advance(now);
+    fn idle(&mut self, now: MonotonicNs) {
+        self.model.idle(now);
     }
 
-    fn event(&mut self, _: &mut Vec<u8>, line: &EventView<'_>) {
-        self.model.event(&line.event, line.comm.unwrap_or_default());
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.model.event(view)
     }
 
-    fn end(&mut self, out: &mut Vec<u8>, summary: &Summary) {
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         self.model.count_losses(Losses {
             lost: summary.lost_in_trace(),
             not_reported: summary.not_reported(),
         });
         let shot = self.model.shot(self.window);
-        out.extend_from_slice(text(&shot).as_bytes());
+        self.lines.bytes().extend_from_slice(text(&shot).as_bytes());
+        Ok(())
     }
 }

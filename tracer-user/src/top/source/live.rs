@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::{EventTypes, Ledger};
 
 use super::answer::losses_of;
 use super::link::{Link, Publisher};
-use crate::answers::{Follower as _, SpanSpec};
+use crate::answers::SpanSpec;
+use crate::consumer::{Consumer, Losses as Counted};
 use crate::event_view::EventView;
-use crate::report::{Gap, Report, Summary};
+use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model};
 
 /// Events between two looks at the clock.
@@ -34,39 +35,41 @@ impl Live {
     }
 }
 
-impl Report for Live {
-    fn learn(&mut self, types: &EventTypes) {
-        self.model.learn(types);
+impl Consumer for Live {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.model.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
-        self.model.lose(gap);
+    fn gap(&mut self, gap: &Gap) {
+        self.model.gap(gap);
     }
 
-    fn count_losses(&mut self, lost: &Ledger) {
-        self.model.count_losses(losses_of(lost));
+    fn count_losses(&mut self, lost: &Counted) {
+        self.model.count_losses(losses_of(&lost.by_cause));
     }
 
-    fn wait(&mut self, _: &mut Vec<u8>, now: MonotonicNs) {
-        self.model.advance(now);
+    fn idle(&mut self, now: MonotonicNs) {
+        self.model.idle(now);
         self.publisher.publish_if_due(&mut self.model);
     }
 
-    fn event(&mut self, _: &mut Vec<u8>, line: &EventView<'_>) {
-        self.model.event(&line.event, line.comm.unwrap_or_default());
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.model.event(view)?;
         self.events += 1;
         if self.events >= AT_ONCE {
             self.events = 0;
             self.publisher.publish_if_due(&mut self.model);
         }
+        Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<u8>, summary: &Summary) {
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         self.model.count_losses(Losses {
             lost: summary.lost_in_trace(),
             not_reported: summary.not_reported(),
         });
         self.model.end();
         self.publisher.publish(&mut self.model, Instant::now());
+        Ok(())
     }
 }

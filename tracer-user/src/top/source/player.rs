@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::event::MonotonicNs;
 
 use super::link::{Link, Play, Publisher};
-use crate::answers::{Follower, SpanSpec, follow_while};
+use crate::answers::{SpanSpec, follow_while};
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
 use crate::log_view::{Walk, Wanted, open};
 use crate::report::Gap;
 use crate::top::model::{Losses, Model};
@@ -212,33 +214,33 @@ impl Player {
     }
 }
 
-impl Follower for Player {
-    fn learn(&mut self, types: &EventTypes) {
-        self.model.learn(types);
+impl Consumer for Player {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.model.learn_types(types);
     }
 
-    fn lose(&mut self, gap: Gap) {
+    fn gap(&mut self, gap: &Gap) {
         if !self.is_over.get() {
-            self.model.lose(gap);
+            self.model.gap(gap);
         }
     }
 
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
         if self.is_over.get() {
-            return;
+            return Ok(());
         }
-        let is_due = event.header.time.0.saturating_sub(self.start.0) <= self.clock.now();
+        let is_due = view.at().0.saturating_sub(self.start.0) <= self.clock.now();
         self.events += 1;
         // A clock that has nothing to wait for is asked now and then.
         if !is_due || self.events >= 256 {
             self.events = 0;
-            self.wait_for(event.header.time);
+            self.wait_for(view.at());
             if self.is_over.get() {
-                return;
+                return Ok(());
             }
             self.model.count_losses(self.lost.get());
             self.publisher.publish_if_due(&mut self.model);
         }
-        self.model.event(event, comm);
+        self.model.event(view)
     }
 }

@@ -1,0 +1,80 @@
+//! The seam between events and what is made of them.
+//!
+//! Two producers have events: a running trace, and the walk through a log. Whatever is made of
+//! events takes them as a [`Consumer`]: lines, answers, exports, the live view, the page.
+
+use std::cell::{RefCell, RefMut};
+use std::rc::Rc;
+
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::{EventTypes, Ledger};
+
+use crate::event_view::EventView;
+use crate::report::{Gap, Summary};
+
+/// Takes events, in order of their times.
+pub trait Consumer {
+    /// Prepares for the first event, which may be far away: a report writes its header.
+    fn begin(&mut self) {}
+
+    /// Learns event types: these are all that are known.
+    fn learn_types(&mut self, _types: &EventTypes) {}
+
+    /// Notes that events are missing before the next one.
+    fn gap(&mut self, _gap: &Gap) {}
+
+    /// Notes how many events were lost so far. Comes now and then, not with each event.
+    fn count_losses(&mut self, _losses: &Losses) {}
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    ///
+    /// Its output cannot be written.
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()>;
+
+    /// Notes that no event has come up to `now`.
+    fn idle(&mut self, _now: MonotonicNs) {}
+
+    /// Takes the end: there are no more events.
+    ///
+    /// # Errors
+    ///
+    /// Its output cannot be written, or there is no answer to what was asked.
+    fn finish(self: Box<Self>, _summary: &Summary) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Events lost so far.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    /// Losses of the trace, by cause.
+    pub by_cause: Ledger,
+    /// Losses for causes that only a later version knows, and of the log itself.
+    pub others: u64,
+}
+
+impl Losses {
+    /// Returns all of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_cause.lost_in_all().saturating_add(self.others)
+    }
+}
+
+/// Output that waits to be written, shared by the consumer that appends and by who writes it.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Rc<RefCell<Vec<u8>>>);
+
+impl Lines {
+    /// Returns the bytes that wait, for more to be appended, or for some to be taken away.
+    ///
+    /// # Panics
+    ///
+    /// They are borrowed already: no borrow outlives the call that it is made for.
+    #[must_use]
+    pub fn bytes(&self) -> RefMut<'_, Vec<u8>> {
+        self.0.borrow_mut()
+    }
+}
