@@ -24,7 +24,13 @@ pub trait Consumer {
     fn gap(&mut self, _gap: &Gap) {}
 
     /// Notes how many events were lost so far. Comes now and then, not with each event.
-    fn count_losses(&mut self, _losses: &Losses) {}
+    ///
+    /// # Errors
+    ///
+    /// Its output cannot be written.
+    fn count_losses(&mut self, _losses: &Losses) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Takes the next event.
     ///

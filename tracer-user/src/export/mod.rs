@@ -1,6 +1,6 @@
-//! Converting logs to what other tools open, event by event: memory does not grow with the log.
+//! Converting logs and running traces to what other tools open, event by event: memory does not grow with the log.
 //!
-//! - [`Exporter`] is one format: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
+//! - each format is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
 //!   never taken for a whole one, `unfinished` that one which was killed leaves nothing for good;
 //! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user
@@ -26,14 +26,13 @@ pub mod unfinished;
 
 pub use run::{ExportSetup, export};
 
+use std::rc::Rc;
+
 use tracer_engine::Attributes;
 use tracer_engine::ClockPair;
 use tracer_log::System;
 
-use crate::event_view::EventView;
-use crate::report::Summary;
-use tracer_analysis::Pairs;
-use tracer_engine::event::MonotonicNs;
+use tracer_common::event_type::EventTypeId;
 
 /// What a log is converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -67,8 +66,11 @@ impl Target {
     }
 }
 
-/// What is known of a log before its first event.
-#[derive(Clone, Debug)]
+/// Tells which event types are looked at.
+pub type IsWanted = Rc<dyn Fn(EventTypeId, &[u8]) -> bool>;
+
+/// What is known of a trace before its first event.
+#[derive(Clone)]
 pub struct Origin {
     /// The attributes of its stream.
     pub attributes: Attributes,
@@ -76,42 +78,6 @@ pub struct Origin {
     pub anchor: ClockPair,
     /// The system that it was made on.
     pub system: System,
-    /// Its user event types that are a beginning and an end.
-    pub pairs: Pairs,
-}
-
-/// What is known of a log after its last event.
-#[derive(Clone, Debug)]
-pub struct Ending {
-    /// Events by type, and what is missing.
-    pub summary: Summary,
-    /// When the last event was looked at.
-    pub at: MonotonicNs,
-}
-
-/// One format. Its events come in order of [`EventView::at`].
-pub trait Exporter {
-    /// Adds an event.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
-    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()>;
-
-    /// Notes that so many events in all were lost up to here: said every few hundred events.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
-    fn lost(&mut self, total: u64) -> anyhow::Result<()> {
-        let _ = total;
-        Ok(())
-    }
-
-    /// Writes what is left.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
-    fn finish(self: Box<Self>, ending: &Ending) -> anyhow::Result<()>;
+    /// Which user event types are looked at, by identifier and name.
+    pub is_wanted: IsWanted,
 }

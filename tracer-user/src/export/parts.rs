@@ -4,8 +4,10 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     IrqEnterData, IrqExitData, SoftirqData, SyscallEnterData, SyscallExitData,
 };
+use tracer_engine::EventTypes;
 use zerocopy::FromBytes;
 
+use super::IsWanted;
 use super::carried::Carried;
 use super::names::Thread;
 use super::slices::{Key, Mark, Slice, Slices, Track};
@@ -27,17 +29,25 @@ enum Part {
 
 /// The slices of a log.
 pub struct Parts {
+    /// User events that are a beginning and an end, of the types that are known.
     pairs: Pairs,
+    is_wanted: IsWanted,
     slices: Slices<Carried>,
 }
 
 impl Parts {
-    /// No slices yet. These user events are pairs.
-    pub fn new(pairs: Pairs) -> Self {
+    /// No slices yet. User events that are wanted may be pairs.
+    pub fn new(is_wanted: IsWanted) -> Self {
         Self {
-            pairs,
+            pairs: Pairs::default(),
+            is_wanted,
             slices: Slices::default(),
         }
+    }
+
+    /// Looks for pairs among these event types, which are all that are known.
+    pub fn learn_types(&mut self, types: &EventTypes) {
+        self.pairs = Pairs::among(types, |id, name| (self.is_wanted)(id, name));
     }
 
     /// Takes an event that begins or ends a slice, with the id of its stack; `out` is what is to be

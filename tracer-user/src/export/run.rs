@@ -2,17 +2,18 @@
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::ensure;
 
 use super::destination::Destination;
 use super::interruption::Interruption;
 use super::progress::Progress;
-use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
+use super::{Origin, Target, chrome, ctf, parquet, perfetto};
+use crate::consumer::Consumer;
 use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 use crate::terminal::output::is_stdout;
-use tracer_analysis::Pairs;
 
 /// What is converted to what.
 #[derive(Clone, Debug)]
@@ -67,11 +68,19 @@ fn convert<L: Log>(
     interruption: &Interruption,
 ) -> anyhow::Result<Outcome> {
     let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?).naming_by(&setup.file);
-    let mut exporter = exporter(setup.target, &walk, &destination)?;
+    let wanted = walk.wanted().clone();
+    let origin = Origin {
+        attributes: walk.log().header().attributes.clone(),
+        anchor: walk.anchor(),
+        system: walk.log().system().clone(),
+        is_wanted: Rc::new(move |id, name| wanted.has_type(id, name)),
+    };
+    let mut exporter = exporter(setup.target, &origin, &destination)?;
+    exporter.learn_types(walk.log().event_types());
     let progress = Progress::start();
     loop {
         let pause = walk.go_on(AT_ONCE, |entry| exporter.event(entry))?;
-        exporter.lost(walk.lost())?;
+        exporter.count_losses(&walk.losses())?;
         progress.show(walk.log().progress());
         interruption.check(destination.early_end())?;
         if pause != Pause::Midway {
@@ -79,15 +88,12 @@ fn convert<L: Log>(
         }
     }
     let summary = walk.summary();
-    let start = walk.anchor().monotonic;
-    let at = walk.span().map_or(start, |span| span.last.0);
-    let ending = Ending { summary, at };
-    exporter.finish(&ending)?;
+    exporter.finish(&summary)?;
     interruption.check(destination.early_end())?;
     destination.complete()?;
     progress.end();
-    report_missing(&walk, &ending.summary);
-    Ok(outcome(&ending.summary, false))
+    report_missing(&walk, &summary);
+    Ok(outcome(&summary, false))
 }
 
 fn has_lost_its_reader(error: &anyhow::Error) -> bool {
@@ -97,23 +103,20 @@ fn has_lost_its_reader(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn exporter<L: Log>(
+/// Makes the consumer that writes a format to `destination`.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn exporter(
     target: Target,
-    walk: &Walk<L>,
+    origin: &Origin,
     destination: &Destination,
-) -> anyhow::Result<Box<dyn Exporter>> {
-    let origin = Origin {
-        attributes: walk.log().header().attributes.clone(),
-        anchor: walk.anchor(),
-        system: walk.log().system().clone(),
-        pairs: Pairs::among(walk.log().event_types(), |id, name| {
-            walk.wanted().has_type(id, name)
-        }),
-    };
+) -> anyhow::Result<Box<dyn Consumer>> {
     Ok(match target {
-        Target::Perfetto => Box::new(perfetto::Perfetto::new(destination.writer()?, &origin)?),
-        Target::Chrome => Box::new(chrome::Chrome::new(destination.writer()?, &origin)?),
-        Target::Ctf => Box::new(ctf::Ctf::new(destination.path(), origin)?),
-        Target::Parquet => Box::new(parquet::Parquet::new(destination.writer()?, &origin)?),
+        Target::Perfetto => Box::new(perfetto::Perfetto::new(destination.writer()?, origin)?),
+        Target::Chrome => Box::new(chrome::Chrome::new(destination.writer()?, origin)?),
+        Target::Ctf => Box::new(ctf::Ctf::new(destination.path(), origin.clone())?),
+        Target::Parquet => Box::new(parquet::Parquet::new(destination.writer()?, origin)?),
     })
 }

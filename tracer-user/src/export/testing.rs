@@ -1,12 +1,12 @@
 //! What the tests of the formats have in common.
 
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use super::Origin;
 use crate::log_view::Log;
 use crate::log_view::made_up::MadeUpLog;
-use tracer_analysis::Pairs;
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,6 @@ pub fn origin_of(log: &MadeUpLog) -> Origin {
         attributes: log.header().attributes.clone(),
         anchor: log.header().anchor,
         system: log.system().clone(),
-        pairs: Pairs::among(log.event_types(), |_, _| true),
+        is_wanted: Rc::new(|_, _| true),
     }
 }

@@ -14,6 +14,7 @@ use super::thread_names::ThreadNames;
 use super::type_table::Row;
 use super::wanted::is_called;
 use super::{Log, Moment, TypeTable, Wanted};
+use crate::consumer::Losses;
 use crate::event_view::EventView;
 use crate::predicate::Sieve;
 use crate::report::{LogCondition, Missing, Summary};
@@ -278,6 +279,21 @@ impl<L: Log> Walk<L> {
         self.lost_in_trace().saturating_add(self.log.lost_in_log())
     }
 
+    /// Events that were lost so far, by cause.
+    pub fn losses(&self) -> Losses {
+        let mut losses = Losses {
+            others: self
+                .log
+                .lost_for_other_causes()
+                .saturating_add(self.log.lost_in_log()),
+            ..Losses::default()
+        };
+        for cause in LossCause::ALL {
+            losses.by_cause.lose(cause, self.log.lost(cause));
+        }
+        losses
+    }
+
     /// Events of these that the kernel did not report, which is no loss of the trace.
     pub fn not_reported(&self) -> u64 {
         self.log.lost(LossCause::KernelNotReported)
@@ -305,6 +321,7 @@ impl<L: Log> Walk<L> {
     pub fn summary(&self) -> Summary {
         let lost = LossCause::ALL.map(|cause| (cause, self.log.lost(cause)));
         let mut summary = Summary::new(self.types.counts(), lost.to_vec(), self.elapsed());
+        summary.last = self.span.map_or(self.anchor.monotonic, |span| span.last.0);
         summary.log = Some(LogCondition {
             lost_for_other_causes: self.log.lost_for_other_causes(),
             lost_in_log: self.log.lost_in_log(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tracer_common::event_type::SYSTEM_EVENT_TYPES;
+use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_log::Damage;
 
@@ -21,6 +22,8 @@ pub struct Summary {
     pub ring_full_on: Vec<(usize, u64)>,
     /// From the start of the trace to its end.
     pub elapsed: Duration,
+    /// When the last event was looked at, or the trace began.
+    pub last: MonotonicNs,
     /// What became of events on their way into a log; `None` where they went to no log.
     pub written: Option<Written>,
     /// What else a log says of what is missing; `None` for a live trace.
@@ -82,6 +85,7 @@ impl Summary {
             lost,
             ring_full_on: Vec::new(),
             elapsed,
+            last: MonotonicNs::default(),
             written: None,
             log: None,
         }

@@ -53,6 +53,8 @@ pub struct Printer {
     names: Names,
     /// Both clocks when the trace began. A clock that is set meanwhile does not disorder it.
     clocks: ClockPair,
+    /// When the last event was, or the trace began.
+    last: MonotonicNs,
 }
 
 impl Printer {
@@ -88,6 +90,7 @@ impl Printer {
             stacks: Pending::default(),
             names: Names::live(),
             clocks,
+            last: clocks.monotonic,
         }
     }
 
@@ -125,10 +128,12 @@ impl Printer {
                     until: Some(now),
                     is_kernels,
                 });
-                consumer.count_losses(&Losses {
+                let losses = Losses {
                     by_cause: lost.clone(),
                     others: 0,
-                });
+                };
+                let counted = consumer.count_losses(&losses);
+                self.failure = self.failure.take().or(counted.err());
             }
         }
         self.missing = missing;
@@ -288,6 +293,7 @@ impl Printer {
             return;
         };
         row.count += 1;
+        self.last = event.header.time;
         if let Some(left) = &mut self.left
             && !matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL)
         {
@@ -351,6 +357,7 @@ impl Printer {
         let lost = LossCause::ALL.map(|cause| (cause, lost(cause))).to_vec();
         let mut summary = Summary::new(events, lost, elapsed);
         summary.written = written;
+        summary.last = self.last;
         if let Some(lost) = &self.lost_by_cpu {
             summary.ring_full_on = lost.counts();
         }

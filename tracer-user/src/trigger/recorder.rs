@@ -287,8 +287,9 @@ impl Consumer for Recorder {
         self.paths.gap(gap);
     }
 
-    fn count_losses(&mut self, losses: &Losses) {
+    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
         self.lost = losses.by_cause.clone();
+        Ok(())
     }
 
     fn event(&mut self, line: &EventView<'_>) -> anyhow::Result<()> {

@@ -9,15 +9,19 @@ mod cpus;
 mod objects;
 
 use std::io::Write;
+use std::rc::Rc;
 
 use anyhow::Context;
+use tracer_engine::EventTypes;
 
+use super::Origin;
 use super::carried::Carried;
 use super::names::{Names, News, Thread};
 use super::parts::Parts;
 use super::slices::{Extent, Key, Mark, Slice, Track};
-use super::{Ending, Exporter, Origin};
+use crate::consumer::Consumer;
 use crate::event_view::EventView;
+use crate::report::Summary;
 use crate::report::digits::push_decimal;
 use crate::report::escape::push_json_string;
 use crate::report::{push_data, push_short_name};
@@ -57,7 +61,7 @@ impl Chrome {
             objects: Objects::default(),
             names: Names::default(),
             cpus: Cpus::default(),
-            parts: Parts::new(origin.pairs.clone()),
+            parts: Parts::new(Rc::clone(&origin.is_wanted)),
             marks: Vec::new(),
         })
     }
@@ -185,7 +189,11 @@ struct Position {
 
 const CANNOT_WRITE: &str = "cannot write the trace events";
 
-impl Exporter for Chrome {
+impl Consumer for Chrome {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.parts.learn_types(types);
+    }
+
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         let header = &entry.event.header;
         let thread = Thread::of(header);
@@ -202,16 +210,16 @@ impl Exporter for Chrome {
         self.write_pending()
     }
 
-    fn finish(mut self: Box<Self>, ending: &Ending) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         self.marks = self.parts.finish();
         self.write_marks();
-        self.cpus.finish(ending.at, &mut self.objects);
+        self.cpus.finish(summary.last, &mut self.objects);
         self.write_pending()?;
         // What the closing line says, for who opens the file.
         let mut tail = b"\n],\n\"metadata\":".to_vec();
-        let mut summary = Vec::new();
-        ending.summary.push_json(&mut summary);
-        tail.extend_from_slice(summary.trim_ascii_end());
+        let mut text = Vec::new();
+        summary.push_json(&mut text);
+        tail.extend_from_slice(text.trim_ascii_end());
         tail.extend_from_slice(b"}\n");
         self.out.write_all(&tail).context(CANNOT_WRITE)?;
         self.out.flush().context(CANNOT_WRITE)
@@ -231,19 +239,20 @@ mod tests {
     use super::*;
     use crate::export::testing::{Written, origin_of};
     use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Pause, Walk, Wanted};
+    use crate::log_view::{Log as _, Pause, Walk, Wanted};
 
     fn exported(log: MadeUpLog) -> Vec<Value> {
         let written = Written::default();
         let origin = origin_of(&log);
         let mut chrome = Box::new(Chrome::new(Box::new(written.clone()), &origin).unwrap());
+        chrome.learn_types(log.event_types());
         let mut walk = Walk::new(log, Wanted::default());
         while walk.go_on(9, |entry| chrome.event(entry)).unwrap() == Pause::Midway {}
-        let ending = Ending {
-            summary: walk.summary(),
-            at: MonotonicNs(9_000),
+        let summary = Summary {
+            last: MonotonicNs(9_000),
+            ..walk.summary()
         };
-        chrome.finish(&ending).unwrap();
+        chrome.finish(&summary).unwrap();
         let whole: Value = serde_json::from_slice(&written.bytes()).unwrap();
         assert!(whole["metadata"]["summary"]["lost"].is_object());
         whole["traceEvents"].as_array().unwrap().clone()

@@ -175,7 +175,7 @@ mod tests {
                 realtime: RealtimeNs(3_000_000_000),
             },
             system: tracer_log::System::default(),
-            pairs: tracer_analysis::Pairs::default(),
+            is_wanted: std::rc::Rc::new(|_, _| true),
         };
         text(&origin, &[0xab; 16], classes)
     }

@@ -19,9 +19,11 @@ use tracer_common::event_type::SystemEventType;
 use tracer_engine::ClockPair;
 use tracer_engine::event::Truncation;
 
-use super::{Ending, Exporter, Origin};
+use super::Origin;
+use crate::consumer::{Consumer, Losses};
 use crate::event_view::EventView;
 use crate::own_file;
+use crate::report::Summary;
 use crate::report::escape::push_for_people;
 use packet::{Packet, PacketHeader};
 
@@ -94,7 +96,7 @@ impl Ctf {
 
 const CANNOT_WRITE: &str = "cannot write the stream";
 
-impl Exporter for Ctf {
+impl Consumer for Ctf {
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         let header = &entry.event.header;
         self.fields.clear();
@@ -135,7 +137,8 @@ impl Exporter for Ctf {
         Ok(())
     }
 
-    fn lost(&mut self, total: u64) -> anyhow::Result<()> {
+    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+        let total = losses.total();
         if self.packet.lost == total {
             return Ok(());
         }
@@ -144,8 +147,8 @@ impl Exporter for Ctf {
         self.close_packet()
     }
 
-    fn finish(mut self: Box<Self>, ending: &Ending) -> anyhow::Result<()> {
-        self.packet.end_at(ending.at);
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
+        self.packet.end_at(summary.last);
         self.close_packet()?;
         self.stream.flush().context(CANNOT_WRITE)?;
         let text = metadata::text(&self.origin, &self.header.uuid, &self.classes);
@@ -185,18 +188,18 @@ mod tests {
             attributes: log.header().attributes.clone(),
             anchor: log.header().anchor,
             system: tracer_log::System::default(),
-            pairs: tracer_analysis::Pairs::default(),
+            is_wanted: std::rc::Rc::new(|_, _| true),
         };
         let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
         let mut walk = Walk::new(log, Wanted::default());
         while walk.go_on(3, |entry| ctf.event(entry)).unwrap() == Pause::Midway {
-            ctf.lost(walk.lost()).unwrap();
+            ctf.count_losses(&walk.losses()).unwrap();
         }
-        let ending = Ending {
-            summary: walk.summary(),
-            at: MonotonicNs(1_000),
+        let summary = Summary {
+            last: MonotonicNs(1_000),
+            ..walk.summary()
         };
-        ctf.finish(&ending).unwrap();
+        ctf.finish(&summary).unwrap();
         let metadata = fs::read_to_string(folder.path().join("metadata")).unwrap();
         (metadata, fs::read(folder.path().join("stream")).unwrap())
     }

@@ -15,8 +15,10 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::{Ending, Exporter, Origin};
+use super::Origin;
+use crate::consumer::Consumer;
 use crate::event_view::EventView;
+use crate::report::Summary;
 use rows::Rows;
 
 /// The columns. Bytes of names that are not harmless are written as in a string literal of Rust;
@@ -110,7 +112,7 @@ fn pair((key, value): (&str, String)) -> KeyValue {
 
 const CANNOT_WRITE: &str = "cannot write the rows";
 
-impl Exporter for Parquet {
+impl Consumer for Parquet {
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         self.rows.push(entry);
         if self.rows.count() >= MOST_ROWS || self.rows.bytes() >= MOST_BYTES {
@@ -119,14 +121,14 @@ impl Exporter for Parquet {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, ending: &Ending) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         if self.rows.count() > 0 {
             self.write_group().context(CANNOT_WRITE)?;
         }
         // What the closing line says, for who opens the file.
-        let mut summary = Vec::new();
-        ending.summary.push_json(&mut summary);
-        let summary = String::from_utf8_lossy(summary.trim_ascii_end()).into_owned();
+        let mut text = Vec::new();
+        summary.push_json(&mut text);
+        let summary = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
         self.file
             .append_key_value_metadata(pair(("tracer.summary", summary)));
         self.file.finish().context(CANNOT_WRITE)?;
@@ -155,11 +157,11 @@ mod tests {
         let mut parquet = Box::new(Parquet::new(out, &origin).unwrap());
         let mut walk = Walk::new(log, Wanted::default());
         while walk.go_on(9, |entry| parquet.event(entry)).unwrap() == Pause::Midway {}
-        let ending = Ending {
-            summary: walk.summary(),
-            at: MonotonicNs(9_000),
+        let summary = Summary {
+            last: MonotonicNs(9_000),
+            ..walk.summary()
         };
-        parquet.finish(&ending).unwrap();
+        parquet.finish(&summary).unwrap();
         SerializedFileReader::new(Bytes::from(written.bytes())).unwrap()
     }
 

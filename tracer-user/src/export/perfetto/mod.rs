@@ -29,16 +29,19 @@ mod tracks;
 mod wakeups;
 
 use std::io::Write;
+use std::rc::Rc;
 
 use anyhow::Context;
 use prost::Message;
 
+use super::Origin;
 use super::carried::Carried;
 use super::names::Thread;
 use super::parts::Parts;
 use super::slices::{Extent, Mark};
-use super::{Ending, Exporter, Origin};
+use crate::consumer::{Consumer, Losses};
 use crate::event_view::EventView;
+use crate::report::Summary;
 use ftrace::Scheduler;
 use schema::{
     AnnotationValue, Clock, ClockSnapshot, Data, DebugAnnotation, PerfSample, SystemInfo, Trace,
@@ -46,6 +49,7 @@ use schema::{
 };
 use stacks::Stacks;
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 use tracks::Tracks;
 use wakeups::Wakeups;
@@ -101,7 +105,7 @@ impl Perfetto {
             out,
             tracks: Tracks::default(),
             scheduler: Scheduler::default(),
-            parts: Parts::new(origin.pairs.clone()),
+            parts: Parts::new(Rc::clone(&origin.is_wanted)),
             wakeups: Wakeups::default(),
             stacks: Stacks::default(),
             marks: Vec::new(),
@@ -280,7 +284,11 @@ fn packet(at: MonotonicNs, data: Data) -> TracePacket {
     }
 }
 
-impl Exporter for Perfetto {
+impl Consumer for Perfetto {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.parts.learn_types(types);
+    }
+
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         let header = &entry.event.header;
         let thread = Thread::of(header);
@@ -318,7 +326,8 @@ impl Exporter for Perfetto {
         Ok(())
     }
 
-    fn lost(&mut self, total: u64) -> anyhow::Result<()> {
+    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+        let total = losses.total();
         let lost = total.saturating_sub(self.lost);
         if lost == 0 {
             return Ok(());
@@ -329,7 +338,7 @@ impl Exporter for Perfetto {
         self.out.write(packet(self.now, Data::TrackEvent(instant)))
     }
 
-    fn finish(mut self: Box<Self>, _: &Ending) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Summary) -> anyhow::Result<()> {
         self.marks = self.parts.finish();
         self.write_marks()?;
         for packet in self.scheduler.end() {
@@ -368,21 +377,22 @@ mod tests {
     use super::*;
     use crate::export::testing::{Written, origin_of};
     use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Pause, Walk, Wanted};
+    use crate::log_view::{Log as _, Pause, Walk, Wanted};
 
     fn exported(log: MadeUpLog) -> Vec<TracePacket> {
         let written = Written::default();
         let origin = origin_of(&log);
         let out = Box::new(written.clone());
         let mut perfetto = Box::new(Perfetto::new(out, &origin).unwrap());
+        perfetto.learn_types(log.event_types());
         let mut walk = Walk::new(log, Wanted::default());
         while walk.go_on(9, |entry| perfetto.event(entry)).unwrap() == Pause::Midway {}
-        perfetto.lost(walk.lost()).unwrap();
-        let ending = Ending {
-            summary: walk.summary(),
-            at: MonotonicNs(9_000),
+        perfetto.count_losses(&walk.losses()).unwrap();
+        let summary = Summary {
+            last: MonotonicNs(9_000),
+            ..walk.summary()
         };
-        perfetto.finish(&ending).unwrap();
+        perfetto.finish(&summary).unwrap();
         Trace::decode(&*written.bytes()).unwrap().packet
     }
 

@@ -44,8 +44,9 @@ impl Consumer for Live {
         self.model.gap(gap);
     }
 
-    fn count_losses(&mut self, lost: &Counted) {
+    fn count_losses(&mut self, lost: &Counted) -> anyhow::Result<()> {
         self.model.count_losses(losses_of(&lost.by_cause));
+        Ok(())
     }
 
     fn idle(&mut self, now: MonotonicNs) {
