@@ -31,6 +31,14 @@ pub struct System {
     pub machine: Vec<u8>,
 }
 
+impl System {
+    /// Returns the system that this program runs on.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        crate::sys::system()
+    }
+}
+
 /// What the start of a log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogHeader {

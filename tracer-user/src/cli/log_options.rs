@@ -43,12 +43,12 @@ enum FullPolicy {
 #[derive(Debug, clap::Args)]
 #[command(
     next_help_heading = "Log",
-    group = clap::ArgGroup::new("files").args(["log", "report"]).multiple(true)
+    group = clap::ArgGroup::new("files").args(["log", "report", "to"]).multiple(true)
 )]
 pub struct LogArgs {
     /// Put events into a log, instead of showing them; `tracer-user read` shows it. A file that is
     /// there already, be it empty, is left alone without --append or --force
-    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Make a page of the trace when it ends, as `tracer-user report` does of a log, instead of
     /// showing events. Without --log they are in a file beside it until then, which goes
@@ -72,9 +72,9 @@ pub struct LogArgs {
     /// Go on with a log that is there already; where there is none, or an empty file, make one
     #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
     append: bool,
-    /// Replace the file that is there already, be it a log or a page
+    /// Replace the file that is there already, be it a log, a page or an export
     #[arg(long, requires = "files", conflicts_with = "append")]
-    force: bool,
+    pub(super) force: bool,
     /// What a full stream does. With loop and until-full events stay in the stream (see
     /// --stream-size) until the end, or until SIGUSR1 asks for a flush
     #[arg(

@@ -7,6 +7,7 @@ mod events;
 mod exit;
 mod export;
 mod info;
+mod live_export_options;
 mod log_filter;
 mod log_options;
 pub mod manual;

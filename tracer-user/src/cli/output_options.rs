@@ -20,6 +20,12 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// The file that was typed.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        self.output.clone()
+    }
+
     /// Where events go: to `otherwise` where nothing else was said.
     #[must_use]
     pub fn sink(&self, otherwise: Sink) -> Sink {

@@ -129,6 +129,11 @@ const SECTIONS: &[(&str, &[Short])] = &[
             ("format", "text or json", false),
             ("output", "Write to this file", false),
             (
+                "to",
+                "Write for other tools: perfetto, chrome, ctf, parquet",
+                false,
+            ),
+            (
                 "by",
                 "A row for each thread, process, or comm (name)",
                 false,

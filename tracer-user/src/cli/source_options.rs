@@ -306,6 +306,7 @@ impl SourceArgs {
             output,
             look: Look::default(),
             trigger: None,
+            export: None,
             answer: None,
         };
         Ok(Source::Live(Box::new(Live { who, setup })))

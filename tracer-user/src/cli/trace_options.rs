@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::exec_space;
 
+use super::live_export_options::LiveExportArgs;
 use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
 use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
@@ -139,6 +140,8 @@ pub struct TraceArgs {
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
+    export: LiveExportArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
     trigger: TriggerArgs,
@@ -232,6 +235,7 @@ impl TraceArgs {
         for condition in rules.iter().map(|rule| &rule.condition) {
             selection = selection.with(condition.needs());
         }
+        let is_replaced = args.log.force;
         let log = args.log.setup(stream_bytes, !args.no_inherit)?;
         refuse_waiting(&predicate, log.is_some())?;
         let needed = rules.iter().flat_map(|rule| rule.condition.needs());
@@ -244,6 +248,11 @@ impl TraceArgs {
             !probes.is_empty(),
         )?;
         let (log, trigger) = args.trigger.setup(rules, log)?;
+        let export = args.export.export(
+            args.output.file(),
+            is_replaced,
+            (log.is_some(), trigger.is_some()),
+        )?;
         let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(narrowed.selection, !args.no_system)?;
         Ok(Setup {
@@ -271,10 +280,16 @@ impl TraceArgs {
             stream_bytes,
             thread_ring_bytes,
             log,
-            output: args.output.sink(otherwise),
+            output: if export.is_some() {
+                // No lines are written.
+                Sink::Stderr
+            } else {
+                args.output.sink(otherwise)
+            },
             look: args.output.look(),
             trigger,
             answer: None,
+            export,
         })
     }
 }

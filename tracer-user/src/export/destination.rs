@@ -35,12 +35,13 @@ enum Kind {
 }
 
 impl Destination {
-    /// A file that is to be made of the log at `input`; `-` is the standard output.
+    /// A file that is to be made, of the log at `input` where there is one; `-` is the standard
+    /// output.
     ///
     /// # Errors
     ///
     /// Something is there that must not be replaced, or nothing can be made there.
-    pub fn file(output: &Path, input: &Path, force: bool) -> anyhow::Result<Self> {
+    pub fn file(output: &Path, input: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         if is_stdout(output) {
             return Ok(Self::new(output, Kind::Stdout, false));
         }
@@ -59,7 +60,7 @@ impl Destination {
             }
             Some(_) => {
                 ensure!(
-                    !is_same_file(output, input),
+                    !input.is_some_and(|input| is_same_file(output, input)),
                     "{} is the log itself, and would be lost; give --output another name",
                     output.display()
                 );
@@ -218,7 +219,7 @@ mod tests {
     fn a_file_bears_its_name_only_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
-        let destination = Destination::file(&output, Path::new("log"), false).unwrap();
+        let destination = Destination::file(&output, Some(Path::new("log")), false).unwrap();
         destination.writer().unwrap().write_all(b"x").unwrap();
         assert!(!output.exists());
         destination.complete().unwrap();
@@ -230,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         fs::write(&output, "old").unwrap();
-        let destination = Destination::file(&output, Path::new("log"), true).unwrap();
+        let destination = Destination::file(&output, Some(Path::new("log")), true).unwrap();
         destination.writer().unwrap().write_all(b"new").unwrap();
         drop(destination);
         assert_eq!(names(folder.path()), ["out"]);
@@ -242,10 +243,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         fs::write(&output, "old").unwrap();
-        let refusal = Destination::file(&output, Path::new("log"), false).unwrap_err();
+        let refusal = Destination::file(&output, Some(Path::new("log")), false).unwrap_err();
         assert!(refusal.to_string().contains("--force"), "{refusal}");
-        assert!(Destination::file(&output, &output, true).is_err());
-        assert!(Destination::file(folder.path(), Path::new("log"), true).is_err());
+        assert!(Destination::file(&output, Some(&output), true).is_err());
+        assert!(Destination::file(folder.path(), Some(Path::new("log")), true).is_err());
         assert!(Destination::folder(&output, FILES, true).is_err());
     }
 
@@ -274,7 +275,7 @@ mod tests {
         let (output, victim) = (folder.path().join("out"), folder.path().join("victim"));
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, folder.path().join("out.partial")).unwrap();
-        let destination = Destination::file(&output, Path::new("log"), false).unwrap();
+        let destination = Destination::file(&output, Some(Path::new("log")), false).unwrap();
         destination.writer().unwrap().write_all(b"x").unwrap();
         destination.complete().unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn a_device_is_written_to_as_it_is() {
         let null = Path::new("/dev/null");
-        let destination = Destination::file(null, Path::new("log"), false).unwrap();
+        let destination = Destination::file(null, Some(Path::new("log")), false).unwrap();
         destination.writer().unwrap().write_all(b"x").unwrap();
         destination.complete().unwrap();
         assert!(null.exists());

@@ -12,6 +12,7 @@ pub mod chrome;
 pub mod ctf;
 pub mod destination;
 pub mod interruption;
+mod live;
 mod names;
 pub mod parquet;
 mod parts;
@@ -24,6 +25,7 @@ mod slices;
 mod testing;
 pub mod unfinished;
 
+pub use live::LiveExport;
 pub use run::{ExportSetup, export};
 
 use std::rc::Rc;

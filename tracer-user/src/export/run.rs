@@ -1,19 +1,17 @@
 //! One conversion from start to end.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use anyhow::ensure;
-
 use super::destination::Destination;
 use super::interruption::Interruption;
+use super::live::{destination, refuse_terminal};
 use super::progress::Progress;
 use super::{Origin, Target, chrome, ctf, parquet, perfetto};
 use crate::consumer::Consumer;
 use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
-use crate::terminal::output::is_stdout;
 
 /// What is converted to what.
 #[derive(Clone, Debug)]
@@ -39,17 +37,11 @@ const AT_ONCE: usize = 256;
 ///
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
-    ensure!(
-        !(setup.target.is_binary() && is_stdout(&setup.output) && io::stdout().is_terminal()),
-        "a terminal cannot show this format; send the standard output to a file or a program, or \
-         give --output a name"
-    );
+    refuse_terminal(setup.target, &setup.output)?;
     let log = open(&setup.file)?;
     let interruption = Interruption::watch()?;
-    let destination = match setup.target {
-        Target::Ctf => Destination::folder(&setup.output, &ctf::FILES, setup.force)?,
-        _ => Destination::file(&setup.output, &setup.file, setup.force)?,
-    };
+    let input = Some(setup.file.as_path());
+    let destination = destination(setup.target, &setup.output, input, setup.force)?;
     convert(setup, log, destination, &interruption).map_err(|error| {
         // Of whatever a format's library makes of it: nobody reads any further, which is no
         // failure.

@@ -59,7 +59,7 @@ impl FlameSetup {
 pub fn make(setup: &FlameSetup, file: &Path, wanted: Wanted) -> anyhow::Result<Outcome> {
     let log = open(file)?;
     let interruption = Interruption::watch()?;
-    let destination = Destination::file(&setup.output, file, setup.force)?;
+    let destination = Destination::file(&setup.output, Some(file), setup.force)?;
     let mut walk = Walk::new(log, wanted).naming_by(file);
     let progress = Progress::start();
     let mut flames = Flames::new(setup.kind);

@@ -60,7 +60,7 @@ impl PageSetup {
             (None, None) => PathBuf::new(),
         };
         Ok(Page {
-            destination: Destination::file(&self.output, &file, self.force)?,
+            destination: Destination::file(&self.output, Some(&file), self.force)?,
             setup: ReportSetup {
                 file,
                 title: Some(self.title.clone()),

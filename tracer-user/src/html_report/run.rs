@@ -59,7 +59,7 @@ pub fn make(setup: &ReportSetup) -> anyhow::Result<Outcome> {
     let log = open(&setup.file)?;
     // From where the output begins, a signal leaves nothing behind.
     let interruption = Interruption::watch()?;
-    let destination = Destination::file(&setup.output, &setup.file, setup.force)?;
+    let destination = Destination::file(&setup.output, Some(&setup.file), setup.force)?;
     let made = make_into(setup, log, destination, &interruption)?;
     report_missing(&made.walk, &made.summary);
     Ok(made.outcome())

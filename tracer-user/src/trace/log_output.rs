@@ -11,7 +11,7 @@ use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{
-    Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
+    Attributes, ClockPair, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
 };
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, clocks_now};
@@ -393,18 +393,28 @@ fn open(path: &Path) -> anyhow::Result<(File, Found)> {
 
 fn header(setup: &LogSetup) -> LogHeader {
     let anchor = clocks_now();
-    let attributes = Attributes::default()
-        .with_name("tracer-user")
+    let attributes = attributes(anchor)
         .with_stream_full_policy(setup.stream_policy)
         .with_stream_min_size(setup.stream_bytes)
-        .with_max_data_size(usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX))
         .with_log_max_size(usize::try_from(setup.max_size).unwrap_or(usize::MAX))
         .with_log_full_policy(setup.policy)
-        .with_inheritance(if setup.inherit {
-            Inheritance::Inherited
-        } else {
-            Inheritance::CloseForChild
-        })
-        .with_creation_time(anchor.realtime);
+        .with_inheritance(inheritance(setup.inherit));
     LogHeader { attributes, anchor }
+}
+
+/// Attributes that all traces have, of one that began at `anchor`.
+pub fn attributes(anchor: ClockPair) -> Attributes {
+    Attributes::default()
+        .with_name("tracer-user")
+        .with_max_data_size(usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX))
+        .with_creation_time(anchor.realtime)
+}
+
+/// The attribute that says whether children are traced too.
+pub fn inheritance(inherits: bool) -> Inheritance {
+    if inherits {
+        Inheritance::Inherited
+    } else {
+        Inheritance::CloseForChild
+    }
 }

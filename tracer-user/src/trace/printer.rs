@@ -35,6 +35,8 @@ pub struct Printer {
     /// `None` once it has taken the end.
     consumer: Option<Box<dyn Consumer>>,
     log: Option<LogOutput>,
+    /// Whether events go to the consumer beside a log too.
+    is_beside_log: bool,
     /// A row an identifier.
     rows: Vec<Row>,
     /// Whether user events are shown that nobody has chosen by name.
@@ -79,6 +81,7 @@ impl Printer {
         Self {
             consumer: Some(consumer),
             log: None,
+            is_beside_log: false,
             rows: (0..FIRST_USER_EVENT).map(row).collect(),
             shows_user: selection.has(EventTypeId::UNNAMED_USEREVENT),
             left: limit,
@@ -109,9 +112,18 @@ impl Printer {
         self.lost_by_cpu = Some(lost);
     }
 
-    /// Puts events into `log` from now on, instead of making lines of them.
-    pub fn log_to(&mut self, log: LogOutput) {
+    /// Puts events into `log` from now on; the consumer gets them only if `is_beside_log`.
+    pub fn log_to(&mut self, log: LogOutput, is_beside_log: bool) {
         self.log = Some(log);
+        self.is_beside_log = is_beside_log;
+    }
+
+    /// The consumer, where it gets events and has not failed.
+    fn consumer(&mut self) -> Option<&mut (dyn Consumer + 'static)> {
+        let gets_events = self.log.is_none() || self.is_beside_log;
+        self.consumer
+            .as_deref_mut()
+            .filter(|_| gets_events && self.failure.is_none())
     }
 
     /// Reports what is missing by now, `lost` being what was lost for each cause. Asked for at each
@@ -197,7 +209,7 @@ impl Printer {
 
     /// Adds what goes before the first event, unless that was done.
     pub fn begin(&mut self) {
-        if let (None, Some(consumer)) = (&self.log, &mut self.consumer) {
+        if let Some(consumer) = self.consumer() {
             consumer.begin();
         }
     }
@@ -307,7 +319,11 @@ impl Printer {
                 }
             }
             log.add(event, comm, types);
-            return;
+            // What names stacks is for the log alone.
+            let is_for_names = matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL);
+            if !self.is_beside_log || is_for_names {
+                return;
+            }
         }
         let line = EventView {
             event: *event,
@@ -325,7 +341,7 @@ impl Printer {
 
     /// No event has come for a while: adds the line of a call that is not done.
     pub fn wait(&mut self, now: MonotonicNs) {
-        if let (None, Some(consumer)) = (&self.log, &mut self.consumer) {
+        if let Some(consumer) = self.consumer() {
             consumer.idle(now);
         }
     }

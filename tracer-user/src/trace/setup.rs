@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -10,12 +11,12 @@ use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
-use tracer_log::clocks_now;
+use tracer_log::{System, clocks_now};
 use tracer_posix::agent::WANTED_VARIABLE;
 
 use super::areas::Areas;
 use super::later::later;
-use super::log_output::{LogOutput, LogSetup};
+use super::log_output::{self, LogOutput, LogSetup, inheritance};
 use super::printer::Printer;
 use super::processes::Processes;
 use super::tracer::Tracer;
@@ -24,6 +25,7 @@ use crate::agent::{Hub, Tee};
 use crate::answers::AnswerSetup;
 use crate::consumer::{Consumer, Lines};
 use crate::descriptors::DescriptorOptions;
+use crate::export::{self, LiveExport};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use crate::predicate::{Predicate, Sieve};
 use crate::probes::{self, ProbeSpec, Subject};
@@ -108,6 +110,8 @@ pub struct Setup {
     pub trigger: Option<TriggerSetup>,
     /// What is asked of the events, instead of lines of them.
     pub answer: Option<AnswerSetup>,
+    /// What the events are written to for other tools, instead of lines of them.
+    pub export: Option<LiveExport>,
 }
 
 impl Setup {
@@ -183,7 +187,7 @@ impl Setup {
             .then(|| Areas::new(request, start, self.system));
         let output = self.output.open()?;
         let clocks = clocks_now();
-        let consumer = self.consumer(start, clocks, &output);
+        let consumer = self.consumer(start, clocks, &output)?;
         let mut printer = Printer::new(consumer, &self.selection, self.event_limit, clocks);
         printer.pass(Sieve::new(&self.predicate, start));
         if self.inlined {
@@ -193,7 +197,7 @@ impl Setup {
             printer.report_cpus(kernel.lost_by_cpu());
         }
         if let Some(log) = log {
-            printer.log_to(log);
+            printer.log_to(log, self.export.is_some());
         } else if let Subject::Processes(_) = subject {
             // Of a command nothing is said before it is known that it can be started.
             printer.begin();
@@ -265,8 +269,9 @@ impl Setup {
 
     /// Starts writing to where the lines go.
     fn writer(&self, output: File) -> anyhow::Result<Writer> {
-        // A log is written elsewhere, whoever reads the lines.
-        let watched = self.log.is_none().then(|| output.try_clone());
+        // A log and an export are written elsewhere, whether the lines are read or not.
+        let has_lines = self.log.is_none() && self.export.is_none();
+        let watched = has_lines.then(|| output.try_clone());
         let watched = watched.transpose().context("cannot write lines")?;
         Writer::start(BlockingFile(output), watched).context("cannot start the writing thread")
     }
@@ -277,11 +282,13 @@ impl Setup {
         start: MonotonicNs,
         clocks: ClockPair,
         output: &File,
-    ) -> (Box<dyn Consumer>, Lines) {
+    ) -> anyhow::Result<(Box<dyn Consumer>, Lines)> {
         let lines = Lines::default();
         let to = lines.clone();
         let consumer: Box<dyn Consumer> = if let Some(answer) = &self.answer {
             answer.consumer(&lines)
+        } else if let Some(export) = &self.export {
+            export.consumer(&self.origin(clocks))?
         } else if let Some(trigger) = &self.trigger {
             Box::new(Recorder::new(trigger.clone(), start, to))
         } else {
@@ -294,7 +301,18 @@ impl Setup {
                 Format::Json => Box::new(Report::new(JsonLines::default(), to)),
             }
         };
-        (consumer, lines)
+        Ok((consumer, lines))
+    }
+
+    /// What exports say of the trace.
+    fn origin(&self, clocks: ClockPair) -> export::Origin {
+        let has_user = self.selection.has_user();
+        export::Origin {
+            attributes: log_output::attributes(clocks).with_inheritance(inheritance(self.inherit)),
+            anchor: clocks,
+            system: System::of_this_machine(),
+            is_wanted: Rc::new(move |_, _| has_user),
+        }
     }
 }
 

@@ -1,0 +1,196 @@
+//! Exports of a running trace, read by tools that are not ours: the same events as those of the log
+//! of the same run.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use tests::log_reader::{run, text};
+use tests::rights::missing_right;
+use tests::{dist, tools};
+
+/// One run, with its log, its export, and the export of the log.
+struct Run {
+    folder: TempDir,
+}
+
+impl Run {
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn live(&self) -> PathBuf {
+        self.folder.path().join("live")
+    }
+
+    fn of_log(&self) -> PathBuf {
+        self.folder.path().join("of-log")
+    }
+
+    /// Runs a program with user events, pairs of them, and system calls.
+    fn exported(to: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = dist::compile("spans", folder.path()).unwrap();
+        let run = Self { folder };
+        let output = Command::new(dist::tracer_user().unwrap())
+            .args(["run", "--syscalls", "%file", "--stack", "user", "--log"])
+            .arg(run.log())
+            .args(["--to", to, "--output"])
+            .arg(run.live())
+            .arg("--")
+            .args([&program, Path::new("20")])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let output = Command::new(dist::tracer_user().unwrap())
+            .args(["export", "--to", to])
+            .arg(run.log())
+            .arg("--output")
+            .arg(run.of_log())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        run
+    }
+
+    /// Events of the log, by type.
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let output = run("read", &self.log(), &["--format", "json"]).unwrap();
+        let mut counts = BTreeMap::new();
+        for line in output.stdout.split(|byte| *byte == b'\n') {
+            let Ok(event) = serde_json::from_slice::<Value>(line) else {
+                continue;
+            };
+            if event.get("type").is_some() {
+                *counts.entry(text(&event, "type").to_owned()).or_default() += 1;
+            }
+        }
+        assert_eq!(counts.get("request begin"), Some(&20), "{counts:?}");
+        counts
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn duckdb_and_polars_count_what_the_log_has() {
+    if missing_right().is_some() {
+        return;
+    }
+    let run = Run::exported("parquet");
+    for seen in tools::python("parquet_counts.py", &run.live()).unwrap() {
+        assert_eq!(seen["counts"], json!(run.counts()), "{seen}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn babeltrace2_reads_the_events_of_the_log() {
+    if missing_right().is_some() {
+        return;
+    }
+    let run = Run::exported("ctf");
+    let [live, of_log] = [run.live(), run.of_log()].map(|folder| {
+        let (printed, warnings) =
+            tools::babeltrace2(&["--clock-seconds", "--no-delta"], &folder).unwrap();
+        assert_eq!(warnings, "");
+        printed
+    });
+    let count: u64 = run.counts().values().sum();
+    assert_eq!(u64::try_from(live.lines().count()).unwrap(), count);
+    assert_eq!(live, of_log);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn perfettos_engine_finds_no_fault_and_the_events_of_the_log() {
+    if missing_right().is_some() {
+        return;
+    }
+    let run = Run::exported("perfetto");
+    let faults = "SELECT name, value FROM stats WHERE value > 0
+        AND severity IN ('error', 'data_loss')";
+    let slices = "SELECT name, ts, dur FROM slice ORDER BY ts, name, dur";
+    let requests = "SELECT count(*) AS count FROM slice WHERE name = 'request' AND dur > 0";
+    let queries = [faults, slices, requests];
+    let live = tools::trace_processor(&run.live(), &queries).unwrap();
+    let of_log = tools::trace_processor(&run.of_log(), &queries).unwrap();
+    assert_eq!(live[0], Vec::<Value>::new());
+    assert_eq!(live[2], [json!({"count": 20})]);
+    assert_eq!(live, of_log);
+    // The log was begun at another moment than its export.
+    let decoded = |file: &Path| -> Vec<Value> {
+        let decoded = tools::python("perfetto_events.py", file).unwrap();
+        let is_event = |line: &Value| line.get("clocks").is_none();
+        decoded.into_iter().filter(is_event).collect()
+    };
+    assert_eq!(decoded(&run.live()), decoded(&run.of_log()));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_chrome_trace_has_the_events_of_the_log() {
+    if missing_right().is_some() {
+        return;
+    }
+    let run = Run::exported("chrome");
+    let [live, of_log] = [run.live(), run.of_log()].map(|file| {
+        let whole: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        whole["traceEvents"].as_array().unwrap().clone()
+    });
+    assert!(live.len() > 100, "{}", live.len());
+    assert_eq!(live, of_log);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn nothing_is_replaced_unasked_and_nothing_is_left_of_a_trace_that_failed() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let tracer = |words: &[&str]| -> Output {
+        Command::new(dist::tracer_user().unwrap())
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let names = || -> Vec<String> {
+        let names = std::fs::read_dir(folder.path()).unwrap();
+        names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    };
+    let run = |force: &[&str], command: &str| {
+        let words = [
+            &["run", "--to", "perfetto", "-o", "out"],
+            force,
+            &["--", command],
+        ]
+        .concat();
+        tracer(&words)
+    };
+    // Nothing is made of a command that cannot be started.
+    assert!(!run(&[], "./there-is-none").status.success());
+    assert_eq!(names(), Vec::<String>::new());
+    std::fs::write(folder.path().join("out"), "precious").unwrap();
+    let refused = run(&[], "true");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("--force"), "{said}");
+    assert_eq!(
+        std::fs::read(folder.path().join("out")).unwrap(),
+        b"precious"
+    );
+    assert!(run(&["--force"], "true").status.success());
+    assert_eq!(names(), ["out"]);
+    assert_ne!(
+        std::fs::read(folder.path().join("out")).unwrap(),
+        b"precious"
+    );
+}

@@ -1,0 +1,57 @@
+//! The options that write a running trace for other tools.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+
+use crate::export::{LiveExport, Target};
+
+/// An export of a running trace, as typed.
+#[derive(Debug, clap::Args)]
+pub struct LiveExportArgs {
+    /// Write events for other tools, to the file that --output names (for ctf, the folder):
+    /// perfetto, chrome, ctf or parquet, as `tracer-user export` makes them of a log. It has its
+    /// name once the trace has ended. With --log, the log is written too
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        conflicts_with = "format",
+        requires = "output"
+    )]
+    to: Option<Target>,
+}
+
+impl LiveExportArgs {
+    /// The format, and where it goes; `None` where events are lines.
+    ///
+    /// # Errors
+    ///
+    /// It goes together with another way of showing events.
+    pub fn export(
+        &self,
+        output: Option<PathBuf>,
+        is_replaced: bool,
+        (has_log, has_trigger): (bool, bool),
+    ) -> anyhow::Result<Option<LiveExport>> {
+        let Some(target) = self.to else {
+            ensure!(
+                output.is_none() || !has_log,
+                "--log puts events into a log, and --output shows them; give one of them, or \
+                 --output with --to"
+            );
+            return Ok(None);
+        };
+        ensure!(
+            !has_trigger,
+            "--to writes all events, and --when those around a moment; leave --to out, and convert \
+             the logs of --when by `tracer-user export`"
+        );
+        Ok(Some(LiveExport {
+            target,
+            output: output.context("--to needs the name of a file; give --output")?,
+            force: is_replaced,
+        }))
+    }
+}

@@ -1,0 +1,109 @@
+//! An export of a running trace.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+
+use super::destination::Destination;
+use super::run::exporter;
+use super::{Origin, Target, ctf};
+use crate::consumer::{Consumer, Losses};
+use crate::event_view::EventView;
+use crate::report::{Gap, Summary};
+use crate::terminal::output::is_stdout;
+
+/// The output of a running trace in another tool's format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveExport {
+    /// The format.
+    pub target: Target,
+    /// The file or folder to be made, or `-` for the standard output.
+    pub output: PathBuf,
+    /// Whether a file or folder that is there already is replaced.
+    pub force: bool,
+}
+
+impl LiveExport {
+    /// Makes the consumer that writes it. The output has its name once the trace has ended.
+    ///
+    /// # Errors
+    ///
+    /// The output is there already, or cannot be made.
+    pub fn consumer(&self, origin: &Origin) -> anyhow::Result<Box<dyn Consumer>> {
+        refuse_terminal(self.target, &self.output)?;
+        let destination = destination(self.target, &self.output, None, self.force)?;
+        Ok(Box::new(Exporting {
+            format: exporter(self.target, origin, &destination)?,
+            destination,
+        }))
+    }
+}
+
+/// Fails where a binary format would go to a terminal.
+///
+/// # Errors
+///
+/// It would.
+pub fn refuse_terminal(target: Target, output: &Path) -> anyhow::Result<()> {
+    ensure!(
+        !(target.is_binary() && is_stdout(output) && io::stdout().is_terminal()),
+        "a terminal cannot show this format; send the standard output to a file or a program, or \
+         give --output a name"
+    );
+    Ok(())
+}
+
+/// The file or folder that a format is written to; `input` is a file that it must not replace.
+///
+/// # Errors
+///
+/// The output is there already, or cannot be made.
+pub fn destination(
+    target: Target,
+    output: &Path,
+    input: Option<&Path>,
+    force: bool,
+) -> anyhow::Result<Destination> {
+    match target {
+        Target::Ctf => Destination::folder(output, &ctf::FILES, force),
+        Target::Perfetto | Target::Chrome | Target::Parquet => {
+            Destination::file(output, input, force)
+        }
+    }
+}
+
+/// A format, and the output that gets its name at the end.
+struct Exporting {
+    format: Box<dyn Consumer>,
+    destination: Destination,
+}
+
+impl Consumer for Exporting {
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.format.learn_types(types);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.format.gap(gap);
+    }
+
+    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+        self.format.count_losses(losses)
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.format.event(view)
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        self.format.idle(now);
+    }
+
+    fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
+        self.format.finish(summary)?;
+        self.destination.complete()
+    }
+}
