@@ -1,4 +1,6 @@
-//! Converting logs and running traces to what other tools open, event by event: memory does not grow with the log.
+//! Converting logs and running traces to what other tools open, event by event: memory does not grow
+//! with their number.
+//! with their number.
 //!
 //! - each format is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
