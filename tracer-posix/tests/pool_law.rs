@@ -56,20 +56,20 @@ fn small_events() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 40..120)
 }
 
-/// A thread that emits what it is asked to.
+/// A thread that emits what it is asked to, event by event.
 struct Writer {
-    orders: Sender<Vec<u8>>,
+    orders: Sender<Vec<Vec<u8>>>,
     done: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
 impl Writer {
     fn start(event: UserEvent) -> Self {
-        let (orders, to_emit) = channel::<Vec<u8>>();
+        let (orders, to_emit) = channel::<Vec<Vec<u8>>>();
         let (emitted, done) = channel();
         let thread = thread::spawn(move || {
-            for data in to_emit {
-                event.emit(&data);
+            for events in to_emit {
+                events.iter().for_each(|data| event.emit(data));
                 emitted.send(()).unwrap();
             }
         });
@@ -80,8 +80,8 @@ impl Writer {
         }
     }
 
-    fn emit(&self, data: Vec<u8>) {
-        self.orders.send(data).unwrap();
+    fn emit(&self, events: Vec<Vec<u8>>) {
+        self.orders.send(events).unwrap();
         self.done.recv().unwrap();
     }
 
@@ -139,12 +139,13 @@ impl Run {
             } => {
                 let event = self.event;
                 let writer = self.writers[writer].get_or_insert_with(|| Writer::start(event));
-                for _ in 0..count {
-                    let mut data = (self.sent.len() as u64).to_ne_bytes().to_vec();
+                let first = self.sent.len();
+                for sequence in first..first + count {
+                    let mut data = (sequence as u64).to_ne_bytes().to_vec();
                     data.resize(8 + length.saturating_sub(8), 7);
-                    self.sent.push(data.clone());
-                    writer.emit(data);
+                    self.sent.push(data);
                 }
+                writer.emit(self.sent[first..].to_vec());
             }
             Op::End { writer } => {
                 if let Some(writer) = self.writers[writer].take() {
