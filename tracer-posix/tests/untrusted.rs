@@ -5,8 +5,9 @@
 mod hostile_area;
 #[path = "../fuzz/read_fields.rs"]
 mod read_fields;
+#[path = "../fuzz/seeds.rs"]
+mod seeds;
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,6 @@ const LIMIT: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 2000;
 const AREA_ROUNDS: usize = 60;
 
-/// Whether it is one that fuzzing has found and nothing is made of: there are many.
-fn is_found(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with("found_"))
-}
-
 fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
     let look = |bytes: &[u8]| {
         let start = Instant::now();
@@ -33,15 +28,9 @@ fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
         let took = start.elapsed();
         assert!(took < LIMIT, "{took:?} for {bytes:02x?}");
     };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(name);
-    let mut seeds: Vec<_> = fs::read_dir(&folder)
-        .expect("seeds")
-        .map(|entry| entry.expect("a seed").path())
-        .collect();
-    seeds.sort();
-    assert!(!seeds.is_empty(), "no seeds in {}", folder.display());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/corpus/{name}.seeds"));
+    let seeds = seeds::read(&path).expect("seeds");
+    assert!(!seeds.is_empty(), "no seeds in {}", path.display());
     let rounds = std::env::var("UNTRUSTED_ROUNDS")
         .ok()
         .and_then(|rounds| rounds.parse().ok());
@@ -52,12 +41,12 @@ fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
         state ^= state << 17;
         usize::try_from(state >> 33).expect("31 bits") % limit.max(1)
     };
-    for path in seeds {
-        let seed = fs::read(&path).expect("a seed");
-        if is_found(&path) {
-            look(&seed);
+    for seed in seeds {
+        if seed.is_found() {
+            look(&seed.bytes);
             continue;
         }
+        let seed = seed.bytes;
         let step = seed.len().div_ceil(most).max(1);
         (0..=seed.len())
             .step_by(step)

@@ -1,10 +1,14 @@
 //! The entry points of the fuzz targets, with the seeds and changes of them that are the same each
 //! time. `UNTRUSTED_ROUNDS` makes more of them.
 
+#[path = "../../tracer-posix/fuzz/seeds.rs"]
+mod seeds;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use seeds::Seed;
 use tracer_user::untrusted;
 
 /// No input may take longer.
@@ -57,22 +61,16 @@ fn change(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
     }
 }
 
-fn is_found(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with("found_"))
+/// The seeds of a fuzz target.
+fn seeds_of(name: &str) -> Vec<Seed> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/corpus/{name}.seeds"));
+    let seeds = seeds::read(&path).expect("seeds");
+    assert!(!seeds.is_empty(), "no seeds in {}", path.display());
+    seeds
 }
 
 /// Runs `look` with each seed, with each beginning of it, and with many that were changed.
 fn run(name: &str, look: impl Fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(name);
-    let mut seeds: Vec<_> = fs::read_dir(&folder)
-        .expect("seeds")
-        .map(|entry| entry.expect("a seed").path())
-        .collect();
-    seeds.sort();
-    assert!(!seeds.is_empty(), "no seeds in {}", folder.display());
     let rounds = std::env::var("UNTRUSTED_ROUNDS")
         .ok()
         .and_then(|rounds| rounds.parse().ok());
@@ -85,14 +83,12 @@ fn run(name: &str, look: impl Fn(&[u8])) {
             start.elapsed()
         );
     };
-    for (index, seed) in seeds.iter().enumerate() {
-        let bytes = fs::read(seed).expect("a seed");
-        look(&bytes);
-        // Of what fuzzing has found nothing is made: there is much.
-        if is_found(seed) {
+    for (index, seed) in seeds_of(name).into_iter().enumerate() {
+        look(&seed.bytes);
+        if seed.is_found() {
             continue;
         }
-        let seed = bytes;
+        let seed = seed.bytes;
         (0..seed.len().min(256)).for_each(|length| look(&seed[..length]));
         let mut sequence = Sequence(0x9e37_79b9_7f4a_7c15 + index as u64);
         for _ in 0..rounds.unwrap_or(500) {
@@ -128,9 +124,9 @@ fn any_bytes_as_a_program() {
 /// Or nothing is looked at above, nor by the fuzz target.
 #[test]
 fn a_whole_program_is_looked_at() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/elf");
-    let small = fs::read(seeds.join("small")).expect("a seed");
-    assert!(untrusted::elf(&small) > 0);
+    let mut seeds = seeds_of("elf").into_iter();
+    let small = seeds.find(|seed| seed.name == "small").expect("a seed");
+    assert!(untrusted::elf(&small.bytes) > 0);
     let own = std::env::current_exe().expect("a program");
     assert!(untrusted::elf(&fs::read(own).expect("its file")) > 1000);
 }

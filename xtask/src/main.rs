@@ -34,6 +34,8 @@ enum Task {
     Vmtest(tasks::vmtest::Args),
     /// Runs the tests that can in an interpreter that finds undefined behaviour
     Miri(tasks::miri::Args),
+    /// Runs a fuzz target, or packs its seeds
+    Fuzz(tasks::fuzz::Args),
     /// Stresses the trace area at random, and counts what was sent
     Stress(tasks::stress::Args),
     /// Measures the project beside the tools that people use today
@@ -77,6 +79,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
         Task::Miri(args) => tasks::miri::run(&args),
+        Task::Fuzz(args) => tasks::fuzz::run(&args),
         Task::Stress(args) => tasks::stress::run(&args),
         Task::Bench(args) => tasks::bench::run(&args),
         Task::Lint(args) => tasks::lint::run(&args),

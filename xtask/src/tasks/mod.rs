@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod demo;
 pub mod dist;
 pub mod for_c;
+pub mod fuzz;
 pub mod header;
 pub mod install;
 pub mod interface;

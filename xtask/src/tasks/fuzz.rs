@@ -1,0 +1,161 @@
+//! `cargo xtask fuzz`: runs a fuzz target on its seeds, which are one file in the repository.
+
+#[path = "../../../tracer-posix/fuzz/seeds.rs"]
+mod seeds;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::{process, workspace};
+
+/// The toolchain that fuzzing needs.
+const TOOLCHAIN: &str = "nightly";
+
+/// The crates that have targets.
+const CRATES: [&str; 2] = ["tracer-posix", "tracer-user"];
+
+/// What to run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The target, such as area_read
+    target: String,
+    /// Only unpack its seeds, into target/fuzz/TARGET
+    #[arg(long)]
+    unpack: bool,
+    /// Only write its seeds anew, from what has a name in target/fuzz/TARGET
+    #[arg(long, conflicts_with = "unpack")]
+    pack: bool,
+    /// As little of what was found as reaches the same code, before it gets names
+    #[arg(long, conflicts_with_all = ["unpack", "pack"])]
+    minimise: bool,
+    /// Options of libFuzzer
+    #[arg(last = true)]
+    options: Vec<String>,
+}
+
+/// Runs it, or packs its seeds.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let (of, file) = find(&args.target)?;
+    let folder = workspace::target("fuzz").join(&args.target);
+    if args.pack {
+        return pack(&folder, &file);
+    }
+    unpack(&file, &folder)?;
+    if args.unpack {
+        println!("{}", folder.display());
+        return Ok(());
+    }
+    let task = if args.minimise { "cmin" } else { "run" };
+    process::run(
+        Command::new("rustup")
+            .args(["run", TOOLCHAIN, "cargo", "fuzz", task, &args.target])
+            .arg(&folder)
+            .arg("--")
+            .args(&args.options)
+            .current_dir(workspace::root().join(of))
+            // Of the pinned toolchain, which runs this task.
+            .env_remove("CARGO")
+            .env_remove("RUSTUP_TOOLCHAIN"),
+    )
+    .context("cargo-fuzz may be missing: cargo install cargo-fuzz")
+}
+
+/// The crate of a target, and the file of its seeds.
+fn find(target: &str) -> anyhow::Result<(&'static str, PathBuf)> {
+    for of in CRATES {
+        let file = workspace::root()
+            .join(of)
+            .join(format!("fuzz/corpus/{target}.seeds"));
+        if file.exists() {
+            return Ok((of, file));
+        }
+    }
+    anyhow::bail!("no fuzz target is called {target}: see fuzz/README.md of {CRATES:?}")
+}
+
+/// Makes a file of each seed. Those of the last time stay.
+fn unpack(file: &Path, folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    for seed in seeds::read(file)? {
+        let is_name =
+            !seed.name.is_empty() && !seed.name.starts_with('.') && !seed.name.contains('/');
+        ensure!(is_name, "{}: {:?} is no name", file.display(), seed.name);
+        fs::write(folder.join(&seed.name), &seed.bytes)?;
+    }
+    Ok(())
+}
+
+/// Length of the names that libFuzzer gives.
+const NAME_OF_FUZZER: usize = 40;
+
+/// Makes one file of what has a name in the folder.
+fn pack(folder: &Path, file: &Path) -> anyhow::Result<()> {
+    let entries = fs::read_dir(folder)
+        .with_context(|| format!("{}: nothing is unpacked yet", folder.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.len() != NAME_OF_FUZZER {
+            names.push(name);
+        }
+    }
+    names.sort();
+    ensure!(!names.is_empty(), "{}: no seeds", folder.display());
+    let mut packed = Vec::new();
+    for name in &names {
+        ensure!(!name.contains([' ', '\n']), "{name:?} is no name of a seed");
+        let bytes = fs::read(folder.join(name))?;
+        packed.extend_from_slice(format!("{name} {}\n", bytes.len()).as_bytes());
+        packed.extend_from_slice(&bytes);
+        packed.push(b'\n');
+    }
+    fs::write(file, packed).with_context(|| file.display().to_string())?;
+    println!("{} seeds are in {}", names.len(), file.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unpacked_is_packed_as_it_was() {
+        let folder = std::env::temp_dir().join(format!("seeds-{}", std::process::id()));
+        let (_, file) = find("elf").unwrap();
+        unpack(&file, &folder.join("unpacked")).unwrap();
+        let found = "0123456789012345678901234567890123456789";
+        fs::write(folder.join("unpacked").join(found), "of the fuzzer").unwrap();
+        pack(&folder.join("unpacked"), &folder.join("packed")).unwrap();
+        let packed = fs::read(folder.join("packed")).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+
+        assert!(packed == fs::read(file).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_refused() {
+        let file = std::env::temp_dir().join(format!("cut-{}", std::process::id()));
+        for content in [
+            "a 3\nabc",
+            "a 4\nabc\n",
+            "a x\nabc\n",
+            "a\n",
+            "a 3 3\nabc\n",
+        ] {
+            fs::write(&file, content).unwrap();
+            assert!(seeds::read(&file).is_err(), "{content:?}");
+        }
+        fs::write(&file, "a 3\na\nc\nb 0\n\n").unwrap();
+        let seeds = seeds::read(&file).unwrap();
+        fs::remove_file(file).unwrap();
+
+        let seeds: Vec<_> = seeds
+            .iter()
+            .map(|seed| (&*seed.name, &*seed.bytes))
+            .collect();
+        assert_eq!(seeds, [("a", &b"a\nc"[..]), ("b", &b""[..])]);
+    }
+}
