@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let why = "load the eBPF programs";
     privilege::check(why)?;
     setup::for_c_programs()?;
-    let dist = dist::run_without_pages()?;
+    let dist = dist::run_for_tests()?;
     let program = compile(&dist)?;
     let mut attach = privilege::as_root(dist.join("bin/tracer-user"), why)?;
 

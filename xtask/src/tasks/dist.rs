@@ -7,19 +7,20 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
+use crate::tasks::build::{self, Tool};
 use crate::tasks::piece::{Content, Part, Piece};
-use crate::tasks::{archive, build, man};
+use crate::tasks::{archive, man};
 use crate::{process, workspace};
 
 /// Everything that is distributed.
 pub fn pieces() -> anyhow::Result<Vec<Piece>> {
-    let mut pieces = without_pages();
+    let mut pieces = without_pages(Tool::Shipped);
     pieces.extend(man::pieces()?);
     Ok(pieces)
 }
 
 /// Everything but the manual pages: what programs need.
-pub fn without_pages() -> Vec<Piece> {
+pub fn without_pages(tool: Tool) -> Vec<Piece> {
     let shared = Content::Compiled {
         from: "target/shipped/libposixtrace.so".to_owned(),
         mode: 0o644,
@@ -29,7 +30,7 @@ pub fn without_pages() -> Vec<Piece> {
         exports: "tracer-posix/libposixtrace/exports.txt",
     };
     let program = Content::Compiled {
-        from: "target/shipped/tracer-user".to_owned(),
+        from: tool.path(),
         mode: 0o755,
     };
     let mut pieces = vec![
@@ -121,8 +122,21 @@ pub fn run() -> anyhow::Result<PathBuf> {
 pub fn run_without_pages() -> anyhow::Result<PathBuf> {
     build::run()?;
     let dist = workspace::target("dist");
-    lay_out(&without_pages(), &dist)?;
+    lay_out(&without_pages(Tool::Shipped), &dist)?;
     Ok(dist)
+}
+
+/// As [`run_without_pages`], with a command line that is quickly built, in a folder of its own.
+pub fn run_for_tests() -> anyhow::Result<PathBuf> {
+    build::run_with(Tool::Tested)?;
+    let dist = for_tests();
+    lay_out(&without_pages(Tool::Tested), &dist)?;
+    Ok(dist)
+}
+
+/// The folder of [`run_for_tests`].
+pub fn for_tests() -> PathBuf {
+    workspace::target(Tool::Tested.folder()).join("dist")
 }
 
 /// Lays out the tool alone, with a program that was built otherwise.

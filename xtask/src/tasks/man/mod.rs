@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail, ensure};
 
 use crate::tasks::piece::{Content, Part, Piece};
+use crate::tasks::test::binaries;
 use crate::{packages, process, workspace};
 
 /// What to do with the pages.
@@ -51,18 +52,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the pages of the programs from what they say of their command lines.
+/// Makes the pages of the programs from what they say of their command lines. What makes them is
+/// the example that is built with the tests, by the same options, so that it is built once.
 pub fn of_programs() -> anyhow::Result<()> {
     let folder = workspace::target(OF_PROGRAMS);
     // A subcommand that is no more leaves no page.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     process::run(
-        workspace::cargo_for_host("run")
-            .args(["--quiet", "--package=tracer-user"])
-            .args(["--example=manual", "--"])
-            .arg(&folder),
-    )
+        workspace::cargo_for_host("build")
+            .args(binaries::SELECTION)
+            .args(["--quiet", "--example=manual"]),
+    )?;
+    process::run(Command::new(workspace::target("debug/examples/manual")).arg(&folder))
 }
 
 /// The pages, and for each further name that a page describes one that says where it is.

@@ -18,16 +18,24 @@ pub const SELECTION: [&str; 2] = ["--workspace", "--exclude=tracer-ebpf"];
 pub struct Setting {
     /// What precedes the command, such as what puts it into a namespace.
     pub words: Vec<OsString>,
-    /// Names of tests.
+    /// Names of tests, without the modules that they are in.
     pub left_out: &'static [&'static str],
+    /// Where it says so, no tests but these run there.
+    pub only: Option<&'static [&'static str]>,
 }
 
 impl Setting {
-    /// What the test executable gets of it.
-    fn skips(&self) -> impl Iterator<Item = &'static str> {
-        let names = self.left_out.iter();
-        names.flat_map(|name| ["--skip", name])
+    /// Whether a test of this name, which may begin with modules, runs there.
+    fn takes(&self, name: &str) -> bool {
+        let own = own_name(name);
+        let is_asked_for = self.only.is_none_or(|only| only.contains(&own));
+        is_asked_for && !self.left_out.contains(&own)
     }
+}
+
+/// The name of a test without its modules.
+pub fn own_name(name: &str) -> &str {
+    name.rsplit_once("::").map_or(name, |(_, own)| own)
 }
 
 /// One executable that libtest made.
@@ -95,25 +103,10 @@ impl TestBinary {
 
     /// The tests in it that need rights, by name.
     pub fn privileged(&self) -> anyhow::Result<Vec<String>> {
-        self.list_privileged(None, &Setting::default())
-    }
-
-    /// How many tests in it need rights, and run there.
-    pub fn count_privileged(&self, filter: Option<&str>, setting: &Setting) -> anyhow::Result<u64> {
-        Ok(u64::try_from(self.list_privileged(filter, setting)?.len())?)
-    }
-
-    fn list_privileged(
-        &self,
-        filter: Option<&str>,
-        setting: &Setting,
-    ) -> anyhow::Result<Vec<String>> {
         let listed = process::output(
             Command::new(&self.executable)
                 .current_dir(&self.folder)
-                .args(["--ignored", "--list", "--format=terse"])
-                .args(setting.skips())
-                .args(filter),
+                .args(["--ignored", "--list", "--format=terse"]),
         )?;
         let names = listed
             .lines()
@@ -121,11 +114,23 @@ impl TestBinary {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Runs those tests as root, one after the other: they share the machine's processors and the
+    /// Those of them that run there.
+    pub fn privileged_there(
+        &self,
+        filter: Option<&str>,
+        setting: &Setting,
+    ) -> anyhow::Result<Vec<String>> {
+        let mut names = self.privileged()?;
+        let filter = filter.unwrap_or_default();
+        names.retain(|name| name.contains(filter) && setting.takes(name));
+        Ok(names)
+    }
+
+    /// Runs these tests as root, one after the other: they share the machine's processors and the
     /// kernel's list of programs.
     pub fn run_privileged(
         &self,
-        filter: Option<&str>,
+        names: &[String],
         variables: &[(&str, OsString)],
         setting: &Setting,
     ) -> anyhow::Result<Outcome> {
@@ -136,7 +141,7 @@ impl TestBinary {
         };
         let executable = self.executable.display();
         println!("\n     Running {executable} as root{in_namespace}");
-        let outcome = totals::of(self.as_root(variables, setting)?.args(filter))?;
+        let outcome = totals::of(&mut self.as_root(names, variables, setting)?)?;
         ensure!(
             outcome.is_success || outcome.totals.failed > 0,
             "{executable} ended without saying how its tests went",
@@ -152,7 +157,7 @@ impl TestBinary {
         setting: &Setting,
     ) -> anyhow::Result<bool> {
         println!("\n     Running {name} again");
-        let outcome = totals::of(self.as_root(variables, setting)?.args(["--exact", name]))?;
+        let outcome = totals::of(&mut self.as_root(&[name.to_owned()], variables, setting)?)?;
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 
@@ -184,6 +189,7 @@ impl TestBinary {
 
     fn as_root(
         &self,
+        names: &[String],
         variables: &[(&str, OsString)],
         setting: &Setting,
     ) -> anyhow::Result<Command> {
@@ -198,8 +204,8 @@ impl TestBinary {
         command
             .args(&setting.words)
             .arg(&self.executable)
-            .args(["--ignored", "--test-threads=1"])
-            .args(setting.skips())
+            .args(["--ignored", "--test-threads=1", "--exact"])
+            .args(names)
             .current_dir(&self.folder);
         Ok(command)
     }
@@ -209,7 +215,19 @@ impl TestBinary {
 mod tests {
     use serde_json::json;
 
-    use super::test_binary;
+    use super::{Setting, test_binary};
+
+    #[test]
+    fn a_setting_knows_tests_by_their_own_names() {
+        let setting = Setting {
+            left_out: &["b"],
+            only: Some(&["a", "b"]),
+            ..Setting::default()
+        };
+        assert!(setting.takes("a") && setting.takes("file::a"));
+        assert!(!setting.takes("b") && !setting.takes("file::b") && !setting.takes("a::c"));
+        assert!(Setting::default().takes("file::b"));
+    }
 
     #[test]
     fn only_executables_with_tests_in_them_are_run() {

@@ -19,9 +19,7 @@ const FOLDER: &str = "coarse-clock";
 pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     privilege::check("run the tests that load eBPF")?;
     let dist = build()?;
-    let mut variables = environment();
-    variables.retain(|(name, _)| *name != "TRACER_DIST");
-    variables.push(("TRACER_DIST", dist.into_os_string()));
+    let variables = environment(&dist, false);
 
     let mut test = workspace::cargo_for_host("test");
     test.arg("--package=tests");
@@ -29,8 +27,9 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     let here = Setting::default();
     let mut totals = super::totals::Totals::default();
     for binary in binaries::build_by(&mut test)? {
-        if binary.count_privileged(filter, &here)? > 0 {
-            let outcome = binary.run_privileged(filter, &variables, &here)?;
+        let names = binary.privileged_there(filter, &here)?;
+        if !names.is_empty() {
+            let outcome = binary.run_privileged(&names, &variables, &here)?;
             totals.add(outcome.totals);
         }
     }

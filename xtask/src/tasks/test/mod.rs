@@ -6,14 +6,16 @@ mod coarse_clock;
 mod namespace;
 pub mod totals;
 
+use std::ffi::OsString;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::{env, thread};
 
 use anyhow::{bail, ensure};
 
-use crate::tasks::{dist, recorder, setup};
+use crate::tasks::{dist, man, recorder, setup};
 use crate::{node, packages, privilege, python, workspace};
-use binaries::{Setting, TestBinary};
+use binaries::{Setting, TestBinary, own_name};
 use totals::{Failure, Totals};
 
 /// What to run.
@@ -31,6 +33,10 @@ pub struct Args {
     /// Only those of order, with a clock as coarse as that of some machines
     #[arg(long, conflicts_with_all = ["unprivileged", "postgresql", "arch"])]
     coarse_clock: bool,
+    /// Also what takes long and seldom finds more: all families in a pid namespace, each way to
+    /// compile, ten times the cases of properties; with the tool as it is shipped
+    #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
+    whole: bool,
     /// Only tests whose name contains this
     filter: Option<String>,
 }
@@ -57,11 +63,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }
-    build()?;
+    let variables = build(args.whole)?;
 
-    let (mut totals, mut failed) = unprivileged(args)?;
+    let (mut totals, mut failed) = unprivileged(args, &variables)?;
     if !args.unprivileged {
-        let (privileged, also) = privileged(args)?;
+        let (privileged, also) = privileged(args, &variables)?;
         totals.add(privileged);
         failed.extend(also);
     }
@@ -74,18 +80,27 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds what is distributed, and the tests meanwhile: to link what is distributed keeps one
-/// processor busy for minutes, and no more.
-fn build() -> anyhow::Result<()> {
+/// Builds what is tested and the tests, and returns what these get.
+fn build(is_whole: bool) -> anyhow::Result<Variables> {
     // The tests have it in them.
     recorder::run()?;
-    thread::scope(|scope| {
+    let dist = thread::scope(|scope| {
         let tests = scope.spawn(binaries::build);
-        dist::run()?;
+        let dist = if is_whole {
+            dist::run_without_pages()?
+        } else {
+            dist::run_for_tests()?
+        };
         let built = tests.join().unwrap_or_else(|panic| resume_unwind(panic));
-        built.map(drop)
-    })
+        built.map(|_| dist)
+    })?;
+    // What makes them is built with the tests.
+    man::of_programs()?;
+    Ok(environment(&dist, is_whole))
 }
+
+/// What tests get from their environment, by name.
+type Variables = Vec<(&'static str, OsString)>;
 
 /// The tests that trace PostgreSQL: it takes more than most people want to install for a test.
 const POSTGRESQL: &str = "postgresql";
@@ -94,26 +109,38 @@ fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
 }
 
-/// What every test gets: where the programs and libraries under test are, and the packages of
-/// Python and Node.js to compare with.
-fn environment() -> Vec<(&'static str, std::ffi::OsString)> {
+/// What tests that leave nothing out get: all ways to compile, and ten times the usual cases of
+/// properties, and more changes of seeds.
+const WHOLE: [(&str, &str); 3] = [
+    ("TRACER_WHOLE", "1"),
+    ("PROPTEST_CASES", "2560"),
+    ("UNTRUSTED_ROUNDS", "5000"),
+];
+
+/// What every test gets: where the programs and libraries under test are, the packages of Python
+/// and Node.js to compare with, and whether to leave nothing out.
+fn environment(dist: &Path, is_whole: bool) -> Variables {
     let mut variables = vec![
-        ("TRACER_DIST", workspace::target("dist").into_os_string()),
+        ("TRACER_DIST", dist.into()),
         ("TRACER_PYTHON", python::interpreter().into_os_string()),
         ("TRACER_NODE_MODULES", node::modules().into_os_string()),
     ];
+    if is_whole {
+        let more = WHOLE.iter().map(|(name, value)| (*name, value.into()));
+        variables.extend(more);
+    }
     if is_ci() {
         variables.push(("TRACER_REQUIRE_PRIVILEGED", "1".into()));
     }
     variables
 }
 
-fn unprivileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
+fn unprivileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let mut command = workspace::cargo_for_host("test");
     command
         .args(binaries::SELECTION)
         .arg("--no-fail-fast")
-        .envs(environment());
+        .envs(variables.iter().map(|(name, value)| (name, value)));
     if let Some(filter) = &args.filter {
         command.arg(filter);
     }
@@ -131,7 +158,7 @@ fn unprivileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
             // A test in a comment has no executable.
             if let Some(binary) = binaries.iter().find(|binary| binary.has(name)) {
                 count_if_unsteady(&mut totals, name, || {
-                    binary.passes_as_it_is(name, &environment())
+                    binary.passes_as_it_is(name, variables)
                 })?;
             }
         }
@@ -139,31 +166,44 @@ fn unprivileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
     Ok((totals, failed))
 }
 
-fn privileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
+/// Tests of one executable that run as root, and where.
+struct Run<'a> {
+    binary: &'a TestBinary,
+    setting: &'a Setting,
+    names: Vec<String>,
+}
+
+fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let filter = args.filter.as_deref();
     let here = Setting::default();
-    let in_namespace = namespace::setting();
-    let mut runs: Vec<(&TestBinary, &Setting)> = Vec::new();
-    let mut expected = 0;
+    let in_namespace = namespace::setting(args.whole);
+    let mut runs: Vec<Run<'_>> = Vec::new();
     let binaries = binaries::build()?;
     for binary in &binaries {
         if binary.name() == POSTGRESQL && !args.postgresql {
             println!("\nleft out: PostgreSQL under pgbench; --postgresql runs it");
             continue;
         }
-        let is_chosen = namespace::FILES.contains(&binary.name());
+        let is_chosen = namespace::FILES
+            .iter()
+            .any(|(file, _)| *file == binary.name());
         for setting in [Some(&here), is_chosen.then_some(&in_namespace)] {
             let Some(setting) = setting else { continue };
-            let count = binary.count_privileged(filter, setting)?;
-            if count > 0 {
-                runs.push((binary, setting));
+            let names = binary.privileged_there(filter, setting)?;
+            if !names.is_empty() {
+                runs.push(Run {
+                    binary,
+                    setting,
+                    names,
+                });
             }
-            expected += count;
         }
     }
     if filter.is_none() {
         check_that_none_is_missing(&runs)?;
     }
+    let expected: usize = runs.iter().map(|run| run.names.len()).sum();
+    let expected = u64::try_from(expected)?;
     if let Err(error) = privilege::check("run the tests that load eBPF") {
         if is_ci() {
             return Err(error.context("in CI the privileged tests must run"));
@@ -178,15 +218,16 @@ fn privileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let mut totals = Totals::default();
     let mut failed = Vec::new();
     // Whatever goes wrong in a namespace goes wrong outside first.
-    runs.sort_by_key(|(_, setting)| setting.words.len());
-    for (binary, setting) in &runs {
-        let outcome = binary.run_privileged(filter, &environment(), setting)?;
+    runs.sort_by_key(|run| run.setting.words.len());
+    for run in &runs {
+        let (binary, setting) = (run.binary, run.setting);
+        let outcome = binary.run_privileged(&run.names, variables, setting)?;
         totals.add(outcome.totals);
         failed.extend(
             outcome
                 .failed
                 .into_iter()
-                .map(|failure| (*binary, *setting, failure)),
+                .map(|failure| (binary, setting, failure)),
         );
     }
     ensure!(
@@ -194,7 +235,7 @@ fn privileged(args: &Args) -> anyhow::Result<(Totals, Vec<Failure>)> {
         "{expected} privileged tests were to run and {} did",
         totals.passed + totals.failed
     );
-    try_again(&mut totals, &failed)?;
+    try_again(&mut totals, &failed, variables)?;
     let failed = failed.into_iter().map(|(_, _, failure)| failure);
     Ok((totals, failed.collect()))
 }
@@ -211,15 +252,14 @@ const PASSES_AFTER: usize = 3;
 fn try_again(
     totals: &mut Totals,
     failed: &[(&TestBinary, &Setting, Failure)],
+    variables: &Variables,
 ) -> anyhow::Result<()> {
     if failed.len() > MOST_UNSTEADY {
         return Ok(());
     }
     for (binary, setting, failure) in failed {
         let name = &failure.name;
-        count_if_unsteady(totals, name, || {
-            binary.passes(name, &environment(), setting)
-        })?;
+        count_if_unsteady(totals, name, || binary.passes(name, variables, setting))?;
     }
     Ok(())
 }
@@ -243,22 +283,25 @@ fn count_if_unsteady(
 }
 
 /// Tests that load eBPF must not go missing, nor those that are to run in a namespace as well.
-fn check_that_none_is_missing(runs: &[(&TestBinary, &Setting)]) -> anyhow::Result<()> {
+fn check_that_none_is_missing(runs: &[Run<'_>]) -> anyhow::Result<()> {
     ensure!(!runs.is_empty(), "no test that loads eBPF was found");
-    for name in namespace::FILES {
-        let mut there = runs.iter().filter(|(binary, _)| binary.name() == name);
-        ensure!(
-            there.any(|(_, setting)| !setting.words.is_empty()),
-            "no test of {name} that loads eBPF was found"
-        );
+    let (mut names, mut in_namespace) = (Vec::new(), Vec::new());
+    for run in runs {
+        if run.setting.words.is_empty() {
+            names.extend(&run.names);
+        } else {
+            in_namespace.extend(&run.names);
+        }
     }
-    let mut names = Vec::new();
-    for (binary, _) in runs {
-        names.extend(binary.privileged()?);
+    for (file, name) in namespace::FILES {
+        ensure!(
+            in_namespace.iter().any(|there| own_name(there) == name),
+            "no test of {file} that loads eBPF is called {name} any more"
+        );
     }
     for name in namespace::LEFT_OUT {
         ensure!(
-            names.iter().any(|there| there == name),
+            names.iter().any(|there| own_name(there) == name),
             "no test is called {name} any more"
         );
     }

@@ -6,24 +6,67 @@ use std::ffi::OsString;
 use super::binaries::Setting;
 
 /// The files of tests that run in one as well: each family of the kernel's events, and what chooses
-/// processes.
-pub const FILES: [&str; 16] = [
-    "causes",
-    "cgroups",
-    "choosing",
-    "faults",
-    "forks",
-    "kernel_in_streams",
-    "machine",
-    "names",
-    "probes",
-    "run",
-    "signals",
-    "spans",
-    "switches",
-    "syscalls",
-    "waits_in",
-    "wakers",
+/// processes; and of each the test that always does. The others do where all is asked for.
+pub const FILES: [(&str, &str); 17] = [
+    (
+        "causes",
+        "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
+    ),
+    (
+        "cgroups",
+        "a_thread_that_is_moved_alone_is_distinguished_from_its_process",
+    ),
+    (
+        "choosing",
+        "a_system_call_carries_its_arguments_its_result_and_where_it_was_made",
+    ),
+    (
+        "choosing",
+        "processes_of_a_name_are_traced_those_that_begin_later_too",
+    ),
+    (
+        "faults",
+        "every_first_touch_is_a_fault_and_the_kernel_counted_as_many",
+    ),
+    (
+        "forks",
+        "a_shell_scripts_forks_and_execs_are_those_that_strace_counts",
+    ),
+    (
+        "kernel_in_streams",
+        "an_unchanged_program_is_given_them_by_its_environment",
+    ),
+    (
+        "machine",
+        "a_process_that_takes_too_much_memory_is_seen_to_be_chosen_and_killed",
+    ),
+    ("names", "threads_that_live_shortly_have_their_names"),
+    (
+        "probes",
+        "arguments_are_those_of_the_program_and_of_its_child",
+    ),
+    (
+        "run",
+        "what_a_command_and_its_children_emit_at_once_is_all_there",
+    ),
+    ("signals", "a_sent_signal_shows_who_to_whom_by_which_call"),
+    ("spans", "who_wakes_is_traced_too_where_that_is_asked_for"),
+    (
+        "switches",
+        "each_threads_switches_are_as_many_as_the_kernel_counted",
+    ),
+    (
+        "syscalls",
+        "every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often",
+    ),
+    (
+        "waits_in",
+        "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
+    ),
+    (
+        "wakers",
+        "a_wakeup_names_what_asked_for_it_and_never_who_was_interrupted",
+    ),
 ];
 
 /// Those of their tests that cannot, since what they compare with knows processes by the numbers of
@@ -37,12 +80,23 @@ pub const LEFT_OUT: [&str; 6] = [
     "the_kernels_own_tracer_says_the_same_of_each_wakeup",
 ];
 
+/// The tests of [`FILES`] that always run there.
+const USUAL: [&str; FILES.len()] = {
+    let mut names = [""; FILES.len()];
+    let mut index = 0;
+    while index < FILES.len() {
+        names[index] = FILES[index].1;
+        index += 1;
+    }
+    names
+};
+
 /// A pid namespace for a command. It fails where there can be no namespace.
 ///
 /// In a chroot the root may be a folder of a mount that has no name there: then it is `/proc` that
 /// is made private, so that nobody outside sees what is mounted on it. The shell stays, as the
 /// namespace's first process: it takes the children whose parents have ended.
-pub fn setting() -> Setting {
+pub fn setting(is_whole: bool) -> Setting {
     let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
     let mounts = ["--mount", "--propagation", "unchanged", "--"];
     let shell = ["sh", "-ec", ENTER, "sh"];
@@ -50,6 +104,7 @@ pub fn setting() -> Setting {
     Setting {
         words: words.map(OsString::from).collect(),
         left_out: &LEFT_OUT,
+        only: (!is_whole).then_some(&USUAL),
     }
 }
 
