@@ -56,6 +56,12 @@ pub fn timeout(time: Duration) -> Duration {
     time * slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
+/// Whether nothing is to be left out that takes long and seldom finds more (`TRACER_WHOLE`).
+#[must_use]
+pub fn is_whole() -> bool {
+    std::env::var_os("TRACER_WHOLE").is_some()
+}
+
 /// The kernel's monotonic clock, as events show it.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
