@@ -362,8 +362,17 @@ fn run(policy: StreamFullPolicy, bytes: usize, ops: &[Op], is_read: bool, is_ask
     run.end(is_read);
 }
 
+/// Fewer cases than is usual, each of which takes long; more where `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: usual.cases.div_ceil(4),
+        ..usual
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn what_is_kept_is_contiguous(

@@ -206,8 +206,17 @@ fn that_fit<'a>(events: impl Iterator<Item = &'a Vec<u8>>, bytes: usize) -> Vec<
         .collect()
 }
 
+/// Fewer cases than is usual, each of which takes long; more where `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: usual.cases.div_ceil(10),
+        ..usual
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn a_stream_that_keeps_its_newest_events_holds_those_of_one_buffer(

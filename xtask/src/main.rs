@@ -30,6 +30,8 @@ enum Task {
     Demo(tasks::demo::Args),
     /// Runs every test, those that load eBPF included
     Test(tasks::test::Args),
+    /// Runs what continuous integration leaves out, for hours, and sums up
+    Nightly(tasks::nightly::Args),
     /// Runs the tests that load eBPF on older kernels, in virtual machines
     Vmtest(tasks::vmtest::Args),
     /// Runs the tests that can in an interpreter that finds undefined behaviour
@@ -77,6 +79,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Package(args) => tasks::package::run(&args),
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
+        Task::Nightly(args) => tasks::nightly::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
         Task::Miri(args) => tasks::miri::run(&args),
         Task::Fuzz(args) => tasks::fuzz::run(&args),

@@ -26,16 +26,15 @@ pub struct Args {
     filter: Option<String>,
 }
 
+/// Whether the toolchain with it is installed.
+pub fn is_there() -> bool {
+    let words = ["run", TOOLCHAIN, "cargo", "miri", "--version"];
+    process::succeeds(Command::new("rustup").args(words))
+}
+
 /// Installs the toolchain where it is missing, and runs the tests.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let has_miri = process::output(Command::new("rustup").args([
-        "run",
-        TOOLCHAIN,
-        "cargo",
-        "miri",
-        "--version",
-    ]));
-    if has_miri.is_err() {
+    if !is_there() {
         process::run(Command::new("rustup").args([
             "toolchain",
             "install",

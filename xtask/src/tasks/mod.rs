@@ -16,6 +16,7 @@ pub mod interface;
 pub mod lint;
 pub mod man;
 pub mod miri;
+pub mod nightly;
 pub mod package;
 pub mod pictures;
 mod piece;
