@@ -26,7 +26,7 @@ pub struct Setting {
 
 impl Setting {
     /// Whether a test of this name, which may begin with modules, runs there.
-    fn takes(&self, name: &str) -> bool {
+    pub fn takes(&self, name: &str) -> bool {
         let own = own_name(name);
         let is_asked_for = self.only.is_none_or(|only| only.contains(&own));
         is_asked_for && !self.left_out.contains(&own)
@@ -45,6 +45,8 @@ pub struct TestBinary {
     folder: PathBuf,
     /// What cargo calls it.
     name: String,
+    /// Whether it has the tests of several files, each of which is a module.
+    has_files: bool,
 }
 
 /// Builds all of them; quick when `cargo test` has just done so.
@@ -78,17 +80,23 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
     let manifest = PathBuf::from(message.get("manifest_path")?.as_str()?);
     let folder = manifest.parent()?.to_owned();
     let name = message.pointer("/target/name")?.as_str()?.to_owned();
+    let source = Path::new(message.pointer("/target/src_path")?.as_str()?);
+    let has_files = source.ends_with(format!("tests/{name}/main.rs"));
     is_test.then_some(TestBinary {
         executable,
         folder,
         name,
+        has_files,
     })
 }
 
 impl TestBinary {
-    /// What cargo calls it: for a file of tests, the file's name.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// The name of the file that a test in it is from, without the ending.
+    pub fn file_of<'a>(&'a self, test: &'a str) -> &'a str {
+        match test.split_once("::") {
+            Some((module, _)) if self.has_files => module,
+            _ => &self.name,
+        }
     }
 
     /// The file.
@@ -114,18 +122,6 @@ impl TestBinary {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Those of them that run there.
-    pub fn privileged_there(
-        &self,
-        filter: Option<&str>,
-        setting: &Setting,
-    ) -> anyhow::Result<Vec<String>> {
-        let mut names = self.privileged()?;
-        let filter = filter.unwrap_or_default();
-        names.retain(|name| name.contains(filter) && setting.takes(name));
-        Ok(names)
-    }
-
     /// Runs these tests as root, one after the other: they share the machine's processors and the
     /// kernel's list of programs.
     pub fn run_privileged(
@@ -140,7 +136,8 @@ impl TestBinary {
             ", in a pid namespace"
         };
         let executable = self.executable.display();
-        println!("\n     Running {executable} as root{in_namespace}");
+        let file = names.first().map_or("", |name| self.file_of(name));
+        println!("\n     Running {file} as root{in_namespace} ({executable})");
         let outcome = totals::of(&mut self.as_root(names, variables, setting)?)?;
         ensure!(
             outcome.is_success || outcome.totals.failed > 0,
@@ -236,13 +233,14 @@ mod tests {
                 "manifest_path": "/repository/crate/Cargo.toml",
                 "profile": { "test": test },
                 "executable": executable,
-                "target": { "name": "x" },
+                "target": { "name": "x", "src_path": "/repository/crate/tests/x/main.rs" },
             }))
         };
         use serde_json::Value;
 
         let binary = of(true, json!("/repository/target/debug/deps/x")).unwrap();
         assert_eq!(binary.folder.to_str(), Some("/repository/crate"));
+        assert_eq!(binary.file_of("file::module::a"), "file");
         assert!(of(false, json!("/repository/target/debug/x")).is_none());
         assert!(of(true, Value::Null).is_none());
     }

@@ -22,12 +22,15 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     let variables = environment(&dist, false);
 
     let mut test = workspace::cargo_for_host("test");
-    test.arg("--package=tests");
-    test.args(FILES.iter().flat_map(|file| ["--test", file]));
+    test.args(["--package=tests", "--tests"]);
     let here = Setting::default();
     let mut totals = super::totals::Totals::default();
     for binary in binaries::build_by(&mut test)? {
-        let names = binary.privileged_there(filter, &here)?;
+        let mut names = binary.privileged()?;
+        names.retain(|name| {
+            let file = binary.file_of(name);
+            FILES.contains(&file) && name.contains(filter.unwrap_or_default())
+        });
         if !names.is_empty() {
             let outcome = binary.run_privileged(&names, &variables, &here)?;
             totals.add(outcome.totals);

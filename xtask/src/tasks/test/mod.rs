@@ -180,22 +180,26 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
     let mut runs: Vec<Run<'_>> = Vec::new();
     let binaries = binaries::build()?;
     for binary in &binaries {
-        if binary.name() == POSTGRESQL && !args.postgresql {
-            println!("\nleft out: PostgreSQL under pgbench; --postgresql runs it");
-            continue;
-        }
-        let is_chosen = namespace::FILES
-            .iter()
-            .any(|(file, _)| *file == binary.name());
-        for setting in [Some(&here), is_chosen.then_some(&in_namespace)] {
-            let Some(setting) = setting else { continue };
-            let names = binary.privileged_there(filter, setting)?;
-            if !names.is_empty() {
-                runs.push(Run {
-                    binary,
-                    setting,
-                    names,
-                });
+        let mut names = binary.privileged()?;
+        names.retain(|name| name.contains(filter.unwrap_or_default()));
+        for names in names.chunk_by(|one, next| binary.file_of(one) == binary.file_of(next)) {
+            let file = binary.file_of(&names[0]);
+            if file == POSTGRESQL && !args.postgresql {
+                println!("\nleft out: PostgreSQL under pgbench; --postgresql runs it");
+                continue;
+            }
+            let is_chosen = namespace::FILES.iter().any(|(chosen, _)| *chosen == file);
+            for setting in [Some(&here), is_chosen.then_some(&in_namespace)] {
+                let Some(setting) = setting else { continue };
+                let there = names.iter().filter(|name| setting.takes(name));
+                let names: Vec<_> = there.cloned().collect();
+                if !names.is_empty() {
+                    runs.push(Run {
+                        binary,
+                        setting,
+                        names,
+                    });
+                }
             }
         }
     }

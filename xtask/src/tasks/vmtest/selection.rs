@@ -99,7 +99,7 @@ impl Selection {
             selection.add(name, binary.executable(), names)?;
         }
         for LeftOut { test, .. } in LEFT_OUT {
-            let is_there = all.iter().any(|name| name == test);
+            let is_there = all.iter().any(|name| is_called(name, test));
             ensure!(is_there, "no test is called {test} any more");
         }
         Ok(selection)
@@ -115,7 +115,7 @@ impl Selection {
     fn add(&mut self, name: String, path: &Path, mut tests: Vec<String>) -> anyhow::Result<()> {
         tests.retain(|name| {
             let mut left_out = self.left_out.iter();
-            !left_out.any(|left_out| left_out.test == name)
+            !left_out.any(|left_out| is_called(name, left_out.test))
         });
         if tests.is_empty() {
             return Ok(());
@@ -143,6 +143,11 @@ impl Selection {
         };
         self.executables.iter().flat_map(of).collect()
     }
+}
+
+/// Whether a test has this name, as a whole or without the file that it is in.
+fn is_called(test: &str, name: &str) -> bool {
+    test == name || binaries::own_name(test) == name
 }
 
 /// Names of tests that do not run there, and why.
