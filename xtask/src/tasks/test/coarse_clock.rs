@@ -9,7 +9,10 @@ use super::environment;
 use crate::tasks::{build_ebpf, for_c, recorder};
 use crate::{privilege, process, workspace};
 
-/// The files of `tests/tests` that say what comes before what.
+/// The folder of `tests/tests` that has them.
+const EXECUTABLE: &str = "kernel";
+
+/// Its files that say what comes before what.
 const FILES: [&str; 5] = ["order", "forks", "wakers", "switches", "signals"];
 
 /// Where what is built so lies: beside what is shipped.
@@ -22,7 +25,7 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     let variables = environment(&dist, false);
 
     let mut test = workspace::cargo_for_host("test");
-    test.args(["--package=tests", "--tests"]);
+    test.args(["--package=tests", "--test", EXECUTABLE]);
     let here = Setting::default();
     let mut totals = super::totals::Totals::default();
     for binary in binaries::build_by(&mut test)? {

@@ -146,7 +146,7 @@ impl Selection {
 }
 
 /// Whether a test has this name, as a whole or without the file that it is in.
-fn is_called(test: &str, name: &str) -> bool {
+pub fn is_called(test: &str, name: &str) -> bool {
     test == name || binaries::own_name(test) == name
 }
 

@@ -305,7 +305,7 @@ fn the_graphs_of_a_report_are_those_of_stat() {
     ]);
     let page = run.log.with_file_name("report.html");
     let mut ours = Command::new(dist::tracer_user().unwrap());
-    crate::command::output(ours.arg("report").arg(&run.log).arg("-o").arg(&page)).unwrap();
+    command::output(ours.arg("report").arg(&run.log).arg("-o").arg(&page)).unwrap();
     let page = tools::report(&page).unwrap();
     let graphs = page.pointer("/header/flames").unwrap().as_array().unwrap();
     assert_eq!(graphs.len(), 3);

@@ -10,7 +10,7 @@ use tests::dist;
 
 /// The committed list.
 fn exports() -> BTreeSet<String> {
-    let list = include_str!("../../tracer-posix/libposixtrace/exports.txt");
+    let list = include_str!("../../../tracer-posix/libposixtrace/exports.txt");
     list.lines().map(str::to_owned).collect()
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../same_events/mod.rs"]
 mod same_events;
 
 use std::fs;

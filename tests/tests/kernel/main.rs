@@ -1,0 +1,35 @@
+//! The kernel's events beside other observers, and choosing what is traced.
+
+mod beside_strace;
+mod causes;
+mod cgroups;
+mod choosing;
+mod described;
+mod descriptors;
+mod faults;
+mod fork_bomb;
+mod forks;
+mod given;
+mod high_pids;
+mod kernel_in_streams;
+mod machine;
+mod modes;
+mod names;
+mod namespaces;
+mod nothing_left;
+mod one_run;
+mod order;
+mod overcommit;
+mod predicates;
+mod requests;
+mod run;
+mod signals;
+mod strings;
+mod switches;
+mod syscall_classes;
+mod syscalls;
+mod tasks;
+mod there_already;
+mod tracepoints;
+mod waits_in;
+mod wakers;

@@ -1,0 +1,12 @@
+//! Probes, tracepoints of programs, spans and stacks.
+
+mod inlined;
+mod probe_types;
+mod probed_files;
+mod probes;
+mod spans;
+mod stacks;
+mod types_from_file;
+mod unwound;
+mod user_events;
+mod user_stacks;

@@ -1,0 +1,12 @@
+//! Attackers: other users, files, namespaces, reused pids.
+
+mod agent;
+mod area;
+mod budgets;
+mod files;
+mod held;
+mod logs;
+mod namespaces;
+mod pids;
+mod served;
+mod written;

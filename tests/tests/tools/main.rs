@@ -1,0 +1,11 @@
+//! The command line: logs, messages, completion, help.
+
+mod bad_input;
+mod completions;
+mod doctor;
+mod files_made;
+mod logs;
+mod manual;
+mod remedies;
+mod snapshots;
+mod unprivileged;

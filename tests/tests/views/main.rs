@@ -1,0 +1,13 @@
+//! Answers: statistics, reasons, flame graphs, the report, the live view, triggers.
+
+mod first_look;
+mod flames;
+mod report;
+mod report_in_browser;
+mod report_of_trace;
+mod slow;
+mod stat;
+mod timehist;
+mod top;
+mod top_terminal;
+mod trigger;
