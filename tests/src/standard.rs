@@ -5,9 +5,11 @@
 use std::collections::HashMap;
 use std::env;
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
 
 use anyhow::{Context as _, ensure};
 
@@ -55,22 +57,36 @@ fn builds() -> &'static [Build] {
     BUILDS_ELSEWHERE.as_ref().map_or(here, |builds| builds)
 }
 
-/// Runs a case as builds of its program.
+/// Runs a case as builds of its program: at once, as most cases wait most of their time, or one
+/// after the other where it is in the way of others.
 ///
 /// # Errors
 ///
 /// What the case says that is not so, or why it cannot be made or run.
-pub fn check(folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {
-    for build in builds() {
-        let output = run(&compiled(folder, program, *build)?, &[case])?;
-        ensure!(
-            output.status.success(),
-            "{program} {case} ({build:?}): {}\n{}{}",
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+pub fn check(folder: &Path, program: &str, case: &str, at_once: bool) -> anyhow::Result<()> {
+    let check = |build: &Build| check_as(*build, folder, program, case);
+    if !at_once {
+        return builds().iter().try_for_each(check);
     }
+    thread::scope(|scope| {
+        let of = |build| scope.spawn(move || check(build));
+        let started: Vec<_> = builds().iter().map(of).collect();
+        let ended = started.into_iter().map(|it| it.join());
+        ended
+            .map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
+}
+
+fn check_as(build: Build, folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {
+    let output = run(&compiled(folder, program, build)?, &[case])?;
+    ensure!(
+        output.status.success(),
+        "{program} {case} ({build:?}): {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }
 
