@@ -184,7 +184,7 @@ fn a_name_that_is_an_option_is_not_offered() {
         let said = command.arg("__complete").args(question).output().unwrap();
         let said = String::from_utf8(said.stdout).unwrap();
         assert!(
-            said.contains("sleep") || said.contains("completions"),
+            said.contains("sleep") || said.contains("tools"),
             "{said}"
         );
         assert!(!said.contains("--output=zq"), "{said}");
