@@ -28,7 +28,6 @@ mod strings;
 mod switches;
 mod syscall_classes;
 mod syscalls;
-mod tasks;
 mod there_already;
 mod tracepoints;
 mod waits_in;

@@ -183,10 +183,7 @@ fn a_name_that_is_an_option_is_not_offered() {
         let mut command = Command::new(dist::tracer_user().unwrap());
         let said = command.arg("__complete").args(question).output().unwrap();
         let said = String::from_utf8(said.stdout).unwrap();
-        assert!(
-            said.contains("sleep") || said.contains("tools"),
-            "{said}"
-        );
+        assert!(said.contains("sleep") || said.contains("tools"), "{said}");
         assert!(!said.contains("--output=zq"), "{said}");
     }
 }
