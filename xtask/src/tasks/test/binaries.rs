@@ -91,6 +91,11 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
 }
 
 impl TestBinary {
+    /// What cargo calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The name of the file that a test in it is from, without the ending.
     pub fn file_of<'a>(&'a self, test: &'a str) -> &'a str {
         match test.split_once("::") {
@@ -123,12 +128,13 @@ impl TestBinary {
     }
 
     /// Runs these tests as root, one after the other: they share the machine's processors and the
-    /// kernel's list of programs.
+    /// kernel's list of programs. What they print is given to `show`, line by line.
     pub fn run_privileged(
         &self,
         names: &[String],
         variables: &[(&str, OsString)],
         setting: &Setting,
+        show: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Outcome> {
         let in_namespace = if setting.words.is_empty() {
             ""
@@ -137,8 +143,11 @@ impl TestBinary {
         };
         let executable = self.executable.display();
         let file = names.first().map_or("", |name| self.file_of(name));
-        println!("\n     Running {file} as root{in_namespace} ({executable})");
-        let outcome = totals::of(&mut self.as_root(names, variables, setting)?)?;
+        show(&format!(
+            "\n     Running {file} as root{in_namespace} ({executable})"
+        ));
+        let mut command = self.as_root(names, variables, setting)?;
+        let outcome = totals::of_shown(&mut command, show)?;
         ensure!(
             outcome.is_success || outcome.totals.failed > 0,
             "{executable} ended without saying how its tests went",

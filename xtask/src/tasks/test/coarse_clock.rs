@@ -35,7 +35,9 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
             FILES.contains(&file) && name.contains(filter.unwrap_or_default())
         });
         if !names.is_empty() {
-            let outcome = binary.run_privileged(&names, &variables, &here)?;
+            let outcome = binary.run_privileged(&names, &variables, &here, &mut |line| {
+                println!("{line}");
+            })?;
             totals.add(outcome.totals);
         }
     }

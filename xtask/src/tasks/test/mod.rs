@@ -3,6 +3,7 @@
 mod arm64;
 pub mod binaries;
 mod coarse_clock;
+mod lanes;
 mod namespace;
 pub mod totals;
 
@@ -173,6 +174,15 @@ struct Run<'a> {
     names: Vec<String>,
 }
 
+impl Run<'_> {
+    /// The file that its tests are from.
+    fn file(&self) -> &str {
+        self.names
+            .first()
+            .map_or("", |name| self.binary.file_of(name))
+    }
+}
+
 fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let filter = args.filter.as_deref();
     let here = Setting::default();
@@ -219,20 +229,14 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
         };
         return Ok((skipped, Vec::new()));
     }
-    let mut totals = Totals::default();
-    let mut failed = Vec::new();
     // Whatever goes wrong in a namespace goes wrong outside first.
     runs.sort_by_key(|run| run.setting.words.len());
-    for run in &runs {
-        let (binary, setting) = (run.binary, run.setting);
-        let outcome = binary.run_privileged(&run.names, variables, setting)?;
+    let mut totals = Totals::default();
+    let mut failed = Vec::new();
+    for (run, outcome) in lanes::run(&runs, variables)? {
         totals.add(outcome.totals);
-        failed.extend(
-            outcome
-                .failed
-                .into_iter()
-                .map(|failure| (binary, setting, failure)),
-        );
+        let failures = outcome.failed.into_iter();
+        failed.extend(failures.map(|failure| (run.binary, run.setting, failure)));
     }
     ensure!(
         totals.passed + totals.failed == expected,

@@ -112,6 +112,11 @@ impl fmt::Display for Failure {
 
 /// Runs `command`, shows what it prints and adds up the results in it.
 pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
+    of_shown(command, &mut |line| println!("{line}"))
+}
+
+/// As [`of`], but what it prints is given to `show`, line by line.
+pub fn of_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::Result<Outcome> {
     let shown = process::shown(command);
     let mut child = command
         .stdin(Stdio::null())
@@ -128,7 +133,7 @@ pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
             Ok(line) => {
                 let line = line.with_context(|| format!("cannot read the output of: {shown}"))?;
                 let line = String::from_utf8_lossy(&line);
-                println!("{line}");
+                show(&line);
                 listed.add(&line);
                 if let Some(results) = Totals::of_line(&line) {
                     outcome.totals.add(results);
@@ -136,7 +141,9 @@ pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
                 }
             }
             Err(RecvTimeoutError::Timeout) if ended.is_some() => {
-                println!("a process that was left behind holds the output of: {shown}");
+                show(&format!(
+                    "a process that was left behind holds the output of: {shown}"
+                ));
                 return Ok(outcome);
             }
             Err(RecvTimeoutError::Timeout) => {

@@ -1,0 +1,63 @@
+//! Which tests that run as root have others beside them. Nearly all have none: they count what the
+//! whole machine does, or need its processors at once.
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use super::totals::Outcome;
+use super::{Run, Variables};
+
+/// Files of tests that see nothing of what else runs, nor are seen: a kernel in user space, and the
+/// verifier's opinion of each program.
+const APART: [&str; 2] = ["overcommit", "tracer_user"];
+
+/// The executable whose tests have those beside them. They attack one tracer each, as users of their
+/// own, and wait most of their time.
+const BESIDE: &str = "security";
+
+/// A run and how it went.
+type Ended<'a> = (&'a Run<'a>, Outcome);
+
+/// Runs all of them: first two lanes, then the others one by one.
+pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
+    let (apart, others): (Vec<_>, Vec<_>) = runs
+        .iter()
+        .partition(|run| run.setting.words.is_empty() && APART.contains(&run.file()));
+    let (beside, alone): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|run| run.setting.words.is_empty() && run.binary.name() == BESIDE);
+    let mut ended = thread::scope(|scope| {
+        let apart = scope.spawn(|| lane(&apart, variables, true));
+        let mut ended = lane(&beside, variables, true)?;
+        ended.extend(apart.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        anyhow::Ok(ended)
+    })?;
+    ended.extend(lane(&alone, variables, false)?);
+    Ok(ended)
+}
+
+/// Runs these one after the other. What each prints is shown at its end, where another lane prints
+/// too.
+fn lane<'a>(
+    runs: &[&'a Run<'a>],
+    variables: &Variables,
+    has_others: bool,
+) -> anyhow::Result<Vec<Ended<'a>>> {
+    let mut ended = Vec::new();
+    for run in runs {
+        let mut held = String::new();
+        let mut show = |line: &str| {
+            if has_others {
+                held.push_str(line);
+                held.push('\n');
+            } else {
+                println!("{line}");
+            }
+        };
+        let binary = run.binary;
+        let outcome = binary.run_privileged(&run.names, variables, run.setting, &mut show);
+        print!("{held}");
+        ended.push((*run, outcome?));
+    }
+    Ok(ended)
+}
