@@ -95,7 +95,6 @@ fn run(args: &Args) -> anyhow::Result<()> {
             None => results,
         };
         results.save(&latest)?;
-        text::save_beside(&results, &latest)?;
         document::write(&results)?;
         println!("Written: bench/results/, docs/performance.md");
     } else {

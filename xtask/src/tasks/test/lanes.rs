@@ -11,8 +11,8 @@ use super::{Run, Variables};
 /// verifier's opinion of each program.
 const APART: [&str; 2] = ["overcommit", "tracer_user"];
 
-/// The executable whose tests have those beside them. They attack one tracer each, as users of their
-/// own, and wait most of their time.
+/// The executable whose tests have those beside them. They attack one tracer each, as users of
+/// their own, and wait most of their time.
 const BESIDE: &str = "security";
 
 /// A run and how it went.
