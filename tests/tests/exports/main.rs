@@ -1,5 +1,6 @@
 //! Exports, read by the formats' own readers.
 
 mod exports;
+mod live_exports;
 mod perfetto_engine;
 mod vocabulary;

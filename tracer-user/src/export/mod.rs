@@ -1,6 +1,5 @@
-//! Converting logs and running traces to what other tools open, event by event: memory does not grow
-//! with their number.
-//! with their number.
+//! Converting logs and running traces to what other tools open, event by event: memory does not
+//! grow with their number.
 //!
 //! - each format is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
