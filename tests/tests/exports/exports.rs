@@ -370,7 +370,7 @@ fn a_part_of_a_log_is_the_same_part_in_every_format() {
 #[test]
 fn info_counts_what_read_shows() {
     let log = Log::make(12).unwrap();
-    let output = log.run("info", &["--json"]).unwrap();
+    let output = log.run("info", &["--format", "json"]).unwrap();
     let info: Value = serde_json::from_slice(&output.stdout).unwrap();
     let read = log.run("read", &["--format", "json"]).unwrap();
     let read = String::from_utf8(read.stdout).unwrap();

@@ -350,7 +350,7 @@ all = [threading.Thread(target=work) for _ in range(8)]
         let export = tracer(&["export", &log, "--to", "perfetto", "-o", &trace]);
         assert_ne!(export.status.code(), Some(2), "{export:?}");
         let info: Value =
-            serde_json::from_slice(&tracer(&["info", "--json", &log]).stdout).unwrap();
+            serde_json::from_slice(&tracer(&["info", "--format", "json", &log]).stdout).unwrap();
         let states = "SELECT max(dur) AS longest FROM thread_state JOIN thread USING (utid)
             WHERE state = 'R' AND upid IS NULL";
         let trace = folder.path().join(trace);

@@ -205,7 +205,7 @@ fn both_names_of_a_type_choose_it_and_text_shows_the_short_one() {
 #[test]
 fn the_list_of_types_is_the_one_table() {
     let output = Command::new(dist::tracer_user().unwrap())
-        .args(["events", "--json"])
+        .args(["events", "--format", "json"])
         .output()
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();

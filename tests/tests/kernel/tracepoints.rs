@@ -232,7 +232,7 @@ fn the_list_has_names_and_fields_as_the_kernel_writes_them() {
         return;
     }
     let tracer_user = dist::tracer_user().unwrap();
-    let options = ["events", "--tracepoints", "sched:*", "--json"];
+    let options = ["events", "--tracepoints", "sched:*", "--format", "json"];
     let output = Command::new(&tracer_user).args(options).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let listed = String::from_utf8(output.stdout).unwrap();

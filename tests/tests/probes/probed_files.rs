@@ -29,7 +29,7 @@ fn compiled(folder: &Path, options: &[&str]) -> anyhow::Result<PathBuf> {
 fn the_functions_of_a_file_are_those_that_nm_names() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), &["-O0"]).unwrap();
-    let output = probes(&["--json", program.to_str().unwrap()]).unwrap();
+    let output = probes(&["--format", "json", program.to_str().unwrap()]).unwrap();
     assert!(output.status.success(), "{output:?}");
     let listed = String::from_utf8(output.stdout).unwrap();
     let listed = listed

@@ -349,7 +349,7 @@ fn what_cannot_be_probed_is_said_and_does_no_harm() {
 fn listed(pid: i32, filter: &Path) -> Vec<Value> {
     let mut command = Command::new(dist::tracer_user().expect("an answer"));
     let output = command
-        .args(["probes", "--json", &pid.to_string()])
+        .args(["probes", "--format", "json", &pid.to_string()])
         .arg(filter)
         .output()
         .expect("an answer");

@@ -74,7 +74,7 @@ fn a_slow_span_is_explained_and_its_log_has_what_led_to_it() {
         "{said}"
     );
 
-    let info = asked(&["info", "--json"], log);
+    let info = asked(&["info", "--format", "json"], log);
     assert_eq!(info["completed"], true, "{info}");
     let why = asked(&["why", "--format", "json", "--span", "request"], log);
     let count = why["spans"][0]["took"]["count"].as_u64().unwrap();

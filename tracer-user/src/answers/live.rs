@@ -8,8 +8,7 @@ use super::{Choice, Paths, Question, SpanSpec};
 use crate::consumer::{Consumer, Lines};
 use crate::event_view::EventView;
 use crate::flame::{FlameSetup, Flames};
-use crate::report::escape::harmless_json;
-use crate::report::{Gap, Summary};
+use crate::report::{Gap, Summary, document};
 use crate::stat::{self, Statistics, Sums, View};
 use crate::terminal::say;
 use crate::top::TopSetup;
@@ -107,7 +106,7 @@ impl Consumer for Answer {
                     statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
                 }
                 if self.is_json {
-                    pretty(&stat::json(&statistics, view))
+                    document(&stat::json(&statistics, view))
                 } else {
                     stat::text(&statistics, view)
                 }
@@ -124,7 +123,7 @@ impl Consumer for Answer {
                     why.paths.unmet().iter().for_each(|unmet| say(unmet));
                 }
                 if self.is_json {
-                    pretty(&why::json(&why))
+                    document(&why::json(&why))
                 } else {
                     why::text(&why, is_brief)
                 }
@@ -136,13 +135,6 @@ impl Consumer for Answer {
             None => Ok(()),
         }
     }
-}
-
-/// An object over several lines.
-#[must_use]
-pub fn pretty(object: &impl serde::Serialize) -> String {
-    let object = serde_json::to_string_pretty(object).unwrap_or_default();
-    format!("{}\n", harmless_json(&object))
 }
 
 #[cfg(test)]

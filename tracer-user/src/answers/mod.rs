@@ -19,7 +19,7 @@ pub mod words;
 
 pub use follow::{follow, follow_while};
 pub use kind::{Explained, Kind, Shown, Split};
-pub use live::{AnswerSetup, Asked, pretty};
+pub use live::{AnswerSetup, Asked};
 pub use names::{Names, made_by};
 pub use paths::Paths;
 pub use question::{Choice, Question};

@@ -5,8 +5,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use serde::Serialize;
+
 use super::exit;
+use super::format_options::FormatArgs;
 use crate::kernel::{self, Check};
+use crate::report::document;
 use crate::terminal::output::ColorChoice;
 use crate::trace::has_capability;
 
@@ -19,6 +23,8 @@ pub struct DoctorArgs {
     /// Look whether this file serves as the kernel's types, as the other commands take it
     #[arg(long, value_name = "FILE")]
     btf: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// What `doctor` does, checked.
@@ -26,6 +32,7 @@ pub struct DoctorArgs {
 pub struct DoctorConfig {
     btf: Option<PathBuf>,
     is_coloured: bool,
+    is_json: bool,
 }
 
 impl From<DoctorArgs> for DoctorConfig {
@@ -33,6 +40,7 @@ impl From<DoctorArgs> for DoctorConfig {
         Self {
             btf: args.btf,
             is_coloured: ColorChoice::Auto.is_coloured(&io::stdout()),
+            is_json: args.format.is_json(),
         }
     }
 }
@@ -45,7 +53,7 @@ struct Finding {
     is_optional: bool,
 }
 
-/// Prints the table.
+/// Prints what was found.
 ///
 /// # Errors
 ///
@@ -63,33 +71,100 @@ pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
     };
     let others = [probes, ptrace(), clock(), library()];
     let findings: Vec<Finding> = of_kernel.chain(others).collect();
-    let mut out = io::stdout().lock();
-    for finding in &findings {
-        out.write_all(line(finding, config.is_coloured).as_bytes())?;
-    }
     let missing = findings
         .iter()
-        .filter(|finding| is_failure(finding))
+        .filter(|finding| finding.status() == Status::Missing)
         .count();
-    if missing == 0 {
-        writeln!(out, "everything that tracing needs is there")?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(out, "{missing} of {} missing", findings.len())?;
-    Ok(exit::FAILED.into())
+    let shown = if config.is_json {
+        document(&Findings {
+            missing,
+            checks: findings.iter().map(Object::from).collect(),
+        })
+    } else {
+        text(&findings, missing, config.is_coloured)
+    };
+    io::stdout().lock().write_all(shown.as_bytes())?;
+    Ok(if missing == 0 {
+        ExitCode::SUCCESS
+    } else {
+        exit::FAILED.into()
+    })
 }
 
-fn is_failure(finding: &Finding) -> bool {
-    !finding.check.holds && !finding.is_optional
+/// How what was looked at is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    /// As needed.
+    Ok,
+    /// Not so, and tracing goes without it, with less.
+    Note,
+    /// Not so, and tracing needs it.
+    Missing,
+}
+
+impl Finding {
+    fn status(&self) -> Status {
+        match (self.check.holds, self.is_optional) {
+            (true, _) => Status::Ok,
+            (false, true) => Status::Note,
+            (false, false) => Status::Missing,
+        }
+    }
+
+    /// What to do, where there is something.
+    fn remedy(&self) -> Option<&str> {
+        let remedy = self.check.remedy.as_deref();
+        remedy.filter(|_| !self.check.holds)
+    }
+}
+
+/// All that was found, as an object.
+#[derive(Serialize)]
+struct Findings<'a> {
+    missing: usize,
+    checks: Vec<Object<'a>>,
+}
+
+/// A finding as an object.
+#[derive(Serialize)]
+struct Object<'a> {
+    name: &'a str,
+    status: Status,
+    found: &'a str,
+    remedy: Option<&'a str>,
+}
+
+impl<'a> From<&'a Finding> for Object<'a> {
+    fn from(finding: &'a Finding) -> Self {
+        Self {
+            name: finding.check.what,
+            status: finding.status(),
+            found: &finding.check.found,
+            remedy: finding.remedy(),
+        }
+    }
+}
+
+/// The table, and what it comes to.
+fn text(findings: &[Finding], missing: usize, is_coloured: bool) -> String {
+    let lines = findings.iter().map(|finding| line(finding, is_coloured));
+    let mut text: String = lines.collect();
+    if missing == 0 {
+        text.push_str("everything that tracing needs is there\n");
+    } else {
+        text.push_str(&format!("{missing} of {} missing\n", findings.len()));
+    }
+    text
 }
 
 /// Result, what was looked at, what was found; and below, what to do.
 fn line(finding: &Finding, is_coloured: bool) -> String {
     let Finding { check, .. } = finding;
-    let (word, colour) = match (check.holds, is_failure(finding)) {
-        (true, _) => ("ok", "\x1b[32m"),
-        (false, false) => ("note", "\x1b[33m"),
-        (false, true) => ("MISSING", "\x1b[31m"),
+    let (word, colour) = match finding.status() {
+        Status::Ok => ("ok", "\x1b[32m"),
+        Status::Note => ("note", "\x1b[33m"),
+        Status::Missing => ("MISSING", "\x1b[31m"),
     };
     let (colour, plain) = if is_coloured {
         (colour, "\x1b[0m")
@@ -100,7 +175,7 @@ fn line(finding: &Finding, is_coloured: bool) -> String {
         "{colour}{word:<7}{plain}  {:<28}  {}\n",
         check.what, check.found
     );
-    if let Some(remedy) = check.remedy.as_ref().filter(|_| !check.holds) {
+    if let Some(remedy) = finding.remedy() {
         line.push_str(&format!("{:<7}  {:<28}  → {remedy}\n", "", ""));
     }
     line
@@ -225,13 +300,24 @@ mod tests {
         let shown = line(&finding(false, false), false);
         assert!(shown.starts_with("MISSING  BTF "), "{shown}");
         assert!(shown.contains("→ another kernel\n"), "{shown}");
-        assert!(is_failure(&finding(false, false)));
+        assert_eq!(finding(false, false).status(), Status::Missing);
+    }
+
+    #[test]
+    fn in_json_a_remedy_is_there_where_it_is_needed() {
+        let of = |holds| serde_json::to_value(Object::from(&finding(holds, false))).unwrap();
+        assert_eq!(of(true)["status"], "ok");
+        assert_eq!(of(true)["remedy"], serde_json::Value::Null);
+        assert_eq!(
+            of(false),
+            serde_json::json!({"name": "BTF", "status": "missing", "found": "none", "remedy": "another kernel"})
+        );
     }
 
     #[test]
     fn what_is_there_needs_no_remedy_and_what_is_optional_is_no_failure() {
         assert!(!line(&finding(true, false), false).contains("another kernel"));
         assert!(line(&finding(false, true), false).starts_with("note"));
-        assert!(!is_failure(&finding(false, true)));
+        assert_eq!(finding(false, true).status(), Status::Note);
     }
 }

@@ -8,9 +8,10 @@ use anyhow::Context;
 use serde::Serialize;
 use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 
+use super::format_options::FormatArgs;
 use super::tracepoint_list;
 use crate::kernel::{Availability, LoadError, availability};
-use crate::report::push_short_name;
+use crate::report::{object_line, push_short_name};
 use crate::tracepoints::Pattern;
 
 /// List the types of system events: fields, cost, and whether this kernel has them
@@ -29,9 +30,8 @@ pub struct EventsArgs {
     /// that runs
     #[arg(long, value_name = "FILE")]
     btf: Option<PathBuf>,
-    /// One JSON object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// What `events` does, checked.
@@ -50,7 +50,7 @@ impl TryFrom<EventsArgs> for EventsConfig {
         Ok(Self {
             tracepoints: pattern.context("--tracepoints")?,
             btf: args.btf,
-            is_json: args.json,
+            is_json: args.format.is_json(),
         })
     }
 }
@@ -80,8 +80,7 @@ pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
             Origin::Kernel => kernel(entry.id),
         };
         if config.is_json {
-            serde_json::to_writer(&mut out, &object(entry, is_here))?;
-            out.push(b'\n');
+            out.extend_from_slice(object_line(&object(entry, is_here)).as_bytes());
         } else {
             out.extend_from_slice(line(entry, is_here).as_bytes());
         }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::exit;
+use super::format_options::FormatArgs;
 use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
-use crate::report::escape::harmless_json;
+use crate::report::document;
 use crate::terminal::output::Sink;
 
 /// Show what a trace log holds: attributes, counts by event type and thread, what is missing
@@ -20,9 +21,8 @@ pub struct InfoArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Show it as one JSON object, with all threads
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// What `info` does, checked.
@@ -36,7 +36,7 @@ impl From<InfoArgs> for InfoConfig {
     fn from(args: InfoArgs) -> Self {
         Self {
             file: args.file,
-            is_json: args.json,
+            is_json: args.format.is_json(),
         }
     }
 }
@@ -52,7 +52,7 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     let inventory = Inventory::take(walk, bytes)?;
     let mut output = Output::open(&Sink::Stdout, &config.file)?;
     let shown = if config.is_json {
-        format!("{}\n", harmless_json(&format!("{:#}", json(&inventory))))
+        document(&json(&inventory))
     } else {
         text(&inventory)
     };

@@ -132,7 +132,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
             ),
             (
                 "How many events were lost?",
-                "tracer-user info --json trace.log | jq .lost",
+                "tracer-user info --format json trace.log | jq .lost",
             ),
         ],
         exit: OF_A_LOG,
@@ -268,16 +268,26 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
                 "Which static probes are there?",
                 "sudo tracer-user probes 4711 | grep usdt",
             ),
+            (
+                "The largest functions of a program",
+                "tracer-user probes --format json /bin/ls | jq -s 'sort_by(-.bytes)[:9]'",
+            ),
         ],
         exit: "0 done; 2 failed.",
     },
     Page {
         command: "doctor",
-        synopsis: &["tracer-user doctor"],
-        examples: &[(
-            "What is there for root, and what for me?",
-            "sudo tracer-user doctor; tracer-user doctor",
-        )],
+        synopsis: &["tracer-user doctor [OPTION]..."],
+        examples: &[
+            (
+                "What is there for root, and what for me?",
+                "sudo tracer-user doctor; tracer-user doctor",
+            ),
+            (
+                "What is to be done, for a script",
+                "tracer-user doctor --format json | jq -r '.checks[].remedy // empty'",
+            ),
+        ],
         exit: "0 everything is there; 2 something is missing without which the kernel's events cannot be traced.",
     },
     Page {
@@ -290,7 +300,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
             ),
             (
                 "The fields of a type",
-                "tracer-user events --json | jq 'select(.name == \"linux_trace_fork\").fields'",
+                "tracer-user events --format json | jq 'select(.name == \"linux_trace_fork\").fields'",
             ),
         ],
         exit: "0 done; 2 failed.",

@@ -7,11 +7,13 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use super::format_options::FormatArgs;
 use super::pid;
 use crate::probes::{
     Binary, BinaryError, Function, StaticProbe, Used, argument_counts, here, of_process,
 };
-use crate::report::escape::{harmless_json, harmless_line as printable};
+use crate::report::escape::harmless_line as printable;
+use crate::report::object_line;
 use crate::terminal::say;
 
 /// List what could be probed in a process, or in a file: static probes and functions
@@ -27,9 +29,8 @@ pub struct ProbesArgs {
     /// Show only those in whose FILE:FUNCTION or FILE:PROVIDER:NAME this occurs
     #[arg(value_name = "TEXT")]
     filter: Option<String>,
-    /// One JSON object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// What `probes` does, checked.
@@ -89,7 +90,7 @@ impl TryFrom<ProbesArgs> for ProbesConfig {
         Ok(Self {
             subject: Subject::typed(&args.subject)?,
             filter: args.filter.unwrap_or_default(),
-            is_json: args.json,
+            is_json: args.format.is_json(),
         })
     }
 }
@@ -116,6 +117,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
+        let is_stripped = binary.is_stripped()?;
         let points = match points(&binary) {
             Ok(points) => points,
             Err(error) if is_file => return Err(error),
@@ -131,13 +133,16 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
             }
             listed += 1;
             if config.is_json {
-                let json = serde_json::to_string(&point)?;
-                writeln!(out, "{}", harmless_json(&json))?;
+                let line = Line {
+                    point: &point,
+                    stripped: is_stripped,
+                };
+                out.write_all(object_line(&line).as_bytes())?;
             } else {
                 writeln!(out, "{point}")?;
             }
         }
-        if binary.is_stripped()? {
+        if is_stripped {
             stripped.push(binary.path().to_string_lossy().into_owned());
         }
     }
@@ -201,6 +206,15 @@ enum Point<'a> {
         file: &'a Path,
         bytes: u64,
     },
+}
+
+/// A point as an object.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    point: &'a Point<'a>,
+    /// Whether of the functions of its file only those are listed that it exports.
+    stripped: bool,
 }
 
 fn points(binary: &Binary) -> anyhow::Result<Vec<Point<'_>>> {
@@ -360,8 +374,8 @@ mod tests {
         );
         let is_harmful = |c: char| c.is_control() || c == '\u{202e}';
         assert!(!points[0].to_string().contains(is_harmful));
-        let json = serde_json::to_string(&points[0]).unwrap();
-        assert!(!harmless_json(&json).contains(is_harmful));
+        let line = object_line(&points[0]);
+        assert!(!line.trim_end().contains(is_harmful));
     }
 
     #[test]

@@ -254,7 +254,8 @@ mod tests {
                 assert!(line.len() <= 110, "{name}: {line}");
             }
             let long = command.render_long_help().to_string();
-            for arg in command.get_arguments().filter_map(Arg::get_long) {
+            let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+            for arg in shown.filter_map(Arg::get_long) {
                 assert!(long.contains(&format!("--{arg}")), "{name}: --{arg}");
             }
         }

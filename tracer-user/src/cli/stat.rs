@@ -8,11 +8,13 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
+use super::format_options::FormatArgs;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
-use crate::answers::{AnswerSetup, Asked, Scope, SpanSpec, pretty};
+use crate::answers::{AnswerSetup, Asked, Scope, SpanSpec};
 use crate::flame::{FlameKind, FlameSetup, Form, make};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
+use crate::report::document;
 use crate::stat::{By, SortBy, Statistics, View, json, text};
 use crate::terminal::output::{Sink, is_stdout};
 use crate::terminal::say;
@@ -57,9 +59,8 @@ pub struct StatArgs {
         hide_possible_values = true
     )]
     sort: SortBy,
-    /// How it is shown: text, or json for one object with all threads and calls
-    #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
-    format: StatFormat,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Instead of tables, where in their code threads spent their time: on a CPU (on-cpu, by
     /// samples), without one (off-cpu), or blocked, with where whoever ended that was (wakeup). A
     /// log must have been recorded with stacks for it (--sample 99; --off-cpu 1ms; --off-cpu 1ms
@@ -69,7 +70,7 @@ pub struct StatArgs {
         long,
         value_enum,
         value_name = "KIND",
-        conflicts_with_all = ["format", "span"],
+        conflicts_with_all = ["format", "json", "span"],
         help_heading = FLAMES
     )]
     flame: Option<FlameKind>,
@@ -99,15 +100,6 @@ const WITH_ALL: [EventTypeId; 4] = [
     EventTypeId::SOFTIRQ_EXIT,
 ];
 
-/// How statistics are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum StatFormat {
-    /// Tables.
-    Text,
-    /// One object.
-    Json,
-}
-
 /// What `stat` does, checked.
 #[derive(Clone, Debug)]
 pub struct StatConfig {
@@ -118,7 +110,7 @@ pub struct StatConfig {
     /// Of a log: these processes; empty for all.
     pids: Vec<i32>,
     view: View,
-    format: StatFormat,
+    is_json: bool,
     flame: Option<FlameSetup>,
 }
 
@@ -167,7 +159,7 @@ impl TryFrom<StatArgs> for StatConfig {
                 by: args.by,
                 sort: args.sort,
             },
-            format: args.format,
+            is_json: args.format.is_json(),
             flame,
         })
     }
@@ -222,7 +214,7 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     if let Some(flame) = &config.flame {
         return draw(config, flame);
     }
-    let is_json = config.format == StatFormat::Json;
+    let is_json = config.is_json;
     let (file, wanted) = match &config.source {
         Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
@@ -239,7 +231,7 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
         statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
     }
     let shown = if is_json {
-        pretty(&json(&statistics, config.view))
+        document(&json(&statistics, config.view))
     } else {
         text(&statistics, config.view)
     };

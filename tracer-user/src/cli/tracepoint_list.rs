@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::kernel::{LoadError, Unmet, tracepoints_of_btf};
+use crate::report::object_line;
 use crate::terminal::say;
 use crate::tracepoints::{FindError, Pattern, list};
 
@@ -62,8 +63,7 @@ pub fn run(pattern: &Pattern, btf: Option<&Path>, is_json: bool) -> anyhow::Resu
     let mut out = Vec::new();
     for object in &objects {
         if is_json {
-            serde_json::to_writer(&mut out, object)?;
-            out.push(b'\n');
+            out.extend_from_slice(object_line(object).as_bytes());
         } else {
             out.extend_from_slice(lines(object).as_bytes());
         }

@@ -6,10 +6,12 @@ use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
+use super::format_options::FormatArgs;
 use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
-use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, Scope, SpanSpec, pretty};
+use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, Scope, SpanSpec};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
+use crate::report::document;
 use crate::terminal::output::Sink;
 use crate::terminal::say;
 use crate::why::{Why, json, text};
@@ -62,18 +64,8 @@ pub struct WhyArgs {
     /// At most 40 lines
     #[arg(long)]
     brief: bool,
-    /// How it is shown: text, or json for one object
-    #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
-    format: WhyFormat,
-}
-
-/// How the answer is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum WhyFormat {
-    /// Trees.
-    Text,
-    /// One object.
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// What is asked: times as they were typed.
@@ -95,7 +87,7 @@ pub struct WhyConfig {
     at: Option<TimePoint>,
     has_segments: bool,
     is_brief: bool,
-    format: WhyFormat,
+    is_json: bool,
 }
 
 impl TryFrom<WhyArgs> for WhyConfig {
@@ -146,7 +138,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
             at,
             has_segments: args.segments,
             is_brief: args.brief,
-            format: args.format,
+            is_json: args.format.is_json(),
         })
     }
 }
@@ -158,7 +150,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
 /// The log cannot be read, there is no such span in it, the processes cannot be traced, or the
 /// lines cannot be written.
 pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
-    let is_json = config.format == WhyFormat::Json;
+    let is_json = config.is_json;
     let (file, wanted) = match &config.source {
         Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
@@ -181,7 +173,7 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     }
     why.paths.unmet().iter().for_each(|unmet| say(unmet));
     let shown = if is_json {
-        pretty(&json(&why))
+        document(&json(&why))
     } else {
         text(&why, config.is_brief)
     };

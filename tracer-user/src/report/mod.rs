@@ -6,6 +6,7 @@ mod calls;
 mod columns;
 mod csv;
 pub mod digits;
+mod document;
 pub mod escape;
 pub mod fields;
 mod gap;
@@ -27,6 +28,7 @@ mod wall_clock;
 pub mod words;
 
 pub use csv::Csv;
+pub use document::{document, object_line};
 pub use gap::{Gap, Missing};
 pub use json::{JsonLines, push_data};
 pub use short_name::push_short_name;

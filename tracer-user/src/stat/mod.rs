@@ -152,9 +152,9 @@ mod tests {
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
-    use crate::answers::pretty;
     use crate::consumer::Consumer as _;
     use crate::event_view::EventView;
+    use crate::report::document;
 
     const HOSTILE: &[u8] = b"\x1b[2J\xffname";
 
@@ -215,7 +215,7 @@ mod tests {
             "0",
         ];
         assert_eq!(row("\\u{1b}"), expected);
-        let json = pretty(&json(&statistics, View::default()));
+        let json = document(&json(&statistics, View::default()));
         assert!(!json.contains('\x1b') && json.contains("SIGTERM"), "{json}");
     }
 }

@@ -1,0 +1,190 @@
+//! Answers as JSON: of `doctor`, `info`, `events`, `probes` and `top --once`, beside what others
+//! say of the same machine, file or program.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tests::log_reader::{Log, integer, text};
+use tests::rights::{is_root, missing_right};
+use tests::{command, dist, made_slices, tools};
+
+fn tracer_user(arguments: &[&str]) -> Output {
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    command.args(arguments).output().unwrap()
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    let lines = text.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+/// A program that is run by somebody without rights.
+fn without_rights(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.arg(program);
+    command
+}
+
+/// What the kernel says that a process of this program would be allowed.
+fn has_capabilities(program: &mut Command) -> bool {
+    let status = command::text(program.args(["/proc/self/status"])).unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    u64::from_str_radix(effective.unwrap().trim(), 16).unwrap() != 0
+}
+
+#[test]
+fn the_doctors_answer_is_that_of_its_exit_code_and_of_the_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let everyones = dist::copy_for_everyone(folder.path()).unwrap();
+    let release = command::text(Command::new("uname").arg("-r")).unwrap();
+    let arguments = ["doctor", "--format", "json"];
+    let with_all = tracer_user(&arguments);
+    let mut with_none = without_rights(&everyones.join("bin/tracer-user"));
+    let with_none = with_none.args(arguments).output().unwrap();
+    for (output, mut cat) in [
+        (with_all, Command::new("cat")),
+        (with_none, without_rights(Path::new("cat"))),
+    ] {
+        let doctor = document(&output);
+        let checks = doctor["checks"].as_array().unwrap();
+        let of =
+            |status: &'static str| checks.iter().filter(move |check| check["status"] == status);
+        let missing = of("missing").count();
+        assert_eq!(doctor["missing"], missing, "{doctor}");
+        assert_eq!(output.status.code(), Some(if missing == 0 { 0 } else { 2 }));
+        assert!(output.stderr.is_empty(), "{output:?}");
+        assert!(of("ok").all(|check| check["remedy"].is_null()), "{doctor}");
+        assert!(of("missing").all(|check| check["remedy"].is_string()));
+        let found = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap();
+        assert!(text(found("kernel"), "found").contains(release.trim()));
+        let is_allowed = found("capabilities")["status"] == "ok";
+        assert_eq!(is_allowed, has_capabilities(&mut cat), "{doctor}");
+        let library = text(found("user events: libposixtrace"), "found");
+        let mut pkg_config = Command::new("pkg-config");
+        if let Ok(version) = command::text(pkg_config.args(["--modversion", "posixtrace"])) {
+            assert!(library.contains(version.trim()), "{library}");
+        }
+    }
+}
+
+#[test]
+fn a_log_holds_what_babeltrace2_and_the_file_system_say() {
+    let log = Log::written_by(made_slices::write).unwrap();
+    let output = log.run("info", &["--format", "json"]).unwrap();
+    let info = document(&output);
+    let bytes = command::text(Command::new("stat").args(["-c", "%s"]).arg(log.path())).unwrap();
+    assert_eq!(info["bytes"].to_string(), bytes.trim());
+
+    let folder = log.export("ctf", &[]).unwrap();
+    let (printed, _) = tools::babeltrace2(&["--no-delta", "--clock-seconds"], &folder).unwrap();
+    let mut types: BTreeMap<String, u64> = BTreeMap::new();
+    let mut threads: BTreeMap<(i64, i64), u64> = BTreeMap::new();
+    for line in printed.lines() {
+        let (name, rest) = line.split_once("] ").unwrap().1.split_once(": ").unwrap();
+        *types.entry(name.to_owned()).or_default() += 1;
+        let number = |key: &str| -> i64 {
+            let value = rest.split_once(&format!(" {key} = ")).unwrap().1;
+            value.split([',', ' ']).next().unwrap().parse().unwrap()
+        };
+        *threads.entry((number("pid"), number("tid"))).or_default() += 1;
+    }
+    let counted = info["events"].as_object().unwrap().iter();
+    let counted: BTreeMap<String, u64> = counted
+        .map(|(name, count)| (name.clone(), count.as_u64().unwrap()))
+        .collect();
+    assert_eq!(counted, types);
+    assert_eq!(info["event_count"], types.values().sum::<u64>());
+    let of_threads = info["threads"].as_array().unwrap().iter();
+    let of_threads: BTreeMap<(i64, i64), u64> = of_threads
+        .map(|thread| {
+            let ids = (integer(thread, "pid"), integer(thread, "tid"));
+            (ids, thread["events"].as_u64().unwrap())
+        })
+        .collect();
+    threads.retain(|_, count| *count > 0);
+    assert_eq!(of_threads, threads);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn tracepoints_are_those_that_bpftrace_lists() {
+    if missing_right().is_some() {
+        return;
+    }
+    let output = tracer_user(&["events", "--tracepoints", "sched:*", "--format", "json"]);
+    let listed: BTreeSet<String> = lines(&output)
+        .iter()
+        .map(|line| {
+            format!(
+                "tracepoint:{}:{}",
+                text(line, "category"),
+                text(line, "name")
+            )
+        })
+        .collect();
+    let known = command::text(Command::new("bpftrace").args(["-l", "tracepoint:sched:*"]));
+    let known: BTreeSet<String> = known.unwrap().lines().map(str::to_owned).collect();
+    assert!(known.len() > 10, "{known:?}");
+    assert_eq!(listed, known);
+
+    let known = command::text(Command::new("bpftrace").args(["-l", "tracepoint:*"])).unwrap();
+    for line in lines(&tracer_user(&["events", "--format", "json"])) {
+        let is_there = |name: &str| {
+            known
+                .lines()
+                .any(|line| line.ends_with(&format!(":{name}")))
+        };
+        match line["available"].as_bool() {
+            Some(true) => assert!(line.get("missing").is_none(), "{line}"),
+            Some(false) => assert!(!is_there(text(&line, "missing")), "{line}"),
+            None => panic!("root knows: {line}"),
+        }
+        let family = text(&line, "family");
+        if ["fork", "exec", "exit", "switch"].contains(&family) {
+            assert_eq!(line["available"], is_there("sched_switch"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_stripped_where_readelf_finds_no_table_of_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let stripped = folder.path().join("stripped");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&stripped).arg(&program);
+    assert!(strip.status().unwrap().success());
+    let mut found = BTreeSet::new();
+    for file in [&program, &stripped] {
+        let sections = command::text(Command::new("readelf").args(["-S", "-W"]).arg(file));
+        let is_stripped = !sections.unwrap().contains(".symtab");
+        let output = tracer_user(&["probes", "--format", "json", file.to_str().unwrap()]);
+        let points = lines(&output);
+        assert!(points.iter().any(|point| point["kind"] == "usdt"));
+        for point in points {
+            assert_eq!(point["stripped"], is_stripped, "{point}");
+        }
+        found.insert(is_stripped);
+    }
+    assert_eq!(found.len(), 2);
+    // The word that some commands had before all had a format.
+    let path = program.to_str().unwrap();
+    let (old, new) = (
+        ["probes", "--json", path],
+        ["probes", "--format=json", path],
+    );
+    assert_eq!(tracer_user(&old).stdout, tracer_user(&new).stdout);
+}

@@ -1,0 +1,30 @@
+//! The options that say how an answer is shown.
+
+/// How an answer is shown, as typed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FormatArgs {
+    /// How it is shown: text, or json
+    #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
+    format: AnswerFormat,
+    /// As --format json
+    // What some commands had before all had a format.
+    #[arg(long, hide = true, conflicts_with = "format")]
+    json: bool,
+}
+
+/// How an answer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum AnswerFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl FormatArgs {
+    /// Whether it is for programs.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json || self.format == AnswerFormat::Json
+    }
+}
