@@ -188,3 +188,70 @@ fn a_file_is_stripped_where_readelf_finds_no_table_of_symbols() {
     );
     assert_eq!(tracer_user(&old).stdout, tracer_user(&new).stdout);
 }
+
+/// The words in the first columns of the tables below a heading of a page.
+fn described(page: &str, heading: &str) -> BTreeSet<String> {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = std::fs::read_to_string(pages.join(page)).unwrap();
+    let (_, below) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = below.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    let words = cells.flat_map(|cell| cell.split(", "));
+    words
+        .map(|word| word.trim_matches('`').to_owned())
+        .collect()
+}
+
+fn members(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap().keys().cloned().collect()
+}
+
+/// The objects that a command writes: one, or one a line.
+fn objects(output: &Output) -> Vec<Value> {
+    match serde_json::from_slice(&output.stdout) {
+        Ok(one) => vec![one],
+        Err(_) => lines(output),
+    }
+}
+
+#[test]
+fn every_object_has_the_version_and_no_member_is_not_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let program = program.to_str().unwrap();
+    let log = Log::written_by(made_slices::write).unwrap();
+    let path = log.path();
+    let path = path.to_str().unwrap();
+    for (arguments, page, heading) in [
+        (&["doctor"][..], "json.md", "What the machine has"),
+        (&["events"], "json.md", "Types of events"),
+        (&["events", "--tracepoints"], "json.md", "Tracepoints"),
+        (&["probes", program], "json.md", "Probes"),
+        (&["info", path], "json.md", "A log"),
+        (&["read", path], "json.md", "Events"),
+        (&["stat", path], "statistics.md", "For programs"),
+        (&["why", path], "why.md", "For programs"),
+    ] {
+        let output = tracer_user(&[arguments, &["--format", "json"]].concat());
+        // Without rights nobody says which tracepoints there are.
+        if arguments.contains(&"--tracepoints") && output.status.code() == Some(2) {
+            continue;
+        }
+        let described = described(page, heading);
+        let mut written = BTreeSet::new();
+        for object in objects(&output) {
+            assert_eq!(object["schema"], 1, "{arguments:?}: {object}");
+            let mut members = members(&object);
+            if let Some(summary) = object.get("summary") {
+                members.remove("summary");
+                members.extend(self::members(summary));
+            }
+            assert!(members.is_subset(&described), "{arguments:?}: {members:?}");
+            written.extend(members);
+        }
+        assert!(written.len() >= 3, "{arguments:?}: {written:?}");
+    }
+    let page = include_str!("../../docs/json.md");
+    assert!(page.contains("\n| 1 | JSON has a version |\n"));
+}

@@ -11,6 +11,7 @@ use tracer_engine::event::Truncation;
 use super::call_shape::push_pointed;
 use super::call_times::CallTimes;
 use super::digits::{push_decimal, push_hex};
+use super::document::push_line_end;
 use super::escape::{as_text, push_json_bytes_beside, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{push_argument, push_returned, push_syscall_name};
@@ -99,7 +100,7 @@ impl LineFormat for JsonLines {
                 out.push(b'"');
             }
         }
-        out.extend_from_slice(b"}\n");
+        push_line_end(out);
     }
 
     fn end(&mut self, out: &mut Vec<u8>, summary: &Summary) {
@@ -437,7 +438,7 @@ mod tests {
                 "ns": 2_000_000_001_u64, "time": "1970-01-01T00:01:02.000000001Z",
                 "type": "lock held", "class": "user", "pid": 10, "tid": 11, "comm": "sh\"\u{1b}",
                 "cpu": null, "data": {"text": "worker=1", "hex": "776f726b65723d3100"},
-                "truncated": false,
+                "truncated": false, "schema": 1,
             })
         );
     }

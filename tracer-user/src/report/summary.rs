@@ -8,6 +8,7 @@ use tracer_engine::source::LossCause;
 use tracer_log::Damage;
 
 use super::digits::{push_decimal, push_filled};
+use super::document::push_line_end;
 use super::escape::{push_for_people, push_json_string};
 use super::short_name::push_short_name;
 
@@ -272,7 +273,8 @@ impl Summary {
         if let Some(log) = &self.log {
             log.push_json(out);
         }
-        out.extend_from_slice(b"}}\n");
+        out.push(b'}');
+        push_line_end(out);
     }
 }
 
@@ -483,7 +485,7 @@ mod tests {
                 "events": {"lock \"held\"": 40, "linux_trace_fork": 5, "rare": 1},
                 "lost": {"kernel_ring_full": 0, "late": 7},
                 "seconds": 2.503,
-            }})
+            }, "schema": 1})
         );
     }
 
