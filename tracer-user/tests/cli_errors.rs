@@ -222,3 +222,65 @@ fn help_and_version_are_no_failures() {
         assert!(!output.stdout.is_empty(), "{arguments:?}");
     }
 }
+
+#[test]
+fn where_json_was_asked_for_a_refusal_is_one_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "no log").unwrap();
+    let text = text.to_str().unwrap();
+    for (typed, words) in [
+        // What clap refuses,
+        (&["info", "--format", "json"][..], "not provided: <FILE>"),
+        (
+            &["read", text, "--frmt", "--format=json"],
+            "no option --frmt",
+        ),
+        (&["inf", text, "--format", "json"], "is info meant?"),
+        (&["events", "--json", "--format", "json"], "cannot be used"),
+        (
+            &["why", text, "--format", "json", "--slowest", "x"],
+            "--slowest",
+        ),
+        // what makes no sense,
+        (&["attach", "me", "--format", "json"], "is no pid"),
+        (
+            &["read", text, "--format", "json", "--events", "frok"],
+            "is fork meant?",
+        ),
+        // and what fails.
+        (&["info", text, "--format", "json"], "not a trace log"),
+        (
+            &["stat", "/nowhere/at/all", "--format", "json"],
+            "/nowhere/at/all",
+        ),
+        (&["probes", "4194305", "--json"], "no process has the pid"),
+        (&["events", "--btf", text, "--format", "json"], text),
+    ] {
+        let output = tracer(typed);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{typed:?}: {said}");
+        assert_eq!(output.stdout, b"", "{typed:?}");
+        let object: serde_json::Value = serde_json::from_str(&said).expect(&said);
+        assert!(
+            object["error"].as_str().unwrap().contains(words),
+            "{typed:?}: {said}"
+        );
+        assert_eq!(object["exit_code"], 2, "{said}");
+        assert_eq!(object["schema"], 1, "{said}");
+        let remedy = object.get("remedy").unwrap();
+        let is_of_machine = typed.contains(&"--btf");
+        assert_eq!(remedy.is_string(), is_of_machine, "{said}");
+    }
+}
+
+#[test]
+fn json_of_another_program_is_not_asked_of_this_one() {
+    for typed in [
+        &["run", "--nonsense", "x", "--", "jq", "--format", "json"][..],
+        &["run", "--no-system", "/nowhere/at/all", "--format", "json"],
+    ] {
+        let line = refused(typed);
+        assert!(!line.contains('{'), "{line}");
+    }
+}

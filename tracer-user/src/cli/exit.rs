@@ -1,9 +1,13 @@
-//! Exit codes, and the one line that goes with a failure.
+//! Exit codes, and the one line that goes with a failure: words, or an object of JSON.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
+use serde::Serialize;
+
+use crate::kernel::LoadError;
+use crate::report::object_line;
 use crate::terminal::{Outcome, say};
 
 /// Done, but events were lost.
@@ -11,15 +15,36 @@ pub const EVENTS_LOST: u8 = 1;
 /// Failed.
 pub const FAILED: u8 = 2;
 
-/// The exit code of a result. A failure is reported in one line.
-pub fn code(result: anyhow::Result<ExitCode>) -> ExitCode {
+/// How a failure is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// In words.
+    InWords,
+    /// As an object.
+    AsJson,
+}
+
+impl Told {
+    /// As what was asked for.
+    #[must_use]
+    pub fn of(is_json: bool) -> Self {
+        if is_json { Self::AsJson } else { Self::InWords }
+    }
+}
+
+/// The exit code of a result. A failure is reported in one line on the standard error.
+pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
     match result {
         Ok(code) => code,
         // `tracer-user attach 1 | head` closes the pipe: that is no failure of ours.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::debug!("{error:?}");
-            say(&shortened(chain(&error)));
+            match told {
+                Told::InWords => say(&shortened(chain(&error))),
+                // Whoever has closed the standard error wants no messages.
+                Told::AsJson => drop(io::stderr().write_all(object(&error).as_bytes())),
+            }
             FAILED.into()
         }
     }
@@ -42,6 +67,25 @@ pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
         (None, None) => i32::from(FAILED),
     };
     (code != 0).then(|| u8::try_from(code).unwrap_or(FAILED).into())
+}
+
+/// A failure as an object.
+#[derive(Serialize)]
+struct Failure {
+    error: String,
+    /// What to do, where what is missing is of this machine.
+    remedy: Option<&'static str>,
+    exit_code: u8,
+}
+
+fn object(error: &anyhow::Error) -> String {
+    let mut causes = error.chain();
+    let of_machine = causes.find_map(|cause| cause.downcast_ref::<LoadError>());
+    object_line(&Failure {
+        error: chain(error),
+        remedy: of_machine.and_then(LoadError::remedy),
+        exit_code: FAILED,
+    })
 }
 
 /// The causes of an error on one line. What one says of the next is not said again.
@@ -99,6 +143,21 @@ mod tests {
         assert_eq!(
             chain(&error),
             "/etc is no log: cannot read the log: Is a directory (os error 21)"
+        );
+    }
+
+    #[test]
+    fn an_object_has_all_of_a_failure() {
+        let long = format!("cannot load: {}", "x".repeat(1000));
+        let error = anyhow::anyhow!("no\n \u{1b}").context(long.clone());
+        let line = object(&error);
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(!line.contains('\u{1b}'), "{line}");
+        let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let expected = format!("{long}: no \u{1b}");
+        assert_eq!(
+            parsed,
+            serde_json::json!({"error": expected, "remedy": null, "exit_code": 2, "schema": 1})
         );
     }
 

@@ -1,5 +1,6 @@
 //! The command line: what was typed, checked, and done.
 
+mod asked_for_json;
 mod attach;
 mod completion;
 mod doctor;
@@ -45,6 +46,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::report::escape::harmless_lines;
 use crate::terminal::say;
+use exit::Told;
 
 pub use quantity::time;
 
@@ -90,11 +92,14 @@ pub fn main() -> ExitCode {
     if let Some(code) = completion::answer(definition) {
         return code;
     }
-    let typed = definition().try_get_matches();
-    match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => {
+    let typed = definition().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, Told::of(asked_for_json::in_matches(&matches))))
+    });
+    match typed {
+        Ok((cli, told)) => {
             observe(cli.verbose);
-            exit::code(dispatch(cli.command))
+            exit::code(dispatch(cli.command), told)
         }
         Err(error) => refuse(&error),
     }
@@ -136,7 +141,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         };
     }
-    exit::code(Err(anyhow::anyhow!("{}", one_line(error))))
+    let words = std::env::args_os().skip(1);
+    let told = Told::of(asked_for_json::in_words(&definition(), words));
+    exit::code(Err(anyhow::anyhow!("{}", one_line(error))), told)
 }
 
 /// What is wrong, and what may be meant. The usage that follows is in the help.

@@ -133,6 +133,15 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// What to do about what the machine or this process lacks.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Unmet { unmet } => Some(unmet.remedy()),
+            _ => None,
+        }
+    }
+
     /// Whether it is a program of system calls that the kernel did not take.
     pub(super) fn is_for_system_calls(&self) -> bool {
         matches!(
