@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::log_reader::{Log, integer, text};
 use tests::rights::{is_root, missing_right};
-use tests::{command, dist, made_slices, tools};
+use tests::target::Target;
+use tests::{command, dist, made_slices, tools, wait_until};
 
 fn tracer_user(arguments: &[&str]) -> Output {
     let mut command = Command::new(dist::tracer_user().unwrap());
@@ -232,6 +234,7 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
         (&["read", path], "json.md", "Events"),
         (&["stat", path], "statistics.md", "For programs"),
         (&["why", path], "why.md", "For programs"),
+        (&["top", "--once", path], "json.md", "A screen of `top`"),
     ] {
         let output = tracer_user(&[arguments, &["--format", "json"]].concat());
         // Without rights nobody says which tracepoints there are.
@@ -254,4 +257,133 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
     }
     let page = include_str!("../../docs/json.md");
     assert!(page.contains("\n| 1 | JSON has a version |\n"));
+}
+
+/// What `/proc` says of a thread: its name, how long it has run, and how often it left its CPU.
+struct Counted {
+    comm: String,
+    ran_ns: u64,
+    switches: u64,
+}
+
+/// The threads of a process, as `/proc` has them now.
+fn in_proc(pid: i32) -> BTreeMap<i64, Counted> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let threads = threads.map(|thread| {
+        let path = thread.unwrap().path();
+        let read = |file: &str| std::fs::read_to_string(path.join(file)).unwrap();
+        let ran = read("schedstat");
+        let status = read("status");
+        let switches = status
+            .lines()
+            .filter_map(|line| line.split_once("_ctxt_switches:"));
+        let counted = Counted {
+            comm: read("comm").trim_end().to_owned(),
+            ran_ns: ran.split(' ').next().unwrap().parse().unwrap(),
+            switches: switches
+                .map(|(_, count)| count.trim().parse::<u64>().unwrap())
+                .sum(),
+        };
+        let tid = path.file_name().unwrap().to_str().unwrap();
+        (tid.parse().unwrap(), counted)
+    });
+    threads.collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_threads_of_a_screen_are_those_of_proc_and_did_no_more_than_it_says() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("named_threads", folder.path()).unwrap();
+    let (target, _) = Target::start(Command::new(program).arg("5")).unwrap();
+    let pid = target.pid().to_string();
+    let all_have_names = || {
+        let threads = in_proc(target.pid()).into_values();
+        Ok(threads
+            .filter(|thread| thread.comm.starts_with("row "))
+            .nth(4))
+    };
+    wait_until("their names", Duration::from_secs(60), all_have_names).unwrap();
+    let before = in_proc(target.pid());
+    let mut options = vec!["top", "--once", "--format", "json", "--window", "all"];
+    options.extend(["--duration", "1s", "-p", &pid]);
+    let output = tracer_user(&options);
+    let after = in_proc(target.pid());
+    let screen = document(&output);
+
+    let rows = screen["threads"].as_array().unwrap();
+    let of_rows = rows
+        .iter()
+        .map(|row| (integer(row, "tid"), text(row, "comm").to_owned()));
+    let of_proc = after
+        .iter()
+        .map(|(tid, counted)| (*tid, counted.comm.clone()));
+    // By their numbers, which is the order of the rows too.
+    assert_eq!(
+        of_rows.collect::<Vec<_>>(),
+        of_proc.collect::<Vec<_>>(),
+        "{screen}"
+    );
+    let mut running = 0;
+    for row in rows {
+        let (before, after) = (&before[&integer(row, "tid")], &after[&integer(row, "tid")]);
+        assert_eq!(row["pid"].to_string(), pid);
+        let number = |key: &str| row[key].as_u64().unwrap();
+        assert!(number("switches") <= after.switches - before.switches);
+        assert!(number("wakeups") <= number("switches") + 1, "{row}");
+        running += number("running_ns");
+        let states = ["running", "runnable", "blocked", "stopped", "unknown"];
+        let all: u64 = states
+            .map(|state| number(&format!("{state}_ns")))
+            .iter()
+            .sum();
+        assert!(all <= screen["window_ns"].as_u64().unwrap(), "{row}");
+        let is_row = text(row, "comm").starts_with("row ");
+        assert_eq!(is_row, number("switches") > 0, "{row}");
+        assert!(row["now"]["state"].is_string(), "{row}");
+    }
+    let ran = |of: &BTreeMap<i64, Counted>| of.values().map(|thread| thread.ran_ns).sum::<u64>();
+    // A run is longer by the tracer's clock than by that of `/proc`, by the choice of the next
+    // thread.
+    let most = (ran(&after) - ran(&before)) * 3 / 2;
+    assert!(0 < running && running <= most, "{running} {most}");
+    target.end().unwrap();
+}
+
+#[test]
+fn a_screen_of_a_log_has_the_figures_of_stat() {
+    let log = Log::written_by(made_slices::write).unwrap();
+    let options = ["--once", "--window", "all", "--format", "json"];
+    let screen = document(&log.run("top", &options).unwrap());
+    let stat = document(&log.run("stat", &["--format", "json"]).unwrap());
+    for key in ["lost", "not_reported", "has_switches", "has_wakeups"] {
+        assert_eq!(screen[key], stat[key], "{key}");
+    }
+    let rows = screen["threads"].as_array().unwrap();
+    let mut compared = 0;
+    for of in stat["threads"].as_array().unwrap() {
+        let is_it = |row: &&Value| {
+            let times = ["running_ns", "runnable_ns", "blocked_ns", "stopped_ns"];
+            ["pid", "tid", "comm"]
+                .iter()
+                .chain(&times)
+                .all(|key| row[*key] == of[*key])
+        };
+        let row = rows
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("{of}: {screen}"));
+        assert_eq!(row["longest_wakeup_ns"], of["wakeups"]["max_ns"], "{of}");
+        compared += 1;
+    }
+    assert!(compared > 1, "{compared}");
+    let kinds = stat["spans"].as_array().unwrap();
+    for (of, row) in kinds.iter().zip(screen["spans"].as_array().unwrap()) {
+        for key in ["count", "total_ns", "p50_ns", "p99_ns", "max_ns"] {
+            assert_eq!(row["took"][key], of["took"][key], "{of}");
+        }
+    }
 }

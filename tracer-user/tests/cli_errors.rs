@@ -248,6 +248,10 @@ fn where_json_was_asked_for_a_refusal_is_one_object() {
             &["read", text, "--format", "json", "--events", "frok"],
             "is fork meant?",
         ),
+        (
+            &["top", "--once", "--format", "json", "--window", "1y", text],
+            "--window",
+        ),
         // and what fails.
         (&["info", text, "--format", "json"], "not a trace log"),
         (

@@ -11,7 +11,7 @@ use crate::flame::{FlameSetup, Flames};
 use crate::report::{Gap, Summary, document};
 use crate::stat::{self, Statistics, Sums, View};
 use crate::terminal::say;
-use crate::top::TopSetup;
+use crate::top::{OnceForm, TopSetup};
 use crate::why::{self, Why};
 
 /// What is asked of events that are still to happen.
@@ -41,7 +41,8 @@ impl AnswerSetup {
     #[must_use]
     pub fn consumer(&self, lines: &Lines) -> Box<dyn Consumer> {
         let finder = match &self.asked {
-            Asked::Top(setup) => return setup.consumer(lines),
+            Asked::Top(setup) if self.is_json => return setup.consumer(OnceForm::Json, lines),
+            Asked::Top(setup) => return setup.consumer(OnceForm::Text, lines),
             Asked::Stat(spans, view) => Finder::Stat(Box::new(Sums::new(spans.clone())), *view),
             Asked::Flame(setup) => Finder::Flame(Box::new(Flames::new(setup.kind)), setup.clone()),
             Asked::Why(question, choice, is_brief) => {

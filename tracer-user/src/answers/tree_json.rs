@@ -51,15 +51,7 @@ fn part(part: &Part) -> Map<String, Value> {
         Part::Running => json!({ "state": "running" }),
         Part::Runnable(wait, behind) => json!({
             "state": "runnable",
-            "wait": match wait {
-                Wait::New => "new",
-                Wait::Woken => "woken",
-                Wait::Preempted => "preempted",
-                Wait::Yielded => "yielded",
-                Wait::Throttled => "throttled",
-                Wait::OutOfBudget => "out_of_budget",
-                Wait::Unsaid => "unknown",
-            },
+            "wait": wait_word(*wait),
             "behind": behind.as_ref().map(task),
         }),
         Part::Blocked(reason, of) => json!({
@@ -97,6 +89,20 @@ fn part(part: &Part) -> Map<String, Value> {
     }
 }
 
+/// Since what a thread waits for a CPU.
+#[must_use]
+pub fn wait_word(wait: Wait) -> &'static str {
+    match wait {
+        Wait::New => "new",
+        Wait::Woken => "woken",
+        Wait::Preempted => "preempted",
+        Wait::Yielded => "yielded",
+        Wait::Throttled => "throttled",
+        Wait::OutOfBudget => "out_of_budget",
+        Wait::Unsaid => "unknown",
+    }
+}
+
 fn then(at: Then) -> &'static str {
     match at {
         Then::TraceEnd => "trace_end",
@@ -104,7 +110,9 @@ fn then(at: Then) -> &'static str {
     }
 }
 
-fn waker(of: &Waker) -> Value {
+/// Who or what wakes a thread; `null` where that is not known.
+#[must_use]
+pub fn waker(of: &Waker) -> Value {
     match of {
         Waker::Unknown => Value::Null,
         Waker::Thread(of) => json!({ "kind": "thread", "thread": task(of) }),
@@ -115,7 +123,8 @@ fn waker(of: &Waker) -> Value {
 }
 
 /// A thread: its name alone where it means all of that name.
-fn task(task: &Task) -> Value {
+#[must_use]
+pub fn task(task: &Task) -> Value {
     let comm = String::from_utf8_lossy(until_null(&task.comm)).into_owned();
     if task.thread == Thread::default() && !comm.is_empty() {
         return json!({ "comm": comm });

@@ -211,6 +211,10 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
                 "sudo tracer-user top 4711 --once --window 5s",
             ),
             (
+                "The threads that are blocked now, and in what",
+                "sudo tracer-user top --once --format json | jq '.threads[].now.in // empty'",
+            ),
+            (
                 "A log, from its third second on",
                 "tracer-user top trace.log --at 3s",
             ),

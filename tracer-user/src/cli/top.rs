@@ -7,6 +7,7 @@ use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
+use super::format_options::FormatArgs;
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::time;
@@ -16,7 +17,7 @@ use crate::answers::{AnswerSetup, Asked, SpanSpec};
 use crate::kernel::capabilities;
 use crate::log_view::{Moment, TimePoint};
 use crate::terminal::say;
-use crate::top::{Recording, TopSetup, Window, show_live, show_log, show_once};
+use crate::top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
 use crate::trace::own_processes_with_areas;
 
 /// Watch what threads do, and why spans take as long as they do, live or in a log
@@ -59,6 +60,8 @@ pub struct TopArgs {
     /// Print one screen as text, and end: of a log its end, else after --window
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Which time is summed up: the last so long, at most 10s, or all since the beginning
     #[arg(long, value_name = "TIME", default_value = "1s")]
     window: String,
@@ -102,6 +105,8 @@ pub struct TopConfig {
     spans: Vec<SpanSpec>,
     window: Window,
     is_once: bool,
+    /// How one screen is shown.
+    form: OnceForm,
     /// Whether the screen stays when the trace ends.
     stays: bool,
     /// Of a log: what is shown first.
@@ -115,6 +120,15 @@ impl TryFrom<TopArgs> for TopConfig {
         let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
         let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
         let window = window(&args.window)?;
+        let form = if args.format.is_json() {
+            OnceForm::Json
+        } else {
+            OnceForm::Text
+        };
+        ensure!(
+            args.once || form == OnceForm::Text,
+            "--format json goes with --once: it is of one screen"
+        );
         let (file, mut pid) = what([args.what, args.pid].concat())?;
         let is_chosen = args.comm.is_some() || args.cgroup.is_some();
         let has_none = file.is_none() && pid.is_empty() && !is_chosen && !args.all;
@@ -192,6 +206,7 @@ impl TryFrom<TopArgs> for TopConfig {
             spans,
             window,
             is_once,
+            form,
             stays,
             at,
         })
@@ -246,7 +261,7 @@ pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
     let (spans, window) = (config.spans.clone(), config.window);
     let live = match &config.source {
         Source::Log(file, wanted) if config.is_once => {
-            return show_once(file, wanted, spans, window).map(exit::of_outcome);
+            return show_once(file, wanted, spans, (window, config.form)).map(exit::of_outcome);
         }
         Source::Log(file, wanted) => {
             let recording = Recording {
@@ -262,7 +277,7 @@ pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
     let trace = |setup| {
         live.trace(AnswerSetup {
             asked: Asked::Top(setup),
-            is_json: false,
+            is_json: config.form == OnceForm::Json,
         })
     };
     if config.is_once {
@@ -333,6 +348,8 @@ mod tests {
         assert!(refused("--once --window long").contains("is no time"));
         assert!(refused("--once --window all").contains("needs --duration"));
         assert!(config("--once --window all --duration 5s").is_ok());
+        assert!(refused("--format json 1").contains("goes with --once"));
+        assert!(config("--format json --once 1").unwrap().form == OnceForm::Json);
         assert!(refused("--once --at 1s 1").contains("--at goes with a log"));
     }
 }

@@ -3,11 +3,13 @@
 //! - `model` knows what is shown: events in, and what they show up to a moment ([`Shot`]) out. It
 //!   uses the engine of `stat` and `why`;
 //! - `source` feeds a model: from a running trace, or from a log that is played;
+//! - `json` has a shot for programs;
 //! - `view` draws parts of a shot, and knows nothing of where it comes from;
 //! - `screen` is what the user has chosen to see: keys and the mouse in, a buffer out;
 //! - `terminal` takes the terminal and gives it back, whatever happens; `show` waits for keys and
 //!   shots, in a thread of its own: events are read however long that takes.
 
+mod json;
 mod model;
 mod once;
 mod screen;
@@ -17,6 +19,6 @@ mod terminal;
 mod view;
 
 pub use model::{Model, Shot, Window};
-pub use once::show_once;
+pub use once::{OnceForm, show_once};
 pub use show::{show_live, show_log};
 pub use source::{Recording, TopSetup};

@@ -1,13 +1,35 @@
-//! One screen of a log, at its end or at a moment before.
+//! One screen: of a log, at its end or at a moment before, or of a trace.
 
 use std::path::Path;
 
-use super::model::{Losses, Model, Window};
+use super::json::json;
+use super::model::{Losses, Model, Shot, Window};
 use super::view::text;
 use crate::answers::{SpanSpec, follow};
 use crate::log_view::{Output, Walk, Wanted, open, outcome};
+use crate::report::document;
 use crate::terminal::Outcome;
 use crate::terminal::output::Sink;
+
+/// How one screen is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnceForm {
+    /// As text.
+    Text,
+    /// As an object.
+    Json,
+}
+
+impl OnceForm {
+    /// A screen in this form.
+    #[must_use]
+    pub fn shown(self, shot: &Shot) -> String {
+        match self {
+            Self::Text => text(shot),
+            Self::Json => document(&json(shot)),
+        }
+    }
+}
 
 /// Prints the screen of a log.
 ///
@@ -18,7 +40,7 @@ pub fn show_once(
     file: &Path,
     wanted: &Wanted,
     spans: Vec<SpanSpec>,
-    window: Window,
+    (window, form): (Window, OnceForm),
 ) -> anyhow::Result<Outcome> {
     let mut walk = Walk::new(open(file)?, wanted.settled_in(file)?);
     let mut model = Model::new(spans).starting_at(walk.anchor().monotonic);
@@ -33,7 +55,7 @@ pub fn show_once(
     output
         .lines()
         .bytes()
-        .extend_from_slice(text(&shot).as_bytes());
+        .extend_from_slice(form.shown(&shot).as_bytes());
     output.flush()?;
     Ok(outcome(&summary, false))
 }

@@ -8,7 +8,6 @@ use tracer_engine::event::MonotonicNs;
 use super::lived::MINUTE;
 use super::shot::{SlowSpan, SpanRow};
 use super::{Window, harmless};
-use crate::answers::words::thread;
 use crate::answers::{Explained, Kind, Shown, Split, tree_text};
 
 /// Spans of one kind that are held: of more, the newest.
@@ -79,6 +78,7 @@ impl Lately {
         let Window::Last(ns) = window else {
             return SpanRow {
                 name,
+                kind: kind.name.clone(),
                 trend,
                 slowest: self.slowest_of_all.clone(),
                 ..of_durations(&kind.took, kind.split)
@@ -95,6 +95,7 @@ impl Lately {
         let slowest = slowest.max_by_key(|one| one.span.ns());
         SpanRow {
             name,
+            kind: kind.name.clone(),
             trend,
             slowest: slowest.map(|shown| explained(shown, start)),
             ..of_durations(&took, split)
@@ -121,7 +122,9 @@ fn explained(shown: &Shown, start: MonotonicNs) -> SlowSpan {
     SlowSpan {
         at: MonotonicNs(span.from.0.saturating_sub(start.0)),
         ns: span.ns(),
-        of: thread(span.thread, &shown.comm),
+        thread: span.thread,
+        comm: shown.comm.clone(),
+        blame: shown.blame.clone(),
         lines: text.lines().map(str::to_owned).collect(),
     }
 }

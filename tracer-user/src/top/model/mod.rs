@@ -14,7 +14,6 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
-use crate::answers::words::task;
 use crate::answers::{Choice, Paths, Question, SpanSpec, made_by};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
@@ -24,7 +23,7 @@ use kinds::Lately;
 use lived::{Lived, MINUTE};
 use opened::EventLog;
 
-pub use shot::{Losses, Opened, Shot, SpanRow, ThreadRow, Window};
+pub use shot::{Losses, Opened, Shot, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};
 pub use sum::Sum;
 
 /// The longest time that is summed up, but for all of it.
@@ -70,7 +69,7 @@ pub struct Model {
 #[derive(Debug)]
 struct Before {
     thread: Thread,
-    name: String,
+    comm: Vec<u8>,
     sum: Sum,
     /// Until when it was there.
     until: MonotonicNs,
@@ -320,6 +319,7 @@ impl Model {
                 Window::Last(_) => self.events.since(from),
             },
             missing: self.paths.missing_events(),
+            has: self.paths.has_switches_and_wakeups(),
             opened: self.opened(window),
             has_ended: self.has_ended,
         }
@@ -352,6 +352,7 @@ impl Model {
             is_shown.then(|| ThreadRow {
                 thread: *thread,
                 name: harmless(names.of(*thread)),
+                comm: names.of(*thread).to_vec(),
                 sum,
                 minute: lived.minute.iter().copied().collect(),
                 current,
@@ -363,24 +364,17 @@ impl Model {
     }
 
     /// Whom a thread waits for, as far as that can be known before it has happened.
-    fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<String> {
+    fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<WaitsFor> {
         match current.state {
             State::Runnable(_) => {
                 let (_, who) = self.paths.history().had_cpu(current.cpu?, self.now)?;
                 let is_other = who.thread.tid != 0 && who.thread != current.thread;
-                is_other.then(|| format!("behind {}", task(&who)))
+                is_other.then_some(WaitsFor::Behind(who))
             }
             State::Blocked(reason) => {
                 let (before, waker) = lived.woken.as_ref()?;
-                let who = match waker {
-                    _ if *before != reason => return None,
-                    Waker::Unknown => return None,
-                    Waker::Thread(who) => task(who),
-                    Waker::Interrupt => "an interrupt".to_owned(),
-                    Waker::SoftInterrupt => "a soft interrupt".to_owned(),
-                    Waker::Timer => "a timer".to_owned(),
-                };
-                Some(format!("last woken by {who}"))
+                let is_known = *before == reason && *waker != Waker::Unknown;
+                is_known.then_some(WaitsFor::LastWokenBy(*waker))
             }
             State::Running | State::Stopped | State::Unknown | State::Dead => None,
         }
@@ -391,7 +385,8 @@ impl Before {
     fn row(&self, now: MonotonicNs) -> ThreadRow {
         ThreadRow {
             thread: self.thread,
-            name: self.name.clone(),
+            name: harmless(&self.comm),
+            comm: self.comm.clone(),
             sum: self.sum,
             current: Some(Interval {
                 thread: self.thread,
@@ -459,7 +454,7 @@ impl Consumer for Model {
             lived.calls.add(header.time, from);
         }
         let made = made_by(event);
-        let name = made.map(|made| harmless(self.paths.names().of(made)));
+        let name = made.map(|made| self.paths.names().of(made).to_vec());
         let (threads, has_others) = (&mut self.threads, &mut self.has_others);
         let before = &mut self.before;
         self.paths.go_on(event, comm, |found| {
@@ -485,7 +480,7 @@ impl Consumer for Model {
 fn begin(
     threads: &mut HashMap<Thread, Lived>,
     before: &mut Vec<Before>,
-    (thread, name): (Thread, &str),
+    (thread, name): (Thread, &[u8]),
     until: MonotonicNs,
 ) {
     if before.len() >= MOST_THREADS {
@@ -496,7 +491,7 @@ fn begin(
         (sum.calls, sum.users) = (lived.calls.all, lived.users.all);
         before.push(Before {
             thread,
-            name: name.to_owned(),
+            comm: name.to_vec(),
             sum,
             until,
         });

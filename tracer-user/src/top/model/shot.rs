@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tracer_analysis::{Interval, Thread};
+use tracer_analysis::{Blame, Interval, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::sum::Sum;
 use crate::answers::Split;
+use crate::answers::words::task;
 
 /// Which time is summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +30,8 @@ impl Window {
     }
 }
 
-/// All that is known at a moment. Names are for people: whatever bytes they had, they are harmless.
+/// All that is known at a moment. What is called `name` is for people: whatever bytes it had, they
+/// are harmless.
 #[derive(Clone, Debug, Default)]
 pub struct Shot {
     /// When that is: since the start of the log, or, live, since the first event, in nanoseconds.
@@ -54,6 +56,8 @@ pub struct Shot {
     pub events: u64,
     /// What is unknown because no such events were recorded.
     pub missing: Option<&'static str>,
+    /// Whether switches, and wake-ups, were recorded.
+    pub has: (bool, bool),
     /// The thread that is opened.
     pub opened: Option<Opened>,
     /// Whether no more events will come.
@@ -95,8 +99,10 @@ pub struct Losses {
 pub struct ThreadRow {
     /// Which one.
     pub thread: Thread,
-    /// What it is called.
+    /// What it is called,
     pub name: String,
+    /// and the bytes of that.
+    pub comm: Vec<u8>,
     /// What it did in that time.
     pub sum: Sum,
     /// How long it ran in each second of the last minute, in nanoseconds.
@@ -104,14 +110,43 @@ pub struct ThreadRow {
     /// What it does since when.
     pub current: Option<Interval>,
     /// Whom it waits for.
-    pub waits_for: Option<String>,
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// Whom a thread waits for, as far as that can be known before it has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Who has had the CPU that it waits for.
+    Behind(Task),
+    /// Who woke it when it was last blocked in the same.
+    LastWokenBy(Waker),
+}
+
+impl std::fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Behind(who) => write!(f, "behind {}", task(who)),
+            Self::LastWokenBy(waker) => {
+                f.write_str("last woken by ")?;
+                match waker {
+                    Waker::Unknown => f.write_str("an unknown waker"),
+                    Waker::Thread(who) => f.write_str(&task(who)),
+                    Waker::Interrupt => f.write_str("an interrupt"),
+                    Waker::SoftInterrupt => f.write_str("a soft interrupt"),
+                    Waker::Timer => f.write_str("a timer"),
+                }
+            }
+        }
+    }
 }
 
 /// Spans of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct SpanRow {
-    /// What they are called.
+    /// What they are called,
     pub name: String,
+    /// and the bytes of that.
+    pub kind: Vec<u8>,
     /// How many ended in the time that is looked at.
     pub count: u64,
     /// How long they took together, in nanoseconds.
@@ -131,14 +166,18 @@ pub struct SpanRow {
 }
 
 /// A span that is explained.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SlowSpan {
     /// When it began, as times are shown.
     pub at: MonotonicNs,
     /// How long it took, in nanoseconds.
     pub ns: u64,
-    /// Of which thread it is one.
-    pub of: String,
-    /// Its critical path, as `why` has it.
+    /// Of which thread it is one,
+    pub thread: Thread,
+    /// and what that was called.
+    pub comm: Vec<u8>,
+    /// Its critical path,
+    pub blame: Blame,
+    /// and in the lines that `why` has of it.
     pub lines: Vec<String>,
 }

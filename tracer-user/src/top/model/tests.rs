@@ -91,7 +91,7 @@ fn the_last_second_is_summed_up_to_the_nanosecond() {
     let shot = model.shot(Window::Last(1000 * MS));
     let row = row(&shot, 11);
     assert_eq!((row.sum.blocked, row.sum.switches), (1000 * MS, 0));
-    assert_eq!(row.waits_for.as_deref(), Some("last woken by a timer"));
+    assert_eq!(row.waits_for, Some(WaitsFor::LastWokenBy(Waker::Timer)));
     assert_eq!(row.minute.len(), 9);
     assert_eq!(row.minute[2], 500 * MS);
 }

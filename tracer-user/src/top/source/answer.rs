@@ -13,7 +13,7 @@ use crate::consumer::{Consumer, Lines, Losses as Counted};
 use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model, Window};
-use crate::top::view::text;
+use crate::top::once::OnceForm;
 
 /// What is made of a running trace.
 #[derive(Clone, Debug)]
@@ -22,14 +22,14 @@ pub struct TopSetup {
     pub spans: Vec<SpanSpec>,
     /// Which time is summed up.
     pub window: Window,
-    /// Where it is shown; `None`: as text, at the end.
+    /// Where it is shown; `None`: at the end, once.
     pub link: Option<Arc<Link>>,
 }
 
 impl TopSetup {
-    /// Returns the consumer that makes it; text goes to `lines`.
+    /// Returns the consumer that makes it; what is not shown meanwhile goes to `lines`, in this form.
     #[must_use]
-    pub fn consumer(&self, lines: &Lines) -> Box<dyn Consumer> {
+    pub fn consumer(&self, form: OnceForm, lines: &Lines) -> Box<dyn Consumer> {
         if let Some(link) = &self.link {
             return Box::new(Live::new(self.spans.clone(), Arc::clone(link)));
         }
@@ -37,6 +37,7 @@ impl TopSetup {
             model: Model::new(self.spans.clone()),
             window: self.window,
             lines: lines.clone(),
+            form,
         })
     }
 }
@@ -46,6 +47,7 @@ struct Once {
     model: Model,
     window: Window,
     lines: Lines,
+    form: OnceForm,
 }
 
 /// What was lost, of a running trace.
@@ -88,7 +90,8 @@ impl Consumer for Once {
             not_reported: summary.not_reported(),
         });
         let shot = self.model.shot(self.window);
-        self.lines.bytes().extend_from_slice(text(&shot).as_bytes());
+        let shown = self.form.shown(&shot);
+        self.lines.bytes().extend_from_slice(shown.as_bytes());
         Ok(())
     }
 }

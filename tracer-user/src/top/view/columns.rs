@@ -226,7 +226,7 @@ pub fn now(row: &ThreadRow) -> String {
     };
     if let Some(whom) = &row.waits_for {
         words.push_str(", ");
-        words.push_str(whom);
+        words.push_str(&whom.to_string());
     }
     words
 }

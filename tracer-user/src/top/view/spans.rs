@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use super::bars::{draw_bar, draw_sparkline};
 use super::columns::rate;
 use super::look::{Look, Role};
-use crate::answers::words::{duration, seconds};
+use crate::answers::words::{duration, seconds, thread};
 use crate::top::model::{Shot, SpanRow};
 
 /// How wide the names of spans are.
@@ -90,7 +90,7 @@ pub fn slowest(row: &SpanRow, lines: usize) -> Vec<String> {
         "slowest {}: {} of {}, at {}",
         row.name,
         duration(slowest.ns),
-        slowest.of,
+        thread(slowest.thread, &slowest.comm),
         seconds(slowest.at.0)
     );
     let why = slowest.lines.iter().take(lines).cloned();
