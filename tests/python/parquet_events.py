@@ -10,7 +10,7 @@ table = duckdb.read_parquet(sys.argv[1])
 columns = dict(zip(table.columns, map(str, table.types)))
 rows = table.project(
     "epoch_ns(time) AS time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated,"
-    " data::VARCHAR AS data, hex(raw) AS raw"
+    " data::VARCHAR AS data, hex(raw) AS raw, duration_ns"
 )
 for row in rows.fetchall():
     event = dict(zip(rows.columns, row))

@@ -1,9 +1,9 @@
-//! A log with an entry of every system call.
+//! Logs of system calls: an entry of each, and calls from their beginnings to their ends.
 
 use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::SyscallEnterData;
+use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{EventTypes, Ledger};
 use tracer_log::FinalStatus;
@@ -40,4 +40,71 @@ pub fn write(path: &Path, most: i32) -> anyhow::Result<()> {
         writer.append(&header, data.as_bytes(), b"caller", &types)?;
     }
     Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
+}
+
+/// No call takes so long.
+pub const LONGEST_NS: u64 = (LONG_ROUNDS + 1) * ROUND_NS;
+
+/// A round has a short call of two threads each, the one within the other's time.
+const ROUND_NS: u64 = 1_000;
+
+/// Over so many rounds lasts a call of a third thread, which is always in one.
+const LONG_ROUNDS: u64 = 50;
+
+/// Writes calls in so many rounds, and returns how many ended. Before them one ends that has begun
+/// earlier, and the long call does not end.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write_whole(path: &Path, rounds: u64) -> anyhow::Result<usize> {
+    let mut writer = made::log(path, "whole calls")?;
+    let types = EventTypes::default();
+    let read = i32::try_from(libc::SYS_read)?;
+    let entered = SyscallEnterData {
+        number: read,
+        compat: 0,
+        args: [3, 0, 10, 0, 0, 0],
+    };
+    let left = SyscallExitData {
+        number: read,
+        compat: 0,
+        ret: 10,
+    };
+    let mut append = |ns: u64, tid: i32, is_end: bool| -> anyhow::Result<()> {
+        let (event_type, data) = if is_end {
+            (EventTypeId::SYSCALL_EXIT, left.as_bytes())
+        } else {
+            (EventTypeId::SYSCALL_ENTER, entered.as_bytes())
+        };
+        let header = EventHeader {
+            time: MonotonicNs(START_NS + ns),
+            event_type,
+            pid: 7,
+            tid,
+            cpu: Some(0),
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        Ok(writer.append(&header, data, b"caller", &types)?)
+    };
+    append(0, 10, true)?;
+    append(1, 7, false)?;
+    let mut written = 0;
+    for round in 0..rounds {
+        let begin = 2 + round * ROUND_NS;
+        append(begin, 8, false)?;
+        append(begin + 1, 9, false)?;
+        append(begin + 100 + round % 90, 9, true)?;
+        append(begin + 300 + round % 90, 8, true)?;
+        written += 2;
+        if round % LONG_ROUNDS == 0 {
+            append(begin + 500, 7, true)?;
+            append(begin + 501, 7, false)?;
+            written += 1;
+        }
+    }
+    writer.complete(&types, &Ledger::default(), FinalStatus::default())?;
+    Ok(written)
 }

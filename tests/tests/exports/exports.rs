@@ -3,9 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use tests::log_reader::{Log, integer, shown, text};
+use tests::made_calls;
 use tests::made_log::{NAMES, ROUNDS, START_DATE_NS, START_NS};
 use tests::tools;
 
@@ -234,6 +237,7 @@ fn duckdb_reads_the_same_rows_from_parquet() {
             "type": shown(text(event, "type")), "class": event["class"], "pid": event["pid"],
             "tid": event["tid"], "comm": shown(text(event, "comm")), "cpu": event["cpu"],
             "truncated": event["truncated"], "data": event["data"],
+            "duration_ns": event["duration_ns"],
         });
         let mut seen = row.clone();
         seen["data"] = data;
@@ -249,6 +253,66 @@ fn duckdb_reads_the_same_rows_from_parquet() {
         rows[0]["prog_address"].as_u64(),
         Some(0xffff_ffff_ffff_fff0)
     );
+}
+
+/// How long the calls took that end in a log, by the lines of JSON and by a row of Parquet each.
+fn durations(log: &Log) -> (Vec<Value>, Vec<Value>) {
+    let parquet = log.file("out.parquet");
+    let path = parquet.to_str().unwrap();
+    let output = log.run("export", &["--to", "parquet", "--force", "-o", path]);
+    let output = output.unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let mut rows = tools::python("parquet_events.py", &parquet).unwrap();
+    let columns = rows.pop().unwrap();
+    assert_eq!(columns["columns"]["duration_ns"], "UBIGINT");
+    let of = |events: Vec<Value>| -> Vec<Value> {
+        let took = events.iter().map(|event| event["duration_ns"].clone());
+        took.collect()
+    };
+    (of(log.events(&[]).unwrap()), of(rows))
+}
+
+#[test]
+fn how_long_calls_took_is_what_lies_between_their_rows_and_what_json_says() {
+    let mut written = 0;
+    let write = |path: &Path| {
+        written = made_calls::write_whole(path, 6_000)?;
+        Ok(())
+    };
+    let log = Log::written_by(write).unwrap();
+    let (of_json, of_rows) = durations(&log);
+    assert!(of_json == of_rows, "they differ");
+    let known = of_rows.iter().filter(|took| took.is_u64()).count();
+    assert_eq!(known, written);
+    let path = log.file("out.parquet");
+    let between = tools::python("parquet_durations.py", &path).unwrap();
+    assert_eq!(between.len(), known + 1);
+    for row in &between {
+        assert_eq!(row["duration_ns"], row["between_ns"], "{row}");
+    }
+    assert!(between[0]["duration_ns"].is_null(), "it was begun before");
+
+    // Behind what is damaged nobody knows when a call began.
+    let mut bytes = std::fs::read(log.path()).unwrap();
+    let length = bytes.len();
+    for place in 1..4 {
+        bytes[length * place / 4] ^= 0xff;
+    }
+    std::fs::write(log.path(), bytes).unwrap();
+    let (of_json, of_rows) = durations(&log);
+    assert!(of_json == of_rows, "they differ");
+    let left = of_rows.iter().filter(|took| took.is_u64()).count();
+    assert!(known / 2 < left && left < known, "{left}");
+    let between = tools::python("parquet_durations.py", &path).unwrap();
+    let mut across = 0;
+    for row in &between {
+        let took = &row["duration_ns"];
+        let is_across = row["between_ns"].as_u64() >= Some(made_calls::LONGEST_NS);
+        across += usize::from(is_across);
+        assert!(took.is_null() || *took == row["between_ns"], "{row}");
+        assert!(took.is_null() || !is_across, "{row}");
+    }
+    assert!(across > 0, "no call seems to last over what is missing");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The command line: logs, messages, completion, help.
 
+mod answers_in_json;
 mod bad_input;
 mod completions;
 mod doctor;

@@ -29,7 +29,8 @@ use crate::export::{ExportSetup, Target, export};
 /// was set meanwhile, `read` follows that and this format cannot.
 ///
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class,
-/// pid, tid, comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes).
+/// pid, tid, comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes),
+/// duration_ns (of a system call that ends, where its beginning was recorded).
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The log

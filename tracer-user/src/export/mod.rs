@@ -62,6 +62,12 @@ impl Target {
         }
     }
 
+    /// Whether what it shows of an event depends on none being missing before.
+    #[must_use]
+    pub fn needs_gaps(self) -> bool {
+        matches!(self, Self::Parquet)
+    }
+
     /// Whether it is nothing that people read.
     #[must_use]
     pub fn is_binary(self) -> bool {

@@ -10,7 +10,7 @@ use super::live::{destination, refuse_terminal};
 use super::progress::Progress;
 use super::{Origin, Target, chrome, ctf, parquet, perfetto};
 use crate::consumer::Consumer;
-use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, report_missing};
+use crate::log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 
 /// What is converted to what.
@@ -70,8 +70,18 @@ fn convert<L: Log>(
     let mut exporter = exporter(setup.target, &origin, &destination)?;
     exporter.learn_types(walk.log().event_types());
     let progress = Progress::start();
+    let mut watch = GapWatch::default();
     loop {
-        let pause = walk.go_on(AT_ONCE, |entry| exporter.event(entry))?;
+        let pause = if setup.target.needs_gaps() {
+            watch.go_on(&mut walk, AT_ONCE, |_, gap, view| {
+                if let Some(gap) = gap {
+                    exporter.gap(&gap);
+                }
+                exporter.event(view)
+            })?
+        } else {
+            walk.go_on(AT_ONCE, |view| exporter.event(view))?
+        };
         exporter.count_losses(&walk.losses())?;
         progress.show(walk.log().progress());
         interruption.check(destination.early_end())?;

@@ -27,6 +27,7 @@ pub mod waits_in;
 mod wall_clock;
 pub mod words;
 
+pub use call_times::CallTimes;
 pub use csv::Csv;
 pub use document::{document, object_line};
 pub use gap::{Gap, Missing};

@@ -18,12 +18,12 @@ use parquet::schema::parser::parse_message_type;
 use super::Origin;
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
-use crate::report::Summary;
+use crate::report::{CallTimes, Gap, Summary};
 use rows::Rows;
 
 /// The columns. Bytes of names that are not harmless are written as in a string literal of Rust;
 /// `data` is the object of the JSON lines, as text, which every reader takes for text, and `raw`
-/// the bytes that it was made of.
+/// the bytes that it was made of; `duration_ns` is theirs too. Columns are added at the end.
 const SCHEMA: &str = "
 message event {
     required int64 time (TIMESTAMP(NANOS, true));
@@ -39,6 +39,7 @@ message event {
     required boolean truncated;
     required binary data (STRING);
     required binary raw;
+    optional int64 duration_ns (INTEGER(64, false));
 }";
 
 /// Rows of a group: what DuckDB makes of its own.
@@ -51,6 +52,7 @@ const MOST_BYTES: usize = 12 << 20;
 pub struct Parquet {
     file: SerializedFileWriter<Box<dyn Write + Send>>,
     rows: Rows,
+    calls: CallTimes,
 }
 
 impl Parquet {
@@ -95,6 +97,7 @@ impl Parquet {
         Ok(Self {
             file: file.context(CANNOT_WRITE)?,
             rows: Rows::default(),
+            calls: CallTimes::default(),
         })
     }
 
@@ -114,11 +117,16 @@ const CANNOT_WRITE: &str = "cannot write the rows";
 
 impl Consumer for Parquet {
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
-        self.rows.push(entry);
+        let took = self.calls.took(entry);
+        self.rows.push(entry, took);
         if self.rows.count() >= MOST_ROWS || self.rows.bytes() >= MOST_BYTES {
             self.write_group().context(CANNOT_WRITE)?;
         }
         Ok(())
+    }
+
+    fn gap(&mut self, _: &Gap) {
+        self.calls.forget();
     }
 
     fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {

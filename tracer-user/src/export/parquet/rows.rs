@@ -31,6 +31,10 @@ pub struct Rows {
     truncated: Vec<bool>,
     data: Texts,
     raw: Texts,
+    /// Only those that are known.
+    duration: Vec<i64>,
+    /// For each row, whether its duration is known.
+    has_duration: Vec<i16>,
 }
 
 /// Values of a column of text or bytes, one after the other.
@@ -57,8 +61,8 @@ impl Texts {
 }
 
 impl Rows {
-    /// Adds the row of an event.
-    pub fn push(&mut self, entry: &EventView<'_>) {
+    /// Adds the row of an event, which is the end of a call that took so long.
+    pub fn push(&mut self, entry: &EventView<'_>, took: Option<u64>) {
         let header = &entry.event.header;
         self.time.push(entry.date.0.cast_signed());
         self.ns.push(header.time.0.cast_signed());
@@ -80,6 +84,8 @@ impl Rows {
         self.truncated.push(header.truncation != Truncation::None);
         self.data.push(|out| push_data(out, entry));
         self.raw.push(|out| out.extend_from_slice(entry.event.data));
+        self.duration.extend(took.map(u64::cast_signed));
+        self.has_duration.push(i16::from(took.is_some()));
     }
 
     /// Rows so far.
@@ -121,6 +127,7 @@ impl Rows {
         write::<BoolType, W>(group, &self.truncated, None)?;
         write::<ByteArrayType, W>(group, &self.data.take(), None)?;
         write::<ByteArrayType, W>(group, &self.raw.take(), None)?;
+        write::<Int64Type, W>(group, &self.duration, Some(&self.has_duration))?;
         self.clear();
         Ok(())
     }
@@ -131,6 +138,7 @@ impl Rows {
             &mut self.ns,
             &mut self.address,
             &mut self.thread_id,
+            &mut self.duration,
         ] {
             column.clear();
         }
@@ -138,6 +146,7 @@ impl Rows {
             column.clear();
         }
         self.has_cpu.clear();
+        self.has_duration.clear();
         self.truncated.clear();
     }
 }
