@@ -72,7 +72,7 @@ export class Page {
         const { header } = this.model;
         byId("title").textContent = header.log;
         const { stat } = header;
-        byId("about").textContent = `${duration(stat.span_ns)} from the first event to the last, `
+        byId("about").textContent = `${duration(stat.span_ns)} from the first event to the end, `
             + `${stat.threads.length} threads, ${stat.lost} events lost${header.but_for}. Recorded ${header.date} on ${header.system}. `
             + `Times are since the start of the log.`;
         const warnings = [];

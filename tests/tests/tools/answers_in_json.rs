@@ -255,7 +255,7 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
         }
         assert!(written.len() >= 3, "{arguments:?}: {written:?}");
     }
-    let page = include_str!("../../docs/json.md");
+    let page = include_str!("../../../docs/json.md");
     assert!(page.contains("\n| 1 | JSON has a version |\n"));
 }
 

@@ -356,3 +356,83 @@ fn a_log_has_them_with_names_and_stacks() {
     assert!(shown.contains(STILL), "{shown}");
     assert!(std::fs::read_to_string(page).unwrap().contains("futex"));
 }
+
+/// What was counted of each thread so far: how long it ran, waited, and how often, as the kernel
+/// says.
+fn counted(pid: i32) -> BTreeMap<i64, String> {
+    let tids = calls(pid).into_keys();
+    let of = |tid: i64| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"));
+    tids.map(|tid| (tid, of(tid).unwrap())).collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_log_says_how_long_nothing_moved() {
+    const ASKED_NS: u64 = 3_000_000_000;
+    if missing_right().is_some() {
+        return;
+    }
+    let target = stuck();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let page = folder.path().join("page.html");
+    let before = counted(target.pid());
+    let begun = std::time::Instant::now();
+    let options = ["--no-user", "--events", "switch", "--duration", "3s"];
+    let to = ["--log", log.to_str().unwrap(), "--report"];
+    let to = [&to[..], &[page.to_str().unwrap()]].concat();
+    tracer(target.pid(), "attach", &[&options[..], &to].concat());
+    let took = u64::try_from(begun.elapsed().as_nanos()).unwrap();
+    // None of them ran meanwhile, the kernel says too.
+    assert_eq!(before, counted(target.pid()));
+    // It is asked for, and over before the command is. The first look takes a moment.
+    let is_all = |ns: &Value| (ASKED_NS * 2 / 3..=took).contains(&ns.as_u64().unwrap());
+
+    let read = |arguments: &[&str]| {
+        let mut command = Command::new(dist::tracer_user().unwrap());
+        let output = command.args(arguments).arg(&log).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output)
+    };
+    let stat: Value = serde_json::from_str(&read(&["stat", "--format", "json"])).unwrap();
+    assert!(is_all(&stat["span_ns"]), "{took}: {stat}");
+    let threads = stat["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 3, "{stat}");
+    for thread in threads {
+        assert!(is_all(&thread["blocked_ns"]), "{took}: {thread}");
+        assert_eq!(
+            (&thread["running_ns"], &thread["unknown_ns"]),
+            (&0.into(), &0.into())
+        );
+    }
+    let why: Value = serde_json::from_str(&read(&["why", "--whole", "--format", "json"])).unwrap();
+    let whole = &why["slowest"][0];
+    assert!(is_all(&whole["ns"]), "{took}: {why}");
+    assert_eq!(whole["parts"][0]["still_at"], "trace_end", "{why}");
+    for command in ["stat", "why"] {
+        let shown = read(&[command]);
+        assert!(
+            shown.contains(&format!("{STILL} these 2."))
+                || shown.contains(&format!("{STILL} these 3.")),
+            "{shown}"
+        );
+    }
+    let shown = read(&["top", "--once"]);
+    assert!(
+        shown.contains("futex 2.") || shown.contains("futex 3."),
+        "{shown}"
+    );
+    let info: Value = serde_json::from_str(&read(&["info", "--json"])).unwrap();
+    assert!(info["ended"].as_str() > info["last"].as_str(), "{info}");
+    // The engine of Perfetto has states up to what it heard of last.
+    let trace = folder.path().join("trace");
+    let export = ["export", "--to", "perfetto", "--output"];
+    read(&[&export[..], &[trace.to_str().unwrap()]].concat());
+    let query = ["SELECT end_ts - start_ts AS ns FROM trace_bounds"];
+    let bounds = tests::tools::trace_processor(&trace, &query).unwrap();
+    let ns = tests::log_reader::integer(&bounds[0][0], "ns");
+    assert!(
+        ns >= stat["span_ns"].as_i64().unwrap(),
+        "{bounds:?}: {stat}"
+    );
+}

@@ -8,8 +8,8 @@
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::layout::{
-    FILE_MAGIC, HEADER_BYTES_FIELD, HEADER_COPIES, LogId, MAX_PACKET_FIELD, OLDEST_READER,
-    REGION_START, RawFileHeader, VERSION, status_bits,
+    FILE_MAGIC, HEADER_BYTES_FIELD, HEADER_COPIES, LEAST_HEADER_BYTES, LogId, MAX_PACKET_FIELD,
+    OLDEST_READER, REGION_START, RawFileHeader, VERSION, status_bits,
 };
 use super::losses::LossCounts;
 use super::{FinalStatus, LogHeader, LogOptions, System};
@@ -22,6 +22,9 @@ pub(super) const HEADER_BYTES: usize = size_of::<RawFileHeader>();
 
 /// Where the bytes of the checksum lie.
 const CRC: std::ops::Range<usize> = 12..16;
+
+/// Where its length lies.
+const LENGTH: std::ops::Range<usize> = 16..20;
 
 /// Bytes that a copy of the header may take, of this version or a later one.
 pub(super) const COPY_BYTES: usize = 4096;
@@ -41,6 +44,8 @@ pub(super) struct Content {
     pub trailer: u64,
     /// Events lost so far.
     pub losses: LossCounts,
+    /// Up to when the trace went, where that is known: no event is later.
+    pub ended: Option<MonotonicNs>,
 }
 
 /// The file's header.
@@ -132,6 +137,7 @@ impl FileHeader {
             kernel_release: padded(&self.system.kernel_release),
             machine: padded(&self.system.machine),
             losses,
+            ended: content.ended.map_or(0, |at| at.0).into(),
         };
         raw.crc = crc32c::crc32c(raw.as_bytes()).into();
         let mut bytes = [0; HEADER_BYTES];
@@ -150,9 +156,7 @@ impl FileHeader {
         if !untrusted.starts_with(&FILE_MAGIC) {
             return Err(HeaderFault::NoMagic);
         }
-        let (raw, _) = RawFileHeader::read_from_prefix(untrusted)
-            .map_err(|_truncated| HeaderFault::Damaged)?;
-        check_crc(untrusted, raw.header_bytes.get()).ok_or(HeaderFault::Damaged)?;
+        let raw = whole(untrusted).ok_or(HeaderFault::Damaged)?;
         let needed = raw.oldest_reader.get();
         if needed > VERSION {
             return Err(HeaderFault::TooNew { needed });
@@ -200,6 +204,8 @@ impl FileHeader {
                 events: raw.events.get(),
                 trailer: raw.trailer_offset.get(),
                 losses: LossCounts::from_header(&raw.losses, raw.losses_used.get()),
+                ended: (raw.is_complete != 0 && raw.ended.get() > 0)
+                    .then(|| MonotonicNs(raw.ended.get())),
             },
         })
     }
@@ -238,10 +244,11 @@ fn until_null(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Checks the checksum of a header of any version.
-fn check_crc(untrusted: &[u8], header_bytes: u32) -> Option<()> {
-    let length = usize::try_from(header_bytes).ok()?;
-    if !(HEADER_BYTES..=COPY_BYTES).contains(&length) {
+/// The header of any version, where its checksum is right. What an earlier one lacks is zeros.
+fn whole(untrusted: &[u8]) -> Option<RawFileHeader> {
+    let length = u32::from_le_bytes(untrusted.get(LENGTH)?.try_into().ok()?);
+    let length = usize::try_from(length).ok()?;
+    if !(LEAST_HEADER_BYTES..=COPY_BYTES).contains(&length) {
         return None;
     }
     let whole = untrusted.get(..length)?;
@@ -249,7 +256,14 @@ fn check_crc(untrusted: &[u8], header_bytes: u32) -> Option<()> {
     let crc = crc32c::crc32c(whole.get(..CRC.start)?);
     let crc = crc32c::crc32c_append(crc, &[0; 4]);
     let crc = crc32c::crc32c_append(crc, whole.get(CRC.end..)?);
-    (crc == stored).then_some(())
+    if crc != stored {
+        return None;
+    }
+    let mut bytes = [0; HEADER_BYTES];
+    for (to, byte) in bytes.iter_mut().zip(whole) {
+        *to = *byte;
+    }
+    RawFileHeader::read_from_bytes(&bytes).ok()
 }
 
 fn attributes_from(raw: &RawFileHeader) -> Option<Attributes> {
@@ -359,6 +373,7 @@ mod tests {
                     overwritten: 5,
                     ..LossCounts::default()
                 },
+                ended: Some(MonotonicNs(77_000)),
             },
         }
     }
@@ -374,17 +389,41 @@ mod tests {
         let mut bytes = header().to_bytes();
         bytes[8] = 1;
         bytes[296..352].fill(0);
-        bytes[CRC].fill(0);
-        let crc = crc32c::crc32c(&bytes);
-        bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+        let mut expected = header();
+        expected.system = System::default();
+        expected.content.ended = None;
 
-        assert_eq!(
-            FileHeader::from_bytes(&bytes),
-            Ok(FileHeader {
-                system: System::default(),
-                ..header()
-            })
-        );
+        assert_eq!(FileHeader::from_bytes(&shorter(&bytes)), Ok(expected));
+    }
+
+    /// The header as versions 1 to 3 have it, with what was there before behind it.
+    fn shorter(bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        bytes[LENGTH].copy_from_slice(&1024_u32.to_le_bytes());
+        bytes[CRC].fill(0);
+        let crc = crc32c::crc32c(&bytes[..1024]);
+        bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_header_of_an_earlier_version_does_not_say_when_the_trace_ended() {
+        let mut expected = header();
+        expected.content.ended = None;
+
+        let read = FileHeader::from_bytes(&shorter(&header().to_bytes()));
+
+        assert_eq!(read, Ok(expected));
+    }
+
+    #[test]
+    fn a_log_that_is_being_written_has_no_end() {
+        let mut unended = header();
+        unended.content.status = None;
+
+        let read = FileHeader::from_bytes(&unended.to_bytes()).unwrap();
+
+        assert_eq!(read.content.ended, None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use tracer_engine::sizes::TRACE_NAME_MAX;
 
 /// The version of the format that is written here.
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 
 /// The oldest version whose readers can decode what is written here.
 pub(super) const OLDEST_READER: u16 = 3;
@@ -44,7 +44,10 @@ pub(super) const MAX_PACKET_BYTES: usize = MAX_PACKET_FIELD as usize;
 pub(super) const MAX_PACKET_FIELD: u32 = 1 << 20;
 
 /// Bytes of the file's header, as it states it itself.
-pub(super) const HEADER_BYTES_FIELD: u32 = 1024;
+pub(super) const HEADER_BYTES_FIELD: u32 = 1032;
+
+/// Bytes of the header of versions 1 to 3, which is the start of a later one.
+pub(super) const LEAST_HEADER_BYTES: usize = 1024;
 
 /// Bytes of a packet before its preamble.
 pub(super) const PACKET_HEADER_BYTES: usize = size_of::<RawPacketHeader>();
@@ -117,6 +120,8 @@ pub(super) struct RawFileHeader {
     pub kernel_release: [u8; KERNEL_RELEASE_BYTES],
     pub machine: [u8; MACHINE_BYTES],
     pub losses: [RawLoss; HEADER_LOSSES],
+    /// Since version 4.
+    pub ended: U64,
 }
 
 /// Bits of `RawFileHeader::status`.
@@ -174,6 +179,7 @@ const _: () = {
     assert!(offset_of!(RawFileHeader, kernel_release) == 296);
     assert!(offset_of!(RawFileHeader, machine) == 336);
     assert!(offset_of!(RawFileHeader, losses) == 352);
+    assert!(offset_of!(RawFileHeader, ended) == LEAST_HEADER_BYTES);
     assert!(size_of::<RawFileHeader>() as u64 <= HEADER_COPIES[1]);
     assert!(size_of::<RawPacketHeader>() == 88);
     assert!(offset_of!(RawPacketHeader, sequence) == 24);

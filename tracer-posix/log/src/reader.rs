@@ -206,6 +206,13 @@ impl<B: LogBytes> LogReader<B> {
         content.status.map(|_| content.events)
     }
 
+    /// When the trace ended, at the last event or later; `None` where the log does not say it: it
+    /// was not completed, or is of an earlier version.
+    #[must_use]
+    pub fn ended(&self) -> Option<MonotonicNs> {
+        self.header.content.ended
+    }
+
     /// The next event, oldest first; `None` at the end of what is there now. Called again later, it
     /// goes on with what was written since. A log that was cleared meanwhile is read from its new
     /// start.

@@ -42,6 +42,9 @@ pub fn follow_while<L: Log>(
     if let Some(gap) = watch.behind(walk) {
         consumer.gap(&gap);
     }
+    if let Some(ended) = walk.ended() {
+        consumer.idle(ended);
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use tracer_analysis::{Absence, Absences, Thread, Waker};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SampleData;
 use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
 use zerocopy::FromBytes as _;
 
 use super::folded::FrameId;
@@ -192,6 +193,10 @@ impl Flames {
 }
 
 impl Consumer for Flames {
+    fn idle(&mut self, now: MonotonicNs) {
+        self.paths.idle(now);
+    }
+
     fn learn_types(&mut self, types: &EventTypes) {
         self.paths.learn_types(types);
     }

@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 use serde_json::{Value, json};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
 
 use super::run::ReportSetup;
 use crate::answers::follow_while;
@@ -58,6 +59,10 @@ impl StacksSeen {
 struct Graphs(Vec<(FlameKind, Flames)>);
 
 impl Consumer for Graphs {
+    fn idle(&mut self, now: MonotonicNs) {
+        self.0.iter_mut().for_each(|(_, one)| one.idle(now));
+    }
+
     fn learn_types(&mut self, types: &EventTypes) {
         self.0
             .iter_mut()

@@ -214,6 +214,10 @@ impl Recording {
 }
 
 impl Consumer for Recording {
+    fn idle(&mut self, now: MonotonicNs) {
+        self.sums.idle(now);
+    }
+
     fn learn_types(&mut self, types: &EventTypes) {
         self.types = types.clone();
         self.sums.learn_types(types);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tracer_engine::Attributes;
 use tracer_engine::ClockPair;
+use tracer_engine::event::RealtimeNs;
 use tracer_log::FinalStatus;
 
 use super::{Log, Pause, Span, Walk};
@@ -47,6 +48,8 @@ pub struct Inventory {
     pub summary: Summary,
     /// The first and the last event.
     pub span: Option<Span>,
+    /// When the trace ended, as a date; `None` where the log does not say it.
+    pub ended: Option<RealtimeNs>,
     /// Its threads, those with most events first.
     pub threads: Vec<ThreadCount>,
     /// Events of threads beyond those that are counted each for itself.
@@ -78,6 +81,7 @@ impl Inventory {
             data_bytes,
             summary: walk.summary(),
             span: walk.span(),
+            ended: ended(&walk),
             events_of_other_threads: threads.others,
             threads: threads.sorted(),
         })
@@ -94,6 +98,13 @@ impl Inventory {
     pub fn outcome(&self) -> Outcome {
         super::read::outcome(&self.summary, false)
     }
+}
+
+/// When the trace ended, by the date of the last event.
+fn ended<L: Log>(walk: &Walk<L>) -> Option<RealtimeNs> {
+    let last = walk.span()?.last;
+    let later = walk.ended()?.0.saturating_sub(last.0.0);
+    Some(RealtimeNs(last.1.0.saturating_add(later)))
 }
 
 #[derive(Debug, Default)]

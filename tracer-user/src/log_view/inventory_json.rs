@@ -37,6 +37,7 @@ pub fn json(inventory: &Inventory) -> Value {
         "event_count": inventory.events(),
         "first": inventory.span.map(|span| date(span.first.1)),
         "last": inventory.span.map(|span| date(span.last.1)),
+        "ended": inventory.ended.map(date),
         "span_ns": inventory.span.map(|span| span.ns()),
         "bytes": inventory.bytes,
         "data_bytes": inventory.data_bytes,

@@ -96,6 +96,9 @@ fn of_events(inventory: &Inventory) -> Vec<(&'static str, String)> {
     if let Some(span) = inventory.span {
         rows.push(("first", date(span.first.1)));
         rows.push(("last", date(span.last.1)));
+        if let Some(ended) = inventory.ended {
+            rows.push(("trace ended", date(ended)));
+        }
         let span = span.ns();
         rows.push((
             "time span",

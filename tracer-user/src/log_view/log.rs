@@ -25,6 +25,8 @@ pub trait Log {
     fn event_types(&self) -> &EventTypes;
     /// The status at the end.
     fn final_status(&self) -> Option<FinalStatus>;
+    /// When the trace ended, as far as the log says.
+    fn ended(&self) -> Option<MonotonicNs>;
     /// The next event.
     ///
     /// # Errors
@@ -62,6 +64,10 @@ impl Log for LogReader {
 
     fn final_status(&self) -> Option<FinalStatus> {
         self.final_status()
+    }
+
+    fn ended(&self) -> Option<MonotonicNs> {
+        self.ended()
     }
 
     fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {

@@ -26,6 +26,8 @@ pub struct MadeUpLog {
     pub next: usize,
     /// Its status at the end.
     pub status: Option<FinalStatus>,
+    /// When the trace ended.
+    pub ended: Option<MonotonicNs>,
     /// What could not be read.
     pub damage: Damage,
     /// Events that came too late.
@@ -73,6 +75,7 @@ impl Default for MadeUpLog {
             events: Vec::new(),
             next: 0,
             status: None,
+            ended: None,
             damage: Damage::default(),
             late: 0,
             lost_for_other_causes: 0,
@@ -132,6 +135,10 @@ impl Log for MadeUpLog {
 
     fn final_status(&self) -> Option<FinalStatus> {
         self.status
+    }
+
+    fn ended(&self) -> Option<MonotonicNs> {
+        self.ended
     }
 
     fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {

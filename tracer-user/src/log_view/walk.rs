@@ -262,7 +262,22 @@ impl<L: Log> Walk<L> {
         self.span
     }
 
-    /// From the start of the log, or from the first event of the part that is wanted, to the last.
+    /// Up to when nothing more has happened, once all events were looked at: when the trace ended,
+    /// or --to. `None` where that is not known, or where not all of them were wanted.
+    pub fn ended(&self) -> Option<MonotonicNs> {
+        let ended = self.log.ended().filter(|_| !self.is_enough)?;
+        let last = self.span?.last;
+        let to = match self.to {
+            None => ended,
+            Some(Moment::Time(to)) => to,
+            Some(Moment::Date(to)) => {
+                MonotonicNs(last.0.0.saturating_add(to.0.saturating_sub(last.1.0)))
+            }
+        };
+        Some(ended.min(to).max(last.0))
+    }
+
+    /// From the start of the log, or from the first event of the part that is wanted, to its end.
     fn elapsed(&self) -> Duration {
         let Some(Span { first, last }) = self.span else {
             return Duration::ZERO;
@@ -271,7 +286,8 @@ impl<L: Log> Walk<L> {
             Some(_) => first.0,
             None => self.anchor.monotonic,
         };
-        Duration::from_nanos(last.0.0.saturating_sub(start.0))
+        let end = self.ended().unwrap_or(last.0);
+        Duration::from_nanos(end.0.saturating_sub(start.0))
     }
 
     /// Events that were lost so far, in the trace and in the log.
@@ -321,7 +337,8 @@ impl<L: Log> Walk<L> {
     pub fn summary(&self) -> Summary {
         let lost = LossCause::ALL.map(|cause| (cause, self.log.lost(cause)));
         let mut summary = Summary::new(self.types.counts(), lost.to_vec(), self.elapsed());
-        summary.last = self.span.map_or(self.anchor.monotonic, |span| span.last.0);
+        let last = self.span.map_or(self.anchor.monotonic, |span| span.last.0);
+        summary.last = self.ended().unwrap_or(last);
         summary.log = Some(LogCondition {
             lost_for_other_causes: self.log.lost_for_other_causes(),
             lost_in_log: self.log.lost_in_log(),
@@ -451,6 +468,34 @@ mod tests {
         };
         // The log was made at 100.
         assert_eq!(shown(ten(), wanted).0, [180, 190]);
+    }
+
+    #[test]
+    fn a_trace_may_have_ended_later_than_its_last_event() {
+        let ended = |wanted: Wanted| {
+            let mut log = ten();
+            log.ended = Some(MonotonicNs(5000));
+            let walk = shown(log, wanted).1;
+            (walk.ended(), walk.summary().elapsed)
+        };
+        let whole = ended(Wanted::default());
+        assert_eq!(whole.0, Some(MonotonicNs(5000)));
+        assert_eq!(whole.1, Duration::from_nanos(4900));
+        let to = |point| Wanted {
+            to: Some(point),
+            ..Wanted::default()
+        };
+        let between = TimePoint::Offset(Duration::from_nanos(900));
+        assert_eq!(ended(to(between)).0, Some(MonotonicNs(1000)));
+        let between = TimePoint::Date(MadeUpLog::date(1000));
+        assert_eq!(ended(to(between)).0, Some(MonotonicNs(1000)));
+        let among = TimePoint::Date(MadeUpLog::date(150));
+        assert_eq!(ended(to(among)).0, None, "what came then is not known");
+        let few = Wanted {
+            limit: Some(3),
+            ..Wanted::default()
+        };
+        assert_eq!(ended(few).0, None);
     }
 
     #[test]

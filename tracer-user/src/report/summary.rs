@@ -23,7 +23,7 @@ pub struct Summary {
     pub ring_full_on: Vec<(usize, u64)>,
     /// From the start of the trace to its end.
     pub elapsed: Duration,
-    /// When the last event was looked at, or the trace began.
+    /// When the trace ended, or else the time of the last event.
     pub last: MonotonicNs,
     /// What became of events on their way into a log; `None` where they went to no log.
     pub written: Option<Written>,

@@ -33,7 +33,8 @@ pub use view::{By, Group, SortBy, View};
 pub struct Statistics {
     /// Part of the trace that is summed up.
     pub scope: Scope,
-    /// From the first event to the last, of the time that is asked about, in nanoseconds.
+    /// From the first event to the end of the trace, of the time that is asked about, in
+    /// nanoseconds. Where a log does not say when the trace ended, it is the last event's time.
     pub span_ns: u64,
     /// From when on times are shown, and --from and --until count: the start of the log, or, live,
     /// the first event.

@@ -16,7 +16,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
     let which = if statistics.scope.has_times() {
         "that are asked about"
     } else {
-        "from the first event to the last"
+        "from the first event to the end"
     };
     let mut out = format!(
         "{} {which}, {} threads, {} events lost{}\n",

@@ -201,6 +201,11 @@ impl LogOutput {
         self.writer.count_losses(lost);
     }
 
+    /// Takes note that nothing else has happened up to this moment.
+    pub fn advance(&mut self, to: MonotonicNs) {
+        self.writer.advance(to);
+    }
+
     /// Writes what was added, if it is time.
     pub fn write_now_and_then(&mut self, lost: &Ledger) {
         if self.stream.is_none() && self.last_write.elapsed() >= WRITE_EVERY {

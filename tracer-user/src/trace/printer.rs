@@ -55,7 +55,7 @@ pub struct Printer {
     names: Names,
     /// Both clocks when the trace began. A clock that is set meanwhile does not disorder it.
     clocks: ClockPair,
-    /// When the last event was, or the trace began.
+    /// The moment up to which all is known.
     last: MonotonicNs,
 }
 
@@ -339,8 +339,12 @@ impl Printer {
         }
     }
 
-    /// No event has come for a while: adds the line of a call that is not done.
+    /// No event has come up to this moment: adds the line of a call that is not done. A log is told.
     pub fn wait(&mut self, now: MonotonicNs) {
+        self.last = self.last.max(now);
+        if let Some(log) = &mut self.log {
+            log.advance(now);
+        }
         if let Some(consumer) = self.consumer() {
             consumer.idle(now);
         }

@@ -64,6 +64,8 @@ pub(super) struct WriterCore<M> {
     pub is_closed: bool,
     pub is_overrun: bool,
     pub last_time: MonotonicNs,
+    /// Up to when nothing has happened beside what was added, as far as that was said.
+    pub ended: Option<MonotonicNs>,
     /// Added to every time, so that a log that is continued goes on after its end.
     pub time_shift: u64,
     /// The end of the last packet that was written.
@@ -133,6 +135,7 @@ impl<M: Medium> WriterCore<M> {
             is_closed: false,
             is_overrun: false,
             last_time: MonotonicNs(0),
+            ended: None,
             time_shift: 0,
             last_realtime: 0,
             clocks_apart,
@@ -188,6 +191,12 @@ impl<M: Medium> WriterCore<M> {
         self.builder.push(header, data, comm, types);
         self.last_time = time;
         result
+    }
+
+    /// Nothing is to be added before this moment, which is on the clock of the events.
+    pub fn advance(&mut self, to: MonotonicNs) {
+        let to = MonotonicNs(to.0.saturating_add(self.time_shift));
+        self.ended = self.ended.max(Some(to));
     }
 
     /// Ends the packet at hand and finds out whether the event fits into a new one. When it does
@@ -409,6 +418,7 @@ impl<M: Medium> WriterCore<M> {
         self.is_closed = false;
         self.is_stalled = false;
         self.is_overrun = false;
+        self.ended = None;
         self.header.log_id = new_log_id();
         self.header.content = Content::default();
         self.write_header()?;
@@ -458,9 +468,21 @@ impl<M: Medium> WriterCore<M> {
             events: self.region.events(),
             trailer: *trailer.as_ref().unwrap_or(&0),
             losses: self.losses,
+            ended: self.ended(),
         };
         result = result.and(trailer.map(|_offset| ()));
         result.and(self.write_header())
+    }
+
+    /// When what is in the log ends; `None` where that was not said.
+    fn ended(&self) -> Option<MonotonicNs> {
+        let ended = self.ended?.max(self.last_time);
+        // What came after the log was full is not in it.
+        Some(if self.is_closed {
+            self.last_time
+        } else {
+            ended
+        })
     }
 
     /// What could not be written to the end is lost; what it has left in the file makes space.

@@ -15,7 +15,7 @@ pub(super) use self::core::least_size;
 use super::error::WriteError;
 use super::medium::LogFile;
 use super::{FinalStatus, LogHeader, LogOptions, sys};
-use tracer_engine::event::EventHeader;
+use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::{EventTypes, Ledger};
 
 /// Writes a log.
@@ -143,6 +143,13 @@ impl LogWriter {
     #[must_use]
     pub fn unwritten(&self) -> u64 {
         self.core.losses.unwritten
+    }
+
+    /// Takes note that the trace has come to this moment, on the clock of its events: nothing has
+    /// happened up to it that was not added. The log then says, once it is complete, how long the
+    /// trace went on after the last event.
+    pub fn advance(&mut self, to: MonotonicNs) {
+        self.core.advance(to);
     }
 
     /// Writes what is left, all event types and the final status, and marks the log as complete.

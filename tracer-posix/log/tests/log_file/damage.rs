@@ -122,7 +122,7 @@ fn a_log_truncated_anywhere_gives_all_events_of_its_whole_packets() {
         for length in (0..=small.bytes.len()).rev() {
             if length == 8192 {
                 // Between the headers lie zeros; each length there is as the next.
-                for length in (5120..8192).step_by(511).chain([4096, 1024]) {
+                for length in (5128..8192).step_by(511).chain([4096, 1032]) {
                     file.set_len(length).unwrap();
                     assert!(rest_of(&mut open(&file)).is_empty());
                 }
@@ -143,7 +143,7 @@ fn a_log_truncated_anywhere_gives_all_events_of_its_whole_packets() {
                 assert_eq!(reader.damage().sites > 0, is_truncated, "{length}");
             }
         }
-        for length in 0..1024 {
+        for length in 0..1032 {
             file.set_len(0).unwrap();
             overwrite(&file, &small.bytes[..length]);
             assert!(LogReader::open(file.try_clone().unwrap()).is_err());
@@ -158,7 +158,7 @@ fn a_flipped_bit_costs_one_packet_at_most() {
         let file = file();
         overwrite(&file, &small.bytes);
         let headers = match policy {
-            LogFullPolicy::Append => (0..1024).chain(4096..5120),
+            LogFullPolicy::Append => (0..1032).chain(4096..5128),
             // They are no other.
             LogFullPolicy::Loop | LogFullPolicy::UntilFull => (0..0).chain(0..0),
         };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SwitchOutData;
 use tracer_engine::LogFullPolicy;
-use tracer_engine::event::Truncation;
+use tracer_engine::event::{MonotonicNs, Truncation};
 use tracer_engine::source::LossCause;
 use tracer_log::{LogReader, LogWriter};
 
@@ -79,6 +79,7 @@ fn by_us(log: &Path) -> Vec<Value> {
         "missing": reader.damage().packets_missing,
         "losses": losses,
         "complete": reader.final_status().is_some(),
+        "ended": reader.ended().map_or(0, |at| at.0),
     }));
     lines
 }
@@ -121,6 +122,7 @@ fn the_document_is_enough_to_read_a_log() {
         let mut writer = LogWriter::create(file, &log_header(), options(policy, max_size)).unwrap();
         add(&mut writer, &events(1_500), 100);
         if is_complete {
+            writer.advance(MonotonicNs(u64::MAX / 2));
             complete(writer);
         } else {
             drop(writer);

@@ -40,6 +40,43 @@ fn a_log_without_a_limit_holds_every_event() {
 }
 
 #[test]
+fn a_log_says_when_the_trace_ended_or_when_it_was_full_itself() {
+    const END: MonotonicNs = MonotonicNs(u64::MAX / 2);
+    let ended = |policy, max_size, to: Option<MonotonicNs>, count| {
+        let file = file();
+        let mut writer = write_log(&file, options(policy, max_size), &events(count), 100);
+        if let Some(to) = to {
+            writer.advance(to);
+        }
+        complete(writer);
+        let mut reader = open(&file);
+        let last = rest_of(&mut reader).last().map(|last| last.header.time);
+        (reader.ended(), last)
+    };
+    assert_eq!(ended(LogFullPolicy::Append, 0, Some(END), 9).0, Some(END));
+    assert_eq!(ended(LogFullPolicy::Append, 0, None, 9).0, None);
+    // Events cannot be later than the end.
+    let (end, last) = ended(LogFullPolicy::Append, 0, Some(MonotonicNs(0)), 9);
+    assert_eq!(end, last);
+    assert_eq!(
+        ended(LogFullPolicy::Loop, 20_000, Some(END), 5_000).0,
+        Some(END)
+    );
+    let (end, last) = ended(LogFullPolicy::UntilFull, 20_000, Some(END), 5_000);
+    assert!(end.is_some() && end == last, "{end:?} {last:?}");
+
+    // A log that is continued has no end until it is completed again.
+    let file = file();
+    let mut writer = write_log(&file, options(LogFullPolicy::Append, 0), &events(9), 100);
+    writer.advance(END);
+    complete(writer);
+    let (writer, _) = LogWriter::append_to(file.try_clone().unwrap()).unwrap();
+    assert_eq!(open(&file).ended(), None);
+    complete(writer);
+    assert_eq!(open(&file).ended(), None);
+}
+
+#[test]
 fn a_log_that_was_never_completed_holds_what_was_flushed() {
     let (file, events) = (file(), events(1_000));
     let writer = write_log(&file, options(LogFullPolicy::Append, 0), &events, 900);

@@ -10,7 +10,7 @@ import json
 import struct
 import sys
 
-VERSION = 3
+VERSION = 4
 FILE_MAGIC = bytes.fromhex("93 54 52 4c 0d 0a 1a 0a")
 PACKET_MAGIC = bytes.fromhex("a7 54 52 4c 70 6b 74 0a")
 TRAILER_MAGIC = bytes.fromhex("c2 54 52 4c 65 6e 64 0a")
@@ -103,6 +103,9 @@ class Header:
         for index in range(used):
             cause, count = struct.unpack_from("<I4xQ", copy, 352 + 16 * index)
             self.losses[cause] = count
+        self.ended = 0
+        if self.is_complete and length >= 1032:
+            self.ended = struct.unpack_from("<Q", copy, 1024)[0]
 
 
 def read_header(log):
@@ -347,6 +350,7 @@ def main(path):
         "missing": missing,
         "losses": {str(cause): count for cause, count in sorted(losses.items()) if count},
         "complete": header.is_complete,
+        "ended": header.ended,
     }
     print(json.dumps(end))
 

@@ -84,6 +84,12 @@ pub fn of_loss(count: u64) -> TrackEvent {
     }
 }
 
+/// The instant at which the trace ended.
+pub fn of_end() -> TrackEvent {
+    let name = "the trace ended".to_owned();
+    named(kind::INSTANT, TRACE_TRACK, "system", name)
+}
+
 fn named(kind: i32, track: u64, category: &str, name: String) -> TrackEvent {
     TrackEvent {
         r#type: Some(kind),

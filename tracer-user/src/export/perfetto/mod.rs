@@ -338,11 +338,15 @@ impl Consumer for Perfetto {
         self.out.write(packet(self.now, Data::TrackEvent(instant)))
     }
 
-    fn finish(mut self: Box<Self>, _: &Summary) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         self.marks = self.parts.finish();
         self.write_marks()?;
         for packet in self.scheduler.end() {
             self.out.write(packet)?;
+        }
+        // What has not ended by then goes up to the last moment that is heard of.
+        if summary.last > self.now {
+            self.write_event(summary.last, instant::of_end())?;
         }
         self.out.out.flush().context(CANNOT_WRITE)
     }
@@ -389,7 +393,7 @@ mod tests {
         while walk.go_on(9, |entry| perfetto.event(entry)).unwrap() == Pause::Midway {}
         perfetto.count_losses(&walk.losses()).unwrap();
         let summary = Summary {
-            last: MonotonicNs(9_000),
+            last: walk.ended().unwrap_or_default(),
             ..walk.summary()
         };
         perfetto.finish(&summary).unwrap();
@@ -426,6 +430,26 @@ mod tests {
         let text = |text: &str| Some(AnnotationValue::String(text.to_owned()));
         assert_eq!(values[0], ("text".to_owned(), text("worker=1")));
         assert_eq!(values[1], ("hex".to_owned(), text("ff00")));
+    }
+
+    #[test]
+    fn the_end_of_the_trace_is_an_instant_where_it_is_later_than_the_last_event() {
+        let names = |ended| {
+            let mut log = MadeUpLog::default();
+            let name = log.define(b"x");
+            log.push(200, name, (7, 8), b"");
+            log.ended = ended;
+            let packets = exported(log);
+            let named = instants(&packets).into_iter().map(|one| one.name.clone());
+            let last = packets.last().and_then(|packet| packet.timestamp);
+            (named.collect::<Vec<_>>(), last)
+        };
+        let known = |name: &str| Some(name.to_owned());
+        let end = Some(MonotonicNs(9_000));
+        let both = vec![known("x"), known("the trace ended")];
+        assert_eq!(names(end), (both, Some(9_000)));
+        assert_eq!(names(Some(MonotonicNs(200))).0, [known("x")]);
+        assert_eq!(names(None).0, [known("x")]);
     }
 
     #[test]

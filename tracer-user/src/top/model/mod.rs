@@ -415,6 +415,10 @@ fn lived<'a>(
 }
 
 impl Consumer for Model {
+    fn idle(&mut self, now: MonotonicNs) {
+        self.advance(now);
+    }
+
     fn learn_types(&mut self, types: &EventTypes) {
         self.paths.learn_types(types);
         self.log.learn(types);

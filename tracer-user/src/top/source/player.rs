@@ -215,6 +215,13 @@ impl Player {
 }
 
 impl Consumer for Player {
+    fn idle(&mut self, now: MonotonicNs) {
+        self.wait_for(now);
+        if !self.is_over.get() {
+            self.model.idle(now);
+        }
+    }
+
     fn learn_types(&mut self, types: &EventTypes) {
         self.model.learn_types(types);
     }
