@@ -1,6 +1,7 @@
 //! Waiting, and writing when it is time.
 
 use std::mem::offset_of;
+use std::ops::RangeInclusive;
 use std::thread::JoinHandle;
 
 use tracer_analysis::{Blame, Found, Interval, State, Thread, Threads, critical_path};
@@ -233,12 +234,11 @@ impl Recorder {
         };
         let (blocks, types, lost) = (self.newest.blocks(), self.types.clone(), self.lost.clone());
         // Nobody waits for a disk: events go on coming.
-        let keep_from = now
-            .0
-            .saturating_sub(u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0));
+        let keep = u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0);
+        let times = now.0.saturating_sub(keep)..=now.0;
         let written = std::thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write(&log, &blocks, keep_from, &types, &lost));
+            .spawn(move || write(&log, &blocks, &times, &types, &lost));
         match written {
             Ok(thread) => self.writing.push(thread),
             Err(error) => {
@@ -261,17 +261,18 @@ fn limit_of(rule: &Rule, state: State) -> Option<u64> {
 fn write(
     setup: &LogSetup,
     blocks: &[std::sync::Arc<Block>],
-    keep_from: u64,
+    times: &RangeInclusive<u64>,
     types: &EventTypes,
     lost: &Ledger,
 ) -> anyhow::Result<()> {
     let (mut log, _) = LogOutput::open(setup)?;
     log.count_losses(lost);
     for (event, comm) in blocks.iter().flat_map(|block| block.events()) {
-        if event.header.time.0 >= keep_from {
+        if event.header.time.0 >= *times.start() {
             log.add(&event, Some(comm), types);
         }
     }
+    log.advance(MonotonicNs(*times.end()));
     let written = log.complete(types, lost);
     anyhow::ensure!(!written.has_failed, "cannot write {}", setup.path.display());
     Ok(())
