@@ -188,7 +188,14 @@ pub const TO_TEST: &[Need] = &[
     Need {
         what: "programs whose system calls are compared",
         holds: || {
-            let programs = ["git", "nginx", "redis-server", "redis-cli", "ssh-keygen"];
+            let programs = [
+                "git",
+                "nginx",
+                "redis-server",
+                "redis-cli",
+                "ssh-keygen",
+                "ip",
+            ];
             let has = |name: &&str| {
                 process::find(name).is_some() || Path::new("/usr/sbin").join(name).exists()
             };
@@ -200,6 +207,7 @@ pub const TO_TEST: &[Need] = &[
             "redis-server",
             "redis-tools",
             "openssh-client",
+            "iproute2",
         ],
     },
     Need {

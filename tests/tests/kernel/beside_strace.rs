@@ -1,4 +1,4 @@
-//! Ten programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one run:
+//! Eleven programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one run:
 //! each call is the same line, with what its descriptors are. The tenth, PostgreSQL, is in
 //! `postgresql.rs`.
 
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::process::Command;
 
-use tests::beside_strace::{Beside, HUNDRED, Shown, assert_agrees, programs};
+use tests::beside_strace::{Beside, HUNDRED, Shown, assert_agrees, assert_has_reasons, programs};
 use tests::call_lines::Compared;
 use tests::rights::missing_right;
 
@@ -103,6 +103,40 @@ fn gcc() {
 #[ignore = "loads eBPF"]
 fn ssh_keygen() {
     agrees("sh", "ssh-keygen.sh", &[]);
+}
+
+/// What netlink has of interfaces, addresses, routes, neighbours and rules.
+#[test]
+#[ignore = "loads eBPF"]
+fn ip() {
+    if missing_right().is_some() {
+        return;
+    }
+    let compared = |beside: Beside| {
+        let mut command = Command::new("sh");
+        command.arg(programs().join("ip.sh"));
+        beside.compare(Shown::Paths, &mut command).unwrap()
+    };
+    let all = compared(Beside::new().unwrap());
+    assert_agrees("ip", &all, |name| HUNDRED.contains(&name));
+    // All that a record has space for, of these alone: strace's own calls have more of it too.
+    let beside = Beside::new().unwrap();
+    let whole = compared(beside.with_text_bytes_of("%network", 1000));
+    assert_has_reasons(&whole);
+    let count = |word: &str| {
+        let lines = whole.lines.iter();
+        lines.filter(|line| line.contains(word)).count()
+    };
+    for kind in ["LINK", "ADDR", "ROUTE", "NEIGH", "RULE"] {
+        assert!(count(&format!("nlmsg_type=RTM_GET{kind}")) > 0, "{kind}");
+        assert!(count(&format!("nlmsg_type=RTM_NEW{kind}")) > 0, "{kind}");
+    }
+    assert!(count("nlmsg_type=NLMSG_ERROR") > 0);
+    // What differs is longer than a record has space for.
+    for (theirs, ours) in &whole.differ {
+        let bytes = theirs.rsplit(" = ").next().unwrap().parse::<u32>();
+        assert!(bytes.unwrap() > 1000, "strace {theirs}\nours   {ours}");
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub struct Words {
     pub full: Vec<u8>,
     /// Whether it is a file that is no longer there.
     pub is_deleted: bool,
+    /// Of a socket of netlink: its protocol.
+    pub netlink: Option<u8>,
 }
 
 /// What a record of this kind says; `None` where our programs write no such one.
@@ -42,6 +44,7 @@ pub fn words(kind: u8, untrusted: &[u8]) -> Option<Words> {
         plain,
         full,
         is_deleted,
+        netlink: None,
     })
 }
 
@@ -74,6 +77,9 @@ fn socket(untrusted: &[u8]) -> Option<Words> {
         plain: format!("socket:[{}]", head.inode).into_bytes(),
         full: full.unwrap_or_default(),
         is_deleted: false,
+        netlink: (i32::from(head.family) == libc::AF_NETLINK)
+            .then(|| u8::try_from(head.protocol).ok())
+            .flatten(),
     })
 }
 
@@ -234,6 +240,24 @@ mod tests {
         let net = [&4_u64.to_ne_bytes()[..], b"net\0"].concat();
         assert_eq!(plain(descriptors::NAMESPACE, &net).unwrap(), "net:[4]");
         assert_eq!(plain(99, b""), None);
+    }
+
+    #[test]
+    fn a_socket_of_netlink_has_its_protocol() {
+        let protocol = |family: i32, protocol| {
+            let head = SocketHead {
+                family: u16::try_from(family).unwrap(),
+                protocol,
+                ..SocketHead::default()
+            };
+            socket(&[head.as_bytes(), b"NETLINK\0"].concat())
+                .unwrap()
+                .netlink
+        };
+        assert_eq!(protocol(libc::AF_NETLINK, 0), Some(0));
+        assert_eq!(protocol(libc::AF_NETLINK, 16), Some(16));
+        assert_eq!(protocol(libc::AF_NETLINK, 256), None);
+        assert_eq!(protocol(libc::AF_INET, 6), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::syscall_texts::{self, Texts};
 /// Bit: the file is no longer there.
 const DELETED: u8 = 1;
 
-/// Bytes before the words: the descriptor, bits, zero, and how many bytes the first of them has.
+/// Bytes before the words: the descriptor, bits, one more than the protocol of a socket of netlink
+/// or zero, and how many bytes the first of them has.
 const HEAD: usize = 8;
 
 /// Appends an item. What is too long for one is left out.
@@ -23,7 +24,8 @@ pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
     let bits = if words.is_deleted { DELETED } else { 0 };
     let mut bytes = Vec::with_capacity(HEAD + words.plain.len() + words.full.len());
     bytes.extend_from_slice(&descriptor.to_ne_bytes());
-    bytes.extend_from_slice(&[bits, 0]);
+    let netlink = words.netlink.and_then(|protocol| protocol.checked_add(1));
+    bytes.extend_from_slice(&[bits, netlink.unwrap_or(0)]);
     bytes.extend_from_slice(&plain.to_ne_bytes());
     bytes.extend_from_slice(&words.plain);
     bytes.extend_from_slice(&words.full);
@@ -33,7 +35,11 @@ pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
 
 /// What the descriptors of an event are, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Named<'a>(Texts<'a>);
+pub struct Named<'a> {
+    texts: Texts<'a>,
+    /// What was read as the call began, where the event is its end.
+    before: Texts<'a>,
+}
 
 /// What a descriptor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +47,36 @@ pub struct Description<'a> {
     plain: &'a [u8],
     full: &'a [u8],
     is_deleted: bool,
+    netlink: Option<u8>,
 }
 
 impl<'a> Named<'a> {
     /// Those among what was read of a call.
     #[must_use]
     pub fn of(texts: Texts<'a>) -> Self {
-        Self(texts)
+        Self {
+            texts,
+            before: Texts::default(),
+        }
+    }
+
+    /// The same of the end of a call, of which this was read as it began.
+    #[must_use]
+    pub fn begun_with(self, before: Texts<'a>) -> Self {
+        Self { before, ..self }
+    }
+
+    /// The protocol of netlink, where the first argument of the call is a socket of it.
+    #[must_use]
+    pub fn netlink(self, call: &Call) -> Option<u8> {
+        let (_, descriptor) = call.arguments().next()?;
+        let found = self.argument(0, descriptor.value());
+        let found = found.or_else(|| Self::of(self.before).argument(0, descriptor.value()));
+        found?.netlink
     }
 
     fn find(self, at: u8, descriptor: i32) -> Option<Description<'a>> {
-        let untrusted = self.0.item(text_item::DESCRIPTOR | at)?;
+        let untrusted = self.texts.item(text_item::DESCRIPTOR | at)?;
         let (of, description) = Description::read(untrusted)?;
         (of == descriptor).then_some(description)
     }
@@ -60,7 +85,7 @@ impl<'a> Named<'a> {
     /// those in a list, the descriptor.
     #[must_use]
     pub fn all(self, call: &Call) -> Vec<(Cow<'static, str>, Cow<'a, [u8]>)> {
-        let items = self.0.items().filter_map(|(at, _, untrusted)| {
+        let items = self.texts.items().filter_map(|(at, _, untrusted)| {
             let at = at
                 .checked_sub(text_item::DESCRIPTOR)
                 .filter(|at| *at < text_item::DESCRIPTOR)?;
@@ -108,7 +133,7 @@ impl<'a> Named<'a> {
     #[must_use]
     pub fn shown_anywhere(self, value: i32) -> String {
         let listed = text_item::DESCRIPTOR | LISTED..=u8::MAX;
-        let mut items = self.0.items();
+        let mut items = self.texts.items();
         shown(items.find_map(|(at, _, untrusted)| {
             let (of, description) = Description::read(untrusted)?;
             (listed.contains(&at) && of == value).then_some(description)
@@ -127,13 +152,14 @@ fn shown(description: Option<Description<'_>>) -> String {
 impl<'a> Description<'a> {
     /// The descriptor in an item, and what it is.
     fn read(untrusted: &'a [u8]) -> Option<(i32, Self)> {
-        let ([a, b, c, d, bits, _, low, high], words) = untrusted.split_first_chunk()?;
+        let ([a, b, c, d, bits, netlink, low, high], words) = untrusted.split_first_chunk()?;
         let length = usize::from(u16::from_ne_bytes([*low, *high]));
         let (plain, full) = words.split_at_checked(length)?;
         let description = Self {
             plain,
             full,
             is_deleted: bits & DELETED != 0,
+            netlink: netlink.checked_sub(1),
         };
         Some((i32::from_ne_bytes([*a, *b, *c, *d]), description))
     }
@@ -205,6 +231,7 @@ mod tests {
             plain,
             full,
             is_deleted,
+            netlink: None,
         };
         push_item(&mut data, at, 3, &words);
         data

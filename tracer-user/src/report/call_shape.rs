@@ -10,7 +10,7 @@ use crate::syscall_arguments::{Call, MOST, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{
     Data, Struct, entries, io_command, ioctl_command, push_blocked, push_clone3_result,
-    push_new_name_length, variables,
+    push_datagram, push_new_name_length, variables,
 };
 use crate::syscall_texts::{Text, Texts, push_quoted};
 use crate::syscall_values::{mount_flags, named_constant};
@@ -208,7 +208,8 @@ impl Filling<'_> {
             };
             out.truncate(start);
             let pushed = text.and_then(|text| {
-                push_pointed(out, self.call, index, &text, returned, Named::of(named))
+                let named = Named::of(named).begun_with(self.before);
+                push_pointed(out, self.call, index, &text, returned, named)
             });
             pushed.is_some()
         };
@@ -332,7 +333,10 @@ pub fn push_pointed(
             },
         ),
         None => {
-            push_quoted(out, text);
+            let bytes = (index, text.bytes);
+            if push_datagram(out, call, bytes, returned, named).is_none() {
+                push_quoted(out, text);
+            }
             Some(())
         }
     }

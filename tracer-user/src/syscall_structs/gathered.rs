@@ -5,7 +5,7 @@ use tracer_common::kernel::gathered::{
 };
 
 use super::bytes::{Bytes, quoted_start};
-use super::{Data, control, network, pointer};
+use super::{Data, control, netlink, network, pointer};
 use crate::syscall_arguments::Call;
 use crate::syscall_names::Table;
 use crate::syscall_values;
@@ -73,16 +73,34 @@ pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option
 
 pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
     let has_more = is_cut || bytes.u16(0)? & MORE != 0;
-    push_parts_from(out, bytes.from(HEAD)?, usize::MAX, has_more);
+    push_parts_from(out, bytes.from(HEAD)?, (usize::MAX, has_more), None);
     Some(())
 }
 
-/// Appends so many parts, or all that there are: what is behind them.
+/// That parts are those of a datagram of netlink.
+#[derive(Clone, Copy, Debug)]
+struct Netlink {
+    protocol: u8,
+    /// Bytes of the datagram that are not in the parts before.
+    left: u64,
+}
+
+impl Netlink {
+    /// The next part, of so many bytes, of which these were read; `None` where it has no messages.
+    fn shown(&mut self, untrusted: &[u8], length: u64) -> Option<String> {
+        let length = length.min(self.left);
+        self.left -= length;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        netlink::messages(self.protocol, netlink::Part::new(untrusted, length))
+    }
+}
+
+/// Appends so many parts, or all that there are, and whether there are more: what is behind them.
 fn push_parts_from<'a>(
     out: &mut Vec<u8>,
     bytes: Bytes<'a>,
-    count: usize,
-    has_more: bool,
+    (count, has_more): (usize, bool),
+    mut netlink: Option<Netlink>,
 ) -> Bytes<'a> {
     let (mut rest, mut has_more) = (bytes, has_more);
     let mut parts = Vec::new();
@@ -95,7 +113,10 @@ fn push_parts_from<'a>(
         };
         rest = behind;
         let shown = match read {
-            Some((read, is_truncated)) if address != 0 => quoted_start(read, is_truncated),
+            Some((read, is_truncated)) if address != 0 => {
+                let messages = netlink.as_mut().and_then(|all| all.shown(read, length));
+                messages.unwrap_or_else(|| quoted_start(read, is_truncated))
+            }
             _ => pointer(address),
         };
         parts.push(format!("{{iov_base={shown}, iov_len={length}}}"));
@@ -108,7 +129,9 @@ fn push_parts_from<'a>(
 pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Option<()> {
     let has_more = data.has_more || bytes.u16(0)? & MORE != 0;
     let behind = bytes.from(HEAD + HEADER)?;
-    push_one(out, bytes.from(HEAD)?, behind, (usize::MAX, has_more), data)?;
+    let left = data.returned.map(|bytes| u64::try_from(bytes).unwrap_or(0));
+    let parts = (usize::MAX, has_more);
+    push_one(out, bytes.from(HEAD)?, behind, parts, (data, left))?;
     Some(())
 }
 
@@ -138,7 +161,8 @@ fn push_message_of_several(out: &mut Vec<u8>, header: Bytes<'_>, data: Data<'_>)
     let (length, parts) = (header.u32(HEADER)?, header.u32(HEADER + 4)?);
     let has_more = u64::from(parts) < header.u64(24)?;
     let parts = (usize::try_from(parts).ok()?, has_more);
-    let rest = push_one(out, header, header.from(MESSAGE_HEAD)?, parts, data)?;
+    let left = data.returned.map(|_| length.into());
+    let rest = push_one(out, header, header.from(MESSAGE_HEAD)?, parts, (data, left))?;
     // How much of it was sent is known once it was.
     if data.returned.is_some() {
         out.extend_from_slice(format!(", msg_len={length}").as_bytes());
@@ -148,13 +172,13 @@ fn push_message_of_several(out: &mut Vec<u8>, header: Bytes<'_>, data: Data<'_>)
 }
 
 /// Appends a `struct msghdr`, with its name, its control messages and its parts `behind`, so many
-/// of them and whether there are more: what follows those.
+/// of them and whether there are more: what follows those. So many bytes were sent or received.
 fn push_one<'a>(
     out: &mut Vec<u8>,
     header: Bytes<'_>,
     behind: Bytes<'a>,
-    (count, has_more): (usize, bool),
-    data: Data<'_>,
+    count_and_more: (usize, bool),
+    (data, bytes): (Data<'_>, Option<u64>),
 ) -> Option<Bytes<'a>> {
     let (call, named) = (data.call, data.named);
     let (name, behind) = next(behind)?;
@@ -174,7 +198,13 @@ fn push_one<'a>(
     out.extend_from_slice(format!(", msg_namelen={length}, msg_iov=").as_bytes());
     match header.u64(16)? {
         0 => out.extend_from_slice(b"NULL"),
-        _ => behind = push_parts_from(out, behind, count, has_more),
+        _ => {
+            let netlink = named.netlink(call).map(|protocol| Netlink {
+                protocol,
+                left: bytes.unwrap_or(u64::MAX),
+            });
+            behind = push_parts_from(out, behind, count_and_more, netlink);
+        }
     }
     let (parts, control, control_length) = (header.u64(24)?, header.u64(32)?, header.u64(40)?);
     out.extend_from_slice(format!(", msg_iovlen={parts}").as_bytes());

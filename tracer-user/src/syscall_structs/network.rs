@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::bytes::{Bytes, quoted};
 use super::files::push_hex_bytes;
+use super::netlink;
 use super::packet;
+use crate::descriptors::Named;
 use crate::syscall_arguments::Call;
 
 pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
@@ -40,7 +42,7 @@ pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
         }
         libc::AF_NETLINK => format!(
             "{{sa_family=AF_NETLINK, nl_pid={}, nl_groups={}}}",
-            bytes.u32(4)?,
+            bytes.i32(4)?,
             match bytes.u32(8)? {
                 0 => "00000000".to_owned(),
                 groups => format!("{groups:#010x}"),
@@ -53,6 +55,27 @@ pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
         ),
         _ => return None,
     };
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+/// Appends what is sent or received where it is messages of netlink; `None` where it is not known
+/// to be. Which argument of the call it is, and what the call has returned, says how long it is.
+pub fn push_datagram(
+    out: &mut Vec<u8>,
+    call: &Call,
+    (index, untrusted): (usize, &[u8]),
+    returned: Option<i64>,
+    named: Named<'_>,
+) -> Option<()> {
+    let calls = ["sendto", "send", "recvfrom", "recv"];
+    call.name()
+        .filter(|name| index == 1 && calls.contains(name))?;
+    let protocol = named.netlink(call)?;
+    let space = *call.registers.get(2)?;
+    let length = returned.map_or(space, |bytes| u64::try_from(bytes).unwrap_or(0).min(space));
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let shown = netlink::messages(protocol, netlink::Part::new(untrusted, length))?;
     out.extend_from_slice(shown.as_bytes());
     Some(())
 }

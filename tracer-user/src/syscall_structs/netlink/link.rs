@@ -1,0 +1,396 @@
+//! Attributes of an interface, as `linux/if_link.h` has them.
+
+use super::attributes::Attributes;
+use super::attributes::Value::{
+    Address6, Bytes, Counts, Flags32, Hardware, I32, Named8, Named32, Nested, OfFamilies, Settings,
+    Struct, Text, U8, U32,
+};
+use super::fields::{Kind, Member};
+use super::names::{Flags, Names};
+
+/// Those of a message about an interface.
+pub const ATTRIBUTES: Attributes = &[
+    ("IFLA_UNSPEC", Bytes),
+    ("IFLA_ADDRESS", Hardware),
+    ("IFLA_BROADCAST", Hardware),
+    ("IFLA_IFNAME", Text),
+    ("IFLA_MTU", U32),
+    ("IFLA_LINK", U32),
+    ("IFLA_QDISC", Text),
+    ("IFLA_STATS", Struct(STATISTICS)),
+    ("IFLA_COST", Bytes),
+    ("IFLA_PRIORITY", Bytes),
+    ("IFLA_MASTER", U32),
+    ("IFLA_WIRELESS", Bytes),
+    ("IFLA_PROTINFO", Bytes),
+    ("IFLA_TXQLEN", U32),
+    ("IFLA_MAP", Struct(MAP)),
+    ("IFLA_WEIGHT", U32),
+    ("IFLA_OPERSTATE", U8),
+    ("IFLA_LINKMODE", U8),
+    ("IFLA_LINKINFO", Nested(INFO)),
+    ("IFLA_NET_NS_PID", U32),
+    ("IFLA_IFALIAS", Text),
+    ("IFLA_NUM_VF", U32),
+    ("IFLA_VFINFO_LIST", Bytes),
+    ("IFLA_STATS64", Struct(STATISTICS_64)),
+    ("IFLA_VF_PORTS", Bytes),
+    ("IFLA_PORT_SELF", Bytes),
+    ("IFLA_AF_SPEC", OfFamilies),
+    ("IFLA_GROUP", U32),
+    ("IFLA_NET_NS_FD", U32),
+    ("IFLA_EXT_MASK", Flags32(FILTERS)),
+    ("IFLA_PROMISCUITY", U32),
+    ("IFLA_NUM_TX_QUEUES", U32),
+    ("IFLA_NUM_RX_QUEUES", U32),
+    ("IFLA_CARRIER", U8),
+    ("IFLA_PHYS_PORT_ID", Bytes),
+    ("IFLA_CARRIER_CHANGES", U32),
+    ("IFLA_PHYS_SWITCH_ID", Bytes),
+    ("IFLA_LINK_NETNSID", I32),
+    ("IFLA_PHYS_PORT_NAME", Text),
+    ("IFLA_PROTO_DOWN", U8),
+    ("IFLA_GSO_MAX_SEGS", U32),
+    ("IFLA_GSO_MAX_SIZE", U32),
+    ("IFLA_PAD", Bytes),
+    ("IFLA_XDP", Nested(XDP)),
+    ("IFLA_EVENT", Named32(EVENTS)),
+    ("IFLA_NEW_NETNSID", I32),
+    ("IFLA_IF_NETNSID", I32),
+    ("IFLA_CARRIER_UP_COUNT", U32),
+    ("IFLA_CARRIER_DOWN_COUNT", U32),
+    ("IFLA_NEW_IFINDEX", U32),
+    ("IFLA_MIN_MTU", U32),
+    ("IFLA_MAX_MTU", U32),
+    ("IFLA_PROP_LIST", Bytes),
+    ("IFLA_ALT_IFNAME", Text),
+    ("IFLA_PERM_ADDRESS", Hardware),
+    ("IFLA_PROTO_DOWN_REASON", Bytes),
+    ("IFLA_PARENT_DEV_NAME", Text),
+    ("IFLA_PARENT_DEV_BUS_NAME", Text),
+    ("IFLA_GRO_MAX_SIZE", U32),
+    ("IFLA_TSO_MAX_SIZE", U32),
+    ("IFLA_TSO_MAX_SEGS", U32),
+    ("IFLA_ALLMULTI", U32),
+];
+
+/// Those of `IFLA_LINKINFO`.
+const INFO: Attributes = &[
+    ("IFLA_INFO_UNSPEC", Bytes),
+    ("IFLA_INFO_KIND", Text),
+    ("IFLA_INFO_DATA", Bytes),
+    ("IFLA_INFO_XSTATS", Bytes),
+    ("IFLA_INFO_SLAVE_KIND", Text),
+    ("IFLA_INFO_SLAVE_DATA", Bytes),
+];
+
+/// Those of `IFLA_XDP`.
+const XDP: Attributes = &[
+    ("IFLA_XDP_UNSPEC", Bytes),
+    ("IFLA_XDP_FD", I32),
+    ("IFLA_XDP_ATTACHED", Named8(XDP_ATTACHED)),
+    ("IFLA_XDP_FLAGS", Flags32(XDP_FLAGS)),
+    ("IFLA_XDP_PROG_ID", U32),
+    ("IFLA_XDP_DRV_PROG_ID", U32),
+    ("IFLA_XDP_SKB_PROG_ID", U32),
+    ("IFLA_XDP_HW_PROG_ID", U32),
+    ("IFLA_XDP_EXPECTED_FD", I32),
+];
+
+/// Those of `IFLA_AF_SPEC` of IPv4.
+pub const INET: Attributes = &[
+    ("IFLA_INET_UNSPEC", Bytes),
+    ("IFLA_INET_CONF", Settings(INET_SETTINGS)),
+];
+
+/// Those of `IFLA_AF_SPEC` of IPv6.
+pub const INET6: Attributes = &[
+    ("IFLA_INET6_UNSPEC", Bytes),
+    ("IFLA_INET6_FLAGS", Flags32(INET6_FLAGS)),
+    ("IFLA_INET6_CONF", Settings(INET6_SETTINGS)),
+    ("IFLA_INET6_STATS", Counts(INET6_COUNTS)),
+    ("IFLA_INET6_MCAST", Bytes),
+    ("IFLA_INET6_CACHEINFO", Struct(INET6_CACHE)),
+    ("IFLA_INET6_ICMP6STATS", Counts(ICMP6_COUNTS)),
+    ("IFLA_INET6_TOKEN", Address6),
+    ("IFLA_INET6_ADDR_GEN_MODE", Named8(ADDRESS_MODES)),
+    ("IFLA_INET6_RA_MTU", U32),
+];
+
+/// What is left out of an answer.
+const FILTERS: Flags = &[
+    ("RTEXT_FILTER_VF", 1),
+    ("RTEXT_FILTER_BRVLAN", 2),
+    ("RTEXT_FILTER_BRVLAN_COMPRESSED", 4),
+    ("RTEXT_FILTER_SKIP_STATS", 8),
+    ("RTEXT_FILTER_MRP", 0x10),
+    ("RTEXT_FILTER_CFM_CONFIG", 0x20),
+    ("RTEXT_FILTER_CFM_STATUS", 0x40),
+    ("RTEXT_FILTER_MST", 0x80),
+];
+
+const EVENTS: Names = &[
+    ("IFLA_EVENT_NONE", 0),
+    ("IFLA_EVENT_REBOOT", 1),
+    ("IFLA_EVENT_FEATURES", 2),
+    ("IFLA_EVENT_BONDING_FAILOVER", 3),
+    ("IFLA_EVENT_NOTIFY_PEERS", 4),
+    ("IFLA_EVENT_IGMP_RESEND", 5),
+    ("IFLA_EVENT_BONDING_OPTIONS", 6),
+];
+
+const XDP_ATTACHED: Names = &[
+    ("XDP_ATTACHED_NONE", 0),
+    ("XDP_ATTACHED_DRV", 1),
+    ("XDP_ATTACHED_SKB", 2),
+    ("XDP_ATTACHED_HW", 3),
+    ("XDP_ATTACHED_MULTI", 4),
+];
+
+const XDP_FLAGS: Flags = &[
+    ("XDP_FLAGS_UPDATE_IF_NOEXIST", 1),
+    ("XDP_FLAGS_SKB_MODE", 2),
+    ("XDP_FLAGS_DRV_MODE", 4),
+    ("XDP_FLAGS_HW_MODE", 8),
+    ("XDP_FLAGS_REPLACE", 0x10),
+];
+
+const INET6_FLAGS: Flags = &[
+    ("IF_RS_SENT", 0x10),
+    ("IF_RA_RCVD", 0x20),
+    ("IF_RA_MANAGED", 0x40),
+    ("IF_RA_OTHERCONF", 0x80),
+    ("IF_READY", 0x8000_0000),
+];
+
+const ADDRESS_MODES: Names = &[
+    ("IN6_ADDR_GEN_MODE_EUI64", 0),
+    ("IN6_ADDR_GEN_MODE_NONE", 1),
+    ("IN6_ADDR_GEN_MODE_STABLE_PRIVACY", 2),
+    ("IN6_ADDR_GEN_MODE_RANDOM", 3),
+];
+
+/// `struct rtnl_link_stats`.
+const STATISTICS: &[Member] = &[
+    ("rx_packets", Kind::U32),
+    ("tx_packets", Kind::U32),
+    ("rx_bytes", Kind::U32),
+    ("tx_bytes", Kind::U32),
+    ("rx_errors", Kind::U32),
+    ("tx_errors", Kind::U32),
+    ("rx_dropped", Kind::U32),
+    ("tx_dropped", Kind::U32),
+    ("multicast", Kind::U32),
+    ("collisions", Kind::U32),
+    ("rx_length_errors", Kind::U32),
+    ("rx_over_errors", Kind::U32),
+    ("rx_crc_errors", Kind::U32),
+    ("rx_frame_errors", Kind::U32),
+    ("rx_fifo_errors", Kind::U32),
+    ("rx_missed_errors", Kind::U32),
+    ("tx_aborted_errors", Kind::U32),
+    ("tx_carrier_errors", Kind::U32),
+    ("tx_fifo_errors", Kind::U32),
+    ("tx_heartbeat_errors", Kind::U32),
+    ("tx_window_errors", Kind::U32),
+    ("rx_compressed", Kind::U32),
+    ("tx_compressed", Kind::U32),
+    ("rx_nohandler", Kind::U32),
+];
+
+/// `struct rtnl_link_stats64`.
+const STATISTICS_64: &[Member] = &[
+    ("rx_packets", Kind::U64),
+    ("tx_packets", Kind::U64),
+    ("rx_bytes", Kind::U64),
+    ("tx_bytes", Kind::U64),
+    ("rx_errors", Kind::U64),
+    ("tx_errors", Kind::U64),
+    ("rx_dropped", Kind::U64),
+    ("tx_dropped", Kind::U64),
+    ("multicast", Kind::U64),
+    ("collisions", Kind::U64),
+    ("rx_length_errors", Kind::U64),
+    ("rx_over_errors", Kind::U64),
+    ("rx_crc_errors", Kind::U64),
+    ("rx_frame_errors", Kind::U64),
+    ("rx_fifo_errors", Kind::U64),
+    ("rx_missed_errors", Kind::U64),
+    ("tx_aborted_errors", Kind::U64),
+    ("tx_carrier_errors", Kind::U64),
+    ("tx_fifo_errors", Kind::U64),
+    ("tx_heartbeat_errors", Kind::U64),
+    ("tx_window_errors", Kind::U64),
+    ("rx_compressed", Kind::U64),
+    ("tx_compressed", Kind::U64),
+    ("rx_nohandler", Kind::U64),
+    ("rx_otherhost_dropped", Kind::U64),
+];
+
+/// `struct rtnl_link_ifmap`.
+const MAP: &[Member] = &[
+    ("mem_start", Kind::Hex64),
+    ("mem_end", Kind::Hex64),
+    ("base_addr", Kind::Hex64),
+    ("irq", Kind::U16),
+    ("dma", Kind::U8),
+    ("port", Kind::U8),
+];
+
+/// `struct ifla_cacheinfo`.
+const INET6_CACHE: &[Member] = &[
+    ("max_reasm_len", Kind::U32),
+    ("tstamp", Kind::U32),
+    ("reachable_time", Kind::U32),
+    ("retrans_time", Kind::U32),
+];
+
+/// Settings of IPv4, by their numbers.
+const INET_SETTINGS: &[&str] = &[
+    "IPV4_DEVCONF_FORWARDING-1",
+    "IPV4_DEVCONF_MC_FORWARDING-1",
+    "IPV4_DEVCONF_PROXY_ARP-1",
+    "IPV4_DEVCONF_ACCEPT_REDIRECTS-1",
+    "IPV4_DEVCONF_SECURE_REDIRECTS-1",
+    "IPV4_DEVCONF_SEND_REDIRECTS-1",
+    "IPV4_DEVCONF_SHARED_MEDIA-1",
+    "IPV4_DEVCONF_RP_FILTER-1",
+    "IPV4_DEVCONF_ACCEPT_SOURCE_ROUTE-1",
+    "IPV4_DEVCONF_BOOTP_RELAY-1",
+    "IPV4_DEVCONF_LOG_MARTIANS-1",
+    "IPV4_DEVCONF_TAG-1",
+    "IPV4_DEVCONF_ARPFILTER-1",
+    "IPV4_DEVCONF_MEDIUM_ID-1",
+    "IPV4_DEVCONF_NOXFRM-1",
+    "IPV4_DEVCONF_NOPOLICY-1",
+    "IPV4_DEVCONF_FORCE_IGMP_VERSION-1",
+    "IPV4_DEVCONF_ARP_ANNOUNCE-1",
+    "IPV4_DEVCONF_ARP_IGNORE-1",
+    "IPV4_DEVCONF_PROMOTE_SECONDARIES-1",
+    "IPV4_DEVCONF_ARP_ACCEPT-1",
+    "IPV4_DEVCONF_ARP_NOTIFY-1",
+    "IPV4_DEVCONF_ACCEPT_LOCAL-1",
+    "IPV4_DEVCONF_SRC_VMARK-1",
+    "IPV4_DEVCONF_PROXY_ARP_PVLAN-1",
+    "IPV4_DEVCONF_ROUTE_LOCALNET-1",
+    "IPV4_DEVCONF_IGMPV2_UNSOLICITED_REPORT_INTERVAL-1",
+    "IPV4_DEVCONF_IGMPV3_UNSOLICITED_REPORT_INTERVAL-1",
+    "IPV4_DEVCONF_IGNORE_ROUTES_WITH_LINKDOWN-1",
+    "IPV4_DEVCONF_DROP_UNICAST_IN_L2_MULTICAST-1",
+    "IPV4_DEVCONF_DROP_GRATUITOUS_ARP-1",
+    "IPV4_DEVCONF_BC_FORWARDING-1",
+    "IPV4_DEVCONF_ARP_EVICT_NOCARRIER-1",
+];
+
+/// Settings of IPv6, by their numbers.
+const INET6_SETTINGS: &[&str] = &[
+    "DEVCONF_FORWARDING",
+    "DEVCONF_HOPLIMIT",
+    "DEVCONF_MTU6",
+    "DEVCONF_ACCEPT_RA",
+    "DEVCONF_ACCEPT_REDIRECTS",
+    "DEVCONF_AUTOCONF",
+    "DEVCONF_DAD_TRANSMITS",
+    "DEVCONF_RTR_SOLICITS",
+    "DEVCONF_RTR_SOLICIT_INTERVAL",
+    "DEVCONF_RTR_SOLICIT_DELAY",
+    "DEVCONF_USE_TEMPADDR",
+    "DEVCONF_TEMP_VALID_LFT",
+    "DEVCONF_TEMP_PREFERED_LFT",
+    "DEVCONF_REGEN_MAX_RETRY",
+    "DEVCONF_MAX_DESYNC_FACTOR",
+    "DEVCONF_MAX_ADDRESSES",
+    "DEVCONF_FORCE_MLD_VERSION",
+    "DEVCONF_ACCEPT_RA_DEFRTR",
+    "DEVCONF_ACCEPT_RA_PINFO",
+    "DEVCONF_ACCEPT_RA_RTR_PREF",
+    "DEVCONF_RTR_PROBE_INTERVAL",
+    "DEVCONF_ACCEPT_RA_RT_INFO_MAX_PLEN",
+    "DEVCONF_PROXY_NDP",
+    "DEVCONF_OPTIMISTIC_DAD",
+    "DEVCONF_ACCEPT_SOURCE_ROUTE",
+    "DEVCONF_MC_FORWARDING",
+    "DEVCONF_DISABLE_IPV6",
+    "DEVCONF_ACCEPT_DAD",
+    "DEVCONF_FORCE_TLLAO",
+    "DEVCONF_NDISC_NOTIFY",
+    "DEVCONF_MLDV1_UNSOLICITED_REPORT_INTERVAL",
+    "DEVCONF_MLDV2_UNSOLICITED_REPORT_INTERVAL",
+    "DEVCONF_SUPPRESS_FRAG_NDISC",
+    "DEVCONF_ACCEPT_RA_FROM_LOCAL",
+    "DEVCONF_USE_OPTIMISTIC",
+    "DEVCONF_ACCEPT_RA_MTU",
+    "DEVCONF_STABLE_SECRET",
+    "DEVCONF_USE_OIF_ADDRS_ONLY",
+    "DEVCONF_ACCEPT_RA_MIN_HOP_LIMIT",
+    "DEVCONF_IGNORE_ROUTES_WITH_LINKDOWN",
+    "DEVCONF_DROP_UNICAST_IN_L2_MULTICAST",
+    "DEVCONF_DROP_UNSOLICITED_NA",
+    "DEVCONF_KEEP_ADDR_ON_DOWN",
+    "DEVCONF_RTR_SOLICIT_MAX_INTERVAL",
+    "DEVCONF_SEG6_ENABLED",
+    "DEVCONF_SEG6_REQUIRE_HMAC",
+    "DEVCONF_ENHANCED_DAD",
+    "DEVCONF_ADDR_GEN_MODE",
+    "DEVCONF_DISABLE_POLICY",
+    "DEVCONF_ACCEPT_RA_RT_INFO_MIN_PLEN",
+    "DEVCONF_NDISC_TCLASS",
+    "DEVCONF_RPL_SEG_ENABLED",
+    "DEVCONF_RA_DEFRTR_METRIC",
+    "DEVCONF_IOAM6_ENABLED",
+    "DEVCONF_IOAM6_ID",
+    "DEVCONF_IOAM6_ID_WIDE",
+    "DEVCONF_NDISC_EVICT_NOCARRIER",
+    "DEVCONF_ACCEPT_UNTRACKED_NA",
+];
+
+/// Counts of IPv6, by their numbers.
+const INET6_COUNTS: &[&str] = &[
+    "IPSTATS_MIB_NUM",
+    "IPSTATS_MIB_INPKTS",
+    "IPSTATS_MIB_INOCTETS",
+    "IPSTATS_MIB_INDELIVERS",
+    "IPSTATS_MIB_OUTFORWDATAGRAMS",
+    "IPSTATS_MIB_OUTPKTS",
+    "IPSTATS_MIB_OUTOCTETS",
+    "IPSTATS_MIB_INHDRERRORS",
+    "IPSTATS_MIB_INTOOBIGERRORS",
+    "IPSTATS_MIB_INNOROUTES",
+    "IPSTATS_MIB_INADDRERRORS",
+    "IPSTATS_MIB_INUNKNOWNPROTOS",
+    "IPSTATS_MIB_INTRUNCATEDPKTS",
+    "IPSTATS_MIB_INDISCARDS",
+    "IPSTATS_MIB_OUTDISCARDS",
+    "IPSTATS_MIB_OUTNOROUTES",
+    "IPSTATS_MIB_REASMTIMEOUT",
+    "IPSTATS_MIB_REASMREQDS",
+    "IPSTATS_MIB_REASMOKS",
+    "IPSTATS_MIB_REASMFAILS",
+    "IPSTATS_MIB_FRAGOKS",
+    "IPSTATS_MIB_FRAGFAILS",
+    "IPSTATS_MIB_FRAGCREATES",
+    "IPSTATS_MIB_INMCASTPKTS",
+    "IPSTATS_MIB_OUTMCASTPKTS",
+    "IPSTATS_MIB_INBCASTPKTS",
+    "IPSTATS_MIB_OUTBCASTPKTS",
+    "IPSTATS_MIB_INMCASTOCTETS",
+    "IPSTATS_MIB_OUTMCASTOCTETS",
+    "IPSTATS_MIB_INBCASTOCTETS",
+    "IPSTATS_MIB_OUTBCASTOCTETS",
+    "IPSTATS_MIB_CSUMERRORS",
+    "IPSTATS_MIB_NOECTPKTS",
+    "IPSTATS_MIB_ECT1PKTS",
+    "IPSTATS_MIB_ECT0PKTS",
+    "IPSTATS_MIB_CEPKTS",
+    "IPSTATS_MIB_REASM_OVERLAPS",
+];
+
+/// Counts of ICMPv6, by their numbers.
+const ICMP6_COUNTS: &[&str] = &[
+    "ICMP6_MIB_NUM",
+    "ICMP6_MIB_INMSGS",
+    "ICMP6_MIB_INERRORS",
+    "ICMP6_MIB_OUTMSGS",
+    "ICMP6_MIB_OUTERRORS",
+    "ICMP6_MIB_CSUMERRORS",
+];
