@@ -201,3 +201,68 @@ fn a_name_is_that_of_the_kernel_whatever_its_bytes_are() {
     ];
     assert_eq!(column.collect::<Vec<_>>(), expected);
 }
+
+/// What a command of `tracer-user` says.
+fn said(arguments: &[&str]) -> String {
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn an_empty_name_is_shown_as_one_and_not_as_one_that_nobody_knows() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("nameless", folder.path()).unwrap();
+    let program = program.to_str().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (shown, log, ctf) = (file("shown"), file("log"), file("ctf"));
+    let options = ["--events", "fork,rename,exit", "--syscalls", "getppid"];
+    let run = |to: [&str; 2]| {
+        let run = [&["run"], &options[..], &to, &["--", program]].concat();
+        // The kernel has no name for it.
+        assert_eq!(said(&run), "[]\n");
+    };
+    run(["-o", &shown]);
+    run(["--log", &log]);
+    for lines in [
+        std::fs::read_to_string(&shown).unwrap(),
+        said(&["read", &log]),
+    ] {
+        let all = lines.lines().filter(|line| line.contains(" getppid("));
+        let calls: Vec<_> = all.collect();
+        assert_eq!(calls.len(), 2, "{lines}");
+        for call in calls {
+            let words: Vec<_> = call.split_whitespace().collect();
+            assert_eq!(words[1], "\"\"", "{lines}");
+        }
+        assert!(lines.contains(" now \"\"\n"), "{lines}");
+        assert!(lines.contains(" child \"\" "), "{lines}");
+    }
+    let json = said(&["read", "--format", "json", "--events", "syscall", &log]);
+    let events = json
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let named: Vec<_> = events
+        .filter_map(|event| event.get("comm").cloned())
+        .collect();
+    assert!(
+        !named.is_empty() && named.iter().all(|name| name == ""),
+        "{json}"
+    );
+    said(&["export", "--to", "ctf", "--output", &ctf, &log]);
+    let (lines, _) = tests::tools::babeltrace2(&[], ctf.as_ref()).unwrap();
+    let calls = lines
+        .lines()
+        .filter(|line| line.contains("linux_trace_syscall_enter"));
+    let calls: Vec<_> = calls.collect();
+    assert_eq!(calls.len(), 2, "{lines}");
+    assert!(
+        calls.iter().all(|call| call.contains(r#"comm = "\"\"""#)),
+        "{lines}"
+    );
+}

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
+use super::thread_names;
 use super::walk::stack_of;
 use super::{Gaps, Log, Pause, Walk, Wanted, open};
 use crate::event_view::EventView;
 use crate::predicate::{Show, Sieve};
+use crate::report::fields::until_null;
 use crate::terminal::say;
 
 /// Events between two looks at whether it goes on.
@@ -99,7 +101,9 @@ impl<L: Log> Walk<L> {
             return Ok(());
         };
         let (name, entry, is_wanted) = (row.name.clone(), row.entry, row.is_wanted);
-        let has_event = self.wanted.has_event(&header, &scratch.data, &scratch.comm);
+        let has_event = self
+            .wanted
+            .has_event(&header, &scratch.data, until_null(&scratch.comm));
         let line = EventView {
             event: Event {
                 header,
@@ -107,7 +111,7 @@ impl<L: Log> Walk<L> {
             },
             entry,
             name: &name,
-            comm: (!scratch.comm.is_empty()).then_some(scratch.comm.as_slice()),
+            comm: thread_names::known(&scratch.comm),
             date: scratch.date,
             inside: None,
             stack: None,

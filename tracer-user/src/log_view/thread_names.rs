@@ -15,6 +15,14 @@ use crate::report::fields::until_null;
 /// Threads that are remembered. Beyond that all are forgotten.
 const MOST_THREADS: usize = 65_536;
 
+/// The name of a thread of which is known that it is empty: an empty one is not known.
+const EMPTY: &[u8] = b"\0";
+
+/// A name as [`ThreadNames::name_of`] says it; `None` where it is not known.
+pub fn known(name: &[u8]) -> Option<&[u8]> {
+    (!name.is_empty()).then(|| until_null(name))
+}
+
 /// A process and a thread of it.
 type Thread = (i32, i32);
 
@@ -93,7 +101,8 @@ impl ThreadNames {
         self.last = (thread, name);
     }
 
-    /// The name of the event's thread, or of its process; empty where neither is known.
+    /// The name of the event's thread, or of its process; empty where neither is known. What it
+    /// says is for [`known`].
     pub fn name_of<'a>(&'a self, record: &LogRecord<'a>) -> &'a [u8] {
         let header = &record.event.header;
         if !record.comm.is_empty() || header.pid == 0 {
@@ -101,6 +110,9 @@ impl ThreadNames {
         }
         let thread = self.names.get(&(header.pid, header.tid));
         let known = thread.or_else(|| self.names.get(&(header.pid, header.pid)));
-        known.map_or(b"", Name::as_bytes)
+        known.map_or(b"", |name| match name.as_bytes() {
+            [] => EMPTY,
+            name => name,
+        })
     }
 }

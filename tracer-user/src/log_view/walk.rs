@@ -10,13 +10,14 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
 use tracer_log::LogRecord;
 
-use super::thread_names::ThreadNames;
+use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
 use super::wanted::is_called;
 use super::{Log, Moment, TypeTable, Wanted};
 use crate::consumer::Losses;
 use crate::event_view::EventView;
 use crate::predicate::Sieve;
+use crate::report::fields::until_null;
 use crate::report::{LogCondition, Missing, Summary};
 use crate::stacks::{self, Names, Owned, Pending, Stack};
 
@@ -196,7 +197,9 @@ impl<L: Log> Walk<L> {
                 continue;
             }
             if let Some(row) = self.types.row_mut(header.event_type) {
-                let has_event = self.wanted.has_event(&header, named.event.data, comm);
+                let has_event = self
+                    .wanted
+                    .has_event(&header, named.event.data, until_null(comm));
                 if row.is_wanted && has_event {
                     self.left -= 1;
                     let stack = stack_of(&named.event, &mut self.stacks);
@@ -222,7 +225,7 @@ impl<L: Log> Walk<L> {
         let known = self.log.event_types();
         let row = self.types.learn(header.event_type, known, &self.wanted);
         let (data, comm) = (&self.scratch.data, &self.scratch.comm);
-        if !row.is_wanted || !self.wanted.has_event(&header, data, comm) {
+        if !row.is_wanted || !self.wanted.has_event(&header, data, until_null(comm)) {
             return Ok(());
         }
         self.left -= 1;
@@ -389,7 +392,7 @@ pub(crate) fn view_of<'a>(
         event: record.event,
         entry,
         name,
-        comm: (!record.comm.is_empty()).then_some(record.comm),
+        comm: thread_names::known(record.comm),
         date: record.realtime,
         inside: None,
         stack: None,

@@ -4,7 +4,7 @@ use tracer_common::event_type::SystemEventType;
 use tracer_common::kernel::COMM_BYTES;
 
 use super::digits::push_decimal;
-use super::escape::push_for_people;
+use super::escape::push_name;
 use super::short_name::push_short_name;
 
 /// Widths of the columns. What is longer moves the rest of its line and is never shortened.
@@ -141,7 +141,7 @@ impl Threads {
 fn push_who(out: &mut Vec<u8>, who: Who<'_>, widths: Widths) {
     widths.column(out, widths.comm, |out| {
         let unknown: &[u8] = if who.pid == 0 { b"-" } else { b"?" };
-        push_for_people(out, who.comm.unwrap_or(unknown));
+        push_name(out, who.comm.unwrap_or(unknown));
     });
     widths.column(out, widths.ids, |out| {
         if who.pid == 0 {

@@ -30,6 +30,14 @@ pub fn as_text(data: &[u8]) -> Option<&str> {
         .then_some(text)
 }
 
+/// Appends the name of a thread for people, which may be empty: `""` then.
+pub fn push_name(out: &mut Vec<u8>, untrusted: &[u8]) {
+    match untrusted {
+        [] => out.extend_from_slice(b"\"\""),
+        name => push_for_people(out, name),
+    }
+}
+
 /// Appends bytes for people: what is not harmless is shown as in a string literal of Rust.
 pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
     // Nearly everything is plain; to look at all of it takes less time than to stop at the first

@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 
 use super::call_shape::{Filling, Shape, push_pointed};
 use super::digits::push_decimal;
-use super::escape::push_for_people;
+use super::escape::push_name;
 use super::fields::{self, table, until_null};
 use super::results::push_returned_descriptor;
 use super::signals::signal_name;
@@ -130,7 +130,7 @@ pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
         out.extend_from_slice(b"idle");
         return;
     }
-    push_for_people(out, comm);
+    push_name(out, comm);
     if tid == 0 {
         out.push(b' ');
         out.extend_from_slice(ELSEWHERE);

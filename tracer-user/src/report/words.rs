@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use tracer_common::event_type::{EventTypeId, SystemEventType, read_grown};
+use tracer_common::event_type::{EventTypeId, FieldKind, SystemEventType, read_grown};
 use tracer_common::kernel::{
     ExecData, ExitData, ForkData, KERNEL_EVENT_TYPES, SwitchInData, SwitchOutData, WakeupData,
     waits_in, waker_context,
@@ -10,7 +10,7 @@ use tracer_common::kernel::{
 use zerocopy::FromBytes;
 
 use super::digits::{push_decimal, push_hex};
-use super::escape::{as_text, push_for_people};
+use super::escape::{as_text, push_for_people, push_name};
 use super::fields::{ExecArguments, Value, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_filled, push_kernel, push_returned, push_signal,
@@ -42,7 +42,10 @@ fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option
         let (name, after) = named.split_once('}')?;
         let field = entry.fields.iter().find(|field| field.name == name)?;
         out.extend_from_slice(before.as_bytes());
-        push_value(out, value(field, data)?);
+        match (field.kind, value(field, data)?) {
+            (FieldKind::Comm, Value::Bytes(name)) => push_name(out, name),
+            (_, value) => push_value(out, value),
+        }
         rest = after;
     }
     out.extend_from_slice(rest.as_bytes());

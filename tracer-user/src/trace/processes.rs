@@ -97,8 +97,18 @@ impl Processes {
         thread.is_none_or(|thread| thread.pid == pid || thread.ended.is_some())
     }
 
-    /// Gives a thread its name.
+    /// Gives a thread its name, which may be empty.
     pub fn name(&mut self, pid: i32, tid: i32, comm: Comm) {
+        self.note(pid, tid, comm);
+        self.mark_nameless(tid);
+    }
+
+    /// Notes a thread whose name is not known.
+    pub fn note_without_name(&mut self, pid: i32, tid: i32) {
+        self.note(pid, tid, Comm::new(b""));
+    }
+
+    fn note(&mut self, pid: i32, tid: i32, comm: Comm) {
         let known = self.threads.get(&tid).filter(|thread| thread.pid == pid);
         let inside = known.and_then(|thread| thread.inside);
         self.put(pid, tid, comm, inside);
@@ -164,14 +174,11 @@ impl Processes {
         let Some(thread) = self.threads.get(&tid) else {
             return (None, None);
         };
-        let mut comm = &thread.comm;
-        if comm.bytes().is_empty()
-            && !thread.is_nameless
-            && let Some(main) = self.threads.get(&thread.pid)
-        {
-            comm = &main.comm;
-        }
-        (Some(comm), thread.inside_elsewhere(tid))
+        let named = |of: &'_ Thread| of.is_nameless || !of.comm.bytes().is_empty();
+        let main = || self.threads.get(&thread.pid);
+        let comm = [Some(thread), main()].into_iter().flatten();
+        let comm = comm.into_iter().find(|of| named(of)).map(|of| &of.comm);
+        (comm, thread.inside_elsewhere(tid))
     }
 
     /// Whether a thread of a process that is [known](Self::knows) has a name.
@@ -282,7 +289,6 @@ impl Processes {
             EventTypeId::RENAME => {
                 if let Ok((rename, _)) = RenameData::read_from_prefix(data) {
                     self.name(pid, tid, Comm::new(&rename.comm));
-                    self.mark_nameless(tid);
                 }
             }
             EventTypeId::EXIT => self.end(pid, header.time),
@@ -467,11 +473,22 @@ mod tests {
     #[test]
     fn a_thread_whose_name_is_not_known_has_its_processs() {
         let mut story = Story::of_process_10(true);
-        story.processes.name(10, 20, Comm::new(b""));
+        story.processes.note_without_name(10, 20);
 
         let (shown, _) = story.processes.shown(20);
 
         assert_eq!(shown.map(Comm::bytes), Some(&b"shell"[..]));
+    }
+
+    #[test]
+    fn an_empty_name_is_one_and_one_that_is_not_known_is_none() {
+        let mut story = Story::of_process_10(true);
+        story.processes.name(10, 20, Comm::new(b""));
+        let (shown, _) = story.processes.shown(20);
+        assert_eq!(shown.map(Comm::bytes), Some(&b""[..]));
+
+        story.processes.note_without_name(10, 10);
+        assert_eq!(story.processes.shown(10).0, None);
     }
 
     #[test]

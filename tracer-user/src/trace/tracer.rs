@@ -529,8 +529,8 @@ impl Tracer {
             Some(unknown) if event.header.pid == 0 => (None, Some(unknown)),
             _ => self.processes.shown(event.header.tid),
         };
-        let comm = comm.or_else(|| self.processes.comm(event.header.pid));
-        let comm = comm.map(Comm::bytes).filter(|comm| !comm.is_empty());
+        let of_process = || self.processes.shown(event.header.pid).0;
+        let comm = comm.or_else(of_process).map(Comm::bytes);
         let types = self.stream.event_types();
         self.printer.print(event, comm, inside, types);
     }
@@ -578,11 +578,12 @@ impl Tracer {
             }
         }
         if tid != 0 && self.processes.comm(tid).is_none() {
-            let unknown = Comm::new(b"");
             let known = proc_fs::comm(pid, tid).or_else(|| self.last_name_of(pid));
             let is_known = known.is_some();
-            let comm = known.unwrap_or(unknown);
-            self.processes.name(pid, tid, comm);
+            match known {
+                Some(comm) => self.processes.name(pid, tid, comm),
+                None => self.processes.note_without_name(pid, tid),
+            }
             // A thread that has ended is shown with the name of its process.
             if !is_known
                 && self.processes.comm(pid).is_none()

@@ -24,7 +24,7 @@ use crate::consumer::{Consumer, Losses};
 use crate::event_view::EventView;
 use crate::own_file;
 use crate::report::Summary;
-use crate::report::escape::push_for_people;
+use crate::report::escape::push_name;
 use packet::{Packet, PacketHeader};
 
 /// What the folder holds.
@@ -128,7 +128,7 @@ impl Consumer for Ctf {
         out.extend_from_slice(&header.thread_id.to_ne_bytes());
         // Some readers show an empty text as what was there before.
         let unknown: &[u8] = if header.pid == 0 { b"-" } else { b"?" };
-        push_for_people(out, entry.comm.unwrap_or(unknown));
+        push_name(out, entry.comm.unwrap_or(unknown));
         out.push(0);
         out.extend_from_slice(&self.fields);
         if self.packet.bytes() >= PACKET_BYTES {
