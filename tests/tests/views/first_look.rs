@@ -436,3 +436,58 @@ fn a_log_says_how_long_nothing_moved() {
         "{bounds:?}: {stat}"
     );
 }
+
+/// The looks at the threads of a process that wakes the command, where wakers are followed or not.
+fn looks_at_waker(follows: bool) -> (BTreeMap<i64, Value>, BTreeMap<i64, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("pulse", folder.path()).unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let made = Command::new("mkfifo").arg(file("fifo")).status().unwrap();
+    assert!(made.success());
+    let (pulse, _) = Target::start(Command::new(program).arg(file("fifo"))).unwrap();
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args([
+        "run",
+        "--no-user",
+        "--events",
+        "switch,wakeup",
+        "--format",
+        "json",
+        "-o",
+    ]);
+    run.arg(file("shown"));
+    run.args(follows.then_some("--follow-wakers"));
+    run.args(["--", "head", "-c", "9"]).arg(file("fifo"));
+    let output = run.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let shown = std::fs::read_to_string(file("shown")).unwrap();
+    let events = shown.lines().filter(|line| !line.contains("\"summary\""));
+    let looks = looks(&events.collect::<Vec<_>>().join("\n"));
+    (looks, calls(pulse.pid()))
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_waker_that_is_followed_is_looked_at_when_it_is_found_and_a_command_is_not() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (looks, calls) = looks_at_waker(true);
+    assert!(looks.keys().eq(calls.keys()), "{looks:?} {calls:?}");
+    let still = calls
+        .iter()
+        .filter(|(_, line)| line.starts_with("0 ") || line.starts_with("63 "));
+    let still: Vec<_> = still.collect();
+    assert_eq!(still.len(), 1, "{calls:?}");
+    for (tid, line) in still {
+        let data = &looks[tid]["data"];
+        assert_eq!(data["state"], "blocked", "{data}");
+        assert_eq!(
+            Some(&*data["number"].to_string()),
+            line.split(' ').next(),
+            "{data}"
+        );
+    }
+    // Of a command all is seen, and others are not traced.
+    assert_eq!(looks_at_waker(false).0.len(), 0);
+}

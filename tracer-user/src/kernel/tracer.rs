@@ -193,6 +193,13 @@ impl KernelTracer {
         }
     }
 
+    /// The same of the processes `pids` alone, which are traced since now.
+    pub fn look_at_newcomers(&self, pids: &[i32]) {
+        if let Some(looker) = &self.looker {
+            looker.look_at_newcomers(pids);
+        }
+    }
+
     /// Traces process `pid` no longer. Children that are traced already stay so.
     ///
     /// # Errors

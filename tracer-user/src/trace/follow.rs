@@ -290,7 +290,10 @@ impl Follow {
                 return;
             };
             match kernel.trace(pid, false) {
-                Ok(()) => self.tracer.add_found(pid, monotonic_now()),
+                Ok(()) => {
+                    self.tracer.add_found(pid, monotonic_now());
+                    kernel.look_at_newcomers(&[pid]);
+                }
                 // It has ended, or is of another pid namespace: it stays one that is only named.
                 Err(error) => tracing::debug!(pid, %error, "a waker cannot be traced"),
             }

@@ -127,11 +127,21 @@ impl Looker {
         } else {
             Err(())
         };
-        let looked: Vec<Looked> = looked.unwrap_or_else(|()| {
-            let each = pids.iter();
-            each.flat_map(|pid| by_proc::look(*pid, self.is_followed))
-                .collect()
-        });
+        self.note(looked.unwrap_or_else(|()| self.in_proc(pids)));
+    }
+
+    /// Looks at the threads of the processes `pids` alone, while others are traced already.
+    pub fn look_at_newcomers(&self, pids: &[i32]) {
+        self.note(self.in_proc(pids));
+    }
+
+    fn in_proc(&self, pids: &[i32]) -> Vec<Looked> {
+        let each = pids.iter();
+        each.flat_map(|pid| by_proc::look(*pid, self.is_followed))
+            .collect()
+    }
+
+    fn note(&self, looked: Vec<Looked>) {
         tracing::debug!(threads = looked.len(), "looked at");
         let records = match &self.stacks {
             Some(stacks) => stacks.records(looked),
