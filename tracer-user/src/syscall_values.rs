@@ -884,12 +884,7 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
             }
             libc::PR_SET_PDEATHSIG => signal_name(int(1)?.cast_unsigned()).map(Cow::Borrowed),
             libc::PR_CAP_AMBIENT => named(AMBIENT, int(1)?),
-            libc::PR_SET_DUMPABLE => match int(1)? {
-                0 => Some("SUID_DUMP_DISABLE".into()),
-                1 => Some("SUID_DUMP_USER".into()),
-                2 => Some("SUID_DUMP_ROOT".into()),
-                other => Some(other.to_string().into()),
-            },
+            libc::PR_SET_DUMPABLE => Some(dumpable(int(1)?)),
             _ => None,
         },
         ("prctl", 2)
@@ -899,6 +894,13 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
             CAPABILITIES.get(capability).map(|name| (*name).into())
         }
         ("arch_prctl", 0) => named(ARCH_OPTIONS, int(0)?),
+        ("ioprio_get" | "ioprio_set", 0) => Some(match int(0)? {
+            1 => "IOPRIO_WHO_PROCESS".into(),
+            2 => "IOPRIO_WHO_PGRP".into(),
+            3 => "IOPRIO_WHO_USER".into(),
+            other => format!("{other:#x}").into(),
+        }),
+        ("ioprio_set", 2) => Some(priority_of_io(int(2)?.into()).into()),
         ("mmap", 5) => {
             let offset = *registers.get(5)?;
             (offset != 0).then(|| format!("{offset:#x}").into())
@@ -906,6 +908,30 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
         ("rseq", 1 | 3) => Some(format!("{:#x}", int(index)?).into()),
         _ => None,
     }
+}
+
+/// Whose memory is written to a file as a process is killed.
+fn dumpable(value: i32) -> Cow<'static, str> {
+    match value {
+        0 => "SUID_DUMP_DISABLE".into(),
+        1 => "SUID_DUMP_USER".into(),
+        2 => "SUID_DUMP_ROOT".into(),
+        other => other.to_string().into(),
+    }
+}
+
+/// A priority of requests to devices: its class, and the priority within.
+fn priority_of_io(value: i64) -> String {
+    const CLASS_AT: u32 = 13;
+    let (class, priority) = (value >> CLASS_AT, value & ((1 << CLASS_AT) - 1));
+    let class = match class {
+        0 => "IOPRIO_CLASS_NONE".to_owned(),
+        1 => "IOPRIO_CLASS_RT".to_owned(),
+        2 => "IOPRIO_CLASS_BE".to_owned(),
+        3 => "IOPRIO_CLASS_IDLE".to_owned(),
+        other => format!("{other:#x}"),
+    };
+    format!("IOPRIO_PRIO_VALUE({class}, {priority})")
 }
 
 /// Bits of the flags of `swapon` that are no flags.
@@ -967,6 +993,11 @@ pub fn returned_flags(call: &Call, value: i64) -> Option<String> {
             let policy = named(POLICY.values, i32::try_from(value).ok()?)?;
             return Some(format!("{value} ({policy})"));
         }
+        "prctl" if lower_half(call.registers[0]) == libc::PR_GET_DUMPABLE => {
+            let dumped = dumpable(i32::try_from(value).ok()?);
+            return Some(format!("{value} ({dumped})"));
+        }
+        "ioprio_get" => return Some(format!("{value} ({})", priority_of_io(value))),
         "membarrier" if value > 0 => {
             let names = Values {
                 flags: BARRIERS,

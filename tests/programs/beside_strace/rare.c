@@ -21,6 +21,8 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -272,6 +274,11 @@ static void commands(void)
     ioctl(terminal, TIOCPKT, &value);
     ioctl(terminal, TCFLSH, TCIOFLUSH);
     ioctl(terminal, FIONREAD, &value);
+    struct winsize size;
+    ioctl(terminal, TIOCGWINSZ, &size);
+    value = 0;
+    ioctl(terminal, TIOCSPTLCK, &value);
+    close(ioctl(terminal, TIOCGPTPEER, O_RDWR | O_NOCTTY));
     close(terminal);
 
     const int file = open("/proc/self/exe", O_RDONLY);
@@ -285,6 +292,48 @@ static void commands(void)
     ioctl(file, FS_IOC_GETFLAGS, &flags);
     ioctl(-1, BLKGETSIZE64, &flags);
     close(file);
+}
+
+// Answers that are values with names.
+static void answers(void)
+{
+    char names[64];
+    syscall(SYS_llistxattr, "/", NULL, 0);
+    syscall(SYS_llistxattr, "/", names, 0);
+    syscall(SYS_listxattr, "/proc", names, sizeof names);
+    syscall(SYS_getxattr, "/", "user.x", names, 0);
+
+    struct sockaddr_in nobody = {AF_INET, htons(9), {htonl(INADDR_LOOPBACK)}};
+    const int socket_of = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    connect(socket_of, (struct sockaddr *)&nobody, sizeof nobody);
+    struct pollfd one = {socket_of, POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM | POLLRDHUP, 0};
+    syscall(SYS_poll, &one, 1, 100);
+    int error;
+    socklen_t length = sizeof error;
+    getsockopt(socket_of, SOL_SOCKET, SO_ERROR, &error, &length);
+    getsockopt(socket_of, SOL_SOCKET, SO_ERROR, &error, &length);
+    close(socket_of);
+
+    struct statfs of;
+    static const char *const PLACES[] = {
+        "/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/sys/fs/cgroup", "/proc/self/ns/net", "/sys/kernel/tracing",
+    };
+    for (size_t nth = 0; nth < sizeof PLACES / sizeof *PLACES; nth++)
+        syscall(SYS_statfs, PLACES[nth], &of);
+    int ends[2];
+    if (pipe(ends) == 0)
+        syscall(SYS_fstatfs, ends[0], &of);
+
+    prctl(PR_GET_DUMPABLE);
+    prctl(PR_SET_DUMPABLE, 1);
+    syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 4);
+    syscall(SYS_ioprio_get, 1, 0);
+    syscall(SYS_ioprio_get, 4, 0);
+    syscall(SYS_ioprio_set, 2, -1, 3 << 13);
+    unsigned long action[4] = {~0UL, 0, 0, 0};
+    syscall(SYS_rt_sigaction, SIGTSTP, action, NULL, 8);
+    signal(SIGTSTP, SIG_DFL);
+    mknod("/nonexist/x", S_IFCHR | 0600, 0x100);
 }
 
 // Filters of system calls, of which the last one lets everything pass.
@@ -314,6 +363,7 @@ int main(void)
     sockets();
     memory();
     commands();
+    answers();
     filters();
     return 0;
 }

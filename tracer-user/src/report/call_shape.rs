@@ -219,7 +219,7 @@ impl Filling<'_> {
             let is_list =
                 given.is_some_and(|given| matches!(given.kind, Struct::Ints | Struct::EpollEvents));
             match self.returned {
-                Some(0) if self.call.fills_in_as_returned(index) => {
+                Some(0) if self.call.fills_in_as_returned(index) && !asks_for_size(self.call) => {
                     return out.extend_from_slice(b"\"\"");
                 }
                 Some(0) if is_list && register != 0 => return out.extend_from_slice(b"[]"),
@@ -360,6 +360,16 @@ fn futex(operation: u64) -> &'static [usize] {
         10 => &[0, 1, 2, 5],
         4 | 5 | 11 | 12 => &[0, 1, 2, 3, 4, 5],
         _ => &[0, 1, 2, 3],
+    }
+}
+
+/// Whether a call asks how many bytes there are, and takes none.
+fn asks_for_size(call: &Call) -> bool {
+    let size = |nth: usize| call.registers.get(nth) == Some(&0);
+    match call.name() {
+        Some("listxattr" | "llistxattr" | "flistxattr") => size(2),
+        Some("getxattr" | "lgetxattr" | "fgetxattr") => size(3),
+        _ => false,
     }
 }
 

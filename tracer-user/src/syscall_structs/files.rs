@@ -37,7 +37,11 @@ pub fn mode(mode: u32) -> String {
 /// Appends which device it is: `makedev(0x1, 0x3)`.
 pub fn device(device: u64) -> String {
     let (major, minor) = (libc::major(device), libc::minor(device));
-    format!("makedev({major:#x}, {minor:#x})")
+    let number = |number: u32| match number {
+        0 => "0".to_owned(),
+        _ => format!("{number:#x}"),
+    };
+    format!("makedev({}, {})", number(major), number(minor))
 }
 
 fn is_device(mode: u32) -> bool {
@@ -101,27 +105,87 @@ pub fn push_statx(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
+/// File systems by their numbers, as `linux/magic.h` has them.
+const FILE_SYSTEMS: &[(&str, u64)] = &[
+    ("ADFS_SUPER_MAGIC", 0xadf5),
+    ("AFFS_SUPER_MAGIC", 0xadff),
+    ("AFS_SUPER_MAGIC", 0x5346_414f),
+    ("AUTOFS_SUPER_MAGIC", 0x187),
+    ("CEPH_SUPER_MAGIC", 0x00c3_6400),
+    ("CODA_SUPER_MAGIC", 0x7375_7245),
+    ("CRAMFS_MAGIC", 0x28cd_3d45),
+    ("CRAMFS_MAGIC_WEND", 0x453d_cd28),
+    ("DEBUGFS_MAGIC", 0x6462_6720),
+    ("SECURITYFS_MAGIC", 0x7363_6673),
+    ("SELINUX_MAGIC", 0xf97c_ff8c),
+    ("SMACK_MAGIC", 0x4341_5d53),
+    ("RAMFS_MAGIC", 0x8584_58f6),
+    ("TMPFS_MAGIC", 0x0102_1994),
+    ("HUGETLBFS_MAGIC", 0x9584_58f6),
+    ("SQUASHFS_MAGIC", 0x7371_7368),
+    ("ECRYPTFS_SUPER_MAGIC", 0xf15f),
+    ("EFS_SUPER_MAGIC", 0x0041_4a53),
+    ("EROFS_SUPER_MAGIC_V1", 0xe0f5_e1e2),
+    ("EXT2_SUPER_MAGIC", 0xef53),
+    ("XENFS_SUPER_MAGIC", 0xabba_1974),
+    ("BTRFS_SUPER_MAGIC", 0x9123_683e),
+    ("NILFS_SUPER_MAGIC", 0x3434),
+    ("F2FS_SUPER_MAGIC", 0xf2f5_2010),
+    ("HPFS_SUPER_MAGIC", 0xf995_e849),
+    ("ISOFS_SUPER_MAGIC", 0x9660),
+    ("JFFS2_SUPER_MAGIC", 0x72b6),
+    ("XFS_SUPER_MAGIC", 0x5846_5342),
+    ("PSTOREFS_MAGIC", 0x6165_676c),
+    ("EFIVARFS_MAGIC", 0xde5e_81e4),
+    ("HOSTFS_SUPER_MAGIC", 0x00c0_ffee),
+    ("OVERLAYFS_SUPER_MAGIC", 0x794c_7630),
+    ("FUSE_SUPER_MAGIC", 0x6573_5546),
+    ("MINIX_SUPER_MAGIC", 0x137f),
+    ("MINIX_SUPER_MAGIC2", 0x138f),
+    ("MINIX2_SUPER_MAGIC", 0x2468),
+    ("MINIX2_SUPER_MAGIC2", 0x2478),
+    ("MINIX3_SUPER_MAGIC", 0x4d5a),
+    ("MSDOS_SUPER_MAGIC", 0x4d44),
+    ("EXFAT_SUPER_MAGIC", 0x2011_bab0),
+    ("NCP_SUPER_MAGIC", 0x564c),
+    ("NFS_SUPER_MAGIC", 0x6969),
+    ("OCFS2_SUPER_MAGIC", 0x7461_636f),
+    ("OPENPROM_SUPER_MAGIC", 0x9fa1),
+    ("QNX4_SUPER_MAGIC", 0x2f),
+    ("QNX6_SUPER_MAGIC", 0x6819_1122),
+    ("AFS_FS_MAGIC", 0x6b41_4653),
+    ("REISERFS_SUPER_MAGIC", 0x5265_4973),
+    ("SMB_SUPER_MAGIC", 0x517b),
+    ("CIFS_SUPER_MAGIC", 0xff53_4d42),
+    ("CGROUP_SUPER_MAGIC", 0x0027_e0eb),
+    ("CGROUP2_SUPER_MAGIC", 0x6367_7270),
+    ("RDTGROUP_SUPER_MAGIC", 0x0765_5821),
+    ("TRACEFS_MAGIC", 0x7472_6163),
+    ("V9FS_MAGIC", 0x0102_1997),
+    ("BDEVFS_MAGIC", 0x6264_6576),
+    ("DAXFS_MAGIC", 0x6464_6178),
+    ("BINFMTFS_MAGIC", 0x4249_4e4d),
+    ("DEVPTS_SUPER_MAGIC", 0x1cd1),
+    ("BINDERFS_SUPER_MAGIC", 0x6c6f_6f70),
+    ("FUTEXFS_SUPER_MAGIC", 0x0bad_1dea),
+    ("PIPEFS_MAGIC", 0x5049_5045),
+    ("PROC_SUPER_MAGIC", 0x9fa0),
+    ("SOCKFS_MAGIC", 0x534f_434b),
+    ("SYSFS_MAGIC", 0x6265_6572),
+    ("USBDEVICE_SUPER_MAGIC", 0x9fa2),
+    ("MTD_INODE_FS_MAGIC", 0x1130_7854),
+    ("ANON_INODE_FS_MAGIC", 0x0904_1934),
+    ("NSFS_MAGIC", 0x6e73_6673),
+    ("BPF_FS_MAGIC", 0xcafe_4a11),
+    ("AAFS_MAGIC", 0x5a3c_69f0),
+    ("ZONEFS_MAGIC", 0x5a4f_4653),
+    ("UDF_SUPER_MAGIC", 0x1501_3346),
+    ("DMA_BUF_MAGIC", 0x444d_4142),
+    ("DEVMEM_MAGIC", 0x454d_444d),
+    ("SECRETMEM_MAGIC", 0x5345_434d),
+];
+
 pub fn push_statfs(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
-    const TYPES: &[(&str, u64)] = &[
-        ("EXT2_SUPER_MAGIC", 0xef53),
-        ("TMPFS_MAGIC", 0x0102_1994),
-        ("PROC_SUPER_MAGIC", 0x9fa0),
-        ("SYSFS_MAGIC", 0x6265_6572),
-        ("OVERLAYFS_SUPER_MAGIC", 0x794c_7630),
-        ("CGROUP2_SUPER_MAGIC", 0x6367_7270),
-        ("XFS_SUPER_MAGIC", 0x5846_5342),
-        ("BTRFS_SUPER_MAGIC", 0x9123_683e),
-        ("NFS_SUPER_MAGIC", 0x6969),
-        ("DEVPTS_SUPER_MAGIC", 0x1cd1),
-        ("TRACEFS_MAGIC", 0x7472_6163),
-        ("DEBUGFS_MAGIC", 0x6462_6720),
-        ("BPF_FS_MAGIC", 0xcafe_4a11),
-        ("RAMFS_MAGIC", 0x8584_58f6),
-        ("HUGETLBFS_MAGIC", 0x9584_58f6),
-        ("SECURITYFS_MAGIC", 0x7363_6673),
-        ("FUSE_SUPER_MAGIC", 0x6573_5546),
-        ("SQUASHFS_MAGIC", 0x7371_7368),
-    ];
     const FLAGS: &[(&str, u64)] = &[
         ("ST_VALID", 0x20),
         ("ST_RDONLY", 1),
@@ -137,7 +201,7 @@ pub fn push_statfs(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     ];
     let word = |nth: usize| bytes.u64(nth * 8);
     let kind = word(0)?;
-    let kind = match TYPES.iter().find(|(_, known)| *known == kind) {
+    let kind = match FILE_SYSTEMS.iter().find(|(_, known)| *known == kind) {
         Some((name, _)) => (*name).to_owned(),
         None => format!("{kind:#x}"),
     };

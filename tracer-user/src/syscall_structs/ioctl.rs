@@ -97,6 +97,7 @@ const COMMANDS: &[Command] = &[
     row("TIOCGSID", 0x5429, Int, Filled),
     row("TIOCGPTN", 0x8004_5430, Int, Filled),
     row("TIOCSPTLCK", 0x4004_5431, Int, Given),
+    row("TIOCGPTPEER", 0x5441, What::Value(&[]), Given),
     row("FIOASYNC", 0x5452, Int, Given),
     row("SIOCGIFNAME", 0x8910, InterfaceName, Both),
     row("SIOCGIFFLAGS", 0x8913, Interface(Flags), Both),

@@ -8,6 +8,7 @@ use super::netlink;
 use super::packet;
 use crate::descriptors::Named;
 use crate::syscall_arguments::Call;
+use crate::syscall_names::error_name;
 
 pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let family = i32::from(bytes.u16(0)?);
@@ -96,6 +97,12 @@ pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<(
     }
     if (level, option) == (libc::SOL_SOCKET, libc::SO_PEERCRED) {
         return push_credentials(out, bytes);
+    }
+    if (level, option) == (libc::SOL_SOCKET, libc::SO_ERROR) && bytes.slice().len() == 4 {
+        let error = bytes.i32(0)?;
+        let name = error_name(error).map_or_else(|| error.to_string(), str::to_owned);
+        out.extend_from_slice(format!("[{name}]").as_bytes());
+        return Some(());
     }
     if bytes.slice().len() == 4 {
         out.extend_from_slice(format!("[{}]", bytes.i32(0)?).as_bytes());

@@ -68,6 +68,7 @@ pub fn push_action(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let handler = match handler {
         0 => "SIG_DFL".to_owned(),
         1 => "SIG_IGN".to_owned(),
+        u64::MAX => "SIG_ERR".to_owned(),
         _ => format!("{handler:#x}"),
     };
     out.extend_from_slice(format!("{{sa_handler={handler}, sa_mask=").as_bytes());

@@ -29,14 +29,14 @@ const POLL_FLAGS: &[(&str, u64)] = &[
     ("POLLIN", 1),
     ("POLLPRI", 2),
     ("POLLOUT", 4),
+    ("POLLERR", 8),
+    ("POLLHUP", 0x10),
+    ("POLLNVAL", 0x20),
     ("POLLRDNORM", 0x40),
     ("POLLRDBAND", 0x80),
     ("POLLWRNORM", 0x100),
     ("POLLWRBAND", 0x200),
     ("POLLMSG", 0x400),
-    ("POLLERR", 8),
-    ("POLLHUP", 0x10),
-    ("POLLNVAL", 0x20),
     ("POLLRDHUP", 0x2000),
 ];
 
