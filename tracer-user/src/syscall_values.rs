@@ -443,7 +443,7 @@ const WAIT: Values = Values {
     ..NONE
 };
 const RANDOM: Values = Values {
-    flags: constants!(GRND_NONBLOCK GRND_RANDOM),
+    flags: constants!(GRND_NONBLOCK GRND_RANDOM GRND_INSECURE),
     ..NONE
 };
 const POLICY: Values = Values {

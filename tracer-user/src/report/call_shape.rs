@@ -299,11 +299,16 @@ impl Filling<'_> {
         let Some(length) = self.after.and_then(|after| after.of(address)) else {
             return;
         };
-        let after = format!("[{}]", length.bytes.len());
+        // Of one that was not read to its end, it is not known how long it is.
+        let new = match length.has_more {
+            true => "?".to_owned(),
+            false => length.bytes.len().to_string(),
+        };
+        let after = format!("[{new}]");
         let before = String::from_utf8_lossy(out.get(start..).unwrap_or_default()).into_owned();
         if before != after {
             let before = before.trim_end_matches(']');
-            let both = format!("{before} => {}]", length.bytes.len());
+            let both = format!("{before} => {new}]");
             out.truncate(start);
             out.extend_from_slice(both.as_bytes());
         }

@@ -188,6 +188,15 @@ const COMMANDS: &[Command] = &[
     row("FS_IOC_SETFLAGS", 0x4008_6602, FileFlags, Given),
     row("FS_IOC_FIEMAP", 0xc020_660b, Extents, Both),
     row("BLKGETSIZE64", 0x8008_1272, Long, Filled),
+    row("BLKGETSIZE", 0x1260, Long, Filled),
+    row("BLKROGET", 0x125e, Int, Filled),
+    row("BLKSSZGET", 0x1268, Int, Filled),
+    row("BLKIOMIN", 0x1278, Int, Filled),
+    row("BLKIOOPT", 0x1279, Int, Filled),
+    row("BLKALIGNOFF", 0x127a, Int, Filled),
+    row("BLKPBSZGET", 0x127b, Int, Filled),
+    row("BLKDISCARDZEROES", 0x127c, Int, Filled),
+    row("FIGETBSZ", 0x2, What::Value(&[]), Given),
 ];
 
 /// The command of this value.

@@ -298,7 +298,7 @@ impl Struct {
             Self::CpuSet | Self::Random => return Extent::Returned(1),
             Self::SocketAddress if is_filled => return Extent::Counted(128),
             Self::SocketAddress => return Extent::Array(1),
-            Self::SocketOption if is_filled => return Extent::Counted(64),
+            Self::SocketOption if is_filled => return Extent::Counted(256),
             Self::SocketOption => return Extent::Array(1),
             Self::EpollEvent => size_of::<libc::epoll_event>(),
             Self::EpollEvents => return Extent::Returned(size_of::<libc::epoll_event>()),
@@ -359,7 +359,7 @@ impl Struct {
             Self::CpuSet => process::push_cpus(out, bytes),
             Self::SocketAddress => network::push_address(out, bytes),
             Self::Length => network::push_length(out, bytes),
-            Self::SocketOption => network::push_option(out, call, bytes),
+            Self::SocketOption => network::push_option(out, call, bytes, data.has_more),
             // What is taken out is not looked at.
             Self::EpollEvent if call.registers[1] == 2 => None,
             Self::EpollEvent => waiting::push_epoll(out, bytes),

@@ -2,8 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::bytes::{Bytes, quoted};
-use super::files::push_hex_bytes;
+use super::bytes::{Bytes, quoted, quoted_start};
 use super::netlink;
 use super::packet;
 use crate::descriptors::Named;
@@ -41,14 +40,18 @@ pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
                 bytes.u32(24)?
             )
         }
-        libc::AF_NETLINK => format!(
-            "{{sa_family=AF_NETLINK, nl_pid={}, nl_groups={}}}",
-            bytes.i32(4)?,
-            match bytes.u32(8)? {
+        libc::AF_NETLINK => {
+            let padding = match bytes.u16(2)? {
+                0 => String::new(),
+                padding => format!("nl_pad={padding:#x}, "),
+            };
+            let groups = match bytes.u32(8)? {
                 0 => "00000000".to_owned(),
-                groups => format!("{groups:#010x}"),
-            }
-        ),
+                groups => format!("{groups:#08x}"),
+            };
+            let port = bytes.i32(4)?;
+            format!("{{sa_family=AF_NETLINK, {padding}nl_pid={port}, nl_groups={groups}}}")
+        }
         libc::AF_PACKET => packet::address(bytes)?,
         libc::AF_UNSPEC => format!(
             "{{sa_family=AF_UNSPEC, sa_data={}}}",
@@ -86,7 +89,7 @@ pub fn push_length(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
     let level = i32::try_from(call.registers[1]).ok()?;
     let option = i32::try_from(call.registers[2]).ok()?;
     if (level, option) == (libc::SOL_SOCKET, libc::SO_LINGER) {
@@ -108,8 +111,16 @@ pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<(
         out.extend_from_slice(format!("[{}]", bytes.i32(0)?).as_bytes());
         return Some(());
     }
-    push_hex_bytes(out, bytes, false)
+    let (shown, has_more) = match bytes.slice().split_at_checked(MOST_SHOWN) {
+        Some((shown, rest)) => (shown, has_more || !rest.is_empty()),
+        None => (bytes.slice(), has_more),
+    };
+    out.extend_from_slice(quoted_start(shown, has_more).as_bytes());
+    Some(())
 }
+
+/// Bytes of an option that are shown.
+const MOST_SHOWN: usize = 64;
 
 /// Appends a `struct ucred`, as far as it was asked for.
 fn push_credentials(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
