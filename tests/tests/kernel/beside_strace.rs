@@ -1,5 +1,5 @@
-//! Eleven programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one run:
-//! each call is the same line, with what its descriptors are. The tenth, PostgreSQL, is in
+//! Eleven programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one
+//! run: each call is the same line, with what its descriptors are. One of them, PostgreSQL, is in
 //! `postgresql.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

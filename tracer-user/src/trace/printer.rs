@@ -339,7 +339,8 @@ impl Printer {
         }
     }
 
-    /// No event has come up to this moment: adds the line of a call that is not done. A log is told.
+    /// No event has come up to this moment: adds the line of a call that is not done. A log is told
+    /// of it.
     pub fn wait(&mut self, now: MonotonicNs) {
         self.last = self.last.max(now);
         if let Some(log) = &mut self.log {
