@@ -27,6 +27,7 @@ pub mod made_log;
 pub mod made_many;
 pub mod made_slices;
 pub mod made_stacks;
+pub mod made_storm;
 pub mod made_types;
 pub mod mount;
 pub mod namespace;

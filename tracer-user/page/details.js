@@ -162,6 +162,24 @@ export function totalsBetween(model, from, to) {
 }
 
 /**
+ * How many of some threads are in each state at a moment: `2 running`.
+ * @param {import("./slices.js").Track[]} tracks
+ * @param {number} at
+ * @returns {string[]}
+ */
+export function statesAt(tracks, at) {
+    const counts = new Uint32Array(STATES.length);
+    for (const track of tracks) {
+        const index = track.find(at);
+        if (index >= 0) {
+            counts[track.states[track.what[index]]]++;
+        }
+    }
+    const words = STATES.map((name, state) => `${counts[state]} ${name === "device" ? "blocked for a device" : name}`);
+    return words.filter((_, state) => counts[state] > 0);
+}
+
+/**
  * System calls that returned in a part of the time: how many, and how long they took.
  * @param {Model} model
  * @param {number} from

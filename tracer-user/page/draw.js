@@ -6,8 +6,14 @@ import { View, ticks } from "./window.js";
 import { pixel } from "./colours.js";
 import { duration } from "./words.js";
 
+/** @typedef {import("./forest.js").Node} Node */
+/** @typedef {import("./rows.js").ThreadRow} ThreadRow */
+
 /** How high rows are, in pixels of the page. */
-const HEIGHTS = { heading: 22, state: 18, spans: 15, calls: 11, marks: 11, faults: 9, cpu: 14, irq: 10 };
+const HEIGHTS = { heading: 22, group: 18, state: 18, spans: 15, calls: 11, marks: 11, faults: 9, cpu: 14, irq: 10 };
+
+/** More CPUs than these are closed at first. */
+const OPEN_CPUS = 16;
 
 /** How wide a letter is, at most, nearly always. */
 const LETTER = 6.2;
@@ -18,12 +24,14 @@ export const RULER = 24;
 /**
  * A row of the timeline.
  * @typedef {object} Row
- * @property {"heading" | "state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq"} kind
+ * @property {"heading" | "group" | "state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq"} kind
  * @property {string} label
  * @property {number} top
  * @property {number} height
  * @property {number} thread the thread's index, or -1
- * @property {string} group what a heading opens and closes
+ * @property {string} group what a click on its name opens and closes; nothing where that is empty
+ * @property {boolean} isOpen whether that is open
+ * @property {ThreadRow[]} members the threads that share the row
  * @property {Slices | undefined} slices
  * @property {number} level
  */
@@ -31,22 +39,24 @@ export const RULER = 24;
 /**
  * The rows, from the top.
  * @param {Model} model
- * @param {Set<string>} closed
+ * @param {Node[]} nodes
+ * @param {Set<string>} turned groups that are open where they were closed at first, or the other way
  * @returns {Row[]}
  */
-export function layOutRows(model, closed) {
+export function layOutRows(model, nodes, turned) {
     /** @type {Row[]} */
     const rows = [];
     let top = 0;
     /** @param {Row["kind"]} kind @param {string} label @param {Partial<Row>} more */
     const push = (kind, label, more) => {
         const height = HEIGHTS[kind];
-        rows.push({ kind, label, top, height, thread: -1, group: "", slices: undefined, level: 0, ...more });
+        rows.push({ kind, label, top, height, thread: -1, group: "", isOpen: false, members: [], slices: undefined, level: 0, ...more });
         top += height + (kind === "heading" ? 0 : 2);
     };
     if (model.cpus.size > 0 || model.interrupts.size > 0) {
-        push("heading", model.cpus.size === 1 ? "1 CPU" : `${model.cpus.size} CPUs`, { group: "cpus" });
-        if (!closed.has("cpus")) {
+        const isOpen = (model.cpus.size <= OPEN_CPUS) !== turned.has("cpus");
+        push("heading", model.cpus.size === 1 ? "1 CPU" : `${model.cpus.size} CPUs`, { group: "cpus", isOpen });
+        if (isOpen) {
             for (const [cpu, slices] of model.cpus) {
                 push("cpu", `CPU ${cpu}`, { slices });
             }
@@ -55,57 +65,47 @@ export function layOutRows(model, closed) {
             }
         }
     }
-    for (const { pid, label, threads } of processes(model)) {
-        const group = `process ${pid}`;
-        // A process of one thread is that thread.
+    const pushNode = (/** @type {Node} */ node) => {
+        const isOpen = node.isOpen !== turned.has(node.group);
+        const { group, label, threads, parts } = node;
         if (threads.length > 1) {
-            push("heading", `${label}, ${threads.length} threads`, { group });
-        } else {
-            top += 8;
-        }
-        if (closed.has(group)) {
-            continue;
-        }
-        for (const thread of threads) {
-            push("state", thread.label, { thread: thread.index });
-            thread.levels.forEach((slices, level) => {
-                push("spans", level === 0 ? "  spans" : "", { thread: thread.index, slices, level });
-            });
-            if (thread.calls.count > 0) {
-                push("calls", "  system calls", { thread: thread.index, slices: thread.calls });
+            push(isOpen ? "heading" : "group", label, { group, isOpen, members: threads });
+            if (isOpen) {
+                parts.forEach(pushNode);
             }
-            if (thread.marks.count > 0) {
-                push("marks", "  events", { thread: thread.index });
-            }
-            if (thread.faults.count > 0) {
-                push("faults", "  page faults", { thread: thread.index });
-            }
+            return;
         }
+        const [thread] = threads;
+        // Where rows are few they have nothing to open.
+        push("state", label, { thread: thread.index, group: node.isOpen ? "" : group, isOpen });
+        if (isOpen) {
+            pushParts(push, thread);
+        }
+    };
+    for (const node of nodes) {
+        top += node.threads.length === 1 && node.isOpen ? 8 : 0;
+        pushNode(node);
     }
     return rows;
 }
 
-/** The processes, those that ran longest first, and so their threads. @param {Model} model */
-function processes(model) {
-    /** @type {Map<number, {pid: number, label: string, ran: number, threads: Model["threads"]}>} */
-    const found = new Map();
-    const ran = (/** @type {Model["threads"][0]} */ row) => row.track.between(0, model.end)[0];
-    for (const row of model.threads) {
-        const isEmpty = row.track.count + row.marks.count + row.faults.count + row.calls.count + row.levels.length === 0;
-        if (isEmpty) {
-            continue;
-        }
-        const known = found.get(row.pid) ?? { pid: row.pid, label: "", ran: 0, threads: [] };
-        known.ran += ran(row);
-        known.threads.push(row);
-        found.set(row.pid, known);
+/**
+ * What there is of a thread beside its states.
+ * @param {(kind: Row["kind"], label: string, more: Partial<Row>) => void} push @param {ThreadRow} thread
+ */
+function pushParts(push, thread) {
+    thread.levels.forEach((slices, level) => {
+        push("spans", level === 0 ? "  spans" : "", { thread: thread.index, slices, level });
+    });
+    if (thread.calls.count > 0) {
+        push("calls", "  system calls", { thread: thread.index, slices: thread.calls });
     }
-    for (const process of found.values()) {
-        process.threads.sort((a, b) => ran(b) - ran(a) || a.index - b.index);
-        const leader = process.threads.find((row) => row.tid === row.pid) ?? process.threads[0];
-        process.label = leader.name === "" ? `process ${process.pid}` : `${leader.name} ${process.pid}`;
+    if (thread.marks.count > 0) {
+        push("marks", "  events", { thread: thread.index });
     }
-    return [...found.values()].sort((a, b) => b.ran - a.ran || a.pid - b.pid);
+    if (thread.faults.count > 0) {
+        push("faults", "  page faults", { thread: thread.index });
+    }
 }
 
 /** Draws rows into pixels. */
@@ -201,6 +201,22 @@ export class Painter {
         }
     }
 
+    /** Several threads: the shares of the states of those that live. */
+    /** @param {Track[]} tracks @param {number} top @param {number} bottom */
+    together(tracks, top, bottom) {
+        const width = this.width ?? 0;
+        this.fill(0, width, top, bottom, this.page);
+        const sums = statesOf(tracks, this.view, width);
+        this.begin.fill(0);
+        for (let x = 0; x < width; x++) {
+            this.end.set(sums.subarray(x * STATES.length, (x + 1) * STATES.length));
+            const all = this.end.reduce((sum, ns) => sum + ns, 0);
+            if (all > 0) {
+                this.shares(x, all, top, bottom);
+            }
+        }
+    }
+
     /** @param {number} x @param {number} ns @param {number} top @param {number} bottom */
     shares(x, ns, top, bottom) {
         const height = bottom - top;
@@ -257,6 +273,28 @@ export class Painter {
             index = Math.max(firstAfterFrom(at, view.time(x + 1, width), index + 1), index + 1);
         }
     }
+}
+
+/**
+ * How long threads were in each state, all together, by column of pixels.
+ * @param {Track[]} tracks
+ * @param {View} view
+ * @param {number} width
+ */
+export function statesOf(tracks, view, width) {
+    const sums = new Float64Array(width * STATES.length);
+    for (const { from, to, what, states, count } of tracks) {
+        for (let index = Math.max(firstAfter(from, view.from) - 1, 0); index < count && from[index] < view.to; index++) {
+            const state = states[what[index]];
+            const [begin, end] = [Math.max(from[index], view.from), Math.min(to[index], view.to)];
+            const last = Math.min(Math.floor(view.x(end, width)), width - 1);
+            for (let x = Math.max(Math.floor(view.x(begin, width)), 0); x <= last; x++) {
+                const ns = Math.min(end, view.time(x + 1, width)) - Math.max(begin, view.time(x, width));
+                sums[x * STATES.length + state] += Math.max(ns, 0);
+            }
+        }
+    }
+    return sums;
 }
 
 /**

@@ -20,7 +20,7 @@ export function findAt(page, row, at) {
         return Math.abs(found - at) > near ? null : { ...of, kind: row.kind, index, from: found, to: found };
     }
     const slices = row.kind === "state" ? page.model.threads[row.thread].track : row.slices;
-    if (slices === undefined || row.kind === "heading") {
+    if (slices === undefined || row.kind === "heading" || row.kind === "group") {
         return null;
     }
     let index = slices.find(at);

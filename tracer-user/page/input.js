@@ -1,6 +1,6 @@
 // What people do: keys, the mouse, a finger.
 
-import { describe } from "./details.js";
+import { describe, statesAt } from "./details.js";
 import { byId } from "./dom.js";
 import { findAt, stepAlong } from "./find.js";
 import { showDetails } from "./panel.js";
@@ -14,7 +14,7 @@ export const KEYS = [
     ["A, D", "move left, right"],
     ["wheel", "scroll; with Ctrl zoom, with Shift move"],
     ["drag", "select a part of the time; with Shift, move"],
-    ["click", "select what is there; a second click on a process closes it"],
+    ["click", "select what is there; on a name with an arrow, open or close it"],
     ["F", "show what is selected as large as possible"],
     ["M", "mark what is selected, or take the mark away"],
     ["← →", "the interval before, after"],
@@ -140,9 +140,15 @@ function onKey(page, event) {
 /** What is at a position, for people. @param {Page} page @param {number} x @param {number} y */
 function tip(page, x, y) {
     const row = page.rowAt(y);
-    const found = row === undefined || x < page.left ? null : findAt(page, row, page.time(x));
-    if (found === null) {
+    if (row === undefined) {
         return "";
+    }
+    if (row.kind === "group" && x >= page.left) {
+        return [row.label.trim(), ...statesAt(row.members.map((member) => member.track), page.time(x))].join("\n");
+    }
+    const found = x < page.left ? null : findAt(page, row, page.time(x));
+    if (found === null) {
+        return x < page.left ? row.label.trim() : "";
     }
     return describe(page.model, found).map(([name, words]) => `${name}: ${words}`).join("\n");
 }

@@ -2,6 +2,7 @@
 
 import { byId, element } from "./dom.js";
 import { RULER } from "./draw.js";
+import { LISTED } from "./forest.js";
 import { firstAfter } from "./slices.js";
 import { nextHit, searchFor } from "./searching.js";
 import { tableElement, tables } from "./tables.js";
@@ -24,6 +25,13 @@ export function showTables(page) {
     }
     byId("tables").replaceChildren(...all.map((table) => {
         const box = document.createElement("div");
+        // A long one scrolls in a space of its own.
+        if (table.rows.length > LISTED) {
+            box.className = "long";
+            box.tabIndex = 0;
+            box.role = "region";
+            box.ariaLabel = `${table.title}, ${table.rows.length} rows`;
+        }
         box.append(tableElement(table, (target) => follow(page, target)));
         return box;
     }));
@@ -81,9 +89,8 @@ function showSlowest(page, index) {
 
 /** Shows the row of what is selected. @param {Page} page @param {Selection} selection */
 export function reveal(page, selection) {
-    const row = page.model.threads[selection.thread];
-    if (row !== undefined && page.closed.delete(`process ${row.pid}`)) {
-        page.layOut();
+    if (page.model.threads[selection.thread] !== undefined) {
+        page.open(selection.thread);
     }
     const kind = selection.kind === "time" ? "state" : selection.kind;
     const shown = page.rows.find((one) => one.kind === kind && one.thread === selection.thread && one.level === selection.level);

@@ -54,24 +54,25 @@ export function drawLabels(page, { context, colours, left }, rows, scroll) {
     context.fillRect(left - 1, 0, 1, page.scroller.clientHeight);
     for (const row of rows) {
         const top = row.top - scroll + RULER;
+        const sign = row.group === "" ? "" : row.isOpen ? "▾ " : "▸ ";
         if (row.kind === "heading") {
             context.fillStyle = colours.band;
             context.fillRect(0, top, left + page.width, row.height);
             context.fillStyle = colours.ink;
-            const sign = page.closed.has(row.group) ? "▸" : "▾";
-            drawText(context, `${sign} ${row.label}`, 8, top + row.height / 2, page.width);
+            drawText(context, `${sign}${row.label}`, 8, top + row.height / 2, page.width);
         } else {
+            const isThread = row.kind === "state" || row.kind === "group";
             const isSelected = page.selection !== null && row.kind === "state" && row.thread === page.selection.thread;
-            context.fillStyle = isSelected ? colours.accent : row.kind === "state" || row.kind === "cpu" ? colours.ink : colours.faint;
-            drawText(context, row.label, row.kind === "state" || row.kind === "cpu" || row.kind === "irq" ? 14 : 24,
-                top + row.height / 2, left - 30);
+            context.fillStyle = isSelected ? colours.accent : isThread || row.kind === "cpu" ? colours.ink : colours.faint;
+            const begin = sign !== "" ? 8 : isThread || row.kind === "cpu" || row.kind === "irq" ? 14 : 24;
+            drawText(context, `${sign}${row.label}`, begin, top + row.height / 2, left - begin - 6);
         }
     }
 }
 
-/** Where the state row of a thread is; `null` where it is not shown. @param {Page} page @param {number} thread @param {number} scroll */
+/** Where the row is that has the states of a thread; `null` where it is not shown. @param {Page} page @param {number} thread @param {number} scroll */
 function rowTop(page, thread, scroll) {
-    const row = page.rows.find((one) => one.kind === "state" && one.thread === thread);
+    const row = page.rowOfThread.get(thread);
     return row === undefined ? null : { top: row.top - scroll + RULER, height: row.height };
 }
 

@@ -7,6 +7,7 @@ import { Painter, RULER, drawGaps, drawGrid, drawRuler, layOutRows } from "./dra
 import { byId, element } from "./dom.js";
 import { duration } from "./words.js";
 import { findAt, wakeUpOf } from "./find.js";
+import { forest, groupsOf } from "./forest.js";
 import { showFlames } from "./flames.js";
 import { KEYS, listen } from "./input.js";
 import { drawLabels, drawPath, drawSelection, drawSliceNames } from "./overlay.js";
@@ -17,6 +18,22 @@ import { showTables } from "./leads.js";
 /** @typedef {import("./details.js").Selection} Selection */
 /** @typedef {import("./draw.js").Row} Row */
 
+/** Threads that were looked for last, and have rows of their own for that. */
+const MOST_NEEDED = 20;
+
+/** The row that has the states of each thread that is shown. @param {Row[]} rows */
+function rowsByThread(rows) {
+    /** @type {Map<number, Row>} */
+    const found = new Map();
+    for (const row of rows) {
+        if (row.kind === "state") {
+            found.set(row.thread, row);
+        }
+        row.members.forEach((member) => row.kind === "group" && found.set(member.index, row));
+    }
+    return found;
+}
+
 /** The page, once its data is there. */
 export class Page {
     /** @param {Model} model */
@@ -24,8 +41,12 @@ export class Page {
         this.model = model;
         this.view = new View(model.end);
         /** @type {Set<string>} */
-        this.closed = new Set(model.cpus.size > 16 ? ["cpus"] : []);
-        this.rows = layOutRows(model, this.closed);
+        this.turned = new Set();
+        /** Threads that were looked for: they have a row where their group is open. @type {Set<number>} */
+        this.needed = new Set();
+        this.nodes = forest(model, this.needed);
+        this.rows = layOutRows(model, this.nodes, this.turned);
+        this.rowOfThread = rowsByThread(this.rows);
         /** @type {Selection | null} */
         this.selection = null;
         /** Which of the slowest spans is drawn. */
@@ -197,10 +218,8 @@ export class Page {
         const row = this.rowAt(y);
         if (row === undefined) {
             this.select(null);
-        } else if (row.kind === "heading") {
-            if (!this.closed.delete(row.group)) {
-                this.closed.add(row.group);
-            }
+        } else if (row.kind === "heading" || row.kind === "group" || (row.group !== "" && x < this.left)) {
+            this.turn(row.group);
             this.layOut();
         } else {
             this.select(findAt(this, row, this.time(x)));
@@ -232,8 +251,32 @@ export class Page {
         return wakeUpOf(this, selection);
     }
 
+    /** Opens a group, or closes it. @param {string} group */
+    turn(group) {
+        if (!this.turned.delete(group)) {
+            this.turned.add(group);
+        }
+    }
+
+    /** Opens all groups that a thread is in. @param {number} thread */
+    open(thread) {
+        this.needed.delete(thread);
+        this.needed.add(thread);
+        for (const first of [...this.needed].slice(0, -MOST_NEEDED)) {
+            this.needed.delete(first);
+        }
+        this.nodes = forest(this.model, this.needed);
+        for (const node of groupsOf(this.nodes, thread)) {
+            if (node.isOpen === this.turned.has(node.group)) {
+                this.turn(node.group);
+            }
+        }
+        this.layOut();
+    }
+
     layOut() {
-        this.rows = layOutRows(this.model, this.closed);
+        this.rows = layOutRows(this.model, this.nodes, this.turned);
+        this.rowOfThread = rowsByThread(this.rows);
         this.resize();
     }
 
@@ -310,6 +353,8 @@ export class Page {
             const bottom = Math.round((row.top + row.height - scroll + RULER) * scale);
             if (row.kind === "heading") {
                 painter.fill(0, image.width, top, bottom, painter.band);
+            } else if (row.kind === "group") {
+                painter.together(row.members.map((member) => member.track), top, bottom);
             } else if (row.kind === "state") {
                 painter.track(this.model.threads[row.thread].track, top, bottom);
             } else if (row.kind === "marks" || row.kind === "faults") {

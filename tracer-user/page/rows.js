@@ -101,11 +101,18 @@ export class Model {
         this.readMarks();
         /** Interrupts, by kind and CPU. */
         this.interrupts = this.readInterrupts();
+        /** The names of processes. @type {Map<number, string>} */
+        this.processes = new Map(header.processes);
         /** @type {Map<string, ThreadRow>} */
         this.byId = new Map(this.threads.map((row) => [`${row.pid}/${row.tid}`, row]));
         /** @type {Array<{from: number, to: number, isKernels: boolean}>} */
         this.gaps = header.gaps.map((/** @type {any} */ [from, to, isKernels]) => (
             { from, to: to === null ? this.end : Math.min(to, this.end), isKernels }));
+    }
+
+    /** The name of a process, whichever of its threads are seen; empty where it is not known. @param {number} pid */
+    processName(pid) {
+        return this.processes.get(pid) ?? "";
     }
 
     /** @param {string} what @returns {Uint32Array} */

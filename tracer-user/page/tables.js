@@ -1,5 +1,6 @@
 // The tables of `tracer-user stat`, which sort, and whose rows lead into the timeline.
 
+import { LISTED } from "./forest.js";
 import { Model } from "./rows.js";
 import { duration, moment, share, threadWords, visible } from "./words.js";
 
@@ -47,6 +48,13 @@ function mostlyIn(of) {
     return `${most.in}${most.io_wait ? " for a device" : ""} ${share(most.ns, of.blocked_ns)}`;
 }
 
+/** What threads did, as in the columns from "running" to "max". @param {any} of @returns {Cell[]} */
+function totals(of) {
+    return [time(of.running_ns), time(of.runnable_ns), time(of.blocked_ns), time(of.stopped_ns), time(of.unknown_ns),
+        count(of.waits.count), count(of.preemptions), count(of.migrations),
+        time(of.waits.mean_ns), time(of.waits.p99_ns), time(of.waits.max_ns)];
+}
+
 /**
  * All tables that have rows.
  * @param {Model} model
@@ -65,14 +73,22 @@ export function tables(model) {
     /** @type {Table[]} */
     const all = [
         {
+            id: "names",
+            title: "Threads by name",
+            columns: ["name", "processes", "threads", "running", "runnable", "blocked", "stopped", "unknown", "waits", "forced",
+                "migrations", "mean", "p99", "max", "mostly blocked in"],
+            rows: (stat.threads.length > LISTED ? stat.by_comm : []).map((/** @type {any} */ of) => ({
+                cells: [text(of.comm), count(of.processes), count(of.threads), ...totals(of), text(mostlyIn(of))],
+                target: { search: of.comm } })),
+            sortedBy: 3,
+        },
+        {
             id: "threads",
             title: "Threads",
             columns: ["thread", "running", "runnable", "blocked", "stopped", "unknown", "waits", "forced", "migrations",
                 "mean", "p99", "max", "until", "mostly blocked in"],
             rows: stat.threads.map((/** @type {any} */ of) => ({
-                cells: [who(of), time(of.running_ns), time(of.runnable_ns), time(of.blocked_ns), time(of.stopped_ns),
-                    time(of.unknown_ns), count(of.waits.count), count(of.preemptions), count(of.migrations),
-                    time(of.waits.mean_ns), time(of.waits.p99_ns), time(of.waits.max_ns),
+                cells: [who(of), ...totals(of),
                     of.waits.max_at_ns === undefined ? text("") : {
                         text: moment(of.waits.max_at_ns), value: of.waits.max_at_ns },
                     text(mostlyIn(of))],

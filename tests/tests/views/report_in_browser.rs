@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use tests::log_reader::{Log, integer, text};
-use tests::{made_hostile, made_stacks, tools};
+use tests::{made_hostile, made_stacks, made_storm, tools};
 
 /// A log, and what the browser shows of it.
 struct Shown {
@@ -436,4 +436,59 @@ fn flame_graphs_are_those_of_stat_to_the_digit() {
         zoomed.ends_with(&format!("{}, 100 %", duration(all))) && !zoomed.starts_with("all"),
         "{zoomed}"
     );
+}
+
+#[test]
+fn threads_that_are_too_many_for_a_screen_share_rows_by_name() {
+    let log = Log::written_by(made_storm::write).unwrap();
+    let file = log.file("report.html");
+    let output = log.run("report", &["-o", file.to_str().unwrap()]).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    fs::create_dir_all(pictures()).unwrap();
+    let page = tools::browser("storm.js", &file, &pictures()).unwrap();
+    assert_eq!(list(&page, "/complaints"), [] as [Value; 0]);
+    // Three screens, the timeline's own among them.
+    let screen = integer(&page, "screen");
+    for what in ["whole", "timeline"] {
+        assert!(
+            integer(&page["first"], what) <= 3 * screen,
+            "{what}: {page}"
+        );
+    }
+    let rows = |when: &str| words(&page[when]["rows"]);
+    let (first, opened) = (rows("first"), rows("opened"));
+    for (name, count) in made_storm::NAMES {
+        let label = format!("{name} ({count} processes)");
+        assert!(first.contains(&label.as_str()), "{label}: {first:?}");
+    }
+    // Each thread is in one of them.
+    let threads = made_storm::NAMES.iter().map(|(_, count)| count);
+    let threads = threads.sum::<usize>() + made_storm::TOOLS + made_storm::SERVER.1 + 1;
+    assert_eq!(
+        usize::try_from(integer(&page["first"], "threads")).unwrap(),
+        threads + 1
+    );
+    // A click on one shows the first of them, and how many others there are.
+    let more = opened.len() - first.len();
+    assert!(more > 10 && more < 100, "{more}");
+    assert!(opened.contains(&"961 others, that ran less"), "{opened:?}");
+    assert_eq!(rows("closed"), first);
+    // One that was looked for has a row of its own.
+    let found = rows("found");
+    let last = &page["last"];
+    assert!(found.contains(&last.as_str().unwrap()), "{last}: {found:?}");
+    let tip = text(&page, "tip");
+    assert!(tip.starts_with("sed (1000 processes)\n"), "{tip}");
+    // The table of names is that of `stat`.
+    let stat = log.run("stat", &["--by", "comm"]).unwrap();
+    let stat = String::from_utf8(stat.stdout).unwrap();
+    let line = stat.lines().find(|line| line.starts_with("sed (1000) "));
+    let expected: Vec<&str> = line
+        .unwrap()
+        .split("  ")
+        .filter(|cell| !cell.is_empty())
+        .collect();
+    let names = list(&page, "/names").iter().map(words);
+    let sed = names.into_iter().find(|row| row[0] == "sed").unwrap();
+    assert_eq!(sed[3], expected[1].trim(), "{stat}");
 }

@@ -1,5 +1,6 @@
 //! What the page gets beside its columns.
 
+use std::collections::BTreeSet;
 use std::iter;
 
 use serde_json::{Value, json};
@@ -44,6 +45,13 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
         .zip(counts.chain(iter::repeat(&0)))
         .map(|(of, count)| json!([of.pid, of.tid, harmless(names.of(*of)), count]))
         .collect();
+    // The name is that of the process, whichever thread is seen.
+    let pids: BTreeSet<i32> = rows.threads.entries().iter().map(|of| of.pid).collect();
+    let processes = pids.into_iter().map(|pid| {
+        let leader = Thread { pid, tid: pid };
+        json!([pid, harmless(names.of(leader))])
+    });
+    let processes: Vec<Value> = processes.collect();
     let tasks = rows.tasks.entries().iter();
     let tasks: Vec<Value> = tasks
         .map(|task| {
@@ -91,6 +99,7 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
         "first_ns": first.saturating_sub(source.start.0),
         "span_ns": statistics.span_ns,
         "threads": threads,
+        "processes": processes,
         "tasks": tasks,
         "codes": codes,
         "calls": calls,

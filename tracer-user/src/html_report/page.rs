@@ -15,7 +15,7 @@ use super::letters::Letters;
 use crate::report::escape::push_for_people;
 
 /// The program, in the order in which its modules need each other.
-const MODULES: [&str; 23] = [
+const MODULES: [&str; 24] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
     include_str!("../../page/slices.js"),
@@ -24,6 +24,7 @@ const MODULES: [&str; 23] = [
     include_str!("../../page/rows.js"),
     include_str!("../../page/window.js"),
     include_str!("../../page/colours.js"),
+    include_str!("../../page/forest.js"),
     include_str!("../../page/draw.js"),
     include_str!("../../page/carried.js"),
     include_str!("../../page/details.js"),

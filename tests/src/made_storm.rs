@@ -1,0 +1,118 @@
+//! A log of more threads than a page has space for: a thousand processes that live one after the
+//! other, most of a few names, and one of many threads.
+
+use std::path::Path;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{COMM_BYTES, ForkData, SwitchInData, SwitchOutData};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventTypes, Ledger};
+use tracer_log::{FinalStatus, LogWriter};
+use zerocopy::IntoBytes as _;
+
+use crate::made::{self, START_NS};
+
+/// Names of processes, and how many have each.
+pub const NAMES: [(&str, usize); 2] = [("sed", 1_000), ("cat", 500)];
+
+/// Processes of which each has a name of its own: `tool0` and so on.
+pub const TOOLS: usize = 200;
+
+/// The process of many threads, and how many of each name.
+pub const SERVER: (&str, usize) = ("server", 120);
+
+const PARENT: i32 = 100;
+const FIRST: i32 = 1_000;
+
+/// Writes it.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write(path: &Path) -> anyhow::Result<()> {
+    let mut log = Made {
+        writer: made::log(path, "storm")?,
+        now: 0,
+        pid: FIRST,
+    };
+    for (name, count) in NAMES {
+        for _ in 0..count {
+            log.live(name, None)?;
+        }
+    }
+    for tool in 0..TOOLS {
+        log.live(&format!("tool{tool}"), None)?;
+    }
+    let server = log.live(SERVER.0, None)?;
+    for _ in 0..SERVER.1 {
+        log.live("worker", Some(server))?;
+    }
+    let (types, mut writer) = (EventTypes::default(), log.writer);
+    Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
+}
+
+struct Made {
+    writer: LogWriter,
+    now: u64,
+    /// The id of the next thread.
+    pid: i32,
+}
+
+impl Made {
+    /// A thread is made, of this process or of a new one, gets its name, runs and is blocked.
+    fn live(&mut self, name: &str, process: Option<i32>) -> anyhow::Result<i32> {
+        let tid = self.pid;
+        self.pid += 1;
+        let pid = process.unwrap_or(tid);
+        let made = ForkData {
+            child_pid: pid.cast_unsigned(),
+            child_tid: tid.cast_unsigned(),
+            child_comm: comm("sh"),
+            child_ns_pid: pid.cast_unsigned(),
+            child_ns_tid: tid.cast_unsigned(),
+        };
+        let kind = process.map_or(EventTypeId::FORK, |_| EventTypeId::THREAD_CREATE);
+        self.add(kind, (PARENT, PARENT, "sh"), made.as_bytes())?;
+        let came = SwitchInData {
+            prev_pid: 0,
+            prev_tid: 0,
+            prev_comm: [0; 16],
+        };
+        self.add(EventTypeId::SWITCH_IN, (pid, tid, name), came.as_bytes())?;
+        let left = SwitchOutData {
+            next_pid: 0,
+            next_tid: 0,
+            next_comm: [0; 16],
+            state: 1,
+            preempted: 0,
+            waits_in: 0,
+            syscall: 0,
+            ran_ns: 50_000,
+        };
+        self.add(EventTypeId::SWITCH_OUT, (pid, tid, name), left.as_bytes())?;
+        Ok(tid)
+    }
+
+    fn add(&mut self, id: EventTypeId, of: (i32, i32, &str), data: &[u8]) -> anyhow::Result<()> {
+        self.now += 50_000;
+        let header = EventHeader {
+            time: MonotonicNs(START_NS + self.now),
+            event_type: id,
+            pid: of.0,
+            tid: of.1,
+            cpu: Some(0),
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        let types = EventTypes::default();
+        let name = of.2.as_bytes();
+        Ok(self.writer.append(&header, data, name, &types)?)
+    }
+}
+
+fn comm(name: &str) -> [u8; COMM_BYTES] {
+    let mut comm = [0; COMM_BYTES];
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    comm
+}
