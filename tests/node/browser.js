@@ -80,11 +80,13 @@ function tables(page) {
 async function looks(browser, file, pictures, found) {
     found.too_wide = [];
     found.barriers = [];
+    found.layouts = [];
     for (const colorScheme of ["light", "dark"]) {
         for (const [width, height] of SIZES) {
             const options = { colorScheme, viewport: { width, height } };
             const { page, context } = await open(browser, file, options, found.complaints);
             await page.screenshot({ path: path.join(pictures, `${colorScheme}-${width}.png`) });
+            found.layouts.push(await layout(page));
             if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) {
                 found.too_wide.push(`${colorScheme} ${width}`);
             }
@@ -100,6 +102,30 @@ async function looks(browser, file, pictures, found) {
         found.checks = passes.length;
         await context.close();
     }
+}
+
+/** How much of the timeline is empty. */
+function blank(page) {
+    return page.evaluate(() => {
+        const { report } = globalThis;
+        const last = report.rows.at(-1);
+        return report.scroller.clientHeight - (last.top + last.height + 24);
+    });
+}
+
+/** How much of the details of a selected interval is seen, of how much there is. */
+async function layout(page) {
+    await page.evaluate(() => scrollTo(0, 0));
+    await page.evaluate(() => {
+        const { report } = globalThis;
+        const thread = report.model.threads.findIndex((row) => row.track.count > 0);
+        const { from, to } = report.model.threads[thread].track;
+        report.select({ kind: "state", thread, index: 0, level: 0, from: from[0], to: to[0], label: "" });
+    });
+    const box = await page.locator("#details dl").boundingBox();
+    const { height } = page.viewportSize();
+    await page.evaluate(() => globalThis.report.select(null));
+    return { details: box.height, seen: Math.min(box.y + box.height, height) - Math.max(box.y, 0) };
 }
 
 /** Every hit of a search, by the keyboard alone. */
@@ -249,7 +275,7 @@ async function main([file, pictures]) {
     process.stdout.write(JSON.stringify(found));
 }
 
-module.exports = { launch, open };
+module.exports = { blank, launch, open };
 
 if (require.main === module) {
     main(process.argv.slice(2)).catch((error) => {

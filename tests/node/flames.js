@@ -5,12 +5,14 @@
 "use strict";
 
 const path = require("node:path");
-const { launch, open } = require("./browser.js");
+const { blank, launch, open } = require("./browser.js");
 
 async function main([file, pictures]) {
     const browser = await launch();
     const complaints = [];
     const { page } = await open(browser, file, {}, complaints);
+    const few = await blank(page);
+    await page.screenshot({ path: path.join(pictures, "few.png") });
     await page.locator("#flames").scrollIntoViewIfNeeded();
     const shown = await page.locator("#flames > div").evaluateAll((all) => all.map((box) => ({
         title: box.querySelector("h2").textContent,
@@ -27,7 +29,7 @@ async function main([file, pictures]) {
     await canvas.click({ position: { x: 5, y: 25 } });
     await page.locator("#flames").screenshot({ path: path.join(pictures, "flames.png") });
     await browser.close();
-    process.stdout.write(JSON.stringify({ shown, data, zoomed, complaints }));
+    process.stdout.write(JSON.stringify({ shown, data, blank: few, zoomed, complaints }));
 }
 
 main(process.argv.slice(2)).catch((error) => {

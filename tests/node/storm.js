@@ -15,7 +15,8 @@ function rows(page) {
         const threads = report.rows.flatMap((row) => row.kind === "group" ? row.members.map((member) => member.index)
             : row.kind === "state" ? [row.thread] : []);
         return {
-            rows: report.rows.map((row) => row.label),
+            rows: report.rows.map((row) => row.whole),
+            labels: report.rows.map((row) => row.label),
             threads: new Set(threads).size,
             whole: document.documentElement.scrollHeight,
             timeline: document.getElementById("stage").scrollHeight,
@@ -28,7 +29,7 @@ async function nameOf(page, label) {
     const box = await page.locator("#timeline").boundingBox();
     const y = await page.evaluate((wanted) => {
         const { report } = globalThis;
-        const row = report.rows.find((one) => one.label === wanted);
+        const row = report.rows.find((one) => one.whole === wanted);
         return row.top - report.scroller.scrollTop + 24 + row.height / 2;
     }, label);
     return { x: box.x + 40, y: box.y + y, middle: box.x + box.width / 2 };
@@ -45,6 +46,9 @@ async function main([file, pictures]) {
     found.tip = await page.locator("#timeline").getAttribute("title");
     await page.mouse.click(at.x, at.y);
     found.opened = await rows(page);
+    const child = await nameOf(page, "sed 1001");
+    await page.mouse.move(child.x, child.y);
+    found.whole = await page.locator("#timeline").getAttribute("title");
     await page.screenshot({ path: path.join(pictures, "storm-open.png") });
     const again = await nameOf(page, "sed (1000 processes)");
     await page.mouse.click(again.x, again.y);

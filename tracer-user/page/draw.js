@@ -1,6 +1,7 @@
 // The timeline: pixels for what is dense, then text and lines over it.
 
 import { Model } from "./rows.js";
+import { commonBeginning } from "./forest.js";
 import { STATES, Slices, Track, firstAfter, firstAfterFrom } from "./slices.js";
 import { View, ticks } from "./window.js";
 import { pixel } from "./colours.js";
@@ -26,6 +27,7 @@ export const RULER = 24;
  * @typedef {object} Row
  * @property {"heading" | "group" | "state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq"} kind
  * @property {string} label
+ * @property {string} whole the label with what those beside it begin with too
  * @property {number} top
  * @property {number} height
  * @property {number} thread the thread's index, or -1
@@ -50,7 +52,7 @@ export function layOutRows(model, nodes, turned) {
     /** @param {Row["kind"]} kind @param {string} label @param {Partial<Row>} more */
     const push = (kind, label, more) => {
         const height = HEIGHTS[kind];
-        rows.push({ kind, label, top, height, thread: -1, group: "", isOpen: false, members: [], slices: undefined, level: 0, ...more });
+        rows.push({ kind, label, whole: label.trim(), top, height, thread: -1, group: "", isOpen: false, members: [], slices: undefined, level: 0, ...more });
         top += height + (kind === "heading" ? 0 : 2);
     };
     if (model.cpus.size > 0 || model.interrupts.size > 0) {
@@ -65,26 +67,29 @@ export function layOutRows(model, nodes, turned) {
             }
         }
     }
-    const pushNode = (/** @type {Node} */ node) => {
+    /** @param {Node} node @param {number} beginning how much of its label the others below a heading have too */
+    const pushNode = (node, beginning) => {
         const isOpen = node.isOpen !== turned.has(node.group);
-        const { group, label, threads, parts } = node;
+        const { group, threads, parts } = node;
+        const label = beginning === 0 || node.isRest === true ? node.label : `…${node.label.slice(beginning)}`;
         if (threads.length > 1) {
-            push(isOpen ? "heading" : "group", label, { group, isOpen, members: threads });
+            push(isOpen ? "heading" : "group", label, { group, isOpen, members: threads, whole: node.label });
             if (isOpen) {
-                parts.forEach(pushNode);
+                const common = commonBeginning(parts.filter((part) => part.isRest !== true).map((part) => part.label));
+                parts.forEach((part) => pushNode(part, common));
             }
             return;
         }
         const [thread] = threads;
         // Where rows are few they have nothing to open.
-        push("state", label, { thread: thread.index, group: node.isOpen ? "" : group, isOpen });
+        push("state", label, { thread: thread.index, group: node.isOpen ? "" : group, isOpen, whole: node.label });
         if (isOpen) {
             pushParts(push, thread);
         }
     };
     for (const node of nodes) {
         top += node.threads.length === 1 && node.isOpen ? 8 : 0;
-        pushNode(node);
+        pushNode(node, 0);
     }
     return rows;
 }

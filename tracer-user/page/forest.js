@@ -16,6 +16,7 @@ export const LISTED = 40;
  * @property {Node[]} parts what is shown below it; of one thread, nothing
  * @property {number} ran
  * @property {boolean} isOpen whether it is open at first
+ * @property {boolean} [isRest] whether it is of those that are not listed
  */
 
 /**
@@ -109,7 +110,7 @@ function bounded(nodes, within, needed) {
  * @returns {Node}
  */
 function rest(others, group, needed) {
-    return { ...joined(group, `${others.length} others, that ran less`, others),
+    return { ...joined(group, `${others.length} others, that ran less`, others), isRest: true,
         get parts() {
             return bounded(others, group, needed);
         } };
@@ -134,6 +135,30 @@ function together(map, key, value) {
     } else {
         known.push(value);
     }
+}
+
+/** A beginning that is shorter than this is no nuisance. */
+const SHORTEST_BEGINNING = 4;
+
+/**
+ * How long the beginning is that all of these labels have in common: up to the end of a word, and nothing where one of
+ * them would have nothing else.
+ * @param {string[]} labels
+ */
+export function commonBeginning(labels) {
+    const [first = "", ...others] = labels;
+    let length = others.length === 0 ? 0 : first.length;
+    for (const label of others) {
+        while (!label.startsWith(first.slice(0, length))) {
+            length--;
+        }
+    }
+    const isEnd = (/** @type {number} */ at) => labels.every((label) => at < label.length)
+        && /[^\p{L}\p{N}]/u.test(first[at - 1] ?? "x");
+    while (length > 0 && !isEnd(length)) {
+        length--;
+    }
+    return length < SHORTEST_BEGINNING ? 0 : length;
 }
 
 /**

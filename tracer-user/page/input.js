@@ -144,11 +144,11 @@ function tip(page, x, y) {
         return "";
     }
     if (row.kind === "group" && x >= page.left) {
-        return [row.label.trim(), ...statesAt(row.members.map((member) => member.track), page.time(x))].join("\n");
+        return [row.whole, ...statesAt(row.members.map((member) => member.track), page.time(x))].join("\n");
     }
     const found = x < page.left ? null : findAt(page, row, page.time(x));
     if (found === null) {
-        return x < page.left ? row.label.trim() : "";
+        return x < page.left ? row.whole : "";
     }
     return describe(page.model, found).map(([name, words]) => `${name}: ${words}`).join("\n");
 }

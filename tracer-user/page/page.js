@@ -283,8 +283,7 @@ export class Page {
     resize() {
         const last = this.rows.at(-1);
         const height = last === undefined ? 0 : last.top + last.height + 8;
-        const visible = this.scroller.clientHeight;
-        byId("stage").style.height = `${Math.max(height + RULER, visible)}px`;
+        byId("stage").style.height = `${height + RULER}px`;
         this.overviewImage = undefined;
         this.draw();
         this.drawFlames();

@@ -315,6 +315,10 @@ fn it_is_usable_at_every_size_by_the_keyboard_and_by_those_who_hear_it() {
     assert_eq!(list(page, "/too_wide"), [] as [Value; 0]);
     assert_eq!(list(page, "/barriers"), [] as [Value; 0]);
     assert!(integer(page, "checks") > 30, "{}", integer(page, "checks"));
+    for layout in list(page, "/layouts") {
+        let [details, seen] = ["details", "seen"].map(|name| layout[name].as_f64().unwrap());
+        assert!(seen >= details.min(150.0), "{layout}");
+    }
     for name in [
         "light-1600",
         "light-1100",
@@ -411,6 +415,8 @@ fn flame_graphs_are_those_of_stat_to_the_digit() {
         all += ns;
     }
     assert_eq!(own.len(), 2, "{folded}");
+    // Few threads take little space.
+    assert!(integer(&page, "blank") < 20, "{}", page["blank"]);
     let graphs = list(&page, "/shown");
     assert_eq!(graphs.len(), 1);
     let graph = &graphs[0];
@@ -473,6 +479,10 @@ fn threads_that_are_too_many_for_a_screen_share_rows_by_name() {
     assert!(more > 10 && more < 100, "{more}");
     assert!(opened.contains(&"961 others, that ran less"), "{opened:?}");
     assert_eq!(rows("closed"), first);
+    // What all of them begin with is left out there, and seen where the pointer is.
+    let labels = words(&page["opened"]["labels"]);
+    assert!(labels.contains(&"…1001"), "{labels:?}");
+    assert_eq!(text(&page, "whole"), "sed 1001");
     // One that was looked for has a row of its own.
     let found = rows("found");
     let last = &page["last"];
