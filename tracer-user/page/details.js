@@ -89,6 +89,10 @@ export function describe(model, selection) {
     const lines = [];
     if (row !== undefined) {
         lines.push(["thread", row.label]);
+        const command = model.commandOf(row.pid);
+        if (command !== "") {
+            lines.push(["command", command]);
+        }
     }
     if (kind === "state" && row !== undefined) {
         const { track } = row;

@@ -71,9 +71,11 @@ export function layOutRows(model, nodes, turned) {
     const pushNode = (node, beginning) => {
         const isOpen = node.isOpen !== turned.has(node.group);
         const { group, threads, parts } = node;
+        const command = node.command === undefined || node.command === "" ? "" : `  ${node.command}`;
+        const whole = `${node.label}${command}`;
         const label = beginning === 0 || node.isRest === true ? node.label : `…${node.label.slice(beginning)}`;
         if (threads.length > 1) {
-            push(isOpen ? "heading" : "group", label, { group, isOpen, members: threads, whole: node.label });
+            push(isOpen ? "heading" : "group", isOpen ? `${label}${command}` : label, { group, isOpen, members: threads, whole });
             if (isOpen) {
                 const common = commonBeginning(parts.filter((part) => part.isRest !== true).map((part) => part.label));
                 parts.forEach((part) => pushNode(part, common));
@@ -82,7 +84,7 @@ export function layOutRows(model, nodes, turned) {
         }
         const [thread] = threads;
         // Where rows are few they have nothing to open.
-        push("state", label, { thread: thread.index, group: node.isOpen ? "" : group, isOpen, whole: node.label });
+        push("state", `${label}${command}`, { thread: thread.index, group: node.isOpen ? "" : group, isOpen, whole });
         if (isOpen) {
             pushParts(push, thread);
         }

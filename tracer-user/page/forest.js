@@ -16,6 +16,7 @@ export const LISTED = 40;
  * @property {Node[]} parts what is shown below it; of one thread, nothing
  * @property {number} ran
  * @property {boolean} isOpen whether it is open at first
+ * @property {string} [command] what the process was started with, where it is one
  * @property {boolean} [isRest] whether it is of those that are not listed
  */
 
@@ -48,16 +49,18 @@ export function forest(model, needed) {
  * @returns {Node}
  */
 function processNode(model, pid, threads, needed, isMany) {
+    const command = model.commandOf(pid);
     const leaves = threads.map((row) => ({ group: `thread ${row.index}`, label: row.label, threads: [row],
         parts: [], ran: row.track.between(0, model.end)[0], isOpen: !isMany }));
     const name = model.processName(pid);
     // A process of one thread is that thread.
     if (leaves.length === 1) {
-        return leaves[0];
+        return { ...leaves[0], command };
     }
     const group = `process ${pid}`;
     const parts = leaves.length > LISTED ? byName(leaves, "threads", needed, (node) => node.threads[0].name, group) : inOrder(leaves);
-    return { ...joined(group, `${name === "" ? "process" : name} ${pid}, ${threads.length} threads`, bounded(parts, group, needed)), isOpen: !isMany };
+    const label = `${name === "" ? "process" : name} ${pid}, ${threads.length} threads`;
+    return { ...joined(group, label, bounded(parts, group, needed)), isOpen: !isMany, command };
 }
 
 /**

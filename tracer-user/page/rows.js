@@ -101,8 +101,8 @@ export class Model {
         this.readMarks();
         /** Interrupts, by kind and CPU. */
         this.interrupts = this.readInterrupts();
-        /** The names of processes. @type {Map<number, string>} */
-        this.processes = new Map(header.processes);
+        /** The names of processes, and what they were started with. @type {Map<number, [string, string]>} */
+        this.processes = new Map(header.processes.map((/** @type {any} */ [pid, name, command]) => [pid, [name, command]]));
         /** @type {Map<string, ThreadRow>} */
         this.byId = new Map(this.threads.map((row) => [`${row.pid}/${row.tid}`, row]));
         /** @type {Array<{from: number, to: number, isKernels: boolean}>} */
@@ -112,7 +112,12 @@ export class Model {
 
     /** The name of a process, whichever of its threads are seen; empty where it is not known. @param {number} pid */
     processName(pid) {
-        return this.processes.get(pid) ?? "";
+        return this.processes.get(pid)?.[0] ?? "";
+    }
+
+    /** What a process was started with; empty where that is not known. @param {number} pid */
+    commandOf(pid) {
+        return this.processes.get(pid)?.[1] ?? "";
     }
 
     /** @param {string} what @returns {Uint32Array} */

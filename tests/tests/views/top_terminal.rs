@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::process::Command;
+use std::fs;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tests::dist;
@@ -374,4 +376,51 @@ fn a_running_program_is_watched() {
         said.contains("events in") && said.contains("request begin"),
         "{said}"
     );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_process_has_its_own_name_and_what_it_calls_itself() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("titled", folder.path()).unwrap();
+    let mut server = Command::new(program)
+        .arg("with space for a longer title than the one that it has")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut begun = [0];
+    let output = server.stdout.as_mut().unwrap();
+    output.read_exact(&mut begun).unwrap();
+    let pid = server.id().to_string();
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let words = words.split(|byte| *byte == 0).next().unwrap();
+    let title = String::from_utf8_lossy(words).replace('\x1b', "\\u{1b}");
+    let terminal = Terminal::start(WIDE, &[]).unwrap();
+    terminal
+        .command(&dist::tracer_user().unwrap(), &["top", &pid])
+        .unwrap();
+    let line = |screen: &str, start: &str| {
+        let mut lines = screen.lines();
+        let line = lines.find(|line| line.trim_start().starts_with(start));
+        line.map(str::to_owned)
+    };
+    let screen = terminal.wait_for("a process and its thread", |screen| {
+        line(screen, "worker ").is_some() && screen.contains("shop: ")
+    });
+    let screen = screen.unwrap();
+    let process = screen
+        .lines()
+        .skip(1)
+        .find(|line| line.contains("2 threads"));
+    let process = process.unwrap_or_else(|| panic!("{screen}"));
+    assert!(process.starts_with(&format!("titled {pid} ")), "{screen}");
+    assert!(process.contains(&title), "{title}: {screen}");
+    terminal.keys(&["q"]).unwrap();
+    ended(&terminal);
+    drop(server.stdin.take());
+    server.wait().unwrap();
 }

@@ -1,6 +1,7 @@
 //! What the commands have in common that answer questions: how events come to them, which spans are
 //! meant, and how people read of it.
 
+mod commands;
 mod follow;
 mod kind;
 mod live;
@@ -17,6 +18,7 @@ pub mod tree_text;
 mod unmet;
 pub mod words;
 
+pub use commands::{Commands, current_command};
 pub use follow::{follow, follow_while};
 pub use kind::{Explained, Kind, Shown, Split};
 pub use live::{AnswerSetup, Asked};

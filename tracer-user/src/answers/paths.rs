@@ -17,7 +17,7 @@ use super::question::{Choice, Question};
 use super::rules::rules;
 use super::stillness::Stillness;
 use super::unmet::{Known, none_named, unended_words, unmet};
-use super::{Names, Scope, SpanSpec};
+use super::{Commands, Names, Scope, SpanSpec};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::Gap;
@@ -45,6 +45,7 @@ pub struct Paths {
     history: History,
     spans: Spans,
     names: Names,
+    commands: Commands,
     kinds: Vec<Kind>,
     shown: Vec<Shown>,
     first: MonotonicNs,
@@ -84,6 +85,7 @@ impl Paths {
             history: History::default(),
             spans: Spans::default(),
             names: Names::default(),
+            commands: Commands::default(),
             kinds: Vec::new(),
             shown: Vec::new(),
             first: MonotonicNs(0),
@@ -236,6 +238,12 @@ impl Paths {
             }
         }
         steps
+    }
+
+    /// What processes were started with.
+    #[must_use]
+    pub fn commands(&self) -> &Commands {
+        &self.commands
     }
 
     /// What threads are called.
@@ -588,6 +596,7 @@ impl Paths {
             self.lacks_wakeups |= before.is_some_and(is_blocked);
         }
         self.names.learn(thread, comm);
+        self.commands.learn(event);
         let (history, stillness) = (&mut self.history, &mut self.stillness);
         if let Some(states) = &mut self.states {
             let names = &mut self.names;

@@ -38,7 +38,7 @@ pub struct Source {
 
 /// The header, for these columns, without the tables of `stat`.
 pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &EventTypes) -> Value {
-    let names = statistics.paths.names();
+    let (names, commands) = (statistics.paths.names(), statistics.paths.commands());
     let threads = rows.threads.entries().iter();
     let counts = rows.intervals.counts().iter();
     let threads: Vec<Value> = threads
@@ -49,7 +49,7 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
     let pids: BTreeSet<i32> = rows.threads.entries().iter().map(|of| of.pid).collect();
     let processes = pids.into_iter().map(|pid| {
         let leader = Thread { pid, tid: pid };
-        json!([pid, harmless(names.of(leader))])
+        json!([pid, harmless(names.of(leader)), commands.of(pid)])
     });
     let processes: Vec<Value> = processes.collect();
     let tasks = rows.tasks.entries().iter();

@@ -1,5 +1,7 @@
 //! Statistics for programs.
 
+use std::collections::BTreeSet;
+
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unended};
@@ -63,6 +65,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
         "by_comm": by_name,
+        "commands": commands(statistics),
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
@@ -75,6 +78,17 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "interrupts": interrupts(statistics),
         "events": events,
     })
+}
+
+/// What processes were started with, as far as that is known.
+fn commands(statistics: &Statistics) -> Vec<Value> {
+    let pids = statistics.threads.iter().map(|(thread, ..)| thread.pid);
+    let pids: BTreeSet<i32> = pids.collect();
+    let known = pids.into_iter().filter_map(|pid| {
+        let (_, command) = statistics.command_of(pid)?;
+        Some(json!({ "pid": pid, "command": command }))
+    });
+    known.collect()
 }
 
 fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, start: u64) -> Value {

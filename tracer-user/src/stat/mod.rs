@@ -16,7 +16,7 @@ use tracer_analysis::{
 };
 use tracer_engine::event::MonotonicNs;
 
-use crate::answers::words::seconds;
+use crate::answers::words::{seconds, thread};
 use crate::answers::{Paths, Scope, SpanSpec, follow};
 use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
@@ -108,6 +108,14 @@ impl Statistics {
         }
     }
 
+    /// A process, and what it was started with, where that is known.
+    fn command_of(&self, pid: i32) -> Option<(String, String)> {
+        let command = self.paths.commands().of(pid);
+        let leader = Thread { pid, tid: pid };
+        let label = thread(leader, self.paths.names().of(leader));
+        (!command.is_empty()).then_some((label, command))
+    }
+
     /// Whether there is anything of what is asked about.
     ///
     /// # Errors
@@ -147,8 +155,10 @@ impl Statistics {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
     use tracer_common::event_type::EventTypeId;
-    use tracer_common::kernel::{IrqEnterData, SignalGenerateData};
+
+    use tracer_common::kernel::{ExecData, IrqEnterData, SignalGenerateData, SwitchOutData};
     use tracer_engine::event::{Event, EventHeader, Truncation};
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
@@ -218,5 +228,41 @@ mod tests {
         assert_eq!(row("\\u{1b}"), expected);
         let json = document(&json(&statistics, View::default()));
         assert!(!json.contains('\x1b') && json.contains("SIGTERM"), "{json}");
+    }
+
+    #[test]
+    fn a_process_has_the_words_that_exec_gave_it() {
+        let mut sums = Sums::new(Vec::new());
+        let of = |event_type, time| EventHeader {
+            time: MonotonicNs(time),
+            pid: 77,
+            tid: 77,
+            ..header(event_type)
+        };
+        let mut data = ExecData::new_zeroed().as_bytes().to_vec();
+        data.truncate(offset_of!(ExecData, file));
+        data.extend_from_slice(b"/bin/sed\0\0sed\0-n\01p\x1b[2J\0");
+        let exec = Event {
+            header: of(EventTypeId::EXEC, 1),
+            data: &data,
+        };
+        sums.event(&exec, b"sed");
+        let mut left = SwitchOutData::new_zeroed();
+        left.state = 1;
+        let left = Event {
+            header: of(EventTypeId::SWITCH_OUT, 9),
+            data: left.as_bytes(),
+        };
+        sums.event(&left, b"sed");
+        let statistics = Statistics::of(sums, &Summary::default());
+        let text = text(&statistics, View::default());
+        let line = text.lines().find(|line| line.ends_with("\\u{1b}[2J"));
+        let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+        assert_eq!(words, ["sed", "77", "sed", "-n", "1p\\u{1b}[2J"], "{text}");
+        let json = pretty(&json(&statistics, View::default()));
+        assert!(
+            json.contains("\"command\": \"sed -n 1p\\\\u{1b}[2J\""),
+            "{json}"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Statistics for people.
 
+use std::collections::BTreeSet;
+
 use tracer_analysis::{CallKey, CallTotal, Durations, ThreadTotal};
 use tracer_common::event_type::predefined_event_type;
 
@@ -30,6 +32,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
     }
     if statistics.has_switches {
         push_threads(&mut out, statistics, view);
+        push_commands(&mut out, statistics, view);
     }
     if let Some(missing) = statistics.paths.missing_events() {
         out.push_str(&format!("{missing}\n"));
@@ -117,6 +120,29 @@ fn push_threads(out: &mut String, statistics: &Statistics, view: View) {
     }
     if statistics.others.all() > 0 {
         out.push_str("and others, of which there are too many\n");
+    }
+}
+
+/// What the processes of the table of threads were started with, where that is known.
+fn push_commands(out: &mut String, statistics: &Statistics, view: View) {
+    let by = statistics.by(view);
+    if by == By::Comm {
+        return;
+    }
+    let groups = statistics.groups(by, view.sort);
+    let mut seen = BTreeSet::new();
+    let pids = groups.iter().take(LISTED).map(|group| group.first.pid);
+    let lines = pids.filter(|pid| seen.insert(*pid)).filter_map(|pid| {
+        let (label, command) = statistics.command_of(pid)?;
+        let label: String = label.chars().take(LABEL - 1).collect();
+        Some(format!("{label:<LABEL$}{command}\n"))
+    });
+    let lines: String = lines.collect();
+    if !lines.is_empty() {
+        out.push_str(&format!(
+            "\n{:<LABEL$}given by exec\n{lines}",
+            "command line of"
+        ));
     }
 }
 

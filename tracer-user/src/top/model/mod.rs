@@ -167,12 +167,12 @@ impl Model {
         };
         let start = self.start();
         let from = MonotonicNs(self.now.0.saturating_sub(ns));
-        let current = self.paths.states();
-        let current = current.and_then(|states| states.current(thread, self.now));
+        let current = self.current(thread);
         let before = self.paths.history().of_since(thread, from).copied();
         Some(Opened {
             thread,
             name: harmless(self.paths.names().of(thread)),
+            command: self.paths.commands().of(thread.pid),
             from,
             to: self.now,
             start,
@@ -325,12 +325,22 @@ impl Model {
         }
     }
 
+    /// What a thread does now, be it from this very moment on, as after the last event.
+    fn current(&self, thread: Thread) -> Option<Interval> {
+        let states = self.paths.states()?;
+        let next = MonotonicNs(self.now.0.saturating_add(1));
+        let current = states.current(thread, next)?;
+        Some(Interval {
+            to: self.now,
+            ..current
+        })
+    }
+
     fn rows(&self, window: Window, from: MonotonicNs) -> Vec<ThreadRow> {
         let names = self.paths.names();
         let (has_switches, _) = self.paths.has_switches_and_wakeups();
         let rows = self.threads.iter().filter_map(|(thread, lived)| {
-            let states = self.paths.states();
-            let current = states.and_then(|states| states.current(*thread, self.now));
+            let current = self.current(*thread);
             let mut sum = match window {
                 Window::All => lived.whole,
                 Window::Last(_) => lived.lately,
@@ -353,6 +363,11 @@ impl Model {
                 thread: *thread,
                 name: harmless(names.of(*thread)),
                 comm: names.of(*thread).to_vec(),
+                process: harmless(names.of(Thread {
+                    pid: thread.pid,
+                    tid: thread.pid,
+                })),
+                command: self.paths.commands().of(thread.pid),
                 sum,
                 minute: lived.minute.iter().copied().collect(),
                 current,

@@ -71,6 +71,8 @@ pub struct Opened {
     pub thread: Thread,
     /// What it is called.
     pub name: String,
+    /// Command line of its process; empty where that is not known.
+    pub command: String,
     /// From when on its timeline is shown,
     pub from: MonotonicNs,
     /// and until when.
@@ -103,6 +105,10 @@ pub struct ThreadRow {
     pub name: String,
     /// and the bytes of that.
     pub comm: Vec<u8>,
+    /// What its process is called; empty where that is not known.
+    pub process: String,
+    /// Command line of its process; empty where that is not known.
+    pub command: String,
     /// What it did in that time.
     pub sum: Sum,
     /// How long it ran in each second of the last minute, in nanoseconds.

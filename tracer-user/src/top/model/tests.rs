@@ -199,3 +199,15 @@ fn what_the_kernel_did_not_report_is_told_as_it_is_everywhere() {
     );
     assert_eq!(first_words(0, 0), "0 events lost");
 }
+
+#[test]
+fn what_a_thread_does_from_the_last_event_on_is_known() {
+    let mut model = Model::new(Vec::new());
+    switch(&mut model, MS, (0, 0), 11);
+    switch(&mut model, 3 * MS, (11, 2 * MS), 12);
+    let shot = model.shot(Window::Last(1_000_000_000));
+    let state = |tid| row(&shot, tid).current.map(|current| current.state);
+    assert_eq!(state(12), Some(State::Running));
+    assert!(matches!(state(11), Some(State::Blocked(_))));
+    assert_eq!(row(&shot, 11).current.map(|one| one.ns()), Some(0));
+}

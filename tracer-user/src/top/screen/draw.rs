@@ -55,6 +55,7 @@ impl Screen {
         self.threads.fit(lines.len(), rows);
         let first = self.threads.first;
         let shown = lines.get(first..).unwrap_or_default();
+        self.listing.widen_now(shown.get(..rows).unwrap_or(shown));
         let selected = self.threads.selected.saturating_sub(first);
         let what = (shot, &self.listing);
         threads::draw(buffer, area, what, (shown, Some(selected)), self.look);

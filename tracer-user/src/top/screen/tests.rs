@@ -6,6 +6,7 @@ use ratatui::crossterm::event::{
 use ratatui::layout::Rect;
 
 use super::*;
+use tracer_analysis::{CallKey, End, Inside, Interval, Reason, State};
 use tracer_engine::event::MonotonicNs;
 
 use crate::top::model::{Opened, SpanRow, Sum, ThreadRow};
@@ -25,6 +26,8 @@ fn shot(running: &[u64]) -> Arc<Shot> {
             tid,
         },
         name: format!("thread-{tid}"),
+        process: "server".to_owned(),
+        command: "server --port 80".to_owned(),
         sum: Sum {
             running: *running,
             blocked: SECOND.saturating_sub(*running),
@@ -92,8 +95,8 @@ fn who_is_selected_stays_so_wherever_it_goes() {
 fn threads_are_below_their_process_which_is_their_sum() {
     let mut screen = screen(&[SECOND / 10, SECOND / 5, SECOND / 2]);
     let lines = drawn(&mut screen, (100, 10));
-    // The thread that it would be called as is not among them.
-    assert!(lines[2].starts_with("thread-3 2 "), "{lines:#?}");
+    // It has a name of its own, whichever of its threads are seen.
+    assert!(lines[2].starts_with("server 2 "), "{lines:#?}");
     assert!(lines[2].contains(" 60 %"), "{lines:#?}");
     assert!(lines[3].starts_with("  thread-3 3 "), "{lines:#?}");
     assert!(lines[4].starts_with("  thread-1 1 "), "{lines:#?}");
@@ -207,6 +210,7 @@ fn opened(events: usize) -> Arc<Shot> {
     let opened = Opened {
         thread: Thread { pid: 2, tid: 1 },
         name: "thread-1".to_owned(),
+        command: String::new(),
         from: MonotonicNs(0),
         to: MonotonicNs(SECOND * events as u64),
         start: MonotonicNs(0),
@@ -266,4 +270,37 @@ fn paused_the_states_stand_still_as_the_events_do() {
     let after = drawn(&mut screen, (80, 24));
     assert!(before[2].contains("3.000000 s"), "{before:#?}");
     assert_eq!(before[1..23], after[1..23]);
+}
+
+#[test]
+fn what_a_thread_does_now_is_whole_where_the_screen_is_wide() {
+    let blocked = Interval {
+        thread: Thread { pid: 7, tid: 7 },
+        state: State::Blocked(Reason {
+            inside: Inside::Call(CallKey {
+                nr: libc::SYS_futex.try_into().unwrap(),
+                is_compat: false,
+            }),
+            is_io: false,
+        }),
+        from: MonotonicNs(0),
+        to: MonotonicNs(12_340_000),
+        end: End::Open,
+        cpu: None,
+        waits_since: MonotonicNs(0),
+    };
+    let mut shot = (*shot(&[1])).clone();
+    shot.threads[0].current = Some(blocked);
+    shot.threads[0].waits_for = Some("last woken by tokio-runtime-w 123456/123789".to_owned());
+    let mut screen = Screen::new(LOOK, Window::Last(SECOND), None);
+    screen.show(Arc::new(shot));
+    for width in [120, 160] {
+        let lines = drawn(&mut screen, (width, 50));
+        let words = "futex 12.34 ms, last woken by tokio-runtime-w 123456/123789";
+        assert!(lines[2].contains(words), "{width}: {}", lines[2]);
+        assert!(lines[1].contains(" run "), "{width}: {}", lines[1]);
+    }
+    // There is space for what it was started with, too.
+    assert!(drawn(&mut screen, (160, 50))[2].contains("server --port 80"));
+    assert!(drawn(&mut screen, (80, 24))[2].contains("futex 12.34 ms, last"));
 }

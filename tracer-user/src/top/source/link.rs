@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tracer_analysis::Thread;
 
+use super::titles::Titles;
 use crate::top::model::{Model, Shot, Window};
 
 /// How often there is a new shot.
@@ -139,6 +140,8 @@ pub struct Publisher {
     due: Instant,
     /// The wishes that the last shot has granted.
     granted: u64,
+    /// The titles of the processes, of a running trace.
+    titles: Option<Titles>,
 }
 
 impl Publisher {
@@ -148,6 +151,16 @@ impl Publisher {
             link,
             due: Instant::now(),
             granted: 0,
+            titles: None,
+        }
+    }
+
+    /// Shows what processes call themselves: those of the trace are there now.
+    #[must_use]
+    pub fn with_titles(self) -> Self {
+        Self {
+            titles: Some(Titles::default()),
+            ..self
         }
     }
 
@@ -164,7 +177,11 @@ impl Publisher {
         let (wishes, wish) = self.link.wished();
         self.granted = wishes;
         model.open(wish.opened);
-        self.link.publish(model.shot(wish.window));
+        let mut shot = model.shot(wish.window);
+        if let Some(titles) = &mut self.titles {
+            titles.fill(&mut shot, now);
+        }
+        self.link.publish(shot);
         let took = now.elapsed();
         self.due = now + PERIOD.max(took * SHARE);
     }

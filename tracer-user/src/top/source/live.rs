@@ -29,7 +29,7 @@ impl Live {
     pub fn new(spans: Vec<SpanSpec>, link: Arc<Link>) -> Self {
         Self {
             model: Model::new(spans),
-            publisher: Publisher::new(link),
+            publisher: Publisher::new(link).with_titles(),
             events: 0,
         }
     }

@@ -4,6 +4,7 @@ mod answer;
 mod link;
 mod live;
 mod player;
+mod titles;
 
 pub use answer::TopSetup;
 pub use link::{Link, Play, Wish};

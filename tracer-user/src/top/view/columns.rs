@@ -38,6 +38,8 @@ pub enum Column {
     Users,
     /// What it does now.
     Now,
+    /// Command line of its process.
+    Command,
 }
 
 /// A column: what it is called where it is chosen, its heading, its width, and what it shows.
@@ -53,7 +55,7 @@ pub struct Entry {
 }
 
 /// All columns, in the order in which they are drawn.
-pub const ALL: [Entry; 15] = [
+pub const ALL: [Entry; 16] = [
     entry(
         Column::Bar,
         "bar",
@@ -124,16 +126,23 @@ pub const ALL: [Entry; 15] = [
         16,
         "what it does now, and whom it waits for",
     ),
+    entry(
+        Column::Command,
+        "command",
+        24,
+        "what its process was started with, or calls itself",
+    ),
 ];
 
 /// The columns that are shown where no others are chosen: those before give way last where there
 /// is too little space.
-pub const USUAL: [Column; 10] = [
+pub const USUAL: [Column; 11] = [
     Column::Bar,
     Column::Run,
     Column::Worst,
     Column::Now,
     Column::Wait,
+    Column::Command,
     Column::Switches,
     Column::Minute,
     Column::Wakeups,
@@ -170,13 +179,14 @@ impl Column {
             Self::Calls => sum.calls,
             Self::Users => sum.users,
             Self::Now => current.map_or(0, Interval::ns),
+            Self::Command => 0,
         }
     }
 
     /// What it says, of so much time; nothing where it is drawn.
     pub fn says(self, sum: &Sum, span: u64) -> String {
         match self {
-            Self::Bar | Self::Minute | Self::Now => String::new(),
+            Self::Bar | Self::Minute | Self::Now | Self::Command => String::new(),
             Self::Run => share(sum.running, span),
             Self::Wait => share(sum.runnable, span),
             Self::Running => duration(sum.running),

@@ -26,6 +26,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, opened: &Opened, look: Look) {
     if let Some(last) = opened.track.last() {
         title.push_str(&format!(", {} for {}", state(last), duration(last.ns())));
     }
+    if !opened.command.is_empty() {
+        title.push_str(&format!("  {}", opened.command));
+    }
     let heading = look.style(Role::Heading);
     buffer.set_stringn(area.x, area.y, title.trim_start(), width, heading);
     let ns = opened.to.0.saturating_sub(opened.from.0);

@@ -9,14 +9,14 @@ use super::threads::Listing;
 use super::{spans, threads, title};
 use crate::top::model::Shot;
 
-/// How wide the screen is: what threads do now takes what is left.
-const WIDTH: u16 = 260;
+/// How wide the screen is: command lines take what is left.
+const WIDTH: u16 = 320;
 
 /// The screen, line by line.
 #[must_use]
 pub fn text(shot: &Shot) -> String {
     let look = Look::plain();
-    let listing = Listing {
+    let mut listing = Listing {
         columns: columns::ALL.iter().map(|entry| entry.column).collect(),
         is_fitted: false,
         ..Listing::default()
@@ -29,6 +29,7 @@ pub fn text(shot: &Shot) -> String {
         out.push_str(&format!("{missing}\n"));
     }
     let lines = listing.lines(shot);
+    listing.widen_now(&lines);
     out.push('\n');
     for (nth, lines) in lines.chunks(ROWS).enumerate() {
         let rows = u16::try_from(lines.len()).unwrap_or(0) + 1;

@@ -17,6 +17,9 @@ use crate::top::model::{Shot, Sum, ThreadRow};
 /// How wide the names of threads are.
 const LABEL: u16 = 24;
 
+/// How much space is made for what threads do now: that of most wakers' names with their ids.
+const MOST_NOW: u16 = 64;
+
 const SECOND: u64 = 1_000_000_000;
 
 /// What is shown of the threads, and in which order.
@@ -32,6 +35,8 @@ pub struct Listing {
     pub filter: String,
     /// The columns that are shown.
     pub columns: Vec<Column>,
+    /// How wide the column is that says what threads do now.
+    pub now_width: u16,
     /// Whether columns give way where there is too little space.
     pub is_fitted: bool,
 }
@@ -44,6 +49,7 @@ impl Default for Listing {
             is_grouped: true,
             filter: String::new(),
             columns: columns::USUAL.to_vec(),
+            now_width: 0,
             is_fitted: true,
         }
     }
@@ -52,7 +58,7 @@ impl Default for Listing {
 /// A line: a thread, or a process with several.
 #[derive(Clone, Debug)]
 pub enum Line<'a> {
-    /// A process.
+    /// A process, by one of its threads.
     Process(&'a ThreadRow, Box<Together>),
     /// A thread, which is indented below its process.
     Thread(&'a ThreadRow, bool),
@@ -123,11 +129,8 @@ impl Listing {
         let mut lines = Vec::new();
         for (together, rows) in processes {
             let is_single = together.threads == 1;
-            // It is called as its first thread is.
-            let is_leader = |row: &&&ThreadRow| row.thread.pid == row.thread.tid;
-            let leader = rows.iter().find(is_leader).or(rows.first());
-            if let (false, Some(leader)) = (is_single, leader) {
-                lines.push(Line::Process(leader, Box::new(together)));
+            if let (false, Some(first)) = (is_single, rows.first()) {
+                lines.push(Line::Process(first, Box::new(together)));
             }
             lines.extend(rows.into_iter().map(|row| Line::Thread(row, !is_single)));
         }
@@ -152,6 +155,18 @@ impl Listing {
         row.name.to_lowercase().contains(&filter) || words.contains(&filter)
     }
 
+    /// Gives what threads do now the space that it takes, as far as other columns may give way for
+    /// it. It never becomes less: columns that move would be worse.
+    pub fn widen_now(&mut self, lines: &[Line<'_>]) {
+        for line in lines {
+            if let Line::Thread(row, _) = line {
+                let width = now(row).chars().count() + 2;
+                let width = u16::try_from(width).unwrap_or(MOST_NOW).min(MOST_NOW);
+                self.now_width = self.now_width.max(width);
+            }
+        }
+    }
+
     /// The column whose heading is there, where the table is so wide.
     pub fn column_at(&self, x: u16, width: u16) -> Option<Column> {
         let mut end = LABEL;
@@ -174,18 +189,25 @@ impl Listing {
                 continue;
             };
             if entry.width <= left || !self.is_fitted {
-                left = left.saturating_sub(entry.width);
-                shown.push(*column);
+                let width = match column {
+                    Column::Now => self.now_width.min(left).max(entry.width),
+                    _ => entry.width,
+                };
+                left = left.saturating_sub(width);
+                shown.push((*column, width));
             }
         }
-        let entries = columns::ALL.iter();
-        let entries = entries.filter(|entry| shown.contains(&entry.column));
-        entries
-            .map(|entry| match entry.column {
-                Column::Now => (entry, entry.width + left),
-                _ => (entry, entry.width),
-            })
-            .collect()
+        // What is left is for the words on the right.
+        let is_last = |column| match column {
+            Column::Now => !shown.iter().any(|(other, _)| *other == Column::Command),
+            _ => column == Column::Command,
+        };
+        let entries = columns::ALL.iter().filter_map(|entry| {
+            let (_, width) = shown.iter().find(|(column, _)| *column == entry.column)?;
+            let more = if is_last(entry.column) { left } else { 0 };
+            Some((entry, width + more))
+        });
+        entries.collect()
     }
 }
 
@@ -241,7 +263,10 @@ pub fn draw(
 }
 
 fn is_left(column: Column) -> bool {
-    matches!(column, Column::Bar | Column::Minute | Column::Now)
+    matches!(
+        column,
+        Column::Bar | Column::Minute | Column::Now | Column::Command
+    )
 }
 
 /// Writes a text, after a space, on the left or the right.
@@ -275,9 +300,9 @@ fn draw_line(
                 pid: row.thread.pid,
                 tid: row.thread.pid,
             };
-            (named(row, of), look.style(Role::Heading))
+            (named(&row.process, of), look.style(Role::Heading))
         }
-        Line::Thread(row, false) => (named(row, row.thread), Style::new()),
+        Line::Thread(row, false) => (named(&row.name, row.thread), Style::new()),
         Line::Thread(row, true) => (format!("  {} {}", row.name, row.thread.tid), Style::new()),
     };
     buffer.set_stringn(x, y, &label, usize::from(LABEL), style);
@@ -302,12 +327,26 @@ fn draw_line(
             (Column::Now, Line::Thread(row, _)) => {
                 put(buffer, (x, y, *width), &now(row), true, Style::new());
             }
-            (Column::Now, Line::Process(_, together)) => {
-                let words = format!("{} threads", together.threads);
+            (Column::Now, Line::Process(row, together)) => {
+                let is_beside = |(entry, _): &(&Entry, u16)| entry.column == Column::Command;
+                let words = match columns.iter().any(is_beside) {
+                    true => format!("{} threads", together.threads),
+                    false => format!("{} threads  {}", together.threads, row.command),
+                };
                 put(
                     buffer,
                     (x, y, *width),
                     &words,
+                    true,
+                    look.style(Role::Aside),
+                );
+            }
+            (Column::Command, Line::Thread(_, true)) => {}
+            (Column::Command, Line::Process(row, _) | Line::Thread(row, false)) => {
+                put(
+                    buffer,
+                    (x, y, *width),
+                    &row.command,
                     true,
                     look.style(Role::Aside),
                 );
@@ -321,11 +360,8 @@ fn draw_line(
     }
 }
 
-fn named(row: &ThreadRow, of: Thread) -> String {
+/// A name, which is harmless, with the ids of whose it is.
+fn named(name: &str, of: Thread) -> String {
     let who = thread(of, b"");
-    if row.name.is_empty() {
-        who
-    } else {
-        format!("{} {who}", row.name)
-    }
+    format!("{name} {who}").trim_start().to_owned()
 }
