@@ -115,6 +115,7 @@ mod tests {
             state: State::Blocked(Reason {
                 inside: Inside::Fault,
                 is_io,
+                ..Reason::default()
             }),
             from: MonotonicNs(1),
             to: MonotonicNs(2),

@@ -409,6 +409,7 @@ mod tests {
                 nr: call.into(),
             }),
             is_io: false,
+            ..Reason::default()
         }
     }
 

@@ -88,6 +88,17 @@ pub struct Reason {
     pub inside: Inside,
     /// Whether it waits for a device.
     pub is_io: bool,
+    /// The function in which it waits.
+    pub function: Function,
+}
+
+/// A function of a program, by a number that is whoever's who names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Function(pub u32);
+
+impl Function {
+    /// None is known.
+    pub const NONE: Self = Self(0);
 }
 
 /// Who or what wakes a thread.
@@ -145,6 +156,16 @@ impl Left {
     }
 }
 
+impl Left {
+    /// The same, of a thread that waits in this function.
+    pub fn in_function(mut self, function: Function) -> Self {
+        if let State::Blocked(reason) = &mut self.state {
+            reason.function = function;
+        }
+        self
+    }
+}
+
 impl State {
     /// The state of a thread that leaves its CPU. The kernel's state bits are those of
     /// `task_struct::__state` since Linux 4.14.
@@ -194,6 +215,16 @@ impl Reason {
         Self {
             inside,
             is_io: bits & waits_in::IO != 0,
+            function: Function::NONE,
+        }
+    }
+
+    /// The same, in whichever function that is.
+    #[must_use]
+    pub fn anywhere(self) -> Self {
+        Self {
+            function: Function::NONE,
+            ..self
         }
     }
 }

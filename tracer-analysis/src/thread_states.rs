@@ -12,7 +12,7 @@ use zerocopy::FromBytes;
 use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
-use crate::state::{End, Interval, Left, State, Task, Thread, Wait, Waker};
+use crate::state::{End, Function, Interval, Left, State, Task, Thread, Wait, Waker};
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
 /// may name. Of those beyond nothing is said.
@@ -108,6 +108,8 @@ pub struct ThreadStates {
     deaths: usize,
     /// Threads that ran when they were looked at, until they leave their CPU.
     looked_running: crate::looks::Running,
+    /// The function in which the thread of the next event waits, where it does.
+    next_function: Function,
 }
 
 impl ThreadStates {
@@ -126,7 +128,14 @@ impl ThreadStates {
             acted: crate::looks::Running::default(),
             deaths: 0,
             looked_running: crate::looks::Running::default(),
+            next_function: Function::NONE,
         }
+    }
+
+    /// The next event has a stack: where its thread waits from then on, it does so in this
+    /// function.
+    pub fn next_waits_in(&mut self, function: Function) {
+        self.next_function = function;
     }
 
     /// Events are missing from the last one on until this moment; without one, from now on for
@@ -168,6 +177,7 @@ impl ThreadStates {
             header.time,
         );
         self.now = self.now.max(at);
+        let function = std::mem::take(&mut self.next_function);
         match header.event_type {
             EventTypeId::THREAD_STATE => {
                 self.look(thread, at, (header.cpu, event.data), &mut found);
@@ -182,7 +192,7 @@ impl ThreadStates {
             }
             EventTypeId::SWITCH_OUT => {
                 if let Some(left) = Left::read(event.data) {
-                    let left = self.with_look(thread, at, left);
+                    let left = self.with_look(thread, at, left).in_function(function);
                     self.leave_cpu(thread, at, header.cpu, &left, &mut found);
                     found_taken(header.cpu, left.next, at, &mut found);
                 }
@@ -820,6 +830,7 @@ mod tests {
     const BLOCKED: State = State::Blocked(Reason {
         inside: Inside::Unknown,
         is_io: false,
+        function: Function::NONE,
     });
 
     fn header(at: u64, event_type: EventTypeId, pid: i32, tid: i32) -> EventHeader {
@@ -941,6 +952,7 @@ mod tests {
         let fault = State::Blocked(Reason {
             inside: Inside::Fault,
             is_io: true,
+            ..Reason::default()
         });
         let story = [
             (

@@ -190,7 +190,9 @@ impl ThreadTotal {
         }
     }
 
+    /// Adds a wait, in whichever function that was.
     fn add_blocked(&mut self, reason: Reason, ns: u64) {
+        let reason = reason.anywhere();
         self.blocked = self.blocked.saturating_add(ns);
         // A thread blocks in few different calls, in most of the time in one.
         match self

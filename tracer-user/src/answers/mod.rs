@@ -3,6 +3,7 @@
 
 mod commands;
 mod follow;
+mod functions;
 mod kind;
 mod live;
 mod names;
@@ -20,6 +21,7 @@ pub mod words;
 
 pub use commands::{Commands, current_command};
 pub use follow::{follow, follow_while};
+pub use functions::{Functions, Place};
 pub use kind::{Explained, Kind, Shown, Split};
 pub use live::{AnswerSetup, Asked};
 pub use names::{Names, made_by};

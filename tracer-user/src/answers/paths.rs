@@ -17,10 +17,11 @@ use super::question::{Choice, Question};
 use super::rules::rules;
 use super::stillness::Stillness;
 use super::unmet::{Known, none_named, unended_words, unmet};
-use super::{Commands, Names, Scope, SpanSpec};
+use super::{Commands, Functions, Names, Scope, SpanSpec};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::Gap;
+use crate::stacks::Stack;
 
 /// Steps of paths that are looked at, beside so many for each event: some have thousands, most a
 /// few.
@@ -46,6 +47,7 @@ pub struct Paths {
     spans: Spans,
     names: Names,
     commands: Commands,
+    functions: Functions,
     kinds: Vec<Kind>,
     shown: Vec<Shown>,
     first: MonotonicNs,
@@ -86,6 +88,7 @@ impl Paths {
             spans: Spans::default(),
             names: Names::default(),
             commands: Commands::default(),
+            functions: Functions::default(),
             kinds: Vec::new(),
             shown: Vec::new(),
             first: MonotonicNs(0),
@@ -244,6 +247,21 @@ impl Paths {
     #[must_use]
     pub fn commands(&self) -> &Commands {
         &self.commands
+    }
+
+    /// The functions in which threads waited.
+    #[must_use]
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// The next event has this stack.
+    pub fn take_stack(&mut self, stack: &Stack<'_>) {
+        if stack.is_of(EventTypeId::SWITCH_OUT)
+            && let Some(states) = &mut self.states
+        {
+            states.next_waits_in(self.functions.waiting(stack));
+        }
     }
 
     /// What threads are called.
@@ -646,6 +664,9 @@ impl Consumer for Paths {
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
         let (event, comm) = (&view.event, view.comm.unwrap_or_default());
+        if let Some(stack) = &view.stack {
+            self.take_stack(stack);
+        }
         self.go_on(event, comm, |_| {});
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Stillness {
             (_, before) => before.filter(|before| *before == pid),
         };
         match state {
-            State::Blocked(reason) => *self.blocked.entry(reason).or_default() += 1,
+            State::Blocked(reason) => *self.blocked.entry(reason.anywhere()).or_default() += 1,
             State::Stopped => self.stopped += 1,
             _ => {}
         }
@@ -112,8 +112,10 @@ mod tests {
     use super::*;
 
     fn blocked(inside: Inside) -> State {
-        let is_io = false;
-        State::Blocked(Reason { inside, is_io })
+        State::Blocked(Reason {
+            inside,
+            ..Reason::default()
+        })
     }
 
     #[test]

@@ -1,26 +1,27 @@
 //! Where time went, for programs.
 
 use serde_json::{Map, Value, json};
-use tracer_analysis::{Blame, Node, Part, Step, Task, Then, Thread, Wait, Waker, Why};
+use tracer_analysis::{Blame, Node, Part, Reason, Step, Task, Then, Thread, Wait, Waker, Why};
 
+use super::Functions;
 use super::words::inside;
 use crate::report::fields::until_null;
 
 /// The tree: parts, the longest first, with what lies within each.
 #[must_use]
-pub fn tree(blame: &Blame) -> Value {
-    nodes(blame, &blame.roots())
+pub fn tree(blame: &Blame, functions: &Functions) -> Value {
+    nodes(blame, functions, &blame.roots())
 }
 
-fn nodes(blame: &Blame, of: &[&Node]) -> Value {
+fn nodes(blame: &Blame, functions: &Functions, of: &[&Node]) -> Value {
     of.iter()
         .map(|node| {
-            let mut object = part(&node.part);
+            let mut object = part(&node.part, functions);
             object.insert("ns".to_owned(), node.ns.into());
             object.insert("count".to_owned(), node.count.into());
             let children = blame.children(node);
             if !children.is_empty() {
-                object.insert("within".to_owned(), nodes(blame, &children));
+                object.insert("within".to_owned(), nodes(blame, functions, &children));
             }
             Value::Object(object)
         })
@@ -30,11 +31,11 @@ fn nodes(blame: &Blame, of: &[&Node]) -> Value {
 /// The parts of a path that no others lie within: their sum is its length. Times count from `start`
 /// on.
 #[must_use]
-pub fn segments(segments: &[Step], start: u64) -> Value {
+pub fn segments(segments: &[Step], functions: &Functions, start: u64) -> Value {
     segments
         .iter()
         .map(|step| {
-            let mut object = part(&step.part);
+            let mut object = part(&step.part, functions);
             let since = step.from.0.saturating_sub(start);
             object.insert("pid".to_owned(), step.thread.pid.into());
             object.insert("tid".to_owned(), step.thread.tid.into());
@@ -46,7 +47,7 @@ pub fn segments(segments: &[Step], start: u64) -> Value {
         .collect()
 }
 
-fn part(part: &Part) -> Map<String, Value> {
+fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
     let object = match part {
         Part::Running => json!({ "state": "running" }),
         Part::Runnable(wait, behind) => json!({
@@ -57,12 +58,16 @@ fn part(part: &Part) -> Map<String, Value> {
         Part::Blocked(reason, of) => json!({
             "state": "blocked",
             "in": inside(reason.inside),
+            "function": name(reason, functions),
+            "innermost": is_innermost(reason, functions),
             "io_wait": reason.is_io,
             "waker": waker(of),
         }),
         Part::StillBlocked(reason, at) => json!({
             "state": "blocked",
             "in": inside(reason.inside),
+            "function": name(reason, functions),
+            "innermost": is_innermost(reason, functions),
             "io_wait": reason.is_io,
             "waker": null,
             "still_at": then(*at),
@@ -101,6 +106,18 @@ pub fn wait_word(wait: Wait) -> &'static str {
         Wait::OutOfBudget => "out_of_budget",
         Wait::Unsaid => "unknown",
     }
+}
+
+/// The function in which a thread waits, where that is known.
+fn name<'a>(reason: &Reason, functions: &'a Functions) -> Option<&'a str> {
+    let place = functions.place(reason.function)?;
+    Some(&place.name)
+}
+
+/// Whether that is the innermost one of the program.
+fn is_innermost(reason: &Reason, functions: &Functions) -> Option<bool> {
+    let place = functions.place(reason.function)?;
+    Some(place.is_innermost)
 }
 
 fn then(at: Then) -> &'static str {

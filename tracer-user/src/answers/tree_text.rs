@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracer_analysis::{Blame, Node, Part, Task, Waker};
 
+use super::Functions;
 use super::words::{duration, part, share};
 use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
@@ -19,13 +20,19 @@ const MOST_LINES_WITHIN: usize = 12;
 const DEEPEST: usize = 12;
 
 /// Appends the tree, of which the whole took `total`; at most `left` lines, which are counted down.
-pub fn push(out: &mut String, blame: &Blame, total: u64, left: &mut usize) {
-    push_nodes(out, blame, &blame.roots(), total, 0, left);
+pub fn push(
+    out: &mut String,
+    (blame, functions): (&Blame, &Functions),
+    total: u64,
+    left: &mut usize,
+) {
+    let of = (blame, functions);
+    push_nodes(out, of, &blame.roots(), total, 0, left);
 }
 
 fn push_nodes(
     out: &mut String,
-    blame: &Blame,
+    (blame, functions): (&Blame, &Functions),
     nodes: &[&Node],
     total: u64,
     depth: usize,
@@ -48,12 +55,12 @@ fn push_nodes(
             1 => String::new(),
             count => format!(" ({count} times)"),
         };
-        let what = part(&node.part, !children.is_empty());
+        let what = part(&node.part, !children.is_empty(), functions);
         push_line(out, node.ns, total, depth, &format!("{what}{times}"));
         let for_rest = usize::from(!is_last).min(*left);
         *left -= for_rest;
         if depth < DEEPEST {
-            push_nodes(out, blame, &children, total, depth + 1, left);
+            push_nodes(out, (blame, functions), &children, total, depth + 1, left);
         }
         *left += for_rest;
     }

@@ -2,6 +2,7 @@
 
 use tracer_analysis::{CallKey, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why};
 
+use super::functions::{Functions, Place};
 use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
 use crate::syscall_names::{Table, name};
@@ -63,6 +64,17 @@ pub fn inside(inside: Inside) -> Option<String> {
     }
 }
 
+/// Why a thread was blocked, and in which function: `in epoll_wait at wait_for_lock`.
+fn reason_at(why: Reason, functions: &Functions) -> String {
+    match functions.place(why.function) {
+        Some(Place { name, is_innermost }) => {
+            let word = if *is_innermost { "at" } else { "within" };
+            format!("{} {word} {name}", reason(why))
+        }
+        None => reason(why),
+    }
+}
+
 /// Why a thread was blocked: `in futex`, `in fsync for a device`.
 #[must_use]
 pub fn reason(reason: Reason) -> String {
@@ -90,12 +102,12 @@ fn waker(waker: &Waker) -> String {
 
 /// What a part of the time was. `has_more` where parts within it follow.
 #[must_use]
-pub fn part(part: &Part, has_more: bool) -> String {
+pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
     match part {
         Part::Running => "ran".to_owned(),
         Part::Runnable(wait, behind) => runnable(*wait, behind.as_ref()),
         Part::Blocked(why, of) => {
-            let blocked = format!("blocked {}", reason(*why));
+            let blocked = format!("blocked {}", reason_at(*why, functions));
             match of {
                 Waker::Unknown => format!("{blocked}, woken by nobody knows whom"),
                 Waker::Thread(_) if has_more => {
@@ -112,7 +124,11 @@ pub fn part(part: &Part, has_more: bool) -> String {
         }
         Part::Underway => "asked another CPU to wake it, which took so long".to_owned(),
         Part::StillBlocked(why, at) => {
-            format!("blocked {}: still blocked {}", reason(*why), then(*at))
+            format!(
+                "blocked {}: still blocked {}",
+                reason_at(*why, functions),
+                then(*at)
+            )
         }
         Part::StillStopped(at) => format!("stopped: still stopped {}", then(*at)),
         Part::Stopped(of) => format!("stopped, continued by {}", waker(of)),

@@ -42,8 +42,12 @@ impl Code {
             End::Woken(Waker::Timer) => Ending::WokenByTimer,
             End::GotCpu(_) => Ending::GotCpu,
         };
+        let state = match interval.state {
+            State::Blocked(reason) => State::Blocked(reason.anywhere()),
+            state => state,
+        };
         Self {
-            state: interval.state,
+            state,
             ending,
             is_apart,
             has_cpu: interval.cpu.is_some(),

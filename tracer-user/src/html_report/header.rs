@@ -143,7 +143,8 @@ fn slowest(start: u64, statistics: &Statistics) -> Vec<Value> {
             let mut object = why::of_shown(paths, shown, start);
             let (mut text, mut left) = (String::new(), MOST_LINES);
             let span = &shown.span;
-            tree_text::push(&mut text, &shown.blame, span.ns(), &mut left);
+            let of = (&shown.blame, paths.functions());
+            tree_text::push(&mut text, of, span.ns(), &mut left);
             if let Some(object) = object.as_object_mut() {
                 object.insert("words".to_owned(), text.into());
                 let of = thread(span.thread, &shown.comm);

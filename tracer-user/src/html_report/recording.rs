@@ -231,7 +231,8 @@ impl Consumer for Recording {
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
         let (event, comm) = (&view.event, view.comm.unwrap_or_default());
         let header = event.header;
-        if view.stack.is_some() {
+        if let Some(stack) = &view.stack {
+            self.sums.take_stack(stack);
             self.stacks.stack();
         }
         self.stacks.event(header.event_type);

@@ -1,5 +1,7 @@
 //! A stack as it is shown with its event.
 
+use tracer_common::event_type::EventTypeId;
+
 use super::names::{Frame, Names};
 use super::{End, Mapping, Taken};
 use crate::report::digits::{push_decimal, push_hex};
@@ -17,6 +19,12 @@ pub struct Stack<'a> {
 }
 
 impl Stack<'_> {
+    /// Whether it is that of an event of this type.
+    #[must_use]
+    pub fn is_of(&self, id: EventTypeId) -> bool {
+        Taken::of(self.data).is_some_and(|taken| taken.head.event_type == id.0)
+    }
+
     /// Its functions, the innermost first.
     #[must_use]
     pub fn frames(&self) -> Vec<Frame> {

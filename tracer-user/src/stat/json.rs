@@ -9,7 +9,7 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unende
 use super::kernel_json::{faults, interrupts, requests, signals};
 use super::{By, Group, SortBy, Statistics, View};
 use crate::answers::words::{call_name, inside};
-use crate::answers::{Kind, tree_json};
+use crate::answers::{Functions, Kind, tree_json};
 
 /// Statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -45,6 +45,8 @@ impl Serialize for Threads<'_> {
 fn parts(statistics: &Statistics, view: View) -> Value {
     let groups = statistics.groups(By::Comm, view.sort);
     let by_name: Vec<Value> = groups.iter().map(of_name).collect();
+    let (kinds, functions) = (statistics.paths.kinds(), statistics.paths.functions());
+    let spans: Vec<Value> = kinds.iter().map(|kind| of_kind(kind, functions)).collect();
     let calls = statistics.calls.iter();
     let cpus = statistics.cpus.iter();
     let cpus: Vec<Value> = cpus
@@ -69,7 +71,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
-        "spans": statistics.paths.kinds().iter().map(of_kind).collect::<Vec<_>>(),
+        "spans": spans,
         "unended": of_unended(statistics.paths.unended()),
         "syscalls": calls,
         "faults": faults(statistics),
@@ -168,7 +170,7 @@ pub fn of_unended(unended: Unended) -> Value {
 }
 
 /// Spans of one kind, with what their own threads did.
-pub fn of_kind(kind: &Kind) -> Value {
+pub fn of_kind(kind: &Kind, functions: &Functions) -> Value {
     json!({
         "name": String::from_utf8_lossy(&kind.name),
         "took": of_durations(&kind.took),
@@ -178,7 +180,7 @@ pub fn of_kind(kind: &Kind) -> Value {
         "stopped_ns": kind.split.stopped,
         "unpolled_ns": kind.split.unpolled,
         "unknown_ns": kind.split.unknown,
-        "parts": tree_json::tree(&kind.blame),
+        "parts": tree_json::tree(&kind.blame, functions),
     })
 }
 

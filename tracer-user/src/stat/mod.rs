@@ -246,20 +246,20 @@ mod tests {
             header: of(EventTypeId::EXEC, 1),
             data: &data,
         };
-        sums.event(&exec, b"sed");
+        sums.event(&EventView::bare(exec, b"sed")).unwrap();
         let mut left = SwitchOutData::new_zeroed();
         left.state = 1;
         let left = Event {
             header: of(EventTypeId::SWITCH_OUT, 9),
             data: left.as_bytes(),
         };
-        sums.event(&left, b"sed");
+        sums.event(&EventView::bare(left, b"sed")).unwrap();
         let statistics = Statistics::of(sums, &Summary::default());
         let text = text(&statistics, View::default());
         let line = text.lines().find(|line| line.ends_with("\\u{1b}[2J"));
         let words: Vec<&str> = line.unwrap().split_whitespace().collect();
         assert_eq!(words, ["sed", "77", "sed", "-n", "1p\\u{1b}[2J"], "{text}");
-        let json = pretty(&json(&statistics, View::default()));
+        let json = document(&json(&statistics, View::default()));
         assert!(
             json.contains("\"command\": \"sed -n 1p\\\\u{1b}[2J\""),
             "{json}"

@@ -14,6 +14,7 @@ use crate::answers::{Choice, Paths, Question, Scope, SpanSpec, made_by};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
+use crate::stacks::Stack;
 
 /// What is summed up so far.
 #[derive(Debug)]
@@ -151,6 +152,11 @@ impl Sums {
         self.requests.lose();
     }
 
+    /// Takes the stack of the next event.
+    pub fn take_stack(&mut self, stack: &Stack<'_>) {
+        self.paths.take_stack(stack);
+    }
+
     /// Goes on by one event. What is found then is shown to `watcher`.
     pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], watcher: &mut impl Watcher) {
         let header = event.header;
@@ -216,6 +222,9 @@ impl Consumer for Sums {
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
         let (event, comm) = (&view.event, view.comm.unwrap_or_default());
+        if let Some(stack) = &view.stack {
+            self.take_stack(stack);
+        }
         self.go_on(event, comm, &mut ());
         Ok(())
     }

@@ -108,6 +108,6 @@ fn of_slowest(span: &SlowSpan) -> Value {
         "comm": String::from_utf8_lossy(&span.comm),
         "from_ns": span.at.0,
         "ns": span.ns,
-        "parts": tree_json::tree(&span.blame),
+        "parts": span.parts,
     })
 }

@@ -225,7 +225,8 @@ impl Recorder {
             path.display(),
         );
         if let Some((blame, total)) = &strike.blame {
-            tree_text::push(&mut text, blame, *total, &mut { LINES });
+            let of = (blame, self.paths.functions());
+            tree_text::push(&mut text, of, *total, &mut { LINES });
         }
         self.lines.bytes().extend_from_slice(text.as_bytes());
         let log = LogSetup {

@@ -9,7 +9,9 @@ use crate::stat::{of_kind, of_unended};
 /// The answer as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
 pub fn json(why: &Why) -> Value {
-    let kinds: Vec<Value> = why.paths.kinds().iter().map(of_kind).collect();
+    let kinds = why.paths.kinds().iter();
+    let functions = why.paths.functions();
+    let kinds: Vec<Value> = kinds.map(|kind| of_kind(kind, functions)).collect();
     let start = why.start.0;
     let shown: Vec<Value> = why
         .paths
@@ -44,10 +46,10 @@ pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
         "begun_by": { "pid": span.begun_by.pid, "tid": span.begun_by.tid },
         "from_ns": span.from.0.saturating_sub(start),
         "ns": span.ns(),
-        "parts": tree_json::tree(&shown.blame),
+        "parts": tree_json::tree(&shown.blame, paths.functions()),
     });
     if let (Some(one), true) = (one.as_object_mut(), paths.has_segments()) {
-        let segments = tree_json::segments(&shown.segments, start);
+        let segments = tree_json::segments(&shown.segments, paths.functions(), start);
         one.insert("segments".to_owned(), segments);
     }
     one

@@ -59,7 +59,7 @@ fn answer(why: &Why, is_brief: bool) -> String {
         return out;
     }
     for kind in &kinds {
-        push_kind(&mut out, kind, lines.saturating_sub(2).max(1));
+        push_kind(&mut out, why, kind, lines.saturating_sub(2).max(1));
         if is_brief && out.lines().count() > BRIEF_LINES / 2 {
             break;
         }
@@ -80,7 +80,7 @@ fn answer(why: &Why, is_brief: bool) -> String {
     out
 }
 
-fn push_kind(out: &mut String, kind: &Kind, mut lines: usize) {
+fn push_kind(out: &mut String, why: &Why, kind: &Kind, mut lines: usize) {
     let took = &kind.took;
     let known = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), duration);
     out.push_str(&format!(
@@ -92,7 +92,8 @@ fn push_kind(out: &mut String, kind: &Kind, mut lines: usize) {
         known(took.quantile(0.99)),
         duration(took.longest()),
     ));
-    tree_text::push(out, &kind.blame, took.total(), &mut lines);
+    let of = (&kind.blame, why.paths.functions());
+    tree_text::push(out, of, took.total(), &mut lines);
 }
 
 fn push_shown(out: &mut String, why: &Why, position: usize, shown: &Shown, mut lines: usize) {
@@ -113,7 +114,8 @@ fn push_shown(out: &mut String, why: &Why, position: usize, shown: &Shown, mut l
         share(span.ns(), all),
         seconds(at),
     ));
-    tree_text::push(out, &shown.blame, span.ns(), &mut lines);
+    let of = (&shown.blame, why.paths.functions());
+    tree_text::push(out, of, span.ns(), &mut lines);
 }
 
 fn name(bytes: &[u8]) -> String {

@@ -8,7 +8,7 @@ use tracer_engine::event::MonotonicNs;
 use super::lived::MINUTE;
 use super::shot::{SlowSpan, SpanRow};
 use super::{Window, harmless};
-use crate::answers::{Explained, Kind, Shown, Split, tree_text};
+use crate::answers::{Explained, Functions, Kind, Shown, Split, tree_json, tree_text};
 
 /// Spans of one kind that are held: of more, the newest.
 const MOST_SPANS: usize = 1 << 18;
@@ -43,10 +43,10 @@ impl Lately {
     }
 
     /// Adds the slowest since the last call.
-    pub fn add_slowest(&mut self, shown: Shown, start: MonotonicNs, from: MonotonicNs) {
+    pub fn add_slowest(&mut self, shown: Shown, told: Told<'_>, from: MonotonicNs) {
         let is_slower = |of_all: &SlowSpan| shown.span.ns() > of_all.ns;
         if self.slowest_of_all.as_ref().is_none_or(is_slower) {
-            self.slowest_of_all = Some(explained(&shown, start));
+            self.slowest_of_all = Some(explained(&shown, told));
         }
         while self.slowest.front().is_some_and(|one| one.span.to <= from) {
             self.slowest.pop_front();
@@ -63,13 +63,7 @@ impl Lately {
     }
 
     /// What is shown of it.
-    pub fn row(
-        &self,
-        kind: &Kind,
-        window: Window,
-        start: MonotonicNs,
-        now: MonotonicNs,
-    ) -> SpanRow {
+    pub fn row(&self, kind: &Kind, window: Window, told: Told<'_>, now: MonotonicNs) -> SpanRow {
         let name = harmless(&kind.name);
         let trend = self.trend.iter();
         let trend: Vec<u64> = trend
@@ -97,7 +91,7 @@ impl Lately {
             name,
             kind: kind.name.clone(),
             trend,
-            slowest: slowest.map(|shown| explained(shown, start)),
+            slowest: slowest.map(|shown| explained(shown, told)),
             ..of_durations(&took, split)
         }
     }
@@ -115,16 +109,19 @@ fn of_durations(took: &Durations, split: Split) -> SpanRow {
     }
 }
 
-fn explained(shown: &Shown, start: MonotonicNs) -> SlowSpan {
+/// From when on times are shown, and what functions are called.
+pub type Told<'a> = (MonotonicNs, &'a Functions);
+
+fn explained(shown: &Shown, (start, functions): Told<'_>) -> SlowSpan {
     let span = &shown.span;
     let (mut text, mut left) = (String::new(), MOST_LINES);
-    tree_text::push(&mut text, &shown.blame, span.ns(), &mut left);
+    tree_text::push(&mut text, (&shown.blame, functions), span.ns(), &mut left);
     SlowSpan {
         at: MonotonicNs(span.from.0.saturating_sub(start.0)),
         ns: span.ns(),
         thread: span.thread,
         comm: shown.comm.clone(),
-        blame: shown.blame.clone(),
+        parts: tree_json::tree(&shown.blame, functions),
         lines: text.lines().map(str::to_owned).collect(),
     }
 }

@@ -38,7 +38,7 @@ impl Lived {
         self.first.get_or_insert(interval.from);
         self.whole.add(interval, interval.from);
         if let (State::Blocked(reason), End::Woken(waker)) = (interval.state, interval.end) {
-            self.woken = Some((reason, waker));
+            self.woken = Some((reason.anywhere(), waker));
         }
     }
 

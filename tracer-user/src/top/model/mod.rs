@@ -274,7 +274,7 @@ impl Model {
         let start = self.start();
         for shown in self.paths.take_shown() {
             if let Some(kind) = self.kinds.get_mut(shown.kind) {
-                kind.add_slowest(shown, start, from);
+                kind.add_slowest(shown, (start, self.paths.functions()), from);
             }
         }
     }
@@ -309,7 +309,9 @@ impl Model {
             threads: self.rows(window, from),
             has_others: self.has_others,
             spans: kinds
-                .map(|(kind, lately)| lately.row(kind, window, start, self.now))
+                .map(|(kind, lately)| {
+                    lately.row(kind, window, (start, self.paths.functions()), self.now)
+                })
                 .collect(),
             losses: self.losses,
             has_requests: self.has_requests,
@@ -388,7 +390,7 @@ impl Model {
             }
             State::Blocked(reason) => {
                 let (before, waker) = lived.woken.as_ref()?;
-                let is_known = *before == reason && *waker != Waker::Unknown;
+                let is_known = *before == reason.anywhere() && *waker != Waker::Unknown;
                 is_known.then_some(WaitsFor::LastWokenBy(*waker))
             }
             State::Running | State::Stopped | State::Unknown | State::Dead => None,
@@ -450,6 +452,9 @@ impl Consumer for Model {
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
         let (event, comm) = (&view.event, view.comm.unwrap_or_default());
+        if let Some(stack) = &view.stack {
+            self.paths.take_stack(stack);
+        }
         let header = event.header;
         let thread = Thread {
             pid: header.pid,

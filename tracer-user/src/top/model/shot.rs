@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracer_analysis::{Blame, Interval, Task, Thread, Waker};
+use tracer_analysis::{Interval, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::sum::Sum;
@@ -182,8 +182,8 @@ pub struct SlowSpan {
     pub thread: Thread,
     /// and what that was called.
     pub comm: Vec<u8>,
-    /// Its critical path,
-    pub blame: Blame,
+    /// Its critical path, as JSON has it,
+    pub parts: serde_json::Value,
     /// and in the lines that `why` has of it.
     pub lines: Vec<String>,
 }

@@ -6,10 +6,10 @@ use ratatui::crossterm::event::{
 use ratatui::layout::Rect;
 
 use super::*;
-use tracer_analysis::{CallKey, End, Inside, Interval, Reason, State};
+use tracer_analysis::{CallKey, End, Inside, Interval, Reason, State, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
-use crate::top::model::{Opened, SpanRow, Sum, ThreadRow};
+use crate::top::model::{Opened, SpanRow, Sum, ThreadRow, WaitsFor};
 
 const LOOK: Look = Look {
     is_coloured: true,
@@ -281,7 +281,7 @@ fn what_a_thread_does_now_is_whole_where_the_screen_is_wide() {
                 nr: libc::SYS_futex.try_into().unwrap(),
                 is_compat: false,
             }),
-            is_io: false,
+            ..Reason::default()
         }),
         from: MonotonicNs(0),
         to: MonotonicNs(12_340_000),
@@ -291,7 +291,13 @@ fn what_a_thread_does_now_is_whole_where_the_screen_is_wide() {
     };
     let mut shot = (*shot(&[1])).clone();
     shot.threads[0].current = Some(blocked);
-    shot.threads[0].waits_for = Some("last woken by tokio-runtime-w 123456/123789".to_owned());
+    shot.threads[0].waits_for = Some(WaitsFor::LastWokenBy(Waker::Thread(Task {
+        thread: Thread {
+            pid: 123_456,
+            tid: 123_789,
+        },
+        comm: *b"tokio-runtime-w\0",
+    })));
     let mut screen = Screen::new(LOOK, Window::Last(SECOND), None);
     screen.show(Arc::new(shot));
     for width in [120, 160] {

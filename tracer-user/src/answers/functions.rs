@@ -1,0 +1,173 @@
+//! Functions in which threads wait, by the stacks that were recorded as they left their CPUs.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use tracer_analysis::Function;
+
+use crate::report::escape::push_for_people;
+use crate::stacks::{Frame, Stack};
+
+/// Functions that are told apart; a wait in one beyond those has none.
+const MOST_FUNCTIONS: usize = 4096;
+
+/// Bytes of a name.
+const MOST_BYTES: usize = 200;
+
+/// Files of the C runtime, up to what follows their names: through them a program waits, and they
+/// do not say for what.
+const RUNTIME: [&str; 11] = [
+    "[vdso]",
+    "[vsyscall]",
+    "ld-linux",
+    "ld-musl",
+    "ld",
+    "libc",
+    "libgcc_s",
+    "libm",
+    "libpthread",
+    "librt",
+    "libstdc++",
+];
+
+/// A function that is named for a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it is the innermost one of the program. Else there may be another one between it and
+    /// the C runtime: most libraries of that have no frame pointers.
+    pub is_innermost: bool,
+}
+
+/// The functions, by name.
+#[derive(Debug, Default)]
+pub struct Functions {
+    /// Their names are harmless.
+    places: Vec<Place>,
+    known: HashMap<Place, Function>,
+}
+
+impl Functions {
+    /// The function of a stack that says what its thread waits for: the innermost one of the
+    /// program that is not of the C runtime. None where that has no name.
+    pub fn waiting(&mut self, stack: &Stack<'_>) -> Function {
+        let frames = stack.frames();
+        let mut frames = frames.iter().filter(|frame| !frame.is_kernel);
+        let (nth, frame) = match frames
+            .by_ref()
+            .enumerate()
+            .find(|(_, one)| !is_runtime(one))
+        {
+            Some(found) => found,
+            None => return Function::NONE,
+        };
+        // Tables say each function; frame pointers, those that have one.
+        let is_innermost = nth == 0 || stack.why_it_ends().is_some();
+        match &frame.function {
+            Some((name, _)) => self.function(Place {
+                name: Arc::clone(name),
+                is_innermost,
+            }),
+            None => Function::NONE,
+        }
+    }
+
+    fn function(&mut self, place: Place) -> Function {
+        if let Some(known) = self.known.get(&place) {
+            return *known;
+        }
+        let number = u32::try_from(self.places.len() + 1).unwrap_or(0);
+        if self.places.len() >= MOST_FUNCTIONS {
+            return Function::NONE;
+        }
+        let function = Function(number);
+        self.places.push(Place {
+            name: shown(&place.name).into(),
+            ..place
+        });
+        self.known.insert(place, function);
+        function
+    }
+
+    /// Which one it is, with a harmless name; `None` where none is known.
+    #[must_use]
+    pub fn place(&self, function: Function) -> Option<&Place> {
+        let index = usize::try_from(function.0).ok()?.checked_sub(1)?;
+        self.places.get(index)
+    }
+}
+
+/// A name of any bytes, for people.
+fn shown(name: &str) -> String {
+    let mut out = Vec::new();
+    let end = name.floor_char_boundary(MOST_BYTES);
+    push_for_people(&mut out, name.get(..end).unwrap_or_default().as_bytes());
+    let more = if end < name.len() { "…" } else { "" };
+    format!("{}{more}", String::from_utf8_lossy(&out))
+}
+
+fn is_runtime(frame: &Frame) -> bool {
+    frame
+        .mapping
+        .as_ref()
+        .is_some_and(|mapping| is_runtime_file(&mapping.path))
+}
+
+/// Whether a file is one of the C runtime: `libc.so.6`, `libc-2.31.so`, `ld-musl-x86_64.so.1`.
+fn is_runtime_file(path: &[u8]) -> bool {
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    RUNTIME.iter().any(|name| {
+        let rest = file.strip_prefix(name.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || matches!(rest, [b'.' | b'-', ..]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_runtime_are_told_from_those_of_programs() {
+        for path in [
+            "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            "/lib/libc-2.31.so",
+            "/lib/ld-musl-x86_64.so.1",
+            "/lib64/ld-linux-x86-64.so.2",
+            "/usr/lib/libstdc++.so.6.0.30",
+            "[vdso]",
+        ] {
+            assert!(is_runtime_file(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "/usr/bin/postgres",
+            "/usr/lib/libcurl.so.4",
+            "",
+            "/opt/ldap",
+        ] {
+            assert!(!is_runtime_file(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_harmless_and_has_an_end() {
+        let mut functions = Functions::default();
+        let name = format!("a\x1b[2J{}", "ß".repeat(500));
+        let place = |name: &str, is_innermost| Place {
+            name: name.into(),
+            is_innermost,
+        };
+        let function = functions.function(place(&name, true));
+        assert_eq!(functions.function(place(&name, true)), function);
+        assert_ne!(functions.function(place(&name, false)), function);
+        let shown = &functions.place(function).unwrap().name;
+        assert!(shown.starts_with("a\\u{1b}[2Jß") && shown.ends_with("ß…"));
+        assert_eq!(functions.place(Function::NONE), None);
+        assert_eq!(functions.place(Function(u32::MAX)), None);
+        for nth in 0..MOST_FUNCTIONS {
+            functions.function(place(&nth.to_string(), true));
+        }
+        let beyond = functions.function(place("one too many", true));
+        assert_eq!(beyond, Function::NONE);
+    }
+}
