@@ -75,8 +75,8 @@ impl Commands {
     }
 }
 
-/// The command line of a process that is there now, as it is now: a program may have put other words
-/// there. Empty where it has none, or may not be read.
+/// The command line of a process that is there now, as it is now: a program may have put other
+/// words there. Empty where it has none, or may not be read.
 #[must_use]
 pub fn current_command(pid: i32) -> String {
     let mut untrusted = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_command_line_is_one_line_of_harmless_words() {
-        assert_eq!(for_people(b"sed\0-n\01p\0"), "sed -n 1p");
+        assert_eq!(for_people(b"sed\0-n\x001p\0"), "sed -n 1p");
         assert_eq!(
             for_people(b"postgres: app orders [local] UPDATE\0\0\0\0\0"),
             "postgres: app orders [local] UPDATE"

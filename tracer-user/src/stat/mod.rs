@@ -241,7 +241,7 @@ mod tests {
         };
         let mut data = ExecData::new_zeroed().as_bytes().to_vec();
         data.truncate(offset_of!(ExecData, file));
-        data.extend_from_slice(b"/bin/sed\0\0sed\0-n\01p\x1b[2J\0");
+        data.extend_from_slice(b"/bin/sed\0\0sed\0-n\x001p\x1b[2J\0");
         let exec = Event {
             header: of(EventTypeId::EXEC, 1),
             data: &data,
