@@ -11,3 +11,4 @@ mod timehist;
 mod top;
 mod top_terminal;
 mod trigger;
+mod waits_at;
