@@ -92,6 +92,8 @@ impl Made {
             prev_pid: 0,
             prev_tid: 0,
             prev_comm: comm("swapper"),
+            others: 0,
+            reserved: 0,
         };
         self.append(ns, cpu, EventTypeId::SWITCH_IN, thread, data.as_bytes())
     }

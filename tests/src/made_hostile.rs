@@ -120,6 +120,8 @@ impl Made {
             prev_pid: from_signed(from.0),
             prev_tid: from_signed(from.1),
             prev_comm: comm(from),
+            others: 0,
+            reserved: 0,
         };
         self.add(0, EventTypeId::SWITCH_IN, to, came.as_bytes())
     }

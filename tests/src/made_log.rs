@@ -138,6 +138,8 @@ impl MadeLog {
             prev_pid: 900,
             prev_tid: 901,
             prev_comm: NEXT,
+            others: 0,
+            reserved: 0,
         };
         let fork = ForkData {
             child_pid: 1_000 + u32::try_from(round)?,

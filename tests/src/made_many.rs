@@ -176,6 +176,8 @@ impl Made {
             prev_pid: before.cast_unsigned(),
             prev_tid: before.cast_unsigned(),
             prev_comm: *b"many\0\0\0\0\0\0\0\0\0\0\0\0",
+            others: 0,
+            reserved: 0,
         };
         self.append(cpu, EventTypeId::SWITCH_IN, thread, data.as_bytes())
     }

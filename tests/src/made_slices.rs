@@ -104,6 +104,8 @@ impl Made {
             prev_pid: 0,
             prev_tid: 0,
             prev_comm: [0; 16],
+            others: 0,
+            reserved: 0,
         };
         self.on_cpu(50_000, EventTypeId::SWITCH_IN, 8, came.as_bytes())?;
         let wakeup = WakeupData {
@@ -131,6 +133,8 @@ impl Made {
             prev_pid: 7,
             prev_tid: 8,
             prev_comm: wakeup.waker_comm,
+            others: 0,
+            reserved: 0,
         };
         self.on_cpu(52_001, EventTypeId::SWITCH_IN, 9, came.as_bytes())?;
         let left = SwitchOutData {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::path::{Part, Step};
-use crate::state::{Task, Thread, Waker};
+use crate::state::{Behind, Task, Thread, Waker};
 
 /// Nodes of a tree: what comes beyond is left out of it.
 const MOST_NODES: usize = 100_000;
@@ -144,11 +144,17 @@ fn by_name(part: Part) -> Part {
         Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => waker,
     };
     match part {
-        // The idle task has a name for each CPU.
-        Part::Runnable(wait, Some(behind)) if behind.thread.tid == 0 => {
-            Part::Runnable(wait, Some(Task::default()))
-        }
-        Part::Runnable(wait, behind) => Part::Runnable(wait, behind.map(task)),
+        Part::Runnable(wait, behind) => Part::Runnable(
+            wait,
+            behind.map(|behind| Behind {
+                task: match behind.task {
+                    // The idle task has a name for each CPU.
+                    idle if idle.thread.tid == 0 => Task::default(),
+                    other => task(other),
+                },
+                ..behind
+            }),
+        ),
         Part::Blocked(reason, of) => Part::Blocked(reason, waker(of)),
         Part::Stopped(of) => Part::Stopped(waker(of)),
         Part::Unmade(by) => Part::Unmade(task(by)),

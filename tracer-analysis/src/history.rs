@@ -32,6 +32,18 @@ impl Track {
     }
 }
 
+/// A thread that had a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Had {
+    /// Since when.
+    pub since: MonotonicNs,
+    /// The thread.
+    pub by: Task,
+    /// Whether its own events are seen: then it had the CPU until the next one is known to have
+    /// got it. Otherwise others may have had it in between.
+    pub is_seen: bool,
+}
+
 /// What threads did lately.
 ///
 /// Nothing is held until [`keep_from`](Self::keep_from) says since when somebody may ask: memory
@@ -40,7 +52,7 @@ impl Track {
 pub struct History {
     tracks: HashMap<i32, Track, RandomState>,
     /// Who had each CPU since when: at least the last one.
-    cpus: HashMap<u32, VecDeque<(MonotonicNs, Task)>, RandomState>,
+    cpus: HashMap<u32, VecDeque<Had>, RandomState>,
     /// `None`: nothing is held.
     from: Option<MonotonicNs>,
     held: usize,
@@ -109,10 +121,11 @@ impl History {
         let of_cpu = self.cpus.entry(taken.cpu).or_default();
         match of_cpu.back_mut() {
             // A switch is two events, of which one knows the name.
-            Some((at, last)) if *at == taken.at && last.thread == taken.by.thread => {
-                if last.comm == Task::default().comm {
-                    last.comm = taken.by.comm;
+            Some(last) if last.since == taken.at && last.by.thread == taken.by.thread => {
+                if last.by.comm == Task::default().comm {
+                    last.by.comm = taken.by.comm;
                 }
+                last.is_seen |= taken.is_own;
                 return;
             }
             _ => {}
@@ -120,7 +133,11 @@ impl History {
         if self.from.is_none() {
             of_cpu.clear();
         }
-        of_cpu.push_back((taken.at, taken.by));
+        of_cpu.push_back(Had {
+            since: taken.at,
+            by: taken.by,
+            is_seen: taken.is_own,
+        });
         self.held += 1;
         self.since_prune += 1;
     }
@@ -133,11 +150,11 @@ impl History {
         }
     }
 
-    /// Who had a CPU right before `until`, and since when; `None` where that is not known.
+    /// The thread that is known last to have got a CPU before `until`; `None` where none is known.
     #[must_use]
-    pub fn had_cpu(&self, cpu: u32, until: MonotonicNs) -> Option<(MonotonicNs, Task)> {
+    pub fn had_cpu(&self, cpu: u32, until: MonotonicNs) -> Option<Had> {
         let of_cpu = self.cpus.get(&cpu)?;
-        let after = of_cpu.partition_point(|(at, _)| *at < until);
+        let after = of_cpu.partition_point(|one| one.since < until);
         of_cpu.get(after.checked_sub(1)?).copied()
     }
 
@@ -176,7 +193,7 @@ impl History {
             !track.intervals.is_empty() || track.born.is_some()
         });
         for of_cpu in self.cpus.values_mut() {
-            let old = of_cpu.partition_point(|(at, _)| *at <= from);
+            let old = of_cpu.partition_point(|one| one.since <= from);
             of_cpu.drain(..old.saturating_sub(1));
             held += of_cpu.len();
         }

@@ -7,10 +7,10 @@
 
 use tracer_engine::event::MonotonicNs;
 
-use crate::history::History;
+use crate::history::{Had, History};
 use crate::retries::is_of_use;
 use crate::spans::Span;
-use crate::state::{End, Reason, State, Task, Thread, Wait, Waker};
+use crate::state::{Behind, End, Reason, State, Task, Thread, Wait, Waker};
 use crate::thread_states::ThreadStates;
 
 /// Threads that wait for each other in a row: deeper nobody looks.
@@ -25,7 +25,7 @@ pub enum Part {
     /// It had a CPU.
     Running,
     /// It could run, and waited for a CPU, behind somebody else where that is known.
-    Runnable(Wait, Option<Task>),
+    Runnable(Wait, Option<Behind>),
     /// It waited for something else, until it was woken. What lies within is what the thread did
     /// that woke it.
     Blocked(Reason, Waker),
@@ -255,18 +255,24 @@ impl Walk<'_> {
     }
 
     /// The thread waited for a CPU: behind those that had it. `last` had it last, where the thread
-    /// got that one; of others, who is not traced may have had it in between.
-    fn wait_for_cpu(&mut self, step: Step, wait: Wait, cpu: Option<u32>, last: Option<Task>) {
+    /// got that one.
+    fn wait_for_cpu(&mut self, step: Step, wait: Wait, cpu: Option<u32>, last: Option<Behind>) {
         let mut at = step.to;
         while at > step.from {
+            let last = last.filter(|_| at == step.to);
+            let is_alone = last.is_some_and(|last| last.others == Some(false));
             let had = cpu.and_then(|cpu| self.history.had_cpu(cpu, at));
             // The thread itself had it before.
-            let had = had.filter(|(_, by)| by.thread != step.thread);
-            let from = had.map_or(step.from, |(since, _)| since.max(step.from));
+            let had = had.filter(|had| !is_alone && had.by.thread != step.thread);
+            let from = had.map_or(step.from, |had| had.since.max(step.from));
             let behind = match (last, had) {
-                (Some(last), _) if at == step.to => Some(last),
-                (_, Some((_, by))) => Some(by),
-                (_, None) => None,
+                (Some(last), Some(had)) => Some(last_since(last, had, had.since > step.from)),
+                (Some(last), None) => Some(last),
+                (None, Some(had)) => Some(Behind {
+                    task: had.by,
+                    others: had.is_seen.then_some(false),
+                }),
+                (None, None) => None,
             };
             self.steps.push(Step {
                 from,
@@ -388,9 +394,23 @@ impl Walk<'_> {
     }
 }
 
+/// The thread that had a CPU last, where another one is known to have had it since some moment: in
+/// the middle of the wait, of which others may have had the part before, or at its beginning.
+fn last_since(last: Behind, had: Had, is_in_the_middle: bool) -> Behind {
+    let is_same = had.by.thread == last.task.thread;
+    let others = match (is_same, had.is_seen) {
+        (true, true) => Some(false),
+        (true, false) if is_in_the_middle => None,
+        (false, false) => Some(true),
+        (true, false) | (false, true) => last.others,
+    };
+    Behind { others, ..last }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tracer_common::kernel::others;
 
     use super::*;
     use crate::calls::CallKey;
@@ -465,7 +485,7 @@ mod tests {
             let of_step = |step: &Step| (step.depth, step.thread.tid, step.ns(), step.part);
             steps.iter().map(of_step).collect()
         };
-        let woken = Part::Runnable(Wait::Woken, Some(Task::default()));
+        let woken = Part::Runnable(Wait::Woken, Some(Behind::default()));
         let newest = [
             (0, 2, 80, Part::Running),
             (0, 2, 220, Part::Unpolled(task(2))),
@@ -501,7 +521,7 @@ mod tests {
         story.switch(405, 0, (0, None), 1);
 
         let waker = |tid| Waker::Thread(task(tid));
-        let idle = Task::default();
+        let idle = Behind::default();
         assert_eq!(
             path(&story, 1, 50, 450),
             [
@@ -577,7 +597,13 @@ mod tests {
         // Another CPU takes it over: who had that one is not to blame.
         story.switch(200, 1, (5, Some(SLEEP)), 1);
 
-        let behind = |tid| Part::Runnable(Wait::Preempted, Some(task(tid)));
+        let behind = |tid| {
+            let behind = Behind {
+                task: task(tid),
+                others: Some(false),
+            };
+            Part::Runnable(Wait::Preempted, Some(behind))
+        };
         assert_eq!(
             path(&story, 1, 90, 200),
             [
@@ -585,6 +611,50 @@ mod tests {
                 (0, 1, 100, 50, behind(2)),
                 (0, 1, 90, 10, Part::Running),
             ]
+        );
+    }
+
+    /// Thread 1 leaves its CPU at 100 to `next`, which may be seen, and gets it back at 200 from
+    /// `last`: what is said of those in between.
+    fn given_way(
+        next: i32,
+        is_seen: bool,
+        last: i32,
+        others: u32,
+    ) -> Vec<(u64, i32, Option<bool>)> {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.leaves(100, 0, 1, next);
+        if is_seen {
+            story.comes(150, 0, (5, others::SOME), next);
+            story.leaves(160, 0, next, last);
+        }
+        story.comes(200, 0, (last, others), 1);
+        let steps = path(&story, 1, 100, 200);
+        let steps = steps.into_iter().map(|(_, _, _, ns, part)| match part {
+            Part::Runnable(Wait::Preempted, Some(behind)) => {
+                (ns, behind.task.thread.tid, behind.others)
+            }
+            part => panic!("{part:?}"),
+        });
+        steps.collect()
+    }
+
+    #[test]
+    fn of_those_that_are_not_traced_the_last_one_is_not_to_blame_for_all() {
+        use others::{NONE, SOME, UNKNOWN};
+        let (alone, others) = (Some(false), Some(true));
+        assert_eq!(given_way(2, false, 2, NONE), [(100, 2, alone)]);
+        // It had the CPU twice, and another one in between.
+        assert_eq!(given_way(2, false, 2, SOME), [(100, 2, others)]);
+        assert_eq!(given_way(2, false, 3, SOME), [(100, 3, others)]);
+        // As older traces have it.
+        assert_eq!(given_way(2, false, 2, UNKNOWN), [(100, 2, None)]);
+        assert_eq!(given_way(2, false, 3, UNKNOWN), [(100, 3, others)]);
+        // 2 is traced, and those before and after it are not.
+        assert_eq!(
+            given_way(2, true, 3, SOME),
+            [(40, 3, None), (10, 2, alone), (50, 2, None)]
         );
     }
 
@@ -628,7 +698,7 @@ mod tests {
         story.wake(300, 1, 0, 0);
         story.switch(310, 0, (0, None), 1);
 
-        let idle = Some(Task::default());
+        let idle = Some(Behind::default());
         assert_eq!(
             path(&story, 1, 50, 320),
             [

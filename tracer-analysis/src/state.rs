@@ -3,7 +3,9 @@
 use std::mem::offset_of;
 
 use tracer_common::event_type::read_grown;
-use tracer_common::kernel::{COMM_BYTES, SwitchOutData, WakeupData, waits_in, waker_context};
+use tracer_common::kernel::{
+    COMM_BYTES, SwitchInData, SwitchOutData, WakeupData, others, waits_in, waker_context,
+};
 use tracer_engine::event::MonotonicNs;
 
 use crate::calls::CallKey;
@@ -34,6 +36,29 @@ impl Task {
                 tid: tid.cast_signed(),
             },
             comm,
+        }
+    }
+}
+
+/// A thread that had a CPU for which another one waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Behind {
+    /// The thread.
+    pub task: Task,
+    /// Whether others had that CPU too in the same time; `None` where that is not known.
+    pub others: Option<bool>,
+}
+
+impl Behind {
+    /// The one that a switch to a waiting thread names: it had the CPU last.
+    pub(crate) fn last(data: &SwitchInData) -> Self {
+        Self {
+            task: Task::new(data.prev_pid, data.prev_tid, data.prev_comm),
+            others: match data.others {
+                others::NONE => Some(false),
+                others::SOME => Some(true),
+                _ => None,
+            },
         }
     }
 }
@@ -254,8 +279,8 @@ pub enum End {
     Unsaid,
     /// It was woken.
     Woken(Waker),
-    /// It got the CPU that it waited for: behind this one, which had it before.
-    GotCpu(Task),
+    /// It got the CPU that it waited for: behind this one, which had it last.
+    GotCpu(Behind),
 }
 
 /// A thread in one state, from a moment to another.

@@ -93,6 +93,26 @@ impl Story {
         }
     }
 
+    /// `tid` has to give way to `next`, of which nothing is said but this.
+    pub fn leaves(&mut self, at: u64, cpu: u32, tid: i32, next: i32) {
+        let mut data = SwitchOutData::new_zeroed();
+        data.ran_ns = self.running.remove(&tid).map_or(0, |(since, _)| at - since);
+        (data.next_tid, data.next_pid) = (next.unsigned_abs(), PID.unsigned_abs());
+        data.preempted = 1;
+        let header = header(at, EventTypeId::SWITCH_OUT, tid, cpu);
+        self.event(header, data.as_bytes());
+    }
+
+    /// `tid` gets the CPU from `prev`, of which nothing is said but this, and as `others` has it.
+    pub fn comes(&mut self, at: u64, cpu: u32, (prev, others): (i32, u32), tid: i32) {
+        self.running.insert(tid, (at, cpu));
+        let mut data = SwitchInData::new_zeroed();
+        (data.prev_tid, data.prev_pid) = (prev.unsigned_abs(), PID.unsigned_abs());
+        data.others = others;
+        let header = header(at, EventTypeId::SWITCH_IN, tid, cpu);
+        self.event(header, data.as_bytes());
+    }
+
     /// `tid` becomes runnable on a CPU, since `waker` has asked; 0: a timer.
     pub fn wake(&mut self, at: u64, tid: i32, cpu: u32, waker: i32) {
         let mut data = WakeupData::new_zeroed();

@@ -12,7 +12,7 @@ use zerocopy::FromBytes;
 use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
-use crate::state::{End, Function, Interval, Left, State, Task, Thread, Wait, Waker};
+use crate::state::{Behind, End, Function, Interval, Left, State, Task, Thread, Wait, Waker};
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
 /// may name. Of those beyond nothing is said.
@@ -77,6 +77,8 @@ pub struct Taken {
     pub by: Task,
     /// When.
     pub at: MonotonicNs,
+    /// Whether an event of its own says so: when it leaves the CPU is seen too then.
+    pub is_own: bool,
 }
 
 /// The states of all threads.
@@ -188,13 +190,13 @@ impl ThreadStates {
                     thread,
                     ..Task::default()
                 };
-                found_taken(header.cpu, by, at, &mut found);
+                found_taken(header.cpu, (by, true), at, &mut found);
             }
             EventTypeId::SWITCH_OUT => {
                 if let Some(left) = Left::read(event.data) {
                     let left = self.with_look(thread, at, left).in_function(function);
                     self.leave_cpu(thread, at, header.cpu, &left, &mut found);
-                    found_taken(header.cpu, left.next, at, &mut found);
+                    found_taken(header.cpu, (left.next, false), at, &mut found);
                 }
             }
             EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut found),
@@ -457,8 +459,8 @@ impl ThreadStates {
         found: &mut impl FnMut(Found),
     ) {
         self.sees_switches = true;
-        let before = SwitchInData::read_from_prefix(untrusted).ok();
-        let prev = before.map(|(data, _)| data.prev_tid.cast_signed());
+        let before: Option<SwitchInData> = read_grown(untrusted, offset_of!(SwitchInData, others));
+        let prev = before.map(|data| data.prev_tid.cast_signed());
         self.claim((cpu, thread.tid), at, (Sign::Switch, prev), found);
         let mut end = End::Unsaid;
         if let Some(known) = self.known(thread, at, found) {
@@ -470,9 +472,7 @@ impl ThreadStates {
                 State::Blocked(_) | State::Stopped => known.state = State::Unknown,
                 // Another CPU may have taken it over: who had that one is not to blame.
                 State::Runnable(_) if cpu.is_some() && known.cpu == cpu => {
-                    end = before.map_or(End::Unsaid, |(data, _)| {
-                        End::GotCpu(Task::new(data.prev_pid, data.prev_tid, data.prev_comm))
-                    });
+                    end = before.map_or(End::Unsaid, |data| End::GotCpu(Behind::last(&data)));
                 }
                 State::Runnable(_) | State::Unknown | State::Dead => {}
             }
@@ -808,9 +808,19 @@ impl ThreadStates {
     }
 }
 
-fn found_taken(cpu: Option<u32>, by: Task, at: MonotonicNs, found: &mut impl FnMut(Found)) {
+fn found_taken(
+    cpu: Option<u32>,
+    (by, is_own): (Task, bool),
+    at: MonotonicNs,
+    found: &mut impl FnMut(Found),
+) {
     if let Some(cpu) = cpu {
-        found(Found::Taken(Taken { cpu, by, at }));
+        found(Found::Taken(Taken {
+            cpu,
+            by,
+            at,
+            is_own,
+        }));
     }
 }
 

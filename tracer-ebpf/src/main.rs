@@ -76,6 +76,7 @@ mod task;
 mod text;
 mod texts;
 mod tracepoint;
+mod truth;
 mod unwind;
 mod user;
 mod wakeup;

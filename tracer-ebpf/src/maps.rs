@@ -11,13 +11,15 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, Running, TRACED_PAGE,
-    WAKER_SLOTS, Waker, call_texts, descriptors, syscalls, traced, waker_context, wanted,
+    Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, QUEUED_SLOTS, Queued, Running,
+    TRACED_PAGE, WAKER_SLOTS, Waker, call_texts, descriptors, others, syscalls, traced,
+    waker_context, wanted,
 };
 
 use crate::asking::{Asking, WHO_BITS};
 use crate::offsets::RING_MASK;
 use crate::pid::Pid;
+use crate::truth::{is_not_zero, is_zero};
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
 /// is only their type, whose size every kernel takes.
@@ -68,6 +70,10 @@ pub const OF_32_BITS: u32 = 1 << 31;
 /// wake-ups.
 #[map]
 static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
+
+/// See [`Queued`]. The agent leaves the count of entries at 1 where nobody wants switches.
+#[map]
+static QUEUED: Array<Queued> = Array::with_max_entries(1, 0);
 
 /// See [`InterruptsOf`]. The agent sets the number of CPUs.
 #[map]
@@ -488,6 +494,46 @@ pub fn registers_from_stack(cpu: u32) -> Option<*mut u64> {
     let word = RUNNING.get_ptr_mut(cpu)?.cast::<u64>();
     Some(word.wrapping_add(offset_of!(Running, registers) / 8))
 }
+
+/// What [`Queued::since`] is of the thread, on this CPU, after so many switches.
+#[inline(always)]
+fn queued(tid: u32, cpu: u32, switches: u64) -> u64 {
+    let rest = u64::from(tid / QUEUED_SLOTS) + 1;
+    rest << 48 | u64::from(cpu & 0xffff) << 32 | switches & 0xffff_ffff
+}
+
+/// Notes that the thread waits for this CPU from now on, which has made so many switches, where
+/// `waits` is 1; and that it does not where that is 0.
+#[inline(always)]
+pub fn set_queued(Pid(tid): Pid, cpu: u32, switches: u64, waits: u64) {
+    if let Some(entry) = QUEUED.get_ptr_mut(tid % QUEUED_SLOTS) {
+        let since = queued(tid, cpu, switches).wrapping_mul(waits);
+        // SAFETY: the entry that the look-up gave; the word is written whole.
+        unsafe { entry.cast::<u64>().write_volatile(since) };
+    }
+}
+
+/// Whether others than the last one had this CPU, which has made so many switches, while the thread
+/// waited for it: one of [`others`](tracer_common::kernel::others). It waits no longer.
+#[inline(always)]
+pub fn take_queued(Pid(tid): Pid, cpu: u32, switches: u64) -> u32 {
+    let Some(entry) = QUEUED.get_ptr_mut(tid % QUEUED_SLOTS) else {
+        return others::UNKNOWN;
+    };
+    let word = entry.cast::<u64>();
+    // SAFETY: the entry that the look-up gave; the word is read whole.
+    let since = unsafe { word.read_volatile() };
+    // SAFETY: as above, and written whole.
+    unsafe { word.write_volatile(0) };
+    let is_known = is_zero((since ^ queued(tid, cpu, 0)) >> 32);
+    let count = switches.wrapping_sub(since) & 0xffff_ffff;
+    // None where there was one switch, some where there were more.
+    #[expect(clippy::cast_possible_truncation, reason = "0, 1 or 2")]
+    let others = (is_known * is_not_zero(count) * (1 + is_not_zero(count >> 1))) as u32;
+    others
+}
+
+const _: () = assert!(others::UNKNOWN == 0 && others::NONE == 1 && others::SOME == 2);
 
 /// Remembers who started the request at address `request`.
 #[inline(always)]

@@ -179,6 +179,8 @@ globals! {
     TASK_FAIR_QUEUE = NO_OFFSET;
     /// `cfs_rq::rq`: the CPU's run queue.
     FAIR_QUEUE_RUN_QUEUE = NO_OFFSET;
+    /// `rq::nr_switches`: how many switches the CPU has made, the one that is reported included.
+    RUN_QUEUE_SWITCHES = NO_OFFSET;
     /// The type that [`READABLE`](tracer_common::kernel::cpu_variable::READABLE) makes an address
     /// one of: a word. 0 where the kernel has no such function.
     WORD_TYPE = 0;

@@ -7,7 +7,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::{NO_OFFSET, SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
 use tracer_common::kernel::{
-    Record, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, traced, waits_in,
+    Record, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, others, traced, waits_in,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
@@ -15,13 +15,15 @@ use crate::cpu::this_cpu;
 use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{
-    HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK, USER_WORKER, WORD_TYPE,
+    HAS_TASK_PT_REGS, REGS_CALL, RUN_QUEUE_SWITCHES, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK,
+    USER_WORKER, WORD_TYPE,
 };
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field, flags};
+use crate::truth::{is_not_zero, is_zero};
 
 at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
 
@@ -59,13 +61,14 @@ fn switch<C: Tracepoint>(ctx: &C) {
             off_cpu::comes(&next);
         }
     }
+    let others = others_had_it(ctx, cpu, (&prev, leaves), (&next, comes));
     let time_ns = match (
         leaves && maps::is_wanted(EventTypeId::SWITCH_OUT),
         comes && maps::is_wanted(EventTypeId::SWITCH_IN),
     ) {
-        (true, true) => record_both(ctx, cpu, &prev, &next, since),
+        (true, true) => record_both(ctx, cpu, (&prev, &next), since, others),
         (true, false) => record_out(ctx, cpu, &prev, &next, since),
-        (false, true) => record_in(cpu, &prev, &next),
+        (false, true) => record_in(cpu, &prev, &next, others),
         (false, false) => None,
     };
     if comes {
@@ -75,6 +78,36 @@ fn switch<C: Tracepoint>(ctx: &C) {
     } else {
         maps::set_running(cpu, Pid(0), 0);
     }
+}
+
+/// Notes since when `prev` waits for the CPU, where it leaves it to others. Whether others than
+/// `prev` had it while `next` waited for it: one of [`others`].
+///
+/// The kernel counts the switches of each CPU: where this is the first since the one by which the
+/// thread had to give way, or since it became runnable, a single thread had the CPU in between.
+#[inline(always)]
+fn others_had_it<C: Tracepoint>(
+    ctx: &C,
+    cpu: u32,
+    (prev, leaves): (&Task<C>, bool),
+    (next, comes): (&Task<C>, bool),
+) -> u32 {
+    if RUN_QUEUE_SWITCHES.load() == NO_OFFSET {
+        return others::UNKNOWN;
+    }
+    let switches = next.switches_of_its_cpu();
+    let others = if comes {
+        maps::take_queued(next.tid(), cpu, switches)
+    } else {
+        others::UNKNOWN
+    };
+    if leaves {
+        let is_preempted = is_not_zero(ctx.argument::<0>() & 0xff);
+        let is_runnable = is_zero(state_left_in(ctx, prev).into());
+        let gives_way = is_preempted | is_runnable;
+        maps::set_queued(prev.tid(), cpu, switches, gives_way);
+    }
+    others
 }
 
 /// Whether the thread leaves its CPU to wait for something else, and not for ever.
@@ -91,9 +124,9 @@ fn is_blocking<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> bool {
 fn record_both<C: Tracepoint>(
     ctx: &C,
     cpu: u32,
-    prev: &Task<C>,
-    next: &Task<C>,
+    (prev, next): (&Task<C>, &Task<C>),
     since: u64,
+    others: u32,
 ) -> Option<u64> {
     record_on(cpu, 2, Wake::InTime, |space, time_ns, cpu| {
         let header = header(prev, EventTypeId(u32::from(SWITCH_RECORD)), time_ns, cpu);
@@ -101,6 +134,8 @@ fn record_both<C: Tracepoint>(
             header,
             out: out_data(ctx, prev, next, time_ns, since, cpu),
             next_thread_id: next.thread_id(),
+            others,
+            reserved: 0,
             prev_comm: prev.comm(),
         });
     })
@@ -123,7 +158,7 @@ fn record_out<C: Tracepoint>(
 }
 
 #[inline(always)]
-fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<u64> {
+fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>, others: u32) -> Option<u64> {
     record_on(cpu, 1, Wake::InTime, |space, time_ns, cpu| {
         space.write(Record {
             header: header(next, EventTypeId::SWITCH_IN, time_ns, cpu),
@@ -131,6 +166,8 @@ fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<
                 prev_pid: prev.pid().shown(),
                 prev_tid: prev.tid().shown(),
                 prev_comm: prev.comm(),
+                others,
+                reserved: 0,
             },
         });
     })

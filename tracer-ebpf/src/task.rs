@@ -9,11 +9,12 @@ use tracer_common::kernel::{COMM_BYTES, waits_in};
 
 use crate::context::{CommWords, Tracepoint};
 use crate::offsets::{
-    CGROUPS_DEFAULT, COMPAT_STATUS, DEADLINE_THROTTLED_BIT, FAIR_QUEUE_THROTTLED, IO_WAIT_BIT,
-    NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
-    TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE, TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT,
-    TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
-    TASK_THREAD_PID, TASK_THREAD_POINTER, TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
+    CGROUPS_DEFAULT, COMPAT_STATUS, DEADLINE_THROTTLED_BIT, FAIR_QUEUE_RUN_QUEUE,
+    FAIR_QUEUE_THROTTLED, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, RUN_QUEUE_SWITCHES,
+    SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU, TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE,
+    TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT, TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID,
+    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, TASK_THREAD_POINTER,
+    TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
 use crate::subject::Subject;
@@ -270,6 +271,21 @@ impl<C: Tracepoint> Task<C> {
         // SAFETY: `base` is a task (see `argument`), and the bit in these 32 of it.
         let bits: u32 = unsafe { field::<C, _>(self.base, TASK_DEADLINE_BITS.load()) };
         bits >> (DEADLINE_THROTTLED_BIT.load() & 31) & 1 != 0
+    }
+
+    /// How many switches the CPU has made on whose run queue it is; 0 where that is not known.
+    #[inline(always)]
+    pub fn switches_of_its_cpu(&self) -> u64 {
+        if TASK_FAIR_QUEUE.load() == NO_OFFSET || FAIR_QUEUE_RUN_QUEUE.load() == NO_OFFSET {
+            return 0;
+        }
+        // SAFETY: `base` is a task (see `argument`), and `se.cfs_rq` a pointer in it, whatever
+        // scheduler it has.
+        let queue: Address = unsafe { field::<C, _>(self.base, TASK_FAIR_QUEUE.load()) };
+        // SAFETY: it is a `struct cfs_rq *`, and the run queue a pointer in it.
+        let queue: Address = unsafe { field::<C, _>(queue.0, FAIR_QUEUE_RUN_QUEUE.load()) };
+        // SAFETY: it is a `struct rq *`, and the count a 64-bit integer in it.
+        unsafe { field::<C, _>(queue.0, RUN_QUEUE_SWITCHES.load()) }
     }
 
     /// Its control group of version 2.

@@ -4,12 +4,14 @@
 //! runnable on another CPU, in an interrupt (`sched_wakeup`). What is known is handed on by a map.
 
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{Record, WakeupData, waker_context};
 
 use crate::asking::Asking;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
+use crate::offsets::RUN_QUEUE_SWITCHES;
 use crate::record::record;
 use crate::stack;
 use crate::subject::Subject;
@@ -72,10 +74,14 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
 /// it would be called, with all that it needs handed over in memory.
 #[inline(always)]
 fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
+    let target_cpu = task.cpu();
+    if RUN_QUEUE_SWITCHES.load() != NO_OFFSET && maps::is_wanted(EventTypeId::SWITCH_IN) {
+        maps::set_queued(task.tid(), target_cpu, task.switches_of_its_cpu(), 1);
+    }
     record(task, EventTypeId::WAKEUP, |header| Record {
         header,
         data: WakeupData {
-            target_cpu: task.cpu(),
+            target_cpu,
             new_thread: u32::from(IS_NEW),
             waker_pid: waker.pid().shown(),
             waker_tid: waker.tid().shown(),

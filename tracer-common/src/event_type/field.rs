@@ -65,6 +65,8 @@ pub enum FieldKind {
     BlockOperation,
     /// What asks for a wake-up, 32 bits: see [`waker_context`](crate::kernel::waker_context).
     WakerContext,
+    /// Whether others had a CPU too, 32 bits: see [`others`](crate::kernel::others).
+    Others,
     /// An event set (`trace_event_set_t`).
     EventSet,
 }
@@ -97,6 +99,7 @@ impl FieldKind {
             Self::Softirq => "softirq",
             Self::BlockOperation => "block_operation",
             Self::WakerContext => "waker_context",
+            Self::Others => "others",
             Self::EventSet => "event_set",
         }
     }

@@ -48,8 +48,8 @@ pub use process::{
     exec_space,
 };
 pub use sched::{
-    MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_SLOTS,
-    Waker, WakeupData, waits_in, waker_context,
+    MigrateData, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData, SwitchOutData,
+    SwitchRecord, WAKER_SLOTS, Waker, WakeupData, others, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use stack::{

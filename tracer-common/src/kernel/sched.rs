@@ -19,7 +19,23 @@ event_data! {
         /// Its name.
         #[shown(Comm)]
         pub prev_comm: [u8; COMM_BYTES],
+        /// Whether others had the CPU too while this thread waited for it: 0: not known, 1: the
+        /// thread that is named here had it all the time, 2: others had it before ([`others`]).
+        #[shown(Others)]
+        pub others: u32,
+        /// Zero.
+        pub reserved: u32,
     }
+}
+
+/// Whether more threads than the last one had a CPU while another thread waited for it.
+pub mod others {
+    /// It is not known: where the wait began was not recorded, or it was on another CPU.
+    pub const UNKNOWN: u32 = 0;
+    /// The last one had it all the time.
+    pub const NONE: u32 = 1;
+    /// Others had it before.
+    pub const SOME: u32 = 2;
 }
 
 event_data! {
@@ -157,6 +173,23 @@ pub struct Waker {
     pub reserved: u64,
 }
 
+/// Slots in the map `QUEUED`: a power of two.
+pub const QUEUED_SLOTS: u32 = 16384;
+
+/// Since which of a CPU's switches a thread waits for it: an entry of the map `QUEUED`, whose slot
+/// is the tid of the thread modulo [`QUEUED_SLOTS`]. 0: it does not, or this is not known.
+///
+/// Written where a thread has to give way, or becomes runnable; read where it gets the CPU. Of two
+/// threads of one slot that wait at the same time, nothing is known of one.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Queued {
+    /// From the lowest bit: how many switches the CPU has made by then, modulo 2^32; the CPU, 16
+    /// bits; and what is left of the number of the thread, plus 1. One word, so that it is never
+    /// half of one and half of another.
+    pub since: u64,
+}
+
 /// Who has a CPU, where it is a traced thread: an entry of the map `RUNNING`, by the CPU's index.
 /// As long as a cache line, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -187,6 +220,10 @@ pub struct SwitchRecord {
     pub out: SwitchOutData,
     /// The `pthread_t` of the thread that comes.
     pub next_thread_id: u64,
+    /// Whether others had the CPU too while the thread that comes waited for it ([`others`]).
+    pub others: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The name of the thread that leaves.
     pub prev_comm: [u8; COMM_BYTES],
 }
@@ -228,6 +265,7 @@ const _: () = {
     assert!(offset_of!(SwitchOutData, state) == 24);
     assert!(offset_of!(SwitchOutData, preempted) == 28);
     assert!(offset_of!(SwitchOutData, ran_ns) == 32);
+    assert!(offset_of!(SwitchInData, others) == 24);
     assert!(size_of::<Running>() == 64);
     assert!(size_of::<WakeupData>() == 40);
 };

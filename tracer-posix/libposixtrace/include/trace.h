@@ -224,6 +224,10 @@ struct linux_trace_switch_in {
     unsigned linux_prev_pid;  /* Process that had the CPU before. */
     unsigned linux_prev_tid;  /* Thread that had the CPU before; 0 for the idle task. */
     char linux_prev_comm[16]; /* Its name. */
+    /* Whether others had the CPU too while this thread waited for it: 0: not known, 1: the thread that is named here
+     * had it all the time, 2: others had it before. */
+    unsigned linux_others;
+    unsigned linux_reserved;  /* Zero. */
 };
 
 /* Data of LINUX_TRACE_SWITCH_OUT. */

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    Blame, Counts, Durations, Found, History, Interval, Part, Span, Spans, State, Step, Thread,
-    ThreadStates, Threads, Unended, span_path,
+    Behind, Blame, Counts, Durations, Found, History, Interval, Part, Span, Spans, State, Step,
+    Thread, ThreadStates, Threads, Unended, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
@@ -233,8 +233,9 @@ impl Paths {
     #[must_use]
     pub fn named(&self, mut steps: Vec<Step>) -> Vec<Step> {
         for step in &mut steps {
-            if let Part::Unmade(task) | Part::Unpolled(task) | Part::Runnable(_, Some(task)) =
-                &mut step.part
+            if let Part::Unmade(task)
+            | Part::Unpolled(task)
+            | Part::Runnable(_, Some(Behind { task, .. })) = &mut step.part
                 && task.comm == [0; COMM_BYTES]
             {
                 task.comm = as_comm(self.names.of(task.thread));

@@ -53,7 +53,8 @@ fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
         Part::Runnable(wait, behind) => json!({
             "state": "runnable",
             "wait": wait_word(*wait),
-            "behind": behind.as_ref().map(task),
+            "behind": behind.as_ref().map(|behind| task(&behind.task)),
+            "behind_others": behind.as_ref().and_then(|behind| behind.others),
         }),
         Part::Blocked(reason, of) => json!({
             "state": "blocked",

@@ -118,7 +118,7 @@ fn mostly<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> String {
 /// The other thread that a part is about.
 fn task_of(part: &Part) -> Option<&Task> {
     match part {
-        Part::Runnable(_, task) => task.as_ref(),
+        Part::Runnable(_, behind) => behind.as_ref().map(|behind| &behind.task),
         Part::Blocked(_, waker) | Part::Stopped(waker) => match waker {
             Waker::Thread(task) => Some(task),
             Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => None,

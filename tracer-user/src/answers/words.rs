@@ -1,6 +1,8 @@
 //! For people: durations, threads, and what they did.
 
-use tracer_analysis::{CallKey, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why};
+use tracer_analysis::{
+    Behind, CallKey, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why,
+};
 
 use super::functions::{Functions, Place};
 use crate::report::escape::push_for_people;
@@ -158,7 +160,7 @@ fn then(at: Then) -> &'static str {
     }
 }
 
-fn runnable(wait: Wait, behind: Option<&Task>) -> String {
+fn runnable(wait: Wait, behind: Option<&Behind>) -> String {
     let since = match wait {
         // Whoever had the CPU meanwhile is not to blame.
         Wait::Throttled => return "throttled by its control group (cpu.max)".to_owned(),
@@ -167,14 +169,25 @@ fn runnable(wait: Wait, behind: Option<&Task>) -> String {
         Wait::Woken | Wait::Preempted | Wait::Unsaid => "",
         Wait::Yielded => "gave way, ",
     };
-    match behind {
-        Some(task) if task.thread.tid == 0 && is_idle(task) => {
-            format!("{since}waited for a CPU that was idle")
-        }
-        Some(other) if wait == Wait::Preempted => format!("had to give way to {}", task(other)),
-        Some(other) => format!("{since}waited for a CPU behind {}", task(other)),
-        None if wait == Wait::Preempted => "had to give way".to_owned(),
-        None => format!("{since}waited for a CPU"),
+    let (what, before) = if wait == Wait::Preempted {
+        ("had to give way", "to")
+    } else {
+        ("waited for a CPU", "behind")
+    };
+    let Some(behind) = behind else {
+        return format!("{since}{what}");
+    };
+    let last = task(&behind.task);
+    if behind.task.thread.tid == 0 && is_idle(&behind.task) {
+        return match behind.others {
+            Some(true) => format!("{since}waited for a CPU behind others, which was idle at last"),
+            Some(false) | None => format!("{since}waited for a CPU that was idle"),
+        };
+    }
+    match behind.others {
+        Some(false) => format!("{since}{what} {before} {last}"),
+        Some(true) => format!("{since}{what} {before} others, {last} the last of them"),
+        None => format!("{since}{what} {before} {last}, and perhaps others"),
     }
 }
 

@@ -62,6 +62,7 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::Softirq
         | FieldKind::BlockOperation
         | FieldKind::WakerContext
+        | FieldKind::Others
         | FieldKind::WaitsIn
         | FieldKind::ThreadState
         | FieldKind::HeldSyscall

@@ -124,7 +124,8 @@ impl Intervals {
             self.from.push_signed(skipped.cast_signed());
         }
         let task = match interval.end {
-            End::Woken(Waker::Thread(task)) | End::GotCpu(task) => Some(task),
+            End::Woken(Waker::Thread(task)) => Some(task),
+            End::GotCpu(behind) => Some(behind.task),
             End::Open | End::Unsaid | End::Woken(_) => None,
         };
         let task = task.map(|task| match tasks.index(&task) {

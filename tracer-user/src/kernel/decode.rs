@@ -204,6 +204,8 @@ fn decode_switch(
         prev_pid: record.header.pid,
         prev_tid: record.header.tid,
         prev_comm: record.prev_comm,
+        others: record.others,
+        reserved: 0,
     };
     each(leaving, record.out.as_bytes());
     each(coming, data.as_bytes());
@@ -686,6 +688,8 @@ mod tests {
                 ran_ns: 5,
             },
             next_thread_id: 22,
+            others: 2,
+            reserved: 0,
             prev_comm: [b'p'; COMM_BYTES],
         };
         record.header.event_type = SWITCH_RECORD;
@@ -706,7 +710,8 @@ mod tests {
         assert_eq!(comes.event_type, EventTypeId::SWITCH_IN);
         assert_eq!((comes.time, comes.cpu), (leaves.time, leaves.cpu));
         assert_eq!(came[..8], [8, 0, 0, 0, 9, 0, 0, 0]);
-        assert_eq!(came[8..], [b'p'; COMM_BYTES]);
+        assert_eq!(came[8..24], [b'p'; COMM_BYTES]);
+        assert_eq!(came[24..], [2, 0, 0, 0, 0, 0, 0, 0]);
         let truncated = &record.as_bytes()[..80];
         assert!(decode(truncated, |_, _| panic!("an event")).is_err());
     }

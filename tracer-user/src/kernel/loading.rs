@@ -12,8 +12,8 @@ use crate::syscall_texts;
 use crate::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, TRACED_PAGE,
-    WAKER_SLOTS, call_texts, syscalls, wanted,
+    Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
+    TRACED_PAGE, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 
 use super::btf::offsets::Global;
@@ -317,6 +317,11 @@ impl Parameters<'_> {
         } else {
             WAKER_SLOTS
         };
+        let queued_slots = if self.wanted & wanted::bit(EventTypeId::SWITCH_IN) == 0 {
+            1
+        } else {
+            QUEUED_SLOTS
+        };
         let block =
             wanted::bit(EventTypeId::BLOCK_ISSUE) | wanted::bit(EventTypeId::BLOCK_COMPLETE);
         let requests = if self.wanted & block == 0 {
@@ -347,6 +352,7 @@ impl Parameters<'_> {
             .map_max_entries("RUNNING", self.cpus)
             .map_max_entries("INTERRUPTS", self.cpus)
             .map_max_entries("WAKERS", waker_slots)
+            .map_max_entries("QUEUED", queued_slots)
             .map_max_entries(CALL_TEXTS, calls_with_texts)
             .map_max_entries(CALL_DESCRIPTORS, calls_with_descriptors)
             .map_max_entries("ISSUERS", requests)

@@ -5,7 +5,9 @@ use tracer_common::kernel::{
     COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
 };
 
-use super::value_names::{block_operation, signal_result, softirq, thread_state, waker_context};
+use super::value_names::{
+    block_operation, others, signal_result, softirq, thread_state, waker_context,
+};
 use super::waits_in::WaitsIn;
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
@@ -70,6 +72,7 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Softirq => named(softirq)?,
         FieldKind::BlockOperation => named(block_operation)?,
         FieldKind::WakerContext => named(waker_context)?,
+        FieldKind::Others => named(others)?,
         FieldKind::Syscall => {
             let (table, nr) = call_of(bytes)?;
             Value::Syscall(table, nr)

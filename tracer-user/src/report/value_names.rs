@@ -1,6 +1,6 @@
 //! Names of the values to which the kernel gives codes.
 
-use tracer_common::kernel::{signal_result, thread_state, waker_context};
+use tracer_common::kernel::{others as had_it, signal_result, thread_state, waker_context};
 
 use crate::syscall_names;
 
@@ -34,6 +34,16 @@ pub fn waker_context(context: u32) -> Option<&'static str> {
         waker_context::SOFTIRQ => "softirq",
         waker_context::HRTIMER => "hrtimer",
         waker_context::TIMER => "timer",
+        _ => return None,
+    })
+}
+
+/// Whether others had a CPU too.
+pub fn others(code: u32) -> Option<&'static str> {
+    Some(match code {
+        had_it::UNKNOWN => "unknown",
+        had_it::NONE => "none",
+        had_it::SOME => "some",
         _ => return None,
     })
 }

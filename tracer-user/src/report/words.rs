@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use tracer_common::event_type::{EventTypeId, FieldKind, SystemEventType, read_grown};
 use tracer_common::kernel::{
     ExecData, ExitData, ForkData, KERNEL_EVENT_TYPES, SwitchInData, SwitchOutData, WakeupData,
-    waits_in, waker_context,
+    others, waits_in, waker_context,
 };
 use zerocopy::FromBytes;
 
@@ -100,9 +100,12 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             push_exit(out, &ExitData::read_from_prefix(data).ok()?.0);
         }
         EventTypeId::SWITCH_IN => {
-            let switch = SwitchInData::read_from_prefix(data).ok()?.0;
+            let switch: SwitchInData = read_grown(data, offset_of!(SwitchInData, others))?;
             out.extend_from_slice(b"after ");
             push_task(out, switch.prev_pid, switch.prev_tid, &switch.prev_comm);
+            if switch.others == others::SOME {
+                out.extend_from_slice(b", others before");
+            }
         }
         EventTypeId::SWITCH_OUT => {
             let switch: SwitchOutData = read_grown(data, offset_of!(SwitchOutData, ran_ns))?;

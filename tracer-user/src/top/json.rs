@@ -75,7 +75,9 @@ fn of_state(current: &Interval) -> Value {
 
 fn of_waits_for(whom: WaitsFor) -> Value {
     match whom {
-        WaitsFor::Behind(who) => json!({ "behind": tree_json::task(&who) }),
+        WaitsFor::Behind(who, is_alone) => {
+            json!({ "behind": tree_json::task(&who), "or_others": !is_alone })
+        }
         WaitsFor::LastWokenBy(waker) => json!({ "last_waker": tree_json::waker(&waker) }),
     }
 }

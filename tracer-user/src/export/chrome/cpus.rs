@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData};
 use tracer_engine::event::MonotonicNs;
-use zerocopy::FromBytes as _;
 
 use super::objects::Objects;
 use crate::event_view::EventView;
@@ -92,8 +91,9 @@ impl Cpus {
                     woken: self.woken.remove(&thread),
                 };
                 if let Some(before) = self.running.insert(cpu, running) {
-                    let prev = SwitchInData::read_from_prefix(event.data).ok();
-                    let prev = prev.map(|(data, _)| data.prev_tid.cast_signed());
+                    let least = std::mem::offset_of!(SwitchInData, others);
+                    let prev = read_grown::<SwitchInData>(event.data, least);
+                    let prev = prev.map(|data| data.prev_tid.cast_signed());
                     let before = before.seen_until(prev);
                     self.slice(cpu, &before, true, entry.at(), "not recorded", objects);
                 }

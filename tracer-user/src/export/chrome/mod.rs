@@ -263,6 +263,8 @@ mod tests {
             prev_pid: 0,
             prev_tid: 0,
             prev_comm: [0; 16],
+            others: 0,
+            reserved: 0,
         };
         log.push(ns, EventTypeId::SWITCH_IN, (7, tid), data.as_bytes());
     }

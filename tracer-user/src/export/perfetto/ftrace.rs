@@ -109,7 +109,8 @@ impl Scheduler {
     }
 
     fn come(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
-        let (data, _) = SwitchInData::read_from_prefix(entry.event.data).ok()?;
+        let least = std::mem::offset_of!(SwitchInData, others);
+        let data: SwitchInData = read_grown(entry.event.data, least)?;
         let prev = task(data.prev_tid, &data.prev_comm);
         let bundles = &mut self.bundles;
         self.switches

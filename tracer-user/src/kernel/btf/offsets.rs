@@ -115,6 +115,10 @@ const FIELDS: &[Field] = &[
     of_some("TASK_UTASK", "task_struct", &[way(&["utask"])]),
     of_some("UTASK_DEPTH", "uprobe_task", &[way(&["depth"])]),
     wanted("TASK_FLAGS", "task_struct", &[way(&["flags"])]),
+    // With CONFIG_FAIR_GROUP_SCHED: the way to the run queue of its CPU.
+    of_some("TASK_FAIR_QUEUE", "task_struct", &[way(&["se", "cfs_rq"])]),
+    of_some("FAIR_QUEUE_RUN_QUEUE", "cfs_rq", &[way(&["rq"])]),
+    wanted("RUN_QUEUE_SWITCHES", "rq", &[way(&["nr_switches"])]),
     // With CONFIG_CFS_BANDWIDTH: since 6.18 the first, else the others.
     of_some("TASK_THROTTLED", "task_struct", &[way(&["throttled"])]),
     of_some(

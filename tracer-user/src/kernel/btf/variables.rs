@@ -23,13 +23,12 @@ pub struct Variable {
 /// cost; elsewhere by their names, where the kernel was built with those.
 #[must_use]
 pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
-    let way = readable(btf).zip(from_run_queue(btf));
+    let way = readable(btf).filter(|_| has_run_queue(btf));
     let mut variables = Vec::new();
     let mut globals = Vec::new();
-    if let Some(((function, word), of_way)) = &way {
+    if let Some((function, word)) = &way {
         variables.push(*function);
         globals.push(*word);
-        globals.extend_from_slice(of_way);
     }
     for (distance, variable, inside) in of_each_cpu(btf) {
         if let Some(distance) = distance.filter(|_| way.is_some()) {
@@ -48,9 +47,10 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
 /// kernel's: variables are found from the run queue, or not at all.
 #[must_use]
 pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
-    let Some(mut globals) = from_run_queue(btf) else {
+    if !has_run_queue(btf) {
         return Vec::new();
-    };
+    }
+    let mut globals = Vec::new();
     for (distance, _, inside) in of_each_cpu(btf) {
         let Some(distance) = distance else {
             continue;
@@ -103,19 +103,10 @@ fn readable(btf: &Btf<'_>) -> Option<(Variable, Global)> {
     is_callable(id, value).then_some((variable, Global { name, value }))
 }
 
-/// How to come to the run queue.
-fn from_run_queue(btf: &Btf<'_>) -> Option<Vec<Global>> {
-    let globals = [
-        (
-            "TASK_FAIR_QUEUE",
-            btf.member_offset("task_struct", &["se", "cfs_rq"])?,
-        ),
-        (
-            "FAIR_QUEUE_RUN_QUEUE",
-            btf.member_offset("cfs_rq", &["rq"])?,
-        ),
-    ];
-    Some(named(&globals))
+/// Whether there is a way from a task to the run queue of its CPU.
+fn has_run_queue(btf: &Btf<'_>) -> bool {
+    let queue = btf.member_offset("task_struct", &["se", "cfs_rq"]);
+    queue.is_some() && btf.member_offset("cfs_rq", &["rq"]).is_some()
 }
 
 fn named(globals: &[(&'static str, u32)]) -> Vec<Global> {

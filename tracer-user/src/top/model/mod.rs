@@ -384,9 +384,10 @@ impl Model {
     fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<WaitsFor> {
         match current.state {
             State::Runnable(_) => {
-                let (_, who) = self.paths.history().had_cpu(current.cpu?, self.now)?;
+                let had = self.paths.history().had_cpu(current.cpu?, self.now)?;
+                let who = had.by;
                 let is_other = who.thread.tid != 0 && who.thread != current.thread;
-                is_other.then_some(WaitsFor::Behind(who))
+                is_other.then_some(WaitsFor::Behind(who, had.is_seen))
             }
             State::Blocked(reason) => {
                 let (before, waker) = lived.woken.as_ref()?;

@@ -122,8 +122,9 @@ pub struct ThreadRow {
 /// Whom a thread waits for, as far as that can be known before it has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// Who has had the CPU that it waits for.
-    Behind(Task),
+    /// The thread that has had the CPU that it waits for, and whether that is all that had it:
+    /// others may have come between whose switches are not traced.
+    Behind(Task, bool),
     /// Who woke it when it was last blocked in the same.
     LastWokenBy(Waker),
 }
@@ -131,7 +132,8 @@ pub enum WaitsFor {
 impl std::fmt::Display for WaitsFor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Behind(who) => write!(f, "behind {}", task(who)),
+            Self::Behind(who, true) => write!(f, "behind {}", task(who)),
+            Self::Behind(who, false) => write!(f, "behind {}, or others", task(who)),
             Self::LastWokenBy(waker) => {
                 f.write_str("last woken by ")?;
                 match waker {

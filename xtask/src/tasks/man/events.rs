@@ -133,6 +133,7 @@ fn field(field: &Field) -> String {
         FieldKind::Softirq => "a soft interrupt",
         FieldKind::BlockOperation => "what the request asks for",
         FieldKind::WakerContext => "what asks for the wake-up",
+        FieldKind::Others => "whether other threads had the CPU before, while this one waited",
         FieldKind::EventSet => "a set of types",
     };
     format!("\\fI{}\\fR ({kind})", field.name)
