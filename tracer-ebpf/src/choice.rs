@@ -3,8 +3,11 @@
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_log_ebpf::debug;
 
+use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
-use tracer_common::kernel::{COMM_BYTES, Choice, traced};
+use tracer_common::kernel::{
+    COMM_BYTES, Choice, NAME_RECORD, Record, RecordHeader, RenameData, traced,
+};
 
 use crate::context::Tracepoint;
 use crate::maps;
@@ -12,6 +15,7 @@ use crate::offsets::{
     CGROUP_ANCESTOR_IDS, CGROUP_ANCESTORS, CGROUP_LEVEL, CGROUP_NODE, CHOOSES, NODE_ID,
 };
 use crate::pid::Pid;
+use crate::record::{Wake, record_if_it_fits};
 use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 
@@ -87,8 +91,26 @@ pub fn moved<C: Tracepoint>(ctx: &C, task: &Task<C>) {
     let is_traced = state & traced::TRACED != 0;
     if is_traced != (bits != 0) {
         maps::set_traced(pid, state & traced::DYING | bits);
+        if !is_traced {
+            say_name(task);
+        }
         debug!(ctx, "process {} was moved: traced {}", pid.0, bits);
     }
+}
+
+/// Records what a thread is called that is traced from now on: its program may be gone before the
+/// agent can ask. Where there is no space, its events have no name.
+#[inline(always)]
+pub fn say_name<C: Tracepoint>(task: &Task<C>) {
+    record_if_it_fits(task, EventTypeId::RENAME, Wake::InTime, |record, header| {
+        record.write(Record {
+            header: RecordHeader {
+                event_type: NAME_RECORD,
+                ..header
+            },
+            data: RenameData { comm: task.comm() },
+        });
+    });
 }
 
 /// Whether the task is in the group with identifier `id`, or in one within it.

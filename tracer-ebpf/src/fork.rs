@@ -60,6 +60,9 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
             choice::bits(child, child.comm()) | choice::bits_of_newcomer(parent_pid, child_pid)
         };
         maps::set_traced(child_pid, bits);
+        if bits != 0 && !is_added {
+            choice::say_name(child);
+        }
         if is_added {
             debug!(
                 ctx,

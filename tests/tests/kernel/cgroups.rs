@@ -290,3 +290,37 @@ fn the_kernels_own_tracer_says_the_same_of_each_move() {
         assert_eq!(comm, said("comm="), "{noted:?}\n{}", event.line);
     }
 }
+
+#[test]
+#[ignore = "loads eBPF"]
+fn processes_that_end_as_soon_as_they_are_in_a_chosen_group_have_their_names() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("born_in_group", folder.path()).unwrap();
+    let group = Cgroup::new().unwrap();
+    // Whoever is there already shows that the trace has begun.
+    let (target, pid, _) = start(folder.path()).unwrap();
+    put(group.path(), "procs", pid).unwrap();
+    let name = group.path().file_name().unwrap().to_str().unwrap();
+    let options = ["--cgroup", name, "--events", "exit,switch"];
+    let mut tracer = Tracer::start("attach", options).unwrap();
+    let is_there = |event: &Event| i64::from(event.pid) == pid;
+    tracer.wait_for(is_there).unwrap();
+
+    let mut work = Command::new(program);
+    let said = tests::command::text(work.arg(group.path()).args(["25", "25"])).unwrap();
+    let events = tracer.stop().unwrap().events().unwrap();
+    drop(target);
+
+    assert_eq!(said.lines().count(), 50, "{said}");
+    for line in said.lines() {
+        let (pid, name) = line.split_once(' ').unwrap();
+        let pid: i32 = pid.parse().unwrap();
+        let mut exits = events.iter().filter(|event| event.pid == pid);
+        let exit = exits.find(|event| event.is_system("exit")).unwrap();
+        let shown: serde_json::Value = serde_json::from_str(&exit.line).unwrap();
+        assert_eq!(shown["comm"], name, "{}", exit.line);
+    }
+}

@@ -44,8 +44,8 @@ pub use probe::{
     ProbeSite, ProbeTextsRecord, RETURN_DEPTH, probe_kind, probe_source, probe_texts,
 };
 pub use process::{
-    ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight, exec_arguments,
-    exec_space,
+    ExecData, ExecRecord, ExitData, ForkData, NAME_RECORD, OomKillData, RenameData, Sight,
+    exec_arguments, exec_space,
 };
 pub use sched::{
     MigrateData, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData, SwitchOutData,

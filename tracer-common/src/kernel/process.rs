@@ -57,6 +57,10 @@ event_data! {
     }
 }
 
+/// The event type of the record that says what a thread is called which is traced from now on: a
+/// record of [`RenameData`]. No event has it.
+pub const NAME_RECORD: u16 = 0x7ff9;
+
 event_data! {
     /// Data of `LINUX_TRACE_RENAME`.
     pub struct RenameData {

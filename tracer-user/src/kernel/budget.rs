@@ -26,7 +26,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.
 pub const BUDGETS: &[Budget] = &[
-    budget("sched_process_fork", 4300, 14440),
+    budget("sched_process_fork", 4450, 14440),
     budget("sched_process_exit", 230, 400),
     budget("sched_process_exec", 25600, 32200),
     budget("cgroup_attach_task", 9850, 10800),

@@ -28,6 +28,7 @@ mod choice;
 mod decode;
 mod diagnostics;
 mod error;
+mod first_names;
 mod loading;
 mod look;
 mod losses;
@@ -84,6 +85,7 @@ pub use checks::{Availability, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks
 pub use choice::ProcessChoice;
 pub use decode::{ExecSign, ExecStep};
 pub use error::LoadError;
+pub use first_names::FirstNames;
 pub use losses::LostByCpu;
 pub use name_pattern::{NamePattern, PatternError};
 pub use namespace::is_proc_own;

@@ -11,6 +11,7 @@ use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};
 use super::diagnostics::Diagnostics;
+use super::first_names::FirstNames;
 use super::look::Found;
 use super::losses::Losses;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
@@ -55,6 +56,7 @@ pub struct KernelSource {
     descriptors: Option<Descriptors>,
     /// Looks at threads, as the trace began.
     looks: Found,
+    first_names: FirstNames,
 }
 
 impl ReportsExecs for KernelSource {
@@ -87,6 +89,7 @@ impl KernelSource {
             stacks: None,
             descriptors: None,
             looks: Found::default(),
+            first_names: FirstNames::default(),
         };
         source.wanted.set_recorded(loaded_for);
         source
@@ -107,6 +110,11 @@ impl KernelSource {
             descriptors: Descriptors::of(options),
             ..self
         }
+    }
+
+    /// The names that threads have as they come to be traced.
+    pub(super) fn first_names(&self) -> FirstNames {
+        self.first_names.clone()
     }
 
     /// Makes one that takes looks at threads as well.
@@ -165,6 +173,9 @@ impl Source for KernelSource {
             stacks.look(self.watermark);
         }
         let mut take = |record: &[u8]| {
+            if self.first_names.take(record) {
+                return;
+            }
             if let Some(stacks) = stacks
                 && is_stack(record)
             {

@@ -10,6 +10,7 @@ use tracer_common::kernel::{PID_LIMIT, wanted};
 use super::calls::Wanted;
 use super::choice;
 use super::error::LoadError;
+use super::first_names::FirstNames;
 use super::loading::{Plan, usize_of};
 use super::look::Looker;
 use super::losses::{Losses, LostByCpu};
@@ -40,6 +41,7 @@ pub struct KernelTracer {
     ring_fd: OwnedFd,
     wanted: Wanted,
     lost: LostByCpu,
+    first_names: FirstNames,
     /// The types that are recorded, as bits.
     recorded: u64,
     /// Whether what arguments of system calls point to is read.
@@ -119,6 +121,7 @@ impl KernelTracer {
             ring_fd: maps.ring_fd,
             wanted: maps.wanted,
             lost: maps.lost,
+            first_names: source.first_names(),
             recorded: attached.recorded,
             reads_arguments: options.string_bytes > 0,
             left_out: kernel.btf.is_none().then_some(types::LEFT_OUT),
@@ -246,6 +249,12 @@ impl KernelTracer {
     #[must_use]
     pub fn lost_by_cpu(&self) -> LostByCpu {
         self.lost.clone()
+    }
+
+    /// The names that threads have as they come to be traced.
+    #[must_use]
+    pub fn first_names(&self) -> FirstNames {
+        self.first_names.clone()
     }
 
     /// Becomes readable when a ring has filled past its threshold: to be used with `AsyncFd`.

@@ -207,6 +207,9 @@ impl Setup {
         }
         let processes = Processes::new(self.inherit);
         let mut tracer = Tracer::new(stream, processes, areas, printer, self.system);
+        if let Some(kernel) = &kernel {
+            tracer.name_by(kernel.first_names());
+        }
         if self.follow_wakers {
             tracer.follow_wakers();
         }

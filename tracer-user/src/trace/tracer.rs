@@ -19,6 +19,7 @@ use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
 use crate::consumer::Lines;
 use crate::event_view::NamespaceIds;
+use crate::kernel::FirstNames;
 use crate::report::Summary;
 use crate::stacks::is_part;
 use crate::syscall_arguments::blank_registers;
@@ -59,6 +60,7 @@ pub struct Tracer {
     /// `None` when user events are not wanted.
     areas: Option<Areas>,
     printer: Printer,
+    first_names: FirstNames,
     /// Whether the kernel reports forks, names and ends; else `/proc` is asked.
     has_kernel: bool,
     /// A command that has not run an instruction of its program yet.
@@ -99,6 +101,7 @@ impl Tracer {
             start_ticks: HashMap::new(),
             areas,
             printer,
+            first_names: FirstNames::default(),
             has_kernel,
             unstarted: None,
             command: None,
@@ -112,6 +115,11 @@ impl Tracer {
             unknown: None,
             data: Vec::new(),
         }
+    }
+
+    /// Names threads that are seen for the first time by these.
+    pub fn name_by(&mut self, names: FirstNames) {
+        self.first_names = names;
     }
 
     /// Adds a process that was asked for, with the names of its threads. Returns whether its user
@@ -578,7 +586,11 @@ impl Tracer {
             }
         }
         if tid != 0 && self.processes.comm(tid).is_none() {
-            let known = proc_fs::comm(pid, tid).or_else(|| self.last_name_of(pid));
+            let first = self.first_names.of(pid, tid);
+            let first = first.map(|comm| Comm::new(&comm));
+            let known = first
+                .or_else(|| proc_fs::comm(pid, tid))
+                .or_else(|| self.last_name_of(pid));
             let is_known = known.is_some();
             match known {
                 Some(comm) => self.processes.name(pid, tid, comm),

@@ -1,0 +1,101 @@
+//! What threads are called from which nothing was seen before: one that is moved into a chosen
+//! control group, or made there. Its program may be gone before anybody can ask for its name.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracer_common::kernel::{COMM_BYTES, NAME_RECORD, Record, RenameData};
+use zerocopy::FromBytes;
+
+/// Names that are held: those of threads without an event of their own are never asked for.
+const MOST: usize = 4096;
+
+/// A process and a thread of it, with its name.
+type Named = (i32, i32, [u8; COMM_BYTES]);
+
+/// Names of threads that are traced since lately. Copies share them.
+#[derive(Clone, Debug, Default)]
+pub struct FirstNames(Arc<Mutex<VecDeque<Named>>>);
+
+impl FirstNames {
+    /// Takes the record where it is one of a name. Whether it is.
+    pub(super) fn take(&self, untrusted: &[u8]) -> bool {
+        let Ok(record) = Record::<RenameData>::read_from_bytes(untrusted) else {
+            return false;
+        };
+        if record.header.event_type != NAME_RECORD {
+            return false;
+        }
+        let mut names = self.names();
+        if names.len() >= MOST {
+            names.pop_front();
+        }
+        names.push_back((
+            record.header.pid.cast_signed(),
+            record.header.tid.cast_signed(),
+            record.data.comm,
+        ));
+        true
+    }
+
+    /// The name that the thread had when it came to be traced, which is forgotten.
+    #[must_use]
+    pub fn of(&self, pid: i32, tid: i32) -> Option<[u8; COMM_BYTES]> {
+        let mut names = self.names();
+        // Of two with these ids, the first one is asked for first.
+        let at = names
+            .iter()
+            .position(|name| (name.0, name.1) == (pid, tid))?;
+        names.remove(at).map(|(_, _, comm)| comm)
+    }
+
+    fn names(&self) -> MutexGuard<'_, VecDeque<Named>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    const RENAME: u16 = EventTypeId::RENAME.0.to_le_bytes()[0] as u16;
+
+    /// A record of this type and this name.
+    fn record(event_type: u16, tid: u32, comm: &[u8; 4]) -> Vec<u8> {
+        let mut record =
+            Record::<RenameData>::read_from_bytes(&[0; size_of::<Record<RenameData>>()]).unwrap();
+        record.header.event_type = event_type;
+        (record.header.pid, record.header.tid) = (7, tid);
+        record.data.comm[..4].copy_from_slice(comm);
+        [record.header.as_bytes(), record.data.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_name_is_that_of_its_thread_and_given_once() {
+        let names = FirstNames::default();
+        assert!(names.take(&record(NAME_RECORD, 7, b"main")));
+        assert!(names.take(&record(NAME_RECORD, 8, b"work")));
+        assert!(!names.take(&record(RENAME, 9, b"else")));
+        assert!(!names.take(b"short"));
+
+        assert_eq!(names.of(7, 8).unwrap()[..4], *b"work");
+        assert_eq!(
+            (names.of(7, 8), names.of(6, 7), names.of(7, 9)),
+            (None, None, None)
+        );
+        assert!(names.of(7, 7).is_some());
+    }
+
+    #[test]
+    fn names_that_nobody_asks_for_give_way() {
+        let names = FirstNames::default();
+        for tid in 1..=5000 {
+            names.take(&record(NAME_RECORD, tid, b"gone"));
+        }
+        assert_eq!(names.names().len(), MOST);
+        assert!(names.of(7, 1).is_none() && names.of(7, 5000).is_some());
+    }
+}
