@@ -1,10 +1,13 @@
 // Takes signals of which each says more than its name, and prints what its handler is told: the
-// signal, the code, the address or the value, and how often a timer expired beside.
+// signal, the code, the address or the value, how often a timer expired beside, and of what a
+// process has sent, or of a child, its pid, its uid and its status.
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,11 +21,40 @@ static void take(int signal, siginfo_t *info, void *context)
     const int is_valued = info->si_code == SI_QUEUE || info->si_code == SI_TIMER;
     const uintptr_t value = is_valued ? (uintptr_t)info->si_value.sival_ptr : 0;
     const int overrun = info->si_code == SI_TIMER ? info->si_overrun : 0;
-    printf("%d %d %lu %lu %d\n", signal, info->si_code, (unsigned long)address,
-           (unsigned long)value, overrun);
+    const int is_child = signal == SIGCHLD && info->si_code > 0;
+    const int is_sent = info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
+    printf("%d %d %lu %lu %d %u %u %d\n", signal, info->si_code, (unsigned long)address,
+           (unsigned long)value, overrun, is_child || is_sent ? (unsigned)info->si_pid : 0,
+           is_child || is_sent ? (unsigned)info->si_uid : 0, is_child ? info->si_status : 0);
     fflush(stdout);
     if (is_fault)
         siglongjmp(after, 1);
+}
+
+// A child of another user, which sends a signal and ends by itself with this status, or is killed.
+static void child(int status)
+{
+    sigset_t both, before, all_but_one;
+    sigemptyset(&both);
+    sigaddset(&both, SIGUSR1);
+    sigaddset(&both, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &both, &before);
+    sigfillset(&all_but_one);
+    sigdelset(&all_but_one, SIGUSR1);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (setresuid(4711, -1, -1) || kill(getppid(), SIGUSR1))
+            _exit(99);
+        if (status >= 0)
+            _exit(status);
+        for (;;)
+            pause();
+    }
+    sigsuspend(&all_but_one);
+    if (status < 0)
+        kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 static void touch(volatile char *at)
@@ -33,7 +65,7 @@ static void touch(volatile char *at)
 
 int main(void)
 {
-    const int taken[] = {SIGSEGV, SIGBUS, SIGUSR1, SIGUSR2, SIGALRM, SIGRTMIN};
+    const int taken[] = {SIGSEGV, SIGBUS, SIGUSR1, SIGUSR2, SIGALRM, SIGRTMIN, SIGCHLD};
     for (size_t nth = 0; nth < sizeof taken / sizeof *taken; nth++) {
         const struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO};
         sigaction(taken[nth], &action, NULL);
@@ -46,6 +78,8 @@ int main(void)
     raise(SIGUSR2);
     sigqueue(getpid(), SIGUSR2, (union sigval){.sival_ptr = (void *)0x123456789abc});
     sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 77});
+    child(7);
+    child(-1);
     timer_t timer;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     event.sigev_value.sival_ptr = (void *)0xfeed;

@@ -175,6 +175,10 @@ fn deliver<C: Tracepoint>(ctx: &C) {
             value: about.value,
             timer: about.timer,
             overrun: about.overrun,
+            si_pid: about.pid,
+            si_uid: about.uid,
+            si_status: about.status,
+            reserved: 0,
         },
     });
 }
@@ -186,6 +190,9 @@ struct About {
     value: u64,
     timer: i32,
     overrun: i32,
+    pid: u32,
+    uid: u32,
+    status: i32,
 }
 
 impl About {
@@ -216,6 +223,18 @@ impl About {
             about.value = second;
         } else if matches!(code, code::QUEUE | code::MESSAGE | code::ASYNCHRONOUS) {
             about.value = second;
+        }
+        let is_of_child = signal == CHILD && code > 0 && code != code::KERNEL;
+        if is_of_child || matches!(code, code::USER | code::QUEUE | code::MESSAGE | code::TKILL) {
+            #[expect(clippy::cast_possible_truncation, reason = "two ints")]
+            let (pid, uid) = (first as u32, (first >> 32) as u32);
+            about.pid = pid;
+            about.uid = uid;
+        }
+        if is_of_child {
+            #[expect(clippy::cast_possible_truncation, reason = "an int")]
+            let status = second as i32;
+            about.status = status;
         }
         about
     }

@@ -127,7 +127,16 @@ fn a_sent_signal_shows_who_to_whom_by_which_call() {
 fn said_of(event: &Value) -> String {
     let data = &event["data"];
     let integer = |name: &str| data[name].to_string();
-    let names = ["signal", "code", "address", "value", "overrun"];
+    let names = [
+        "signal",
+        "code",
+        "address",
+        "value",
+        "overrun",
+        "si_pid",
+        "si_uid",
+        "si_status",
+    ];
     names.map(integer).join(" ")
 }
 
@@ -140,17 +149,27 @@ fn a_signal_says_what_its_handler_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("siginfo", folder.path()).unwrap();
     let (told, events) = run_to_end("signal-deliver", &program).unwrap();
+    // Its children take signals too.
+    let first = &events[0]["pid"];
     let taken = events
         .iter()
-        .filter(|event| event["type"] == "linux_trace_signal_deliver");
+        .filter(|event| event["type"] == "linux_trace_signal_deliver" && event["pid"] == *first);
     let said: Vec<_> = taken.map(said_of).collect();
     assert_eq!(said, told.lines().collect::<Vec<_>>());
     let is_of_timer = |line: &&String| line.starts_with("14 -2 0 65261 ");
     assert!(
         said.iter()
             .find(is_of_timer)
-            .is_some_and(|line| !line.ends_with(" 0"))
+            .is_some_and(|line| !line.ends_with(" 0 0 0 0"))
     );
+    // A child of user 4711 that has ended with status 7, and one that was killed.
+    for (code, status) in [(1, 7), (2, 9)] {
+        let is_of_child = |line: &&String| {
+            line.starts_with(&format!("17 {code} 0 0 0 "))
+                && line.ends_with(&format!(" 4711 {status}"))
+        };
+        assert!(said.iter().any(|line| is_of_child(&line)), "{said:?}");
+    }
     assert!(
         said.iter().any(|line| line.starts_with("11 1 16 ")),
         "{said:?}"

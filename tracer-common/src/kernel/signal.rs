@@ -70,6 +70,19 @@ event_data! {
         /// Of a timer, how often more it has expired (`si_overrun`); 0 otherwise.
         #[shown(I32)]
         pub overrun: i32,
+        /// Of a signal that a process sent by a call, or that reports a child, that process as the
+        /// program is told (`si_pid`): in its own pid namespace; 0 otherwise.
+        #[shown(U32)]
+        pub si_pid: u32,
+        /// The same of its user (`si_uid`).
+        #[shown(U32)]
+        pub si_uid: u32,
+        /// Of a signal that reports a child, its exit status, or the signal that ended, stopped or
+        /// continued it (`si_status`); 0 otherwise.
+        #[shown(I32)]
+        pub si_status: i32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 

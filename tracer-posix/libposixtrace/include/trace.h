@@ -295,6 +295,14 @@ struct linux_trace_signal_deliver {
     __linux_trace_u64 linux_value; /* Of a signal with a value, that (si_value); 0 otherwise. */
     int linux_timer;               /* Of a timer, its identifier in the kernel (si_timerid); 0 otherwise. */
     int linux_overrun;             /* Of a timer, how often more it has expired (si_overrun); 0 otherwise. */
+    /* Of a signal that a process sent by a call, or that reports a child, that process as the program is told
+     * (si_pid): in its own pid namespace; 0 otherwise. */
+    unsigned linux_si_pid;
+    unsigned linux_si_uid;         /* The same of its user (si_uid). */
+    /* Of a signal that reports a child, its exit status, or the signal that ended, stopped or continued it
+     * (si_status); 0 otherwise. */
+    int linux_si_status;
+    unsigned linux_reserved;       /* Zero. */
 };
 
 /* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. What the call was given in memory, as

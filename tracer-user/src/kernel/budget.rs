@@ -43,7 +43,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_switch", 14000, 17500),
     budget("sched_migrate_task", 180, 300),
     budget("signal_generate", 3950, 5400),
-    budget("signal_deliver", 980, 1500),
+    budget("signal_deliver", 1050, 1500),
     budget("mark_victim", 200, 300),
     budget("page_fault_user", 935, 1155),
     budget("page_fault_kernel", 935, 1155),

@@ -213,10 +213,56 @@ fn push_about(out: &mut Vec<u8>, signal: &SignalDeliverData) {
             push_decimal(out, signal.overrun);
         }
     }
+    push_process(out, signal);
     if signal.value != 0 {
         out.extend_from_slice(b", with value ");
         push_address(out, signal.value);
     }
+}
+
+/// Appends the process that sent a signal, or that it reports: `, CLD_EXITED of 12, uid 0, status 7`.
+fn push_process(out: &mut Vec<u8>, signal: &SignalDeliverData) {
+    if signal.si_pid == 0 {
+        return;
+    }
+    let child = child_name(signal.signal, signal.code);
+    out.extend_from_slice(match child {
+        Some(_) => b", ",
+        None => b", sent by ",
+    });
+    if let Some(name) = child {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b" of ");
+    }
+    push_decimal(out, signal.si_pid);
+    out.extend_from_slice(b", uid ");
+    push_decimal(out, signal.si_uid);
+    if child.is_none() {
+        return;
+    }
+    out.extend_from_slice(b", status ");
+    let by_signal = u32::try_from(signal.si_status).ok();
+    match by_signal.filter(|_| signal.code != libc::CLD_EXITED) {
+        Some(by) => push_signal(out, by),
+        None => push_decimal(out, signal.si_status),
+    }
+}
+
+/// What has become of a child.
+fn child_name(signal: u32, code: i32) -> Option<&'static str> {
+    const NAMES: [&str; 6] = [
+        "CLD_EXITED",
+        "CLD_KILLED",
+        "CLD_DUMPED",
+        "CLD_TRAPPED",
+        "CLD_STOPPED",
+        "CLD_CONTINUED",
+    ];
+    if signal.cast_signed() != libc::SIGCHLD {
+        return None;
+    }
+    let nth = usize::try_from(code).ok()?.checked_sub(1)?;
+    NAMES.get(nth).copied()
 }
 
 /// Why a fault is one.
@@ -518,6 +564,24 @@ mod tests {
             "SIGALRM by default, by timer 3, overrun 2, with value 0x4d"
         );
         assert_eq!(about(12, -1, 0, 7), "SIGUSR2 by default, with value 7");
+        let of_process = |signal, code, status| {
+            let mut data = SignalDeliverData::new_zeroed();
+            (data.signal, data.code) = (signal, code);
+            (data.si_pid, data.si_uid, data.si_status) = (12, 34, status);
+            words(EventTypeId::SIGNAL_DELIVER, &data)
+        };
+        assert_eq!(
+            of_process(10, 0, 0),
+            "SIGUSR1 by default, sent by 12, uid 34"
+        );
+        assert_eq!(
+            of_process(17, 1, 7),
+            "SIGCHLD by default, CLD_EXITED of 12, uid 34, status 7"
+        );
+        assert_eq!(
+            of_process(17, 2, 9),
+            "SIGCHLD by default, CLD_KILLED of 12, uid 34, status SIGKILL"
+        );
     }
 
     #[test]
