@@ -220,7 +220,8 @@ fn push_about(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     }
 }
 
-/// Appends the process that sent a signal, or that it reports: `, CLD_EXITED of 12, uid 0, status 7`.
+/// Appends the process that sent a signal, or that it reports: `, CLD_EXITED of 12, uid 0, status
+/// 7`.
 fn push_process(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     if signal.si_pid == 0 {
         return;
