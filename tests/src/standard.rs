@@ -71,10 +71,8 @@ pub fn check(folder: &Path, program: &str, case: &str, at_once: bool) -> anyhow:
     thread::scope(|scope| {
         let of = |build| scope.spawn(move || check(build));
         let started: Vec<_> = builds().iter().map(of).collect();
-        let ended = started.into_iter().map(|it| it.join());
-        ended
-            .map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
+        let mut ended = started.into_iter().map(|it| it.join());
+        ended.try_for_each(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }
 
