@@ -21,6 +21,10 @@ const LLVM_MAJOR: &str = "22";
 /// Where Debian puts it.
 const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
 
+/// Its work is done by LLVM, which is there: its own code is built quickly, and without what a
+/// debugger needs.
+const QUICK: [&str; 2] = ["profile.release.debug=false", "profile.release.opt-level=1"];
+
 /// What building the linker needs; not needed where a fitting linker is found.
 const TO_BUILD_IT: &[Need] = &[Need {
     what: "LLVM 22 for the eBPF linker",
@@ -46,6 +50,7 @@ pub fn find_or_install() -> anyhow::Result<PathBuf> {
         workspace::cargo("install")
             .args(["bpf-linker", "--version", VERSION, "--locked", "--force"])
             .args(["--no-default-features", "--features", &features])
+            .args(QUICK.iter().flat_map(|setting| ["--config", setting]))
             .arg("--root")
             .arg(workspace::target("tools"))
             .arg("--target-dir")
