@@ -7,9 +7,17 @@ use std::thread;
 use super::totals::Outcome;
 use super::{Run, Variables};
 
-/// Files of tests that see nothing of what else runs, nor are seen: a kernel in user space, and the
-/// verifier's opinion of each program.
-const APART: [&str; 2] = ["overcommit", "tracer_user"];
+/// Files of tests that see nothing of what else runs, nor are seen: a kernel in user space, the
+/// verifier's opinion of each program, and what strace says of single programs, line by line.
+const APART: [&str; 7] = [
+    "overcommit",
+    "tracer_user",
+    "beside_strace",
+    "described",
+    "given",
+    "modes",
+    "strings",
+];
 
 /// The executable whose tests have those beside them. They attack one tracer each, as users of
 /// their own, and wait most of their time.
