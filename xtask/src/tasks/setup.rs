@@ -103,7 +103,8 @@ pub fn for_static_program(target: &str) -> anyhow::Result<()> {
     add_target(target)
 }
 
-fn add_target(target: &str) -> anyhow::Result<()> {
+/// Adds the standard library for another target to the toolchain.
+pub fn add_target(target: &str) -> anyhow::Result<()> {
     let sysroot = sysroot()?;
     if Path::new(&sysroot)
         .join("lib/rustlib")

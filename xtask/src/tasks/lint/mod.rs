@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     process::run(cargo_for_ebpf("clippy", []).args(["--", "-D", "warnings"]))?;
-    process::run(&mut without_shared_memory())
+    without_shared_memory()
 }
 
 /// Checks what no compiler is needed for, and reports all of it at once.
@@ -81,14 +81,13 @@ fn page() -> Command {
 /// A target that has no shared memory, and no processes.
 const PLAIN_TARGET: &str = "wasm32-wasip1";
 
-/// Checks that logs can be read there. As for the eBPF object, the standard library is built from
-/// source.
-fn without_shared_memory() -> Command {
-    let mut command = workspace::cargo("check");
-    command
-        .args(["--quiet", "--package=tracer-log", "--target"])
-        .args([PLAIN_TARGET, "-Zbuild-std=std,panic_abort", "--target-dir"])
-        .arg(workspace::target("plain"))
-        .env("RUSTC_BOOTSTRAP", "1");
-    command
+/// Checks that logs can be read there.
+fn without_shared_memory() -> anyhow::Result<()> {
+    setup::add_target(PLAIN_TARGET)?;
+    process::run(workspace::cargo_for_host("check").args([
+        "--quiet",
+        "--package=tracer-log",
+        "--target",
+        PLAIN_TARGET,
+    ]))
 }
