@@ -6,6 +6,7 @@ use tracer_common::event_type::{
 use tracer_engine::EventSet;
 
 use crate::nearest::nearest;
+use crate::report::{is_named, short_name};
 
 /// The word that chooses every user event.
 const USER: &str = "user";
@@ -83,7 +84,7 @@ impl Selection {
             let known = selection.system.len();
             let named = SYSTEM_EVENT_TYPES
                 .iter()
-                .filter(|entry| is_named(entry, word));
+                .filter(|entry| is_chosen(entry, word));
             selection.system.extend(named.map(|entry| entry.id));
             if selection.system.len() == known {
                 return Err(UnknownEventType {
@@ -187,25 +188,17 @@ fn is_of_kernel(id: EventTypeId) -> bool {
     system_event_type(id).is_some_and(|entry| entry.origin == Origin::Kernel)
 }
 
-/// Whether a word names a type: by family, by name, or by the short name of the text output; with
-/// hyphens or with underscores.
-fn is_named(entry: &SystemEventType, word: &str) -> bool {
-    let word = word.replace('-', "_");
-    word == entry.family || word == entry.name || word == short_name(entry)
-}
-
-/// The name of a type without what all have in common.
-fn short_name(entry: &SystemEventType) -> &'static str {
-    let short = entry.name.strip_prefix("linux_trace_");
-    let short = short.or_else(|| entry.name.strip_prefix("posix_trace_"));
-    short.unwrap_or(entry.name)
+/// Whether a word chooses a type: by family, or by its name, in whichever form.
+fn is_chosen(entry: &SystemEventType, word: &str) -> bool {
+    word == entry.family || is_named(entry, word)
 }
 
 /// The word that may be meant, or else the families, of which there are few.
 fn hint(typed: &str) -> String {
-    let typed = typed.replace('-', "_");
-    if let Some(word) = nearest(&typed, known_words()) {
-        return format!("; is {} meant?", word.replace('_', "-"));
+    let known = known_words();
+    let typed = typed.replace('_', "-").to_ascii_lowercase();
+    if let Some(word) = nearest(&typed, known.iter().map(String::as_str)) {
+        return format!("; is {word} meant?");
     }
     let families = known_families().join(", ");
     format!("; known are {families}, and the types that `tracer-user events` lists")
@@ -223,10 +216,11 @@ fn known_families() -> Vec<&'static str> {
 }
 
 /// Every word that names a type, but for the long names.
-fn known_words() -> Vec<&'static str> {
-    let mut words = known_families();
-    words.extend(SYSTEM_EVENT_TYPES.iter().map(short_name));
-    words
+fn known_words() -> Vec<String> {
+    let families = known_families().into_iter().map(str::to_owned);
+    families
+        .chain(SYSTEM_EVENT_TYPES.iter().map(short_name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -250,7 +244,12 @@ mod tests {
 
     #[test]
     fn a_type_is_named_in_full_or_as_it_is_shown() {
-        for word in ["linux_trace_thread_exit", "thread-exit", "thread_exit"] {
+        for word in [
+            "linux_trace_thread_exit",
+            "thread-exit",
+            "thread_exit",
+            "LINUX_TRACE_THREAD_EXIT",
+        ] {
             let selection = Selection::of_words([word]).unwrap();
             assert_eq!(selection.of_kernel(), [EventTypeId::THREAD_EXIT]);
         }
@@ -303,6 +302,7 @@ mod tests {
 
     #[test]
     fn every_known_word_is_accepted() {
-        assert!(Selection::of_words(known_words()).is_ok());
+        let words = known_words();
+        assert!(Selection::of_words(words.iter().map(String::as_str)).is_ok());
     }
 }

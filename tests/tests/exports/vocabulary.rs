@@ -8,10 +8,10 @@ use std::process::Command;
 use serde_json::Value;
 use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
 
-use tests::dist;
 use tests::log_reader::{Log, text};
 use tests::made_types::{self, PROG_ADDRESS, THREAD_ID};
 use tests::tools;
+use tests::{command, dist};
 
 /// The names of fields by type.
 type Fields = BTreeMap<String, BTreeSet<String>>;
@@ -185,21 +185,89 @@ fn instants_have_the_names_of_the_one_table() {
 }
 
 #[test]
-fn both_names_of_a_type_choose_it_and_text_shows_the_short_one() {
+fn each_name_of_a_type_chooses_it_and_text_shows_the_short_one() {
     let log = log();
     for entry in SYSTEM_EVENT_TYPES {
         let short = short(entry.name);
         // Both ends of a system call are one line.
         let is_call = entry.family == "syscall";
         let word = if is_call { "syscall" } else { &short };
-        for name in [short.as_str(), entry.name] {
-            let output = log.run("read", &["--events", name]).unwrap();
+        let of_text = ("--events", short.as_str());
+        let of_json = ("--event", entry.name);
+        let of_header = ("--events", entry.constant);
+        let asked = format!("type == \"{}\"", entry.constant);
+        // What names stacks is chosen by itself alone.
+        let of_filter = is_shown(entry).then_some(("--filter", asked.as_str()));
+        for (option, name) in [of_text, of_json, of_header].into_iter().chain(of_filter) {
+            let output = log.run("read", &[option, name]).unwrap();
             let said = String::from_utf8(output.stdout).unwrap();
             let lines: Vec<_> = said.lines().filter(|line| !line.starts_with('#')).collect();
             let is_shown = |line: &&str| line.split_whitespace().any(|found| found == word);
             assert!(lines.iter().any(is_shown), "{name}: {said}");
         }
     }
+}
+
+/// Every name that outputs and the header have of a type is a word of `--events`, and chooses
+/// events of that type.
+#[test]
+fn whatever_is_shown_as_a_name_is_taken_as_one() {
+    let log = log();
+    let tool = dist::tracer_user().unwrap();
+    let said = |options: &[&str]| command::text(Command::new(&tool).args(options)).unwrap();
+    let listed = said(&["events", "--format", "json"]);
+    let listed: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of_text = said(&["events"]);
+    // Of each type the first line begins with a star or a space, and its name.
+    let of_text: BTreeSet<&str> = of_text
+        .lines()
+        .skip(1)
+        .filter(|line| line.starts_with(['*', ' ']) && !line.starts_with("   "))
+        .filter_map(|line| line.get(2..)?.split_whitespace().next())
+        .filter(|word| !word.starts_with("--"))
+        .collect();
+    let header = dist::folder().unwrap().join("include/trace.h");
+    let header = std::fs::read_to_string(header).unwrap();
+    let constants: BTreeSet<&str> = header
+        .lines()
+        .filter(|line| line.contains("((trace_event_id_t)"))
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
+    let shown = log.events(&[]).unwrap();
+    let shown: BTreeSet<&str> = shown.iter().map(|event| text(event, "type")).collect();
+    for entry in &listed {
+        let (name, short) = (text(entry, "name"), text(entry, "short"));
+        assert!(of_text.contains(short), "{short}: {of_text:?}");
+        let constant = name.to_uppercase();
+        assert!(constants.contains(constant.as_str()), "{constant}");
+        if !shown.contains(name) {
+            continue;
+        }
+        for typed in [name, short, &constant] {
+            let chosen = log.events(&["--events", typed]).unwrap();
+            let is_it = |event: &Value| text(event, "type") == name;
+            assert!(chosen.iter().any(is_it), "{typed}: {chosen:?}");
+            let exactly = log.events(&["--event", typed]).unwrap();
+            let is_it_or_a_mark = |event: &Value| is_it(event) || is_loss(text(event, "type"));
+            assert!(exactly.iter().any(is_it), "{typed}: {exactly:?}");
+            assert!(exactly.iter().all(is_it_or_a_mark), "{typed}: {exactly:?}");
+        }
+    }
+    assert_eq!(of_text.len(), listed.len());
+    assert!(shown.is_subset(&listed.iter().map(|entry| text(entry, "name")).collect()));
+}
+
+/// Marks of lost events, which are always shown.
+fn is_loss(name: &str) -> bool {
+    [
+        "posix_trace_error",
+        "posix_trace_overflow",
+        "posix_trace_resume",
+    ]
+    .contains(&name)
 }
 
 #[test]

@@ -85,6 +85,32 @@ fn a_slow_span_is_explained_and_its_log_has_what_led_to_it() {
 
 #[test]
 #[ignore = "needs root"]
+fn an_event_of_the_kernel_is_waited_for_by_each_of_its_names() {
+    if missing_right().is_some() {
+        return;
+    }
+    // Rare ones, and one that is not recorded unless it is named.
+    for name in [
+        "thread-exit",
+        "linux_trace_exec",
+        "LINUX_TRACE_EXIT",
+        "fault-user",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let when = format!("event {name}");
+        let options = ["--when", &when, "--most-logs", "1"];
+        let command = ["python3", "-c", THREAD];
+        let (said, logs) = waiting(folder.path(), &options, &command);
+        assert_eq!(logs.len(), 1, "{name}: {said}");
+        assert!(said.starts_with(&when), "{said}");
+    }
+}
+
+/// A thread that comes and goes.
+const THREAD: &str = "import threading; threading.Thread(target=int).start()";
+
+#[test]
+#[ignore = "needs root"]
 fn ends_and_signals_and_events_are_waited_for() {
     if missing_right().is_some() {
         return;

@@ -11,12 +11,13 @@ use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 use super::format_options::FormatArgs;
 use super::tracepoint_list;
 use crate::kernel::{Availability, LoadError, availability};
-use crate::report::{object_line, push_short_name};
+use crate::report::{object_line, short_name};
 use crate::tracepoints::Pattern;
 
 /// List the types of system events: fields, cost, and whether this kernel has them
 ///
-/// A type is chosen by its name or by its family (`--events switch,syscall`). Those that are marked
+/// A type is chosen by its name, in each form that is shown (thread-exit, linux_trace_thread_exit,
+/// LINUX_TRACE_THREAD_EXIT), or by its family (`--events switch,syscall`). Those that are marked
 /// with a star are shown without being chosen. User event types are those that programs define.
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
@@ -107,6 +108,8 @@ WITH IT            COST      FOR EACH EVENT THAT HAS ONE
 #[derive(Serialize)]
 struct Object {
     name: &'static str,
+    /// As text shows it.
+    short: String,
     family: &'static str,
     about: &'static str,
     cost: &'static str,
@@ -140,6 +143,7 @@ fn object(entry: &SystemEventType, is_here: Availability) -> Object {
     });
     Object {
         name: entry.name,
+        short: short_name(entry),
         family: entry.family,
         about: entry.about,
         cost: entry.cost.name(),
@@ -159,9 +163,7 @@ fn line(entry: &SystemEventType, is_here: Availability) -> String {
         Availability::Unknown => "unknown".to_owned(),
     };
     let fields: Vec<&str> = entry.fields.iter().map(|field| field.name).collect();
-    let mut short = Vec::new();
-    push_short_name(&mut short, entry.name);
-    let short = String::from_utf8_lossy(&short);
+    let short = short_name(entry);
     let star = if entry.is_default { '*' } else { ' ' };
     let first = format!(
         "{star} {short:<16} {:<9} {:<9} {here:<8} {}",

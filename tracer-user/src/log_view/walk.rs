@@ -12,13 +12,12 @@ use tracer_log::LogRecord;
 
 use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
-use super::wanted::is_called;
 use super::{Log, Moment, TypeTable, Wanted};
 use crate::consumer::Losses;
 use crate::event_view::EventView;
 use crate::predicate::Sieve;
 use crate::report::fields::until_null;
-use crate::report::{LogCondition, Missing, Summary};
+use crate::report::{LogCondition, Missing, Summary, is_type_called};
 use crate::stacks::{self, Names, Owned, Pending, Stack};
 
 /// Why a walk has come to rest.
@@ -362,7 +361,7 @@ impl<L: Log> Walk<L> {
         let has_events = |name: &[u8]| {
             self.types
                 .rows()
-                .any(|(_, row)| is_called(&row.name, name) && row.count > 0)
+                .any(|(_, row)| is_type_called(&row.name, name) && row.count > 0)
         };
         let names = self.wanted.names.iter().map(Vec::as_slice);
         names.filter(|name| !has_events(name)).collect()

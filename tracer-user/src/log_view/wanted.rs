@@ -10,7 +10,7 @@ use zerocopy::FromBytes as _;
 use super::TimePoint;
 use crate::kernel::NamePattern;
 use crate::predicate::{Predicate, Settled};
-use crate::report::push_short_name;
+use crate::report::is_type_called;
 use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
 use crate::syscall_names::{Table, are_of_events};
@@ -71,7 +71,7 @@ impl Wanted {
         is_loss(id)
             || self.types.as_ref().is_some_and(|types| types.has(id))
             || (self.has_probes && is_probe(name))
-            || self.names.iter().any(|wanted| is_called(name, wanted))
+            || self.names.iter().any(|wanted| is_type_called(name, wanted))
     }
 
     /// Whether what stacks consist of is shown with the events that they belong to, and not as
@@ -81,7 +81,7 @@ impl Wanted {
         let is_chosen = self.types.as_ref().is_some_and(|types| types.has(id));
         let entry = system_event_type(id);
         let name = entry.map_or(b"".as_slice(), |entry| entry.name.as_bytes());
-        !is_chosen && !self.names.iter().any(|wanted| is_called(name, wanted))
+        !is_chosen && !self.names.iter().any(|wanted| is_type_called(name, wanted))
     }
 
     /// Whether not every event is wanted.
@@ -139,18 +139,6 @@ impl Wanted {
         (is_among(&self.pids, header.pid) && is_among(&self.tids, header.tid))
             || is_loss(header.event_type)
     }
-}
-
-/// Whether a type of this name is the one that `wanted` names: exactly, or a system event type as
-/// text shows it.
-pub(super) fn is_called(name: &[u8], wanted: &[u8]) -> bool {
-    name == wanted
-        || std::str::from_utf8(name).is_ok_and(|name| {
-            let mut short = Vec::new();
-            push_short_name(&mut short, name);
-            // A program's own types have no such prefix, and go by their exact names.
-            short.len() < name.len() && short == wanted
-        })
 }
 
 /// Whether a type is that of a probe of programs.

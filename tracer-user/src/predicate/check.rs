@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
 use cel::common::types::{CelInt, CelString};
-use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES};
+use tracer_common::event_type::EventTypeId;
 
 use super::expression::{BadExpression, MOST_LEVELS};
 use super::functions::{GLOBALS, MEMBERS, pattern};
 use super::variables::{self, ARGUMENTS, Asked, FILLED};
 use crate::nearest::nearest;
-use crate::report::{push_short_name, signal_number};
+use crate::report::{short_name, signal_number, type_named};
 use crate::syscall_names::all_names;
 
 /// An expression that makes sense.
@@ -278,9 +278,9 @@ impl Checker<'_> {
                 let Expr::Literal(LiteralValue::String(typed)) = &mut literal.expr else {
                     continue;
                 };
-                if is_type && let Some((id, shown)) = type_named(typed.inner()) {
-                    self.types.push(id);
-                    *typed = CelString::from(shown);
+                if is_type && let Some(entry) = type_named(typed.inner()) {
+                    self.types.push(entry.id);
+                    *typed = CelString::from(short_name(entry));
                 } else if is_call {
                     self.call_name(typed.inner())?;
                 }
@@ -359,17 +359,6 @@ impl Checker<'_> {
         let before = self.text.get(..self.text.find(word)?)?;
         Some(before.chars().count() + 1)
     }
-}
-
-/// The type that is named so, and what it is called at each event, where it is one of the system's.
-fn type_named(typed: &str) -> Option<(EventTypeId, String)> {
-    let typed = typed.replace('-', "_");
-    SYSTEM_EVENT_TYPES.iter().find_map(|entry| {
-        let mut short = Vec::new();
-        push_short_name(&mut short, entry.name);
-        let short = String::from_utf8(short).ok()?;
-        (entry.name == typed || short.replace('-', "_") == typed).then_some((entry.id, short))
-    })
 }
 
 /// A time in nanoseconds.

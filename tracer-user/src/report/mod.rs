@@ -32,7 +32,7 @@ pub use csv::Csv;
 pub use document::{document, object_line};
 pub use gap::{Gap, Missing};
 pub use json::{JsonLines, push_data};
-pub use short_name::push_short_name;
+pub use short_name::{is_named, is_type_called, push_short_name, short_name, type_named};
 pub use signals::{signal_name, signal_number};
 pub use summary::{LogCondition, Summary, Written, but_for};
 pub use text::{Look, Text, TextStyle, TimeColumn};

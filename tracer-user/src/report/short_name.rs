@@ -1,9 +1,79 @@
-//! Names of event types, as short as people read them.
+//! Names of event types: as short as people read them, and in each form that is typed.
+//!
+//! A type has one name, `linux_trace_thread_exit`, that of JSON and of
+//! `posix_trace_eventid_get_name()`. Text leaves out what all have in common (`thread-exit`), and
+//! `trace.h` has it in capitals. Options take each of these.
+
+use tracer_common::event_type::{SYSTEM_EVENT_TYPES, SystemEventType};
 
 /// Appends the name of a system event type without what all have in common.
 pub fn push_short_name(out: &mut Vec<u8>, name: &str) {
+    let bytes = without_prefix(name).bytes();
+    out.extend(bytes.map(|byte| if byte == b'_' { b'-' } else { byte }));
+}
+
+/// A name without what all have in common, with underscores.
+fn without_prefix(name: &str) -> &str {
     let short = name.strip_prefix("linux_trace_");
     let short = short.or_else(|| name.strip_prefix("posix_trace_"));
-    let bytes = short.unwrap_or(name).bytes();
-    out.extend(bytes.map(|byte| if byte == b'_' { b'-' } else { byte }));
+    short.unwrap_or(name)
+}
+
+/// The short name of a type, as text shows it.
+#[must_use]
+pub fn short_name(entry: &SystemEventType) -> String {
+    let mut short = Vec::new();
+    push_short_name(&mut short, entry.name);
+    String::from_utf8_lossy(&short).into_owned()
+}
+
+/// Whether `typed` is a name of this type, in whichever form; hyphens are underscores.
+#[must_use]
+pub fn is_named(entry: &SystemEventType, typed: &str) -> bool {
+    let typed = typed.replace('-', "_");
+    typed == entry.name || typed == without_prefix(entry.name) || typed == entry.constant
+}
+
+/// The system event type that `typed` names, in whichever form.
+#[must_use]
+pub fn type_named(typed: &str) -> Option<&'static SystemEventType> {
+    let mut entries = SYSTEM_EVENT_TYPES.iter();
+    entries.find(|entry| is_named(entry, typed))
+}
+
+/// Whether the event type of this name is the one that `typed` names: exactly, as a program's own,
+/// or, as one of the system's, in whichever form.
+#[must_use]
+pub fn is_type_called(name: &[u8], typed: &[u8]) -> bool {
+    let is_systems = || {
+        let typed = std::str::from_utf8(typed).ok()?;
+        type_named(typed).map(|entry| entry.name.as_bytes() == name)
+    };
+    name == typed || is_systems() == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_of_a_name_is_that_of_one_type() {
+        for entry in SYSTEM_EVENT_TYPES {
+            let short = short_name(entry);
+            for typed in [
+                entry.name.to_owned(),
+                entry.name.replace('_', "-"),
+                short.replace('-', "_"),
+                entry.constant.to_owned(),
+                short,
+            ] {
+                let named = type_named(&typed).map(|named| named.id);
+                assert_eq!(named, Some(entry.id), "{typed}");
+                assert!(is_type_called(entry.name.as_bytes(), typed.as_bytes()));
+                assert!(!is_type_called(b"another", typed.as_bytes()));
+            }
+        }
+        assert!(is_type_called(b"lock-held", b"lock-held"));
+        assert!(!is_type_called(b"lock_held", b"lock-held"));
+    }
 }

@@ -1,11 +1,11 @@
 //! What is waited for, as people type it.
 
 use anyhow::{Context, bail, ensure};
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, Origin, system_event_type};
 
 use crate::answers::SpanSpec;
 use crate::cli::time;
-use crate::report::{signal_name, signal_number};
+use crate::report::{signal_name, signal_number, type_named};
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +16,9 @@ pub enum Condition {
     Runnable(u64),
     /// A thread was blocked for longer.
     Blocked(u64),
-    /// An event of this type.
-    Event(Vec<u8>),
+    /// An event of this type, by the name that a program gave it; or of this one of the kernel's,
+    /// where that is named so.
+    Event(Vec<u8>, Option<EventTypeId>),
     /// A signal was delivered, or has ended a process: this one, or any.
     Signal(Option<u32>),
     /// A process ended, and not with status 0.
@@ -60,7 +61,7 @@ impl Condition {
                     !rest.is_empty(),
                     "--when {typed:?} names no event type; {FORMS}"
                 );
-                Self::Event(rest.as_bytes().to_vec())
+                Self::Event(rest.as_bytes().to_vec(), kernels(rest))
             }
             "signal" if rest.is_empty() => Self::Signal(None),
             "signal" => {
@@ -96,9 +97,21 @@ impl Condition {
         match self {
             Self::Span(SpanSpec::Call(..), _) => CALLS,
             Self::Span(..) | Self::Runnable(_) | Self::Blocked(_) => STATES,
-            Self::Event(_) => &[],
+            Self::Event(_, kernels) => {
+                let entry = kernels.and_then(system_event_type);
+                entry.map_or(&[], |entry| std::slice::from_ref(&entry.id))
+            }
             Self::Signal(_) => &[EventTypeId::SIGNAL_DELIVER, EventTypeId::EXIT],
             Self::Exit => &[EventTypeId::EXIT],
+        }
+    }
+
+    /// Whether it is that an event of this type comes.
+    #[must_use]
+    pub fn is_event(&self, id: EventTypeId, name: &[u8]) -> bool {
+        match self {
+            Self::Event(typed, kernels) => *typed == name || *kernels == Some(id),
+            _ => false,
         }
     }
 
@@ -117,7 +130,7 @@ impl Condition {
             }
             Self::Runnable(_) => "runnable".to_owned(),
             Self::Blocked(_) => "blocked".to_owned(),
-            Self::Event(name) => format!("event {}", String::from_utf8_lossy(name)),
+            Self::Event(name, _) => format!("event {}", String::from_utf8_lossy(name)),
             Self::Signal(Some(of)) => signal(*of),
             Self::Signal(None) => "signal".to_owned(),
             Self::Exit => "exit".to_owned(),
@@ -128,6 +141,13 @@ impl Condition {
 fn limit(typed: &str) -> anyhow::Result<u64> {
     let limit = time("--when", typed.trim())?;
     Ok(u64::try_from(limit.as_nanos())?)
+}
+
+/// The type of the kernel's events that is named so. The trace system's own begin and end streams:
+/// a program's `start` is none of those.
+fn kernels(typed: &str) -> Option<EventTypeId> {
+    let named = type_named(typed).filter(|entry| entry.origin == Origin::Kernel);
+    named.map(|entry| entry.id)
 }
 
 #[cfg(test)]
@@ -147,13 +167,32 @@ mod tests {
             ("runnable > 2ms", Condition::Runnable(2_000_000)),
             ("runnable>2ms", Condition::Runnable(2_000_000)),
             ("blocked >100ms", Condition::Blocked(100_000_000)),
-            ("event an error", Condition::Event(b"an error".to_vec())),
+            (
+                "event an error",
+                Condition::Event(b"an error".to_vec(), None),
+            ),
             ("signal SIGSEGV", Condition::Signal(Some(11))),
             ("signal", Condition::Signal(None)),
             ("exit != 0", Condition::Exit),
         ] {
             assert_eq!(Condition::parse(typed).unwrap(), expected, "{typed}");
         }
+    }
+
+    #[test]
+    fn an_event_of_the_kernel_is_named_as_it_is_shown() {
+        for typed in ["oom-kill", "linux_trace_oom_kill", "LINUX_TRACE_OOM_KILL"] {
+            let condition = Condition::parse(&format!("event {typed}")).unwrap();
+            assert_eq!(condition.needs(), [EventTypeId::OOM_KILL], "{typed}");
+            let kernels = b"linux_trace_oom_kill";
+            assert!(condition.is_event(EventTypeId::OOM_KILL, kernels));
+            assert!(!condition.is_event(EventTypeId::FORK, b"linux_trace_fork"));
+            assert!(condition.is_event(EventTypeId(300), typed.as_bytes()));
+        }
+        let own = Condition::parse("event start").unwrap();
+        assert!(own.is_event(EventTypeId(300), b"start"));
+        assert!(!own.is_event(EventTypeId::START, b"posix_trace_start"));
+        assert!(own.needs().is_empty());
     }
 
     #[test]

@@ -105,7 +105,10 @@ impl Recorder {
         let what = rules
             .filter(|rule| rule.whose.is(who, comm))
             .find_map(|rule| match &rule.condition {
-                Condition::Event(name) if **name == *line.name => Some(rule.condition.in_words()),
+                Condition::Event(..) => {
+                    let is_it = rule.condition.is_event(header.event_type, line.name);
+                    is_it.then(|| rule.condition.in_words())
+                }
                 Condition::Signal(wanted) if header.event_type == EventTypeId::SIGNAL_DELIVER => {
                     let least = offset_of!(SignalDeliverData, address);
                     let data: SignalDeliverData = read_grown(line.event.data, least)?;
