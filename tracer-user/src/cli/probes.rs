@@ -117,7 +117,6 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
-        let is_stripped = binary.is_stripped()?;
         let points = match points(&binary) {
             Ok(points) => points,
             Err(error) if is_file => return Err(error),
@@ -127,6 +126,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
+        let is_stripped = binary.is_stripped()?;
         for point in points {
             if !point.has(&config.filter) {
                 continue;
