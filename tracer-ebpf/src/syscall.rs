@@ -202,6 +202,9 @@ fn to_read_on_exit<C: Tracepoint>(
     let unread = maps::forget_unread(task.tid(), registers.address());
     let first = if unread & 1 != 0 {
         on_entry & 0xffff
+    } else if unread & 2 != 0 && also_filled == 0 {
+        // The place of the other one is taken.
+        filled
     } else {
         also_filled
     };

@@ -329,6 +329,10 @@ static void answers(void)
     if (pipe(ends) == 0)
         syscall(SYS_fstatfs, ends[0], &of);
 
+    // What the kernel does not look at leads nowhere.
+    strcpy(names, "before");
+    syscall(SYS_prctl, PR_GET_NAME, names, 0, 0, 1);
+    syscall(SYS_prctl, PR_GET_NAME, names, 1, 1, 0);
     syscall(SYS_getrandom, names, 8, GRND_INSECURE);
     static const int OPTIONS[] = {TCP_INFO, TCP_NODELAY, TCP_CONGESTION};
     const int stream = socket(AF_INET, SOCK_STREAM, 0);

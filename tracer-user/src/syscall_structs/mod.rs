@@ -367,7 +367,7 @@ impl Struct {
             Self::PollSet => waiting::push_polls(out, bytes, data.has_more, data.named),
             Self::CloneArguments => process::push_clone3(out, bytes),
             Self::Random => files::push_hex_bytes(out, bytes, data.has_more),
-            Self::ThreadName => process::push_thread_name(out, call, bytes),
+            Self::ThreadName => process::push_thread_name(out, call, bytes, data.returned),
             Self::Strings => gathered::push_strings(out, bytes, data.has_more),
             Self::Parts => gathered::push_parts(out, bytes, data.has_more),
             Self::Message => gathered::push_message(out, bytes, data),

@@ -111,9 +111,20 @@ pub fn push_cpus(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_thread_name(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_thread_name(
+    out: &mut Vec<u8>,
+    call: &Call,
+    bytes: Bytes<'_>,
+    returned: Option<i64>,
+) -> Option<()> {
     let option = i32::try_from(call.registers[0]).ok()?;
-    if !matches!(option, libc::PR_SET_NAME | libc::PR_GET_NAME) {
+    // What is there before the kernel has written the name is none.
+    let is_one = match option {
+        libc::PR_SET_NAME => true,
+        libc::PR_GET_NAME => returned.is_some(),
+        _ => false,
+    };
+    if !is_one {
         return None;
     }
     // What a thread is called has a null as the last of 16 bytes; a name that has none before is

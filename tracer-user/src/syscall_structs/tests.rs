@@ -30,6 +30,26 @@ fn call(name: &str, registers: [u64; 6]) -> Call {
     }
 }
 
+#[test]
+fn what_lies_where_a_name_is_to_be_written_is_none() {
+    let name = |option: i32, returned: Option<i64>| {
+        let call = call("prctl", [u64::from(option.cast_unsigned()), 16, 0, 0, 0, 0]);
+        let data = Data {
+            untrusted: b"before\0\0\0\0\0\0\0\0\0\0",
+            has_more: false,
+            is_narrow: false,
+            call: &call,
+            returned,
+            named: Named::default(),
+        };
+        let mut out = Vec::new();
+        Struct::ThreadName.push(&mut out, data)
+    };
+    assert_eq!(name(libc::PR_GET_NAME, None), None);
+    assert_eq!(name(libc::PR_GET_NAME, Some(0)), Some(()));
+    assert_eq!(name(libc::PR_SET_NAME, None), Some(()));
+}
+
 fn shown(kind: Struct, untrusted: &[u8]) -> Option<String> {
     shown_as(kind, untrusted, false)
 }
