@@ -340,7 +340,9 @@ impl<L: Log> Walk<L> {
         let lost = LossCause::ALL.map(|cause| (cause, self.log.lost(cause)));
         let mut summary = Summary::new(self.types.counts(), lost.to_vec(), self.elapsed());
         let last = self.span.map_or(self.anchor.monotonic, |span| span.last.0);
-        summary.last = self.ended().unwrap_or(last);
+        let up_to = self.ended();
+        summary.last = up_to.unwrap_or(last);
+        summary.ended = up_to.filter(|at| Some(*at) >= self.log.ended());
         summary.log = Some(LogCondition {
             lost_for_other_causes: self.log.lost_for_other_causes(),
             lost_in_log: self.log.lost_in_log(),

@@ -25,6 +25,9 @@ pub struct Summary {
     pub elapsed: Duration,
     /// When the trace ended, or else the time of the last event.
     pub last: MonotonicNs,
+    /// When the trace ended; `None` where a log does not say so, or where only a part of it was
+    /// looked at.
+    pub ended: Option<MonotonicNs>,
     /// What became of events on their way into a log; `None` where they went to no log.
     pub written: Option<Written>,
     /// What else a log says of what is missing; `None` for a live trace.
@@ -87,6 +90,7 @@ impl Summary {
             ring_full_on: Vec::new(),
             elapsed,
             last: MonotonicNs::default(),
+            ended: None,
             written: None,
             log: None,
         }

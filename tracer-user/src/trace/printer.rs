@@ -379,6 +379,7 @@ impl Printer {
         let mut summary = Summary::new(events, lost, elapsed);
         summary.written = written;
         summary.last = self.last;
+        summary.ended = Some(self.last);
         if let Some(lost) = &self.lost_by_cpu {
             summary.ring_full_on = lost.counts();
         }

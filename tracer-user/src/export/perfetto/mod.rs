@@ -345,8 +345,8 @@ impl Consumer for Perfetto {
             self.out.write(packet)?;
         }
         // What has not ended by then goes up to the last moment that is heard of.
-        if summary.last > self.now {
-            self.write_event(summary.last, instant::of_end())?;
+        if let Some(at) = summary.ended.filter(|at| *at > self.now) {
+            self.write_event(at, instant::of_end())?;
         }
         self.out.out.flush().context(CANNOT_WRITE)
     }
@@ -393,7 +393,7 @@ mod tests {
         while walk.go_on(9, |entry| perfetto.event(entry)).unwrap() == Pause::Midway {}
         perfetto.count_losses(&walk.losses()).unwrap();
         let summary = Summary {
-            last: walk.ended().unwrap_or_default(),
+            last: MonotonicNs(9_000),
             ..walk.summary()
         };
         perfetto.finish(&summary).unwrap();
