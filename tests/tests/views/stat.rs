@@ -134,6 +134,30 @@ fn times_of_threads_are_those_that_the_kernel_counts() {
 
 #[test]
 #[ignore = "needs root"]
+fn an_execveat_that_is_recorded_alone_has_its_return() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("exec_by_thread", folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--syscalls", "execveat", "--log"]);
+    let output = run.arg(&log).arg("--").arg(program).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let stat = stat_of(&log);
+    let [call] = rows(&stat, "syscalls", "name", "execveat")[..] else {
+        panic!("{stat}");
+    };
+    assert_eq!(
+        (&call["count"], &call["took"]["count"]),
+        (&1.into(), &1.into())
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
 fn a_thread_that_goes_on_as_its_process_is_followed_through_its_exec() {
     if missing_right().is_some() {
         return;
