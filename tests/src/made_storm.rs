@@ -77,6 +77,8 @@ impl Made {
             prev_pid: 0,
             prev_tid: 0,
             prev_comm: [0; 16],
+            others: 0,
+            reserved: 0,
         };
         self.add(EventTypeId::SWITCH_IN, (pid, tid, name), came.as_bytes())?;
         let left = SwitchOutData {

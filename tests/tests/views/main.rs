@@ -2,6 +2,7 @@
 
 mod first_look;
 mod flames;
+mod given_way;
 mod report;
 mod report_in_browser;
 mod report_of_trace;
