@@ -64,6 +64,8 @@ pub use requests::{RequestKey, RequestTotal, Requests};
 pub use rows::Rows;
 pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Rule, Span, Spans, Unended};
-pub use state::{Behind, End, Function, Inside, Interval, Reason, State, Task, Thread, Wait, Waker};
+pub use state::{
+    Behind, End, Function, Inside, Interval, Reason, State, Task, Thread, Wait, Waker,
+};
 pub use thread_states::{Birth, Found, Taken, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};

@@ -31,6 +31,7 @@ pub struct System {
     pub machine: Vec<u8>,
 }
 
+#[cfg(target_os = "linux")]
 impl System {
     /// Returns the system that this program runs on.
     #[must_use]

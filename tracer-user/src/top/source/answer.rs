@@ -27,7 +27,7 @@ pub struct TopSetup {
 }
 
 impl TopSetup {
-    /// Returns the consumer that makes it; what is not shown meanwhile goes to `lines`, in this form.
+    /// Returns the consumer that makes it. Its text goes to `lines`, in this form.
     #[must_use]
     pub fn consumer(&self, form: OnceForm, lines: &Lines) -> Box<dyn Consumer> {
         if let Some(link) = &self.link {
