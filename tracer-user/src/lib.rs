@@ -40,7 +40,6 @@ pub mod flame;
 pub mod html_report;
 pub mod kernel;
 pub mod log_view;
-mod nearest;
 mod own_file;
 pub mod predicate;
 pub mod probes;
@@ -59,7 +58,6 @@ pub mod top;
 pub mod trace;
 pub mod tracepoints;
 pub mod trigger;
-pub mod typed;
 #[doc(hidden)]
 pub mod untrusted;
 mod unwind;

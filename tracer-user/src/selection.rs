@@ -5,8 +5,8 @@ use tracer_common::event_type::{
 };
 use tracer_engine::EventSet;
 
-use crate::nearest::nearest;
-use crate::report::{is_named, short_name};
+use tracer_text::nearest;
+use tracer_text::{is_named, short_name};
 
 /// The word that chooses every user event.
 const USER: &str = "user";

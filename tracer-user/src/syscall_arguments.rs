@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use tracer_common::kernel::SyscallEnterData;
 use zerocopy::FromBytes;
 
-use crate::report::signal_name;
 use crate::syscall_names::{self, Table};
 use crate::syscall_structs::{Narrow, Struct};
 use crate::syscall_values::{Values, values};
+use tracer_text::signal_name;
 
 /// Most arguments of a call: so many registers are for them.
 pub const MOST: usize = 6;

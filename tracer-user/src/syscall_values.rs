@@ -9,9 +9,9 @@
 
 use std::borrow::Cow;
 
-use crate::report::signal_name;
 use crate::syscall_arguments::Call;
 use crate::syscall_structs::io_command;
+use tracer_text::signal_name;
 
 /// A constant and what it is called.
 type Constant = (&'static str, u32);

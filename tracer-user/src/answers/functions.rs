@@ -5,8 +5,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use tracer_analysis::Function;
 
-use crate::report::escape::push_for_people;
 use crate::stacks::{Frame, Stack};
+use tracer_text::escape::push_for_people;
 
 /// Functions that are told apart; a wait in one beyond those has none.
 const MOST_FUNCTIONS: usize = 4096;

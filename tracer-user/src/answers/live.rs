@@ -10,9 +10,9 @@ use crate::event_view::EventView;
 use crate::flame::{FlameSetup, Flames};
 use crate::report::{Gap, Summary, document};
 use crate::stat::{self, Statistics, Sums, View};
-use crate::terminal::say;
 use crate::top::{OnceForm, TopSetup};
 use crate::why::{self, Why};
+use tracer_text::say;
 
 /// What is asked of events that are still to happen.
 #[derive(Clone, Debug)]

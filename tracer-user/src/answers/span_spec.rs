@@ -4,9 +4,9 @@ use anyhow::{Context, bail, ensure};
 use tracer_analysis::KeyBytes;
 
 use super::relatives::relatives;
-use crate::nearest::nearest;
 use crate::probes::ProbeSpec;
 use crate::syscall_names::{Table, names, syscall_number};
+use tracer_text::nearest;
 
 /// Which spans are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use super::SpanSpec;
 use super::relatives::relatives;
 use super::span_spec::BorderSpec;
 use super::words::call_name;
-use crate::nearest::nearest;
-use crate::report::escape::push_for_people;
 use crate::syscall_names::{Table, syscall_number};
+use tracer_text::escape::push_for_people;
+use tracer_text::nearest;
 
 /// Names that are listed.
 const LISTED: usize = 8;

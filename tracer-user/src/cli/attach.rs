@@ -107,7 +107,7 @@ fn in_words(targets: &Targets) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::NamePattern;
+    use tracer_text::NamePattern;
 
     #[derive(Debug, clap::Parser)]
     struct Line {

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::kernel::LoadError;
 use crate::report::object_line;
-use crate::terminal::{Outcome, say};
+use crate::terminal::Outcome;
+use tracer_text::say;
 
 /// Done, but events were lost.
 pub const EVENTS_LOST: u8 = 1;

@@ -7,10 +7,10 @@ use anyhow::{Context, ensure};
 
 use super::predicate_options::PredicateArgs;
 use super::trace_options::{PROBE, chosen_syscalls, split_events};
-use crate::kernel::NamePattern;
 use crate::log_view::{TimePoint, Wanted};
 use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
+use tracer_text::NamePattern;
 
 /// What the help says above these options.
 pub const FILTER_HEADING: &str = "Which events";

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
-use super::quantity::size;
 use crate::answers::SpanSpec;
 use crate::html_report::PageSetup;
 use crate::terminal::output::is_stdout;
 use crate::trace::{Existing, LogSetup};
+use tracer_text::quantity::size;
 
 /// Least and most bytes for events in a log. The largest event that there can be has to fit.
 const LOG_BYTES: (u64, u64) = (128 << 10, 1 << 50);

@@ -18,7 +18,6 @@ mod page;
 mod predicate_options;
 mod probe_options;
 mod probes;
-mod quantity;
 mod read;
 mod report;
 mod run;
@@ -44,11 +43,11 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
-use crate::report::escape::harmless_lines;
-use crate::terminal::say;
 use exit::Told;
+use tracer_text::escape::harmless_lines;
+use tracer_text::say;
 
-pub use quantity::time;
+pub use tracer_text::quantity::time;
 
 /// Traces running processes: system events from the kernel and the program's own user events in one
 /// timeline.

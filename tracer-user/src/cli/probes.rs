@@ -12,9 +12,9 @@ use super::pid;
 use crate::probes::{
     Binary, BinaryError, Function, StaticProbe, Used, argument_counts, here, of_process,
 };
-use crate::report::escape::harmless_line as printable;
 use crate::report::object_line;
-use crate::terminal::say;
+use tracer_text::escape::harmless_line as printable;
+use tracer_text::say;
 
 /// List what could be probed in a process, or in a file: static probes and functions
 ///

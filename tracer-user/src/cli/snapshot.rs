@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::pid;
-use super::quantity::time;
-use crate::report::escape::harmless_line;
 use crate::trace::{PidFd, snapshot_path};
+use tracer_text::escape::harmless_line;
+use tracer_text::quantity::time;
 
 /// How often it is looked whether the snapshot is there.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

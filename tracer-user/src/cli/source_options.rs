@@ -12,7 +12,6 @@ use tracer_common::event_type::EventTypeId;
 use super::log_filter::ids;
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
-use super::quantity::{size, time};
 use super::stack_options::StackArgs;
 use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
@@ -27,6 +26,7 @@ use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
+use tracer_text::quantity::{size, time};
 
 /// Bytes of the stream, and of each thread's ring of user events.
 const STREAM_BYTES: usize = 16 << 20;

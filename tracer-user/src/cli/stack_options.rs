@@ -6,10 +6,10 @@ use anyhow::{Context, bail, ensure};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
-use super::quantity::{size, time};
 use crate::flame::FlameKind;
 use crate::selection::Selection;
 use crate::stacks::StackOptions;
+use tracer_text::quantity::{size, time};
 
 /// Stacks, as typed.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -17,7 +17,7 @@ use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::report::document;
 use crate::stat::{By, SortBy, Statistics, View, json, text};
 use crate::terminal::output::{Sink, is_stdout};
-use crate::terminal::say;
+use tracer_text::say;
 
 /// Sum up what threads did and what system calls took, in a log or live
 ///

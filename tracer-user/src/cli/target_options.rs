@@ -3,8 +3,8 @@
 use anyhow::Context;
 
 use super::pid;
-use crate::kernel::NamePattern;
 use crate::trace::{ControlGroup, Targets};
+use tracer_text::NamePattern;
 
 /// The processes that are given by pid, or chosen by name, by control group, or all: one of these.
 ///

@@ -10,15 +10,15 @@ use super::exit;
 use super::format_options::FormatArgs;
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
-use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
 use crate::answers::{AnswerSetup, Asked, SpanSpec};
 use crate::kernel::capabilities;
 use crate::log_view::{Moment, TimePoint};
-use crate::terminal::say;
 use crate::top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
 use crate::trace::own_processes_with_areas;
+use tracer_text::quantity::time;
+use tracer_text::say;
 
 /// Watch what threads do, and why spans take as long as they do, live or in a log
 ///

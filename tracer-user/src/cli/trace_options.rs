@@ -11,7 +11,6 @@ use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
 use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
 use super::probe_options::ProbeArgs;
-use super::quantity::{size, time};
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
 use crate::descriptors::DescriptorOptions;
@@ -23,6 +22,7 @@ use crate::terminal::output::Sink;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
 };
+use tracer_text::quantity::{size, time};
 
 /// Bytes of the stream: what is read, and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);

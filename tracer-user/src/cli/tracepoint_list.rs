@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::kernel::{LoadError, Unmet, tracepoints_of_btf};
 use crate::report::object_line;
-use crate::terminal::say;
 use crate::tracepoints::{FindError, Pattern, list};
+use tracer_text::say;
 
 /// A tracepoint as an object.
 #[derive(Serialize)]

@@ -3,9 +3,9 @@
 use anyhow::{Context, ensure};
 use tracer_engine::StreamFullPolicy;
 
-use super::quantity::time;
 use crate::trace::{Existing, LogSetup};
 use crate::trigger::{Rule, TriggerSetup};
+use tracer_text::quantity::time;
 
 /// What is waited for, as typed.
 #[derive(Debug, clap::Args)]

@@ -7,14 +7,14 @@ use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
 use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, Scope, SpanSpec};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::report::document;
 use crate::terminal::output::Sink;
-use crate::terminal::say;
 use crate::why::{Why, json, text};
+use tracer_text::quantity::time;
+use tracer_text::say;
 
 /// Say why spans took as long as they did, and who was to blame, in a log or live
 ///

@@ -14,8 +14,6 @@ use super::slices::Arguments;
 use crate::descriptors::Named;
 use crate::event_view::EventView;
 use crate::report::call_shape::push_pointed;
-use crate::report::digits::push_hex;
-use crate::report::escape::as_text;
 use crate::report::fields::{self, Value, value};
 use crate::report::kernel_words::push_argument;
 use crate::report::probe;
@@ -24,7 +22,9 @@ use crate::report::typed::push_typed_value;
 use crate::report::value_names::error_of;
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_texts::{Text, Texts};
-use crate::typed::{self, Typed};
+use tracer_text::digits::push_hex;
+use tracer_text::escape::as_text;
+use tracer_text::typed::{self, Typed};
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// Paths that have a line of their own; the time of those beyond goes to their threads.
 const MOST_PATHS: usize = 1 << 18;

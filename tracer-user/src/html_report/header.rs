@@ -13,12 +13,12 @@ use super::columns::Deflated;
 use super::recording::Rows;
 use crate::answers::words::{call_name, thread};
 use crate::answers::{tree_text, words};
-use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
-use crate::report::push_short_name;
 use crate::report::value_names::softirq;
 use crate::stat::Statistics;
 use crate::why;
+use tracer_text::escape::push_for_people;
+use tracer_text::push_short_name;
 
 /// Lines of the words about one span.
 const MOST_LINES: usize = 40;

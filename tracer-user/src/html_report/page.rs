@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::columns::{Deflated, deflate};
 use super::letters::Letters;
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// The program, in the order in which its modules need each other.
 const MODULES: [&str; 24] = [

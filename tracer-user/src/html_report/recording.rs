@@ -23,7 +23,7 @@ use crate::report::typed::push_typed_event;
 use crate::report::words::{push_system, push_user};
 use crate::report::{Gap, Summary};
 use crate::stat::{Statistics, Sums, Watcher};
-use crate::typed::Typed;
+use tracer_text::typed::Typed;
 
 /// Bytes of what events carry, in words: of events beyond only their times are stored.
 const MOST_TEXT_BYTES: u64 = 64 << 20;

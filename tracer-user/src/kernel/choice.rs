@@ -2,7 +2,7 @@
 
 use tracer_common::kernel::{Choice, traced};
 
-use super::name_pattern::NamePattern;
+use tracer_text::NamePattern;
 
 /// Which processes are traced beside those that are given by pid. The programs choose them as
 /// they begin; those that run already are given by pid too.

@@ -8,8 +8,9 @@ use tracer_log::{Damage, FinalStatus};
 
 use super::Inventory;
 use super::inventory::ThreadCount;
-use crate::report::escape::push_for_people;
-use crate::report::{Summary, WallClock, push_short_name};
+use crate::report::Summary;
+use tracer_text::escape::push_for_people;
+use tracer_text::{WallClock, push_short_name};
 
 /// Threads that are listed; the JSON lists all.
 const LISTED: usize = 20;

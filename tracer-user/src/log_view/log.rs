@@ -10,9 +10,9 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 
-use crate::report::escape::push_for_people;
 use crate::syscall_names;
-use crate::terminal::say;
+use tracer_text::escape::push_for_people;
+use tracer_text::say;
 
 /// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
 /// logs up.

@@ -12,10 +12,12 @@ use tracer_engine::event::MonotonicNs;
 use super::writer::Writers;
 use super::{GapWatch, Log, Output, Pause, Walk, Wanted, open};
 use crate::consumer::Consumer;
-use crate::report::escape::push_for_people;
-use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
+use crate::report::{Csv, JsonLines, Look, Report, Summary, Text};
+use crate::terminal::Outcome;
 use crate::terminal::output::Sink;
-use crate::terminal::{Outcome, say};
+use tracer_text::WallClock;
+use tracer_text::escape::push_for_people;
+use tracer_text::say;
 
 /// How events are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -12,7 +12,7 @@ use super::{Gaps, Log, Pause, Walk, Wanted, open};
 use crate::event_view::EventView;
 use crate::predicate::{Show, Sieve};
 use crate::report::fields::until_null;
-use crate::terminal::say;
+use tracer_text::say;
 
 /// Events between two looks at whether it goes on.
 const AT_ONCE: usize = 1024;

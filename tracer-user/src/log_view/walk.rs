@@ -17,8 +17,9 @@ use crate::consumer::Losses;
 use crate::event_view::EventView;
 use crate::predicate::Sieve;
 use crate::report::fields::until_null;
-use crate::report::{LogCondition, Missing, Summary, is_type_called};
+use crate::report::{LogCondition, Missing, Summary};
 use crate::stacks::{self, Names, Owned, Pending, Stack};
+use tracer_text::is_type_called;
 
 /// Why a walk has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes as _;
 
 use super::TimePoint;
-use crate::kernel::NamePattern;
 use crate::predicate::{Predicate, Settled};
-use crate::report::is_type_called;
 use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
 use crate::syscall_names::{Table, are_of_events};
+use tracer_text::NamePattern;
+use tracer_text::is_type_called;
 
 /// Which events of a log are wanted. What is not restricted is wanted.
 #[derive(Clone, Debug, Default)]

@@ -10,9 +10,9 @@ use tracer_common::event_type::EventTypeId;
 use super::expression::{BadExpression, MOST_LEVELS};
 use super::functions::{GLOBALS, MEMBERS, pattern};
 use super::variables::{self, ARGUMENTS, Asked, FILLED};
-use crate::nearest::nearest;
-use crate::report::{short_name, signal_number, type_named};
 use crate::syscall_names::all_names;
+use tracer_text::nearest;
+use tracer_text::{short_name, signal_number, type_named};
 
 /// An expression that makes sense.
 pub struct Checked {

@@ -10,11 +10,11 @@ use tracer_common::event_type::{EventTypeId, SystemEventType, system_event_type}
 use super::expression::{Expression, Verdict};
 use super::variables::{self, ARGUMENTS, Asked, FILLED, OF_CALLS, OF_USER_EVENTS};
 use crate::report::kernel_words::push_syscall_name;
-use crate::report::push_short_name;
 use crate::selection::Selection;
 use crate::syscall_arguments::names;
 use crate::syscall_choice::SyscallSet;
 use crate::syscall_names::{self, Table};
+use tracer_text::push_short_name;
 
 /// What is left of the types and the system calls that were chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,12 +13,9 @@ use super::variables::{ARGUMENTS, Asked, FILLED};
 use crate::descriptors::Named;
 use crate::event_view::EventView;
 use crate::report::call_shape::push_pointed;
-use crate::report::digits::push_hex;
-use crate::report::escape::as_text;
 use crate::report::fields::{self, Value, table, value};
 use crate::report::kernel_words::{push_argument, push_returned, push_syscall_name};
 use crate::report::probe::{Argument, Arguments};
-use crate::report::push_short_name;
 use crate::report::task_state::task_state;
 use crate::report::typed::push_typed_value;
 use crate::report::value_names::error_of;
@@ -27,7 +24,10 @@ use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
-use crate::typed::{self, Typed};
+use tracer_text::digits::push_hex;
+use tracer_text::escape::as_text;
+use tracer_text::push_short_name;
+use tracer_text::typed::{self, Typed};
 
 /// An event, and of a system call what is known of its other end.
 #[derive(Clone, Copy, Debug)]

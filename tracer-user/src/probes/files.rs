@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use super::binary::{Binary, BinaryError};
 use super::opening::open_ordinary;
 use crate::asking;
-use crate::terminal::say;
+use tracer_text::say;
 
 /// Scripts may be interpreted by scripts; the kernel follows so many.
 const MAX_INTERPRETERS: usize = 4;

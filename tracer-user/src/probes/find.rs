@@ -19,7 +19,7 @@ use super::registers;
 use super::spec::{ProbeSpec, is_of_source};
 use super::types::Signature;
 use crate::stacks::demangled;
-use crate::terminal::say;
+use tracer_text::say;
 
 /// The most probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;

@@ -11,13 +11,13 @@ use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs};
 use zerocopy::FromBytes;
 
 use super::call_shape::{Filling, Shape};
-use super::digits::{push_decimal, push_nine_digits};
 use super::fields::{call, table};
 use super::kernel_words::{push_filled, push_syscall_name};
 use super::results::{push_result, push_result_of, push_returned_descriptor};
 use crate::event_view::{EventView, NamespaceIds};
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_texts::Texts;
+use tracer_text::digits::{push_decimal, push_nine_digits};
 
 /// How long the line of a call waits for its end while nothing else is shown.
 const WAITS_NS: u64 = 100_000_000;

@@ -3,9 +3,9 @@
 use tracer_common::event_type::SystemEventType;
 use tracer_common::kernel::COMM_BYTES;
 
-use super::digits::push_decimal;
-use super::escape::push_name;
-use super::short_name::push_short_name;
+use tracer_text::digits::push_decimal;
+use tracer_text::escape::push_name;
+use tracer_text::push_short_name;
 
 /// Widths of the columns. What is longer moves the rest of its line and is never shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use csv_core::{WriteResult, Writer};
 use tracer_engine::event::Truncation;
 
-use super::digits::push_decimal;
-use super::escape::push_for_people;
 use super::json::push_data;
-use super::{LineFormat, Summary, WallClock};
+use super::{LineFormat, Summary};
 use crate::event_view::EventView;
+use tracer_text::WallClock;
+use tracer_text::digits::push_decimal;
+use tracer_text::escape::push_for_people;
 
 /// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by
 /// a line feed.

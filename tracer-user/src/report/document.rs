@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::digits::push_decimal;
-use super::escape::harmless_json;
+use tracer_text::digits::push_decimal;
+use tracer_text::escape::harmless_json;
 
 /// The version of all JSON. It rises when a member is taken away or changes its meaning, in
 /// whichever object; members are added without that. `docs/json.md` has the history.

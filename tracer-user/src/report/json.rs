@@ -10,9 +10,7 @@ use tracer_engine::event::Truncation;
 
 use super::call_shape::push_pointed;
 use super::call_times::CallTimes;
-use super::digits::{push_decimal, push_hex};
 use super::document::push_line_end;
-use super::escape::{as_text, push_json_bytes_beside, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{push_argument, push_returned, push_syscall_name};
 use super::probe::Arguments;
@@ -21,13 +19,16 @@ use super::task_state::task_state;
 use super::typed::push_typed_json;
 use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
-use super::{LineFormat, Summary, WallClock};
+use super::{LineFormat, Summary};
 use crate::descriptors::Named;
 use crate::event_view::EventView;
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
-use crate::typed::Typed;
+use tracer_text::WallClock;
+use tracer_text::digits::{push_decimal, push_hex};
+use tracer_text::escape::{as_text, push_json_bytes_beside, push_json_string};
+use tracer_text::typed::Typed;
 
 /// Shows events as JSON lines.
 #[derive(Debug, Default)]

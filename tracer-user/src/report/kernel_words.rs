@@ -12,11 +12,8 @@ use tracer_common::kernel::{
 use zerocopy::FromBytes;
 
 use super::call_shape::{Filling, Shape, push_pointed};
-use super::digits::push_decimal;
-use super::escape::push_name;
 use super::fields::{self, table, until_null};
 use super::results::push_returned_descriptor;
-use super::signals::signal_name;
 use super::value_names::{
     block_operation, error_of, signal_result, softirq, thread_state as thread_state_name,
 };
@@ -26,6 +23,9 @@ use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::{self, Table};
 use crate::syscall_texts::Texts;
 use crate::syscall_values::permissions;
+use tracer_text::digits::push_decimal;
+use tracer_text::escape::push_name;
+use tracer_text::signal_name;
 
 /// Appends the name of a system call; of an unknown one, its system call number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {

@@ -5,9 +5,7 @@ mod call_times;
 mod calls;
 mod columns;
 mod csv;
-pub mod digits;
 mod document;
-pub mod escape;
 pub mod fields;
 mod gap;
 mod json;
@@ -15,16 +13,13 @@ pub mod kernel_words;
 pub mod probe;
 pub mod recorded;
 mod results;
-mod short_name;
 mod shorten;
-mod signals;
 mod summary;
 pub mod task_state;
 mod text;
 pub mod typed;
 pub mod value_names;
 pub mod waits_in;
-mod wall_clock;
 pub mod words;
 
 pub use call_times::CallTimes;
@@ -32,11 +27,8 @@ pub use csv::Csv;
 pub use document::{document, object_line};
 pub use gap::{Gap, Missing};
 pub use json::{JsonLines, push_data};
-pub use short_name::{is_named, is_type_called, push_short_name, short_name, type_named};
-pub use signals::{signal_name, signal_number};
 pub use summary::{LogCondition, Summary, Written, but_for};
 pub use text::{Look, Text, TextStyle, TimeColumn};
-pub use wall_clock::WallClock;
 
 use tracer_engine::event::MonotonicNs;
 

@@ -3,7 +3,7 @@
 use tracer_common::kernel::{PROBE_ARGUMENTS, PROBE_DATA_BYTES, ProbeData, probe_kind};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::digits::push_decimal;
+use tracer_text::digits::push_decimal;
 
 /// Values beyond this are shown to people as hexadecimal: most are addresses.
 const LARGE: u64 = 1 << 32;

@@ -4,8 +4,8 @@
 use tracer_engine::event::{Event, Truncation};
 use tracer_engine::fields::{Field, Record, Value};
 
-use super::digits::{push_decimal, push_hex};
-use super::escape::{is_harmless_line, push_json_string};
+use tracer_text::digits::{push_decimal, push_hex};
+use tracer_text::escape::{is_harmless_line, push_json_string};
 
 /// The fields of a user event, if it has such.
 #[must_use]

@@ -7,10 +7,10 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_log::Damage;
 
-use super::digits::{push_decimal, push_filled};
 use super::document::push_line_end;
-use super::escape::{push_for_people, push_json_string};
-use super::short_name::push_short_name;
+use tracer_text::digits::{push_decimal, push_filled};
+use tracer_text::escape::{push_for_people, push_json_string};
+use tracer_text::push_short_name;
 
 /// What was shown, and what was lost.
 #[derive(Clone, Debug, Default)]

@@ -7,16 +7,17 @@ use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
 use super::calls::{Calls, Part, stack_lines};
 use super::columns::{Names, Threads, Who, Widths};
-use super::digits::{push_filled, push_nine_digits, push_three_digits};
-use super::escape::push_for_people;
 use super::probe::Arguments;
 use super::shorten::shorten;
 use super::typed::push_typed_event;
 use super::words::{push_system, push_user};
-use super::{LineFormat, Summary, WallClock};
+use super::{LineFormat, Summary};
 use crate::event_view::EventView;
 use crate::terminal::output::{ColorChoice, Width};
-use crate::typed::Typed;
+use tracer_text::WallClock;
+use tracer_text::digits::{push_filled, push_nine_digits, push_three_digits};
+use tracer_text::escape::push_for_people;
+use tracer_text::typed::Typed;
 
 const DIM: &[u8] = b"\x1b[2m";
 const RED: &[u8] = b"\x1b[31m";

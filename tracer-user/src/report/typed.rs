@@ -1,10 +1,10 @@
 //! What an event carries whose data says itself what it is: of tracepoints, and of functions whose
 //! arguments have types.
 
-use super::digits::{push_decimal, push_hex};
-use super::escape::{push_json_bytes_beside, push_json_string};
 use crate::syscall_texts::{Text, push_quoted};
-use crate::typed::{Integers, Typed, Value};
+use tracer_text::digits::{push_decimal, push_hex};
+use tracer_text::escape::{push_json_bytes_beside, push_json_string};
+use tracer_text::typed::{Integers, Typed, Value};
 
 /// Appends the fields for people; of bytes, at most so many.
 pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
@@ -12,7 +12,7 @@ pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
         if index > 0 {
             out.push(b' ');
         }
-        super::escape::push_for_people(out, name.as_bytes());
+        tracer_text::escape::push_for_people(out, name.as_bytes());
         out.push(b'=');
         push_typed_value(out, value, most);
     }
@@ -24,7 +24,7 @@ pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: 
         return push_typed(out, typed, most);
     }
     let function = name.strip_prefix(b"probe:").unwrap_or(name);
-    super::escape::push_for_people(out, function);
+    tracer_text::escape::push_for_people(out, function);
     out.push(b'(');
     for (index, (name, value)) in typed.iter().enumerate() {
         if index > 0 {
@@ -32,7 +32,7 @@ pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: 
         }
         // Without a name of its own.
         if name.strip_prefix("arg") != Some(index.to_string().as_str()) {
-            super::escape::push_for_people(out, name.as_bytes());
+            tracer_text::escape::push_for_people(out, name.as_bytes());
             out.push(b'=');
         }
         match value {
@@ -129,7 +129,7 @@ mod tests {
     use tracer_common::kernel::{probe_kind, typed_data};
 
     use super::*;
-    use crate::typed::Encoder;
+    use tracer_text::typed::Encoder;
 
     #[test]
     fn arguments_are_shown_as_a_call() {

@@ -9,8 +9,6 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
-use super::digits::{push_decimal, push_hex};
-use super::escape::{as_text, push_for_people, push_name};
 use super::fields::{ExecArguments, Value, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_filled, push_kernel, push_returned, push_signal,
@@ -20,6 +18,8 @@ use super::recorded::push_recorded;
 use super::task_state::task_state;
 use super::waits_in::{WaitsIn, push_waits_in};
 use crate::syscall_texts::Texts;
+use tracer_text::digits::{push_decimal, push_hex};
+use tracer_text::escape::{as_text, push_for_people, push_name};
 
 /// Appends what a system event carries. Data that is not as the type says is shown field by field,
 /// as far as it reaches.

@@ -15,7 +15,7 @@ use super::perf_map::PerfMap;
 use super::spaces::{BuildIds, Spaces};
 use super::{Mapping, Taken, files};
 use crate::log_view::each_symbol;
-use crate::terminal::say;
+use tracer_text::say;
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;

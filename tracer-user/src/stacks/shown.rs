@@ -4,8 +4,8 @@ use tracer_common::event_type::EventTypeId;
 
 use super::names::{Frame, Names};
 use super::{End, Mapping, Taken};
-use crate::report::digits::{push_decimal, push_hex};
-use crate::report::escape::{push_for_people, push_json_string};
+use tracer_text::digits::{push_decimal, push_hex};
+use tracer_text::escape::{push_for_people, push_json_string};
 
 /// The stack of an event.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,8 @@ use tracer_analysis::{
 use super::Statistics;
 use super::json::of_durations;
 use crate::report::fields::until_null;
-use crate::report::signal_name;
 use crate::report::value_names::{block_operation, softirq};
+use tracer_text::signal_name;
 
 /// A row for each key, and one for the others.
 fn rows<K, V>(rows: &Rows<K, V>, row: impl Fn(Option<K>, &V) -> Value) -> Vec<Value>

@@ -7,10 +7,10 @@ use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, RequestTotal, Signa
 use super::Statistics;
 use super::table::{Column, push_table};
 use crate::answers::words::{duration, thread};
-use crate::report::escape::push_for_people;
 use crate::report::fields::until_null;
-use crate::report::signal_name;
 use crate::report::value_names::{block_operation, softirq};
+use tracer_text::escape::push_for_people;
+use tracer_text::signal_name;
 
 const FAULTS: [Column<FaultTotal>; 7] = [
     ("count", 10, |total| total.all().to_string()),

@@ -10,7 +10,7 @@ use super::table::{LABEL, LISTED};
 use super::{By, Statistics, View};
 use crate::answers::Kind;
 use crate::answers::words::{call_name, duration, inside, seconds, share};
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// Statistics as tables.
 #[must_use]

@@ -8,7 +8,7 @@ use tracer_analysis::{Thread, ThreadTotal};
 use super::Statistics;
 use super::table::LISTED;
 use crate::answers::words::thread;
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// How threads are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

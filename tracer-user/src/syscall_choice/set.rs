@@ -3,8 +3,8 @@
 use tracer_common::kernel::syscalls;
 
 use super::classes;
-use crate::nearest::nearest;
 use crate::syscall_names::{Table, all_names, syscall_number};
+use tracer_text::nearest;
 
 /// A set of system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::mem::offset_of;
 use super::bytes::{Bytes, quoted_start};
 use super::times::push_timeval;
 use super::{flags, pointer};
-use crate::report::signal_name;
 use crate::syscall_arguments::Call;
 use crate::syscall_names::Table;
 use crate::syscall_values::{CLONE_FLAGS, any_signal, names_memory};
+use tracer_text::signal_name;
 
 /// Appends a limit: sizes in KiB where they are whole ones.
 pub fn push_limit(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::pointer;
-use crate::report::signal_name;
+use tracer_text::signal_name;
 
 fn signal(signal: i32) -> String {
     let signal = signal.cast_unsigned();

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::{flags, pointer};
-use crate::report::signal_name;
+use tracer_text::signal_name;
 
 /// Signals that there are.
 const SIGNALS: u32 = 64;

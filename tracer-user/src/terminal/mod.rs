@@ -3,12 +3,10 @@
 //! Commands that follow processes and those that look at logs share this, and nothing else.
 
 mod blocking_file;
-mod message;
 mod outcome;
 pub mod output;
 mod signal;
 
 pub use blocking_file::BlockingFile;
-pub use message::say;
 pub use outcome::Outcome;
 pub use signal::is_ignored;

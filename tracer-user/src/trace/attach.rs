@@ -21,7 +21,7 @@ use super::{Setup, Targets, proc_fs, service};
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
 use crate::terminal::Outcome;
-use crate::terminal::say;
+use tracer_text::say;
 
 /// Traces the targets: processes that are given by pid, with what they have made unless the setup
 /// says otherwise, until they end, others until the setup or the user says so.

@@ -12,7 +12,8 @@ use tracer_area::monotonic_now;
 use super::follow::{End, Follow};
 use super::wake::Wake;
 use super::{Format, Setup};
-use crate::terminal::{Outcome, say};
+use crate::terminal::Outcome;
+use tracer_text::say;
 
 /// How a trace ended.
 pub struct Ended {

@@ -129,7 +129,7 @@ async fn start_and_follow(
         return Err(start_error(words, error));
     }
     if ended.status.is_none() {
-        crate::terminal::say(&format!("the command, process {pid}, runs on"));
+        tracer_text::say(&format!("the command, process {pid}, runs on"));
     }
     Ok((ended.outcome, ended.status))
 }

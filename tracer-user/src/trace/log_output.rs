@@ -21,7 +21,7 @@ use super::snapshots;
 use crate::own_file;
 use crate::report::Written;
 use crate::stacks::push_symbol;
-use crate::terminal::say;
+use tracer_text::say;
 
 /// How often what was added is written, at least.
 const WRITE_EVERY: Duration = Duration::from_secs(1);

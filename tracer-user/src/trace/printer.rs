@@ -18,7 +18,7 @@ use crate::predicate::{Show, Sieve};
 use crate::report::{Gap, Missing, Summary, Written};
 use crate::selection::Selection;
 use crate::stacks::{self, Names, Owned, Pending};
-use crate::terminal::say;
+use tracer_text::say;
 
 /// One event type, looked up once.
 #[derive(Clone, Debug, Default)]

@@ -29,15 +29,16 @@ use crate::export::{self, LiveExport};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use crate::predicate::{Predicate, Sieve};
 use crate::probes::{self, ProbeSpec, Subject};
-use crate::report::{JsonLines, Look, Report, Text, WallClock};
+use crate::report::{JsonLines, Look, Report, Text};
 use crate::selection::Selection;
 use crate::stacks::StackOptions;
 use crate::syscall_choice::SyscallSet;
 use crate::terminal::BlockingFile;
 use crate::terminal::output::Sink;
-use crate::terminal::say;
 use crate::tracepoints::{self, Pattern, Tracepoint};
 use crate::trigger::{Recorder, TriggerSetup};
+use tracer_text::WallClock;
+use tracer_text::say;
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
 const LEASE: Duration = Duration::from_secs(2);

@@ -7,7 +7,8 @@ use tracer_area::Area;
 
 use super::control_group::ControlGroup;
 use super::proc_fs;
-use crate::kernel::{NamePattern, ProcessChoice};
+use crate::kernel::ProcessChoice;
+use tracer_text::NamePattern;
 
 /// What is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 use tracer_engine::event::Event;
 
-use crate::terminal::say;
+use tracer_text::say;
 
 /// Processes that are traced for this: on a busy machine everybody wakes everybody in the end.
 const MOST_FOLLOWED: usize = 256;

@@ -7,7 +7,7 @@ use tracer_common::kernel::MAX_TRACEPOINTS;
 use super::Tracepoint;
 use super::format::Format;
 use super::tracefs::Tracefs;
-use crate::nearest::nearest;
+use tracer_text::nearest;
 
 /// Tracepoints as they were asked for: `CATEGORY:NAME` or `NAME`, where `*` is any
 /// characters and `?` is one.

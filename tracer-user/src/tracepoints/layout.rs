@@ -6,7 +6,7 @@ use tracer_common::kernel::{
 
 use super::Tracepoint;
 use super::format::{Field, FieldType, Format, From};
-use crate::typed::{Encoder, unit};
+use tracer_text::typed::{Encoder, unit};
 
 /// The part of the kernel whose tracepoints give a program their fixed fields alone.
 const CALLS: &str = "syscalls";
@@ -163,7 +163,7 @@ impl Tracepoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::typed::{Typed, Value};
+    use tracer_text::typed::{Typed, Value};
 
     fn field(name: &str, offset: usize, size: usize, kind: FieldType) -> Field {
         Field {

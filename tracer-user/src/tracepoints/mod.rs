@@ -3,7 +3,7 @@
 //! - `tracefs` finds the kernel's tracing files, mounted or not;
 //! - `format` reads what one of them says of a tracepoint's fields;
 //! - [`find`] turns names into tracepoints, which [`crate::kernel`] attaches to;
-//! - [`Layout`] makes [typed data](crate::typed) of what is recorded there.
+//! - [`Layout`] makes [typed data](tracer_text::typed) of what is recorded there.
 
 mod find;
 mod format;

@@ -5,7 +5,7 @@ use tracer_common::event_type::{EventTypeId, Origin, system_event_type};
 
 use crate::answers::SpanSpec;
 use crate::cli::time;
-use crate::report::{signal_name, signal_number, type_named};
+use tracer_text::{signal_name, signal_number, type_named};
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]

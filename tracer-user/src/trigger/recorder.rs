@@ -17,9 +17,10 @@ use crate::answers::words::{duration, seconds, thread};
 use crate::answers::{Choice, Paths, Question, tree_text};
 use crate::consumer::{Consumer, Lines, Losses};
 use crate::event_view::EventView;
-use crate::report::escape::push_for_people;
-use crate::report::{Gap, Summary, signal_name};
+use crate::report::{Gap, Summary};
 use crate::trace::{LogOutput, LogSetup};
+use tracer_text::escape::push_for_people;
+use tracer_text::signal_name;
 
 /// Steps that are looked at to say why.
 const MOST_STEPS: usize = 100_000;

@@ -3,7 +3,7 @@
 use super::Why;
 use crate::answers::words::{duration, seconds, share, thread};
 use crate::answers::{Kind, Shown, tree_text};
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// Lines of the tree of one span, or of a kind of spans.
 const LINES: usize = 40;

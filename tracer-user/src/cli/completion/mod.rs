@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap_complete::engine::complete;
 
-use crate::report::escape::{harmless_line, is_harmless_line};
 use line::{BashLine, unquoted};
+use tracer_text::escape::{harmless_line, is_harmless_line};
 
 /// The first argument of a shell's question.
 const QUESTION: &str = "__complete";

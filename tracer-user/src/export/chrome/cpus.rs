@@ -10,8 +10,8 @@ use tracer_engine::event::MonotonicNs;
 use super::objects::Objects;
 use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::report::digits::push_decimal;
 use crate::report::task_state::task_state;
+use tracer_text::digits::push_decimal;
 
 /// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.
 const MOST_CPUS: usize = 65_536;

@@ -22,11 +22,12 @@ use super::slices::{Extent, Key, Mark, Slice, Track};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::Summary;
-use crate::report::digits::push_decimal;
-use crate::report::escape::push_json_string;
-use crate::report::{push_data, push_short_name};
+use crate::report::push_data;
 use cpus::{CpuRow, Cpus};
 use objects::Objects;
+use tracer_text::digits::push_decimal;
+use tracer_text::escape::push_json_string;
+use tracer_text::push_short_name;
 
 /// A file that is being written.
 pub struct Chrome {

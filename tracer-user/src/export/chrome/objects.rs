@@ -4,9 +4,9 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::export::carried::{Carried, Item};
 use crate::export::names::Thread;
-use crate::report::digits::{push_decimal, push_filled};
-use crate::report::escape::push_json_string;
 use crate::report::kernel_words::push_address;
+use tracer_text::digits::{push_decimal, push_filled};
+use tracer_text::escape::push_json_string;
 
 /// Objects to be written next.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use tracer_common::event_type::SystemEventType;
 
 use crate::export::plain::Plain;
-use crate::report::escape::{as_text, push_for_people};
 use crate::report::fields::value;
+use tracer_text::escape::{as_text, push_for_people};
 
 /// The choices of what a user event has.
 pub const BYTES: u8 = 0;

@@ -10,7 +10,7 @@ use super::fields::{BYTES, TEXT};
 use super::packet::MAGIC;
 use super::{Class, Origin};
 use crate::export::plain::{Shape, shape};
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// The description. Every name of a field begins with an underscore, which readers take away: so
 /// none is a word of the language.

@@ -24,8 +24,8 @@ use crate::consumer::{Consumer, Losses};
 use crate::event_view::EventView;
 use crate::own_file;
 use crate::report::Summary;
-use crate::report::escape::push_name;
 use packet::{Packet, PacketHeader};
+use tracer_text::escape::push_name;
 
 /// What the folder holds.
 pub const FILES: [&str; 2] = ["metadata", "stream"];

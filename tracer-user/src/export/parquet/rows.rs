@@ -9,8 +9,8 @@ use parquet::file::writer::SerializedRowGroupWriter;
 use tracer_engine::event::Truncation;
 
 use crate::event_view::EventView;
-use crate::report::escape::push_for_people;
 use crate::report::push_data;
+use tracer_text::escape::push_for_people;
 
 /// The rows of a group that is being filled. Each member is a column, in the schema's order.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use super::tracks::TRACE_TRACK;
 use crate::event_view::EventView;
 use crate::export::carried::{Carried, Item};
 use crate::export::slices::Key;
-use crate::report::push_short_name;
+use tracer_text::push_short_name;
 
 /// `TrackEvent.Type`.
 mod kind {

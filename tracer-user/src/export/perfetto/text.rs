@@ -1,6 +1,6 @@
 //! Text of targets.
 
-use crate::report::escape::push_for_people;
+use tracer_text::escape::push_for_people;
 
 /// Bytes that a target chose, made harmless, as the text of `read` shows them.
 pub fn text(untrusted: &[u8]) -> String {

@@ -18,10 +18,10 @@ use crate::answers::{Choice, Paths, Question, SpanSpec, made_by};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::Gap;
-use crate::report::escape::push_for_people;
 use kinds::Lately;
 use lived::{Lived, MINUTE};
 use opened::EventLog;
+use tracer_text::escape::push_for_people;
 
 pub use shot::{Losses, Opened, Shot, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};
 pub use sum::Sum;

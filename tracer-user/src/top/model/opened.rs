@@ -10,9 +10,10 @@ use tracer_engine::{ClockPair, EventTypes};
 
 use super::LONGEST_WINDOW;
 use crate::event_view::EventView;
-use crate::report::{LineFormat as _, Text, TextStyle, TimeColumn, WallClock};
+use crate::report::{LineFormat as _, Text, TextStyle, TimeColumn};
 use crate::terminal::output::Width;
 use crate::trigger::newest::Newest;
+use tracer_text::WallClock;
 
 /// Bytes that the newest events take, about: of more, they are not as old.
 const MOST_BYTES: usize = 32 << 20;

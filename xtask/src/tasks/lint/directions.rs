@@ -12,7 +12,7 @@ struct Crate {
 
 /// From below. The engine knows neither shared memory nor files; logs and the area do not know each
 /// other; only the C library has C functions.
-const CRATES: [Crate; 8] = [
+const CRATES: [Crate; 9] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -53,6 +53,10 @@ const CRATES: [Crate; 8] = [
         ],
     },
     Crate {
+        of: "tracer-text",
+        may_use: &["tracer-common", "tracer-engine"],
+    },
+    Crate {
         of: "tracer-user",
         may_use: &[
             "tracer-analysis",
@@ -61,6 +65,7 @@ const CRATES: [Crate; 8] = [
             "tracer-log",
             "tracer-area",
             "tracer-posix",
+            "tracer-text",
         ],
     },
 ];

@@ -94,7 +94,7 @@ impl NamePattern {
     }
 
     /// For each byte the elements that it fits, as bits.
-    pub(super) fn fits(&self) -> [u32; 256] {
+    pub fn fits(&self) -> [u32; 256] {
         let mut fits = [0; 256];
         for (index, element) in self.elements.iter().take(self.length).enumerate() {
             for (byte, fits) in (0..=u8::MAX).zip(&mut fits) {
@@ -106,12 +106,14 @@ impl NamePattern {
         fits
     }
 
-    pub(super) fn stars(&self) -> u32 {
+    /// Bit *n*: any bytes may come before element *n*.
+    #[must_use]
+    pub fn stars(&self) -> u32 {
         self.stars
     }
 
     /// The bit of the element after the last.
-    pub(super) fn end(&self) -> u32 {
+    pub fn end(&self) -> u32 {
         1 << self.length
     }
 }

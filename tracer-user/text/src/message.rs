@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::report::escape::harmless_line;
+use crate::escape::harmless_line;
 
 /// Says something that is no event. Whoever has closed the standard error wants no messages.
 pub fn say(line: &str) {

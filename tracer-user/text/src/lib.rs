@@ -1,0 +1,40 @@
+//! Text that people type and read.
+//!
+//! - [`escape`] makes bytes of any program harmless: for terminals, for JSON, for a line;
+//! - [`digits`] appends numbers, [`WallClock`] dates;
+//! - [`quantity`] reads sizes and times; [`NamePattern`] is a pattern of names of processes;
+//! - [`nearest`] finds the known word that a mistyped one may mean;
+//! - [`typed`] is data that says of itself what it consists of;
+//! - [`signal_name`] and [`short_name`] are the names that people see of signals and event types;
+//! - [`say`] reports something that is no event.
+//!
+//! Nothing here knows where events come from, or opens a file.
+
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
+pub mod digits;
+pub mod escape;
+mod message;
+mod name_pattern;
+mod nearest;
+pub mod quantity;
+mod short_name;
+mod signals;
+pub mod typed;
+mod wall_clock;
+
+pub use message::say;
+pub use name_pattern::{NamePattern, PatternError};
+pub use nearest::nearest;
+pub use short_name::{is_named, is_type_called, push_short_name, short_name, type_named};
+pub use signals::{signal_name, signal_number};
+pub use wall_clock::WallClock;
