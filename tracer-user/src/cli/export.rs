@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use clap::ValueEnum;
 
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_beside;
-use crate::export::{ExportSetup, Target, export};
+use crate::export::{ExportSetup, FORMATS, Format, export};
 
 /// Convert a trace log to what other tools open
 ///
@@ -76,7 +75,7 @@ impl TryFrom<ExportArgs> for ExportConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: ExportArgs) -> anyhow::Result<Self> {
-        let (target, to) = split_to(&args.to)?;
+        let (format, to) = split_to(&args.to)?;
         ensure!(
             to.is_none() || args.until.is_none(),
             "--to {} and --until are two times; give --until alone",
@@ -85,10 +84,10 @@ impl TryFrom<ExportArgs> for ExportConfig {
         let until = args.until.as_deref().or(to);
         Ok(Self {
             setup: ExportSetup {
-                output: output_beside(args.output, &args.file, target.extension()),
+                output: output_beside(args.output, &args.file, format.extension),
                 file: args.file,
                 wanted: args.filter.wanted(until)?,
-                target,
+                format,
                 force: args.force,
             },
         })
@@ -96,27 +95,29 @@ impl TryFrom<ExportArgs> for ExportConfig {
 }
 
 /// Parts the format from the time.
-fn split_to(typed: &[String]) -> anyhow::Result<(Target, Option<&str>)> {
-    let (mut target, mut time) = (None, None);
+fn split_to(typed: &[String]) -> anyhow::Result<(&'static Format, Option<&str>)> {
+    let (mut format, mut time) = (None, None);
     for word in typed {
-        let is_second = match Target::from_str(word, false) {
-            Ok(format) => target.replace(format).is_some(),
+        let is_second = match Format::named(word) {
+            Some(known) => format.replace(known).is_some(),
             // A word that is neither is refused as a format: that is what is asked for first.
-            Err(_) if target.is_none() && typed.len() == 1 => break,
-            Err(_) => time.replace(word.as_str()).is_some(),
+            None if format.is_none() && typed.len() == 1 => break,
+            None => time.replace(word.as_str()).is_some(),
         };
         ensure!(
             !is_second,
             "--to {word:?} is given beside another of its kind; give one format, and a time by --until"
         );
     }
-    let target = target.with_context(|| {
+    let format = format.with_context(|| {
+        let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
         format!(
-            "--to {} names no format; known are perfetto, chrome, ctf, parquet",
-            typed.join(" ")
+            "--to {} names no format; known are {}",
+            typed.join(" "),
+            known.join(", ")
         )
     })?;
-    Ok((target, time))
+    Ok((format, time))
 }
 
 /// Converts the log.
@@ -132,15 +133,15 @@ pub fn run(config: &ExportConfig) -> anyhow::Result<ExitCode> {
 mod tests {
     use super::*;
 
-    fn split(words: &[&str]) -> anyhow::Result<(Target, Option<String>)> {
+    fn split(words: &[&str]) -> anyhow::Result<(&'static str, Option<String>)> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        split_to(&words).map(|(target, time)| (target, time.map(str::to_owned)))
+        split_to(&words).map(|(format, time)| (format.name, time.map(str::to_owned)))
     }
 
     #[test]
     fn a_format_and_a_time_go_by_the_same_option() {
-        assert_eq!(split(&["ctf"]).unwrap(), (Target::Ctf, None));
-        let both = (Target::Parquet, Some("2s".to_owned()));
+        assert_eq!(split(&["ctf"]).unwrap(), ("ctf", None));
+        let both = ("parquet", Some("2s".to_owned()));
         assert_eq!(split(&["parquet", "2s"]).unwrap(), both);
         assert_eq!(split(&["2s", "parquet"]).unwrap(), both);
     }

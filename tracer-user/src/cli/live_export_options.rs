@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
+use clap::builder::PossibleValuesParser;
 
-use crate::export::{LiveExport, Target};
+use crate::export::{FORMATS, Format, LiveExport};
 
 /// An export of a running trace, as typed.
 #[derive(Debug, clap::Args)]
@@ -14,13 +15,13 @@ pub struct LiveExportArgs {
     /// name once the trace has ended. With --log, the log is written too
     #[arg(
         long,
-        value_enum,
+        value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name)),
         value_name = "FORMAT",
         hide_possible_values = true,
         conflicts_with = "format",
         requires = "output"
     )]
-    to: Option<Target>,
+    to: Option<String>,
 }
 
 impl LiveExportArgs {
@@ -35,7 +36,7 @@ impl LiveExportArgs {
         is_replaced: bool,
         (has_log, has_trigger): (bool, bool),
     ) -> anyhow::Result<Option<LiveExport>> {
-        let Some(target) = self.to else {
+        let Some(format) = self.to.as_deref().and_then(Format::named) else {
             ensure!(
                 output.is_none() || !has_log,
                 "--log puts events into a log, and --output shows them; give one of them, or \
@@ -49,7 +50,7 @@ impl LiveExportArgs {
              the logs of --when by `tracer-user export`"
         );
         Ok(Some(LiveExport {
-            target,
+            format,
             output: output.context("--to needs the name of a file; give --output")?,
             force: is_replaced,
         }))

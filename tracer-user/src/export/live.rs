@@ -8,18 +8,17 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use super::destination::Destination;
-use super::run::exporter;
-use super::{Origin, Target, ctf};
+use super::{Format, Origin};
 use crate::consumer::{Consumer, Losses};
 use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
 use crate::terminal::output::is_stdout;
 
 /// The output of a running trace in another tool's format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LiveExport {
     /// The format.
-    pub target: Target,
+    pub format: &'static Format,
     /// The file or folder to be made, or `-` for the standard output.
     pub output: PathBuf,
     /// Whether a file or folder that is there already is replaced.
@@ -33,10 +32,10 @@ impl LiveExport {
     ///
     /// The output is there already, or cannot be made.
     pub fn consumer(&self, origin: &Origin) -> anyhow::Result<Box<dyn Consumer>> {
-        refuse_terminal(self.target, &self.output)?;
-        let destination = destination(self.target, &self.output, None, self.force)?;
+        refuse_terminal(self.format, &self.output)?;
+        let destination = destination(self.format, &self.output, None, self.force)?;
         Ok(Box::new(Exporting {
-            format: exporter(self.target, origin, &destination)?,
+            format: self.format.start(origin, &destination)?,
             destination,
         }))
     }
@@ -47,9 +46,9 @@ impl LiveExport {
 /// # Errors
 ///
 /// It would.
-pub fn refuse_terminal(target: Target, output: &Path) -> anyhow::Result<()> {
+pub fn refuse_terminal(format: &Format, output: &Path) -> anyhow::Result<()> {
     ensure!(
-        !(target.is_binary() && is_stdout(output) && io::stdout().is_terminal()),
+        !(!format.is_text && is_stdout(output) && io::stdout().is_terminal()),
         "a terminal cannot show this format; send the standard output to a file or a program, or \
          give --output a name"
     );
@@ -62,16 +61,15 @@ pub fn refuse_terminal(target: Target, output: &Path) -> anyhow::Result<()> {
 ///
 /// The output is there already, or cannot be made.
 pub fn destination(
-    target: Target,
+    format: &Format,
     output: &Path,
     input: Option<&Path>,
     force: bool,
 ) -> anyhow::Result<Destination> {
-    match target {
-        Target::Ctf => Destination::folder(output, &ctf::FILES, force),
-        Target::Perfetto | Target::Chrome | Target::Parquet => {
-            Destination::file(output, input, force)
-        }
+    if format.files.is_empty() {
+        Destination::file(output, input, force)
+    } else {
+        Destination::folder(output, format.files, force)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Converting logs and running traces to what other tools open, event by event: memory does not
 //! grow with their number.
 //!
-//! - each format is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
+//! - each [`Format`] is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
 //!   never taken for a whole one, `unfinished` that one which was killed leaves nothing for good;
 //! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user
@@ -12,6 +12,7 @@ mod carried;
 pub mod chrome;
 pub mod ctf;
 pub mod destination;
+mod format;
 pub mod interruption;
 mod live;
 mod names;
@@ -26,6 +27,7 @@ mod slices;
 mod testing;
 pub mod unfinished;
 
+pub use format::{FORMATS, Format};
 pub use live::LiveExport;
 pub use run::{ExportSetup, export};
 
@@ -36,44 +38,6 @@ use tracer_engine::ClockPair;
 use tracer_log::System;
 
 use tracer_common::event_type::EventTypeId;
-
-/// What a log is converted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Target {
-    /// Perfetto's protobuf.
-    Perfetto,
-    /// The JSON trace event format.
-    Chrome,
-    /// The Common Trace Format 1.8: a folder.
-    Ctf,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl Target {
-    /// What the names of such files end with.
-    #[must_use]
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Perfetto => "pftrace",
-            Self::Chrome => "json",
-            Self::Ctf => "ctf",
-            Self::Parquet => "parquet",
-        }
-    }
-
-    /// Whether what it shows of an event depends on none being missing before.
-    #[must_use]
-    pub fn needs_gaps(self) -> bool {
-        matches!(self, Self::Parquet)
-    }
-
-    /// Whether it is nothing that people read.
-    #[must_use]
-    pub fn is_binary(self) -> bool {
-        !matches!(self, Self::Chrome)
-    }
-}
 
 /// Tells which event types are looked at.
 pub type IsWanted = Rc<dyn Fn(EventTypeId, &[u8]) -> bool>;

@@ -8,8 +8,7 @@ use super::destination::Destination;
 use super::interruption::Interruption;
 use super::live::{destination, refuse_terminal};
 use super::progress::Progress;
-use super::{Origin, Target, chrome, ctf, parquet, perfetto};
-use crate::consumer::Consumer;
+use super::{Format, Origin};
 use crate::log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 
@@ -21,7 +20,7 @@ pub struct ExportSetup {
     /// Which of its events.
     pub wanted: Wanted,
     /// The format.
-    pub target: Target,
+    pub format: &'static Format,
     /// The file or folder to be made.
     pub output: PathBuf,
     /// Whether what is there already is replaced.
@@ -37,11 +36,11 @@ const AT_ONCE: usize = 256;
 ///
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
-    refuse_terminal(setup.target, &setup.output)?;
+    refuse_terminal(setup.format, &setup.output)?;
     let log = open(&setup.file)?;
     let interruption = Interruption::watch()?;
     let input = Some(setup.file.as_path());
-    let destination = destination(setup.target, &setup.output, input, setup.force)?;
+    let destination = destination(setup.format, &setup.output, input, setup.force)?;
     convert(setup, log, destination, &interruption).map_err(|error| {
         // Of whatever a format's library makes of it: nobody reads any further, which is no
         // failure.
@@ -67,12 +66,12 @@ fn convert<L: Log>(
         system: walk.log().system().clone(),
         is_wanted: Rc::new(move |id, name| wanted.has_type(id, name)),
     };
-    let mut exporter = exporter(setup.target, &origin, &destination)?;
+    let mut exporter = setup.format.start(&origin, &destination)?;
     exporter.learn_types(walk.log().event_types());
     let progress = Progress::start();
     let mut watch = GapWatch::default();
     loop {
-        let pause = if setup.target.needs_gaps() {
+        let pause = if setup.format.needs_gaps {
             watch.go_on(&mut walk, AT_ONCE, |_, gap, view| {
                 if let Some(gap) = gap {
                     exporter.gap(&gap);
@@ -103,22 +102,4 @@ fn has_lost_its_reader(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>());
     causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Makes the consumer that writes a format to `destination`.
-///
-/// # Errors
-///
-/// It cannot be written.
-pub fn exporter(
-    target: Target,
-    origin: &Origin,
-    destination: &Destination,
-) -> anyhow::Result<Box<dyn Consumer>> {
-    Ok(match target {
-        Target::Perfetto => Box::new(perfetto::Perfetto::new(destination.writer()?, origin)?),
-        Target::Chrome => Box::new(chrome::Chrome::new(destination.writer()?, origin)?),
-        Target::Ctf => Box::new(ctf::Ctf::new(destination.path(), origin.clone())?),
-        Target::Parquet => Box::new(parquet::Parquet::new(destination.writer()?, origin)?),
-    })
 }

@@ -1,0 +1,85 @@
+//! The formats of other tools: a row each.
+
+use super::destination::Destination;
+use super::{Origin, chrome, ctf, parquet, perfetto};
+use crate::consumer::Consumer;
+
+/// A format of other tools.
+#[derive(Debug)]
+pub struct Format {
+    /// The name by which it is chosen.
+    pub name: &'static str,
+    /// What the names of its files end with.
+    pub extension: &'static str,
+    /// Whether people can read it.
+    pub is_text: bool,
+    /// Whether what it shows of an event depends on none being missing before.
+    pub needs_gaps: bool,
+    /// Files of its folder; empty where it is one file.
+    pub files: &'static [&'static str],
+    /// Makes the consumer that writes to the destination.
+    start: Start,
+}
+
+type Start = fn(&Origin, &Destination) -> anyhow::Result<Box<dyn Consumer>>;
+
+/// All formats.
+pub const FORMATS: &[Format] = &[
+    // Perfetto's protobuf.
+    Format {
+        name: "perfetto",
+        extension: "pftrace",
+        is_text: false,
+        needs_gaps: false,
+        files: &[],
+        start: |origin, to| Ok(Box::new(perfetto::Perfetto::new(to.writer()?, origin)?)),
+    },
+    // The JSON trace event format.
+    Format {
+        name: "chrome",
+        extension: "json",
+        is_text: true,
+        needs_gaps: false,
+        files: &[],
+        start: |origin, to| Ok(Box::new(chrome::Chrome::new(to.writer()?, origin)?)),
+    },
+    // The Common Trace Format 1.8.
+    Format {
+        name: "ctf",
+        extension: "ctf",
+        is_text: false,
+        needs_gaps: false,
+        files: &ctf::FILES,
+        start: |origin, to| Ok(Box::new(ctf::Ctf::new(to.path(), origin.clone())?)),
+    },
+    // Apache Parquet.
+    Format {
+        name: "parquet",
+        extension: "parquet",
+        is_text: false,
+        needs_gaps: true,
+        files: &[],
+        start: |origin, to| Ok(Box::new(parquet::Parquet::new(to.writer()?, origin)?)),
+    },
+];
+
+impl Format {
+    /// Returns the format of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+
+    /// Makes the consumer that writes a trace to `destination`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn start(
+        &self,
+        origin: &Origin,
+        destination: &Destination,
+    ) -> anyhow::Result<Box<dyn Consumer>> {
+        (self.start)(origin, destination)
+    }
+}
