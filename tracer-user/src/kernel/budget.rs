@@ -55,7 +55,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sys_enter_descriptors", 28400, 29500),
     budget("sys_exit_descriptors", 26500, 29500),
     budget("sys_enter", 77500, 53000),
-    budget("sys_exit", 86000, 73500),
+    budget("sys_exit", 86000, 79000),
 ];
 
 /// The budget of a program.
