@@ -8,8 +8,6 @@
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
-//! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
-//!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
 //! - [`stacks`] names what called what where an event happened, and [`flame`] shows where time went
 //!   by it;
 //! - `unwind` finds the functions of programs without frame pointers;
@@ -33,7 +31,6 @@ pub mod answers;
 mod asking;
 pub mod cli;
 pub mod consumer;
-pub mod descriptors;
 pub mod event_view;
 pub mod export;
 pub mod flame;
@@ -47,12 +44,6 @@ pub mod report;
 mod selection;
 pub mod stacks;
 pub mod stat;
-pub mod syscall_arguments;
-pub mod syscall_choice;
-pub mod syscall_names;
-pub mod syscall_structs;
-pub mod syscall_texts;
-pub mod syscall_values;
 pub mod terminal;
 pub mod top;
 pub mod trace;

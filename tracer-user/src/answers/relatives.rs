@@ -1,7 +1,7 @@
 //! System calls that do what another one does, or a function of the C library: which of them a
 //! program makes is the choice of its machine and of its library.
 
-use crate::syscall_names::{Table, syscall_number};
+use tracer_syscalls::names::{Table, syscall_number};
 
 /// Names that people know, each with the call that may be made instead.
 const RELATIVES: [(&str, &str); 47] = [

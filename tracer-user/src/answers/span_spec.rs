@@ -5,7 +5,7 @@ use tracer_analysis::KeyBytes;
 
 use super::relatives::relatives;
 use crate::probes::ProbeSpec;
-use crate::syscall_names::{Table, names, syscall_number};
+use tracer_syscalls::names::{Table, names, syscall_number};
 use tracer_text::nearest;
 
 /// Which spans are meant.

@@ -11,7 +11,7 @@ use super::SpanSpec;
 use super::relatives::relatives;
 use super::span_spec::BorderSpec;
 use super::words::call_name;
-use crate::syscall_names::{Table, syscall_number};
+use tracer_syscalls::names::{Table, syscall_number};
 use tracer_text::escape::push_for_people;
 use tracer_text::nearest;
 

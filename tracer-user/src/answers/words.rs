@@ -6,7 +6,7 @@ use tracer_analysis::{
 
 use super::functions::{Functions, Place};
 use crate::report::fields::until_null;
-use crate::syscall_names::{Table, name};
+use tracer_syscalls::names::{Table, name};
 use tracer_text::escape::push_for_people;
 
 /// The name of a system call.

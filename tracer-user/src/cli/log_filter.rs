@@ -9,7 +9,7 @@ use super::predicate_options::PredicateArgs;
 use super::trace_options::{PROBE, chosen_syscalls, split_events};
 use crate::log_view::{TimePoint, Wanted};
 use crate::selection::Selection;
-use crate::syscall_choice::SyscallSet;
+use tracer_syscalls::choice::SyscallSet;
 use tracer_text::NamePattern;
 
 /// What the help says above these options.

@@ -7,7 +7,7 @@ use tracer_common::event_type::EventTypeId;
 
 use crate::predicate::{Expression, Narrowed, Predicate};
 use crate::selection::Selection;
-use crate::syscall_choice::SyscallSet;
+use tracer_syscalls::choice::SyscallSet;
 
 /// What is asked of events, as typed.
 #[derive(Debug, Default, clap::Args)]

@@ -17,15 +17,15 @@ use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::{AnswerSetup, SpanSpec};
-use crate::descriptors::DescriptorOptions;
 use crate::log_view::Wanted;
 use crate::predicate::Predicate;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
-use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
 
 /// Bytes of the stream, and of each thread's ring of user events.

@@ -13,15 +13,15 @@ use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
 use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
-use crate::descriptors::DescriptorOptions;
 use crate::html_report::PageSetup;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
-use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
 };
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
 
 /// Bytes of the stream: what is read, and not shown yet.

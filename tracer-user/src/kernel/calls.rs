@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracer_common::kernel::{syscalls, wanted};
 
 use super::mapping::Mapping;
-use crate::syscall_choice::SyscallSet;
+use tracer_syscalls::choice::SyscallSet;
 
 /// What the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by whoever changes
 /// them.

@@ -13,7 +13,7 @@ use tracer_common::kernel::{
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::syscall_texts::push_item;
+use tracer_syscalls::texts::push_item;
 
 /// A step of an exec. The new program has its credentials between both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

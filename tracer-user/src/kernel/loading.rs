@@ -7,14 +7,14 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 use zerocopy::IntoBytes;
 
-use crate::descriptors::{self, DescriptorOptions};
-use crate::syscall_texts;
 use crate::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
     TRACED_PAGE, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
+use tracer_syscalls::descriptors::{self, DescriptorOptions};
+use tracer_syscalls::texts;
 
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
@@ -194,7 +194,7 @@ impl<'a> Plan<'a> {
         let wanted = Wanted::new(word, sets);
         wanted.set_syscalls(&self.options.syscalls);
         if self.options.string_bytes > 0 {
-            let texts = syscall_texts::of_calls();
+            let texts = texts::of_calls();
             let map = map_array(ebpf, CALL_TEXTS, size_of_val(texts.as_slice()))?;
             map.write(texts.as_bytes());
         }

@@ -8,11 +8,11 @@ use tracer_common::kernel::wanted;
 use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
-use crate::descriptors::DescriptorOptions;
 use crate::probes::Probes;
 use crate::stacks::StackOptions;
-use crate::syscall_choice::SyscallSet;
 use crate::tracepoints::Tracepoint;
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
 
 /// What to load the eBPF programs with.
 #[derive(Clone, Debug)]

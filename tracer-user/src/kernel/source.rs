@@ -19,8 +19,8 @@ use super::rings::Rings;
 use super::stacks::{Stacks, is_stack};
 use super::switches::Switches;
 use super::tracepoints::Layouts;
-use crate::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
 use crate::stacks::StackOptions;
+use tracer_syscalls::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
 
 /// How far the watermark stays behind the clock.
 ///

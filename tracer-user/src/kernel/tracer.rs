@@ -23,7 +23,7 @@ use super::source::KernelSource;
 use super::traced::Traced;
 use super::tracepoints::{self, Layouts};
 use super::types;
-use crate::syscall_choice::SyscallSet;
+use tracer_syscalls::choice::SyscallSet;
 
 /// The loaded and attached eBPF programs. All of it ends with the process or when this and its
 /// [`KernelSource`] are dropped.

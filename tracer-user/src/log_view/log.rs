@@ -10,7 +10,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 
-use crate::syscall_names;
+use tracer_syscalls::names;
 use tracer_text::escape::push_for_people;
 use tracer_text::say;
 
@@ -113,7 +113,7 @@ pub fn open(path: &Path) -> anyhow::Result<LogReader> {
     let file = File::open(path).with_context(what)?;
     let log = LogReader::open(file).with_context(what)?;
     let machine = &log.system().machine;
-    if syscall_names::take_as_of(machine) {
+    if names::take_as_of(machine) {
         let mut line = path.as_os_str().as_encoded_bytes().to_vec();
         line.extend_from_slice(b" is of another kind of machine: ");
         line.extend_from_slice(machine);

@@ -10,8 +10,8 @@ use zerocopy::FromBytes as _;
 use super::TimePoint;
 use crate::predicate::{Predicate, Settled};
 use crate::selection::Selection;
-use crate::syscall_choice::SyscallSet;
-use crate::syscall_names::{Table, are_of_events};
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::names::{Table, are_of_events};
 use tracer_text::NamePattern;
 use tracer_text::is_type_called;
 

@@ -10,7 +10,7 @@ use tracer_common::event_type::EventTypeId;
 use super::expression::{BadExpression, MOST_LEVELS};
 use super::functions::{GLOBALS, MEMBERS, pattern};
 use super::variables::{self, ARGUMENTS, Asked, FILLED};
-use crate::syscall_names::all_names;
+use tracer_syscalls::names::all_names;
 use tracer_text::nearest;
 use tracer_text::{short_name, signal_number, type_named};
 

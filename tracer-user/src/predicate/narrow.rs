@@ -11,9 +11,9 @@ use super::expression::{Expression, Verdict};
 use super::variables::{self, ARGUMENTS, Asked, FILLED, OF_CALLS, OF_USER_EVENTS};
 use crate::report::kernel_words::push_syscall_name;
 use crate::selection::Selection;
-use crate::syscall_arguments::names;
-use crate::syscall_choice::SyscallSet;
-use crate::syscall_names::{self, Table};
+use tracer_syscalls::arguments::names;
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::names::{self, Table};
 use tracer_text::push_short_name;
 
 /// What is left of the types and the system calls that were chosen.
@@ -129,7 +129,7 @@ impl Kind {
                 let argument = argument
                     .or_else(|| name.strip_prefix(FILLED))
                     .unwrap_or(name);
-                let call = nr.and_then(|nr| syscall_names::name(*table, nr));
+                let call = nr.and_then(|nr| names::name(*table, nr));
                 let has_argument = match call {
                     Some(call) => {
                         let mut names = names(call).peekable();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn has_call(text: &str, name: &str) -> bool {
-        let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
+        let nr = names::syscall_number(Table::Native, name).unwrap();
         let narrowed = narrowed(text);
         narrowed.syscalls.has(Table::Native, nr.cast_signed())
     }

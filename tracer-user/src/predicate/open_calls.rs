@@ -7,7 +7,7 @@ use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
 use crate::event_view::{EventView, NamespaceIds};
-use crate::syscall_names::Table;
+use tracer_syscalls::names::Table;
 
 /// Most bytes of calls that have not ended.
 const MOST_BYTES: usize = 64 << 20;

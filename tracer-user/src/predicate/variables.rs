@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use tracer_common::event_type::{SYSTEM_EVENT_TYPES, SystemEventType};
 
-use crate::syscall_arguments::{Pointed, names, pointed};
-use crate::syscall_names::all_names;
+use tracer_syscalls::arguments::{Pointed, names, pointed};
+use tracer_syscalls::names::all_names;
 
 /// Starts the name of an argument of a system call, where it is to be that and nothing else.
 pub const ARGUMENTS: &str = "arguments.";

@@ -10,13 +10,13 @@ use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs};
 use zerocopy::FromBytes;
 
-use super::call_shape::{Filling, Shape};
 use super::fields::{call, table};
 use super::kernel_words::{push_filled, push_syscall_name};
-use super::results::{push_result, push_result_of, push_returned_descriptor};
 use crate::event_view::{EventView, NamespaceIds};
-use crate::syscall_arguments::{Call, MOST, Returned};
-use crate::syscall_texts::Texts;
+use tracer_syscalls::arguments::{Call, MOST, Returned};
+use tracer_syscalls::results::{push_result, push_result_of, push_returned_descriptor};
+use tracer_syscalls::shape::{Filling, Shape};
+use tracer_syscalls::texts::Texts;
 use tracer_text::digits::{push_decimal, push_nine_digits};
 
 /// How long the line of a call waits for its end while nothing else is shown.

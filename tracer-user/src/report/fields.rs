@@ -9,9 +9,9 @@ use super::value_names::{
     block_operation, others, signal_result, softirq, thread_state, waker_context,
 };
 use super::waits_in::WaitsIn;
-use crate::syscall_arguments::{Call, MOST, Returned};
-use crate::syscall_names::Table;
-use crate::syscall_texts::{Text, Texts, push_quoted};
+use tracer_syscalls::arguments::{Call, MOST, Returned};
+use tracer_syscalls::names::Table;
+use tracer_syscalls::texts::{Text, Texts, push_quoted};
 
 /// The value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]

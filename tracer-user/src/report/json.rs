@@ -8,23 +8,24 @@
 use tracer_common::event_type::{FieldKind, SystemEventType};
 use tracer_engine::event::Truncation;
 
-use super::call_shape::push_pointed;
 use super::call_times::CallTimes;
 use super::document::push_line_end;
 use super::fields::{Value, value};
-use super::kernel_words::{push_argument, push_returned, push_syscall_name};
+use super::kernel_words::{push_returned, push_syscall_name};
 use super::probe::Arguments;
 use super::recorded::{push_recorded_json, recorded};
 use super::task_state::task_state;
 use super::typed::push_typed_json;
-use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
 use super::{LineFormat, Summary};
-use crate::descriptors::Named;
 use crate::event_view::EventView;
-use crate::syscall_arguments::{Call, Shown};
-use crate::syscall_structs::{Struct, strings};
-use crate::syscall_texts::{Text, Texts};
+use tracer_syscalls::arguments::{Call, Shown};
+use tracer_syscalls::descriptors::Named;
+use tracer_syscalls::names::error_of;
+use tracer_syscalls::shape::push_pointed;
+use tracer_syscalls::shown::push_argument;
+use tracer_syscalls::structs::{Struct, strings};
+use tracer_syscalls::texts::{Text, Texts};
 use tracer_text::WallClock;
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_json_bytes_beside, push_json_string};
@@ -399,8 +400,8 @@ mod tests {
     use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, system_event_type};
     use tracer_common::kernel::text_item;
 
-    use crate::syscall_texts::push_item;
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+    use tracer_syscalls::texts::push_item;
 
     use super::*;
 

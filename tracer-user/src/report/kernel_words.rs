@@ -11,25 +11,26 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
-use super::call_shape::{Filling, Shape, push_pointed};
 use super::fields::{self, table, until_null};
-use super::results::push_returned_descriptor;
 use super::value_names::{
-    block_operation, error_of, signal_result, softirq, thread_state as thread_state_name,
+    block_operation, signal_result, softirq, thread_state as thread_state_name,
 };
 use super::waits_in::{WaitsIn, push_waits_in};
-use crate::descriptors::Named;
-use crate::syscall_arguments::{Call, MOST, Returned, Shown};
-use crate::syscall_names::{self, Table};
-use crate::syscall_texts::Texts;
-use crate::syscall_values::permissions;
+use tracer_syscalls::arguments::{Call, MOST, Returned};
+use tracer_syscalls::descriptors::Named;
+use tracer_syscalls::names::error_of;
+use tracer_syscalls::names::{self, Table};
+use tracer_syscalls::results::push_returned_descriptor;
+use tracer_syscalls::shape::{Filling, Shape, push_pointed};
+use tracer_syscalls::shown::{push_address, push_argument};
+use tracer_syscalls::texts::Texts;
 use tracer_text::digits::push_decimal;
 use tracer_text::escape::push_name;
 use tracer_text::signal_name;
 
 /// Appends the name of a system call; of an unknown one, its system call number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
-    match syscall_names::name(table, nr) {
+    match names::name(table, nr) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
         None => {
             out.extend_from_slice(b"syscall_");
@@ -47,24 +48,6 @@ pub fn push_signal(out: &mut Vec<u8>, signal: u32) {
             push_decimal(out, signal);
         }
     }
-}
-
-/// Appends a value as addresses and flags are read: in hexadecimal, unless it is a digit.
-pub fn push_address(out: &mut Vec<u8>, address: u64) {
-    if address < 10 {
-        push_decimal(out, address);
-        return;
-    }
-    out.extend_from_slice(b"0x");
-    let digits = 16 - address.leading_zeros() / 4;
-    out.extend((0..digits).rev().map(|position| {
-        let digit = (address >> (4 * position) & 15) as u8;
-        if digit < 10 {
-            b'0' + digit
-        } else {
-            b'a' + digit - 10
-        }
-    }));
 }
 
 /// Appends the words of the types that are here; `None` for other types and for data that is
@@ -351,26 +334,6 @@ pub fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: i
         if push_pointed(out, call, index, &text, Some(returned), Named::of(texts)).is_none() {
             out.push(b'?');
         }
-    }
-}
-
-/// Appends a value.
-pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
-    match argument {
-        Shown::Signed(value) => push_decimal(out, value),
-        Shown::Unsigned(value) => push_decimal(out, value),
-        Shown::Hex(value) => push_address(out, value),
-        Shown::RealTimeSignal(32) => out.extend_from_slice(b"SIGRTMIN"),
-        Shown::RealTimeSignal(signal) => {
-            out.extend_from_slice(b"SIGRT_");
-            push_decimal(out, signal.saturating_sub(32));
-        }
-        Shown::Octal(value) => {
-            let bits = u32::try_from(value).unwrap_or(u32::MAX);
-            out.extend_from_slice(permissions(bits).as_bytes());
-        }
-        Shown::Named(name, _) => out.extend_from_slice(name.as_bytes()),
-        Shown::Bits(values, bits) => values.push(out, bits),
     }
 }
 

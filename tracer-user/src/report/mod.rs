@@ -1,6 +1,5 @@
 //! How events are shown: text for people, JSON lines and CSV for programs.
 
-pub mod call_shape;
 mod call_times;
 mod calls;
 mod columns;
@@ -12,7 +11,6 @@ mod json;
 pub mod kernel_words;
 pub mod probe;
 pub mod recorded;
-mod results;
 mod shorten;
 mod summary;
 pub mod task_state;

@@ -1,7 +1,7 @@
 //! What an event carries whose data says itself what it is: of tracepoints, and of functions whose
 //! arguments have types.
 
-use crate::syscall_texts::{Text, push_quoted};
+use tracer_syscalls::texts::{Text, push_quoted};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_json_bytes_beside, push_json_string};
 use tracer_text::typed::{Integers, Typed, Value};

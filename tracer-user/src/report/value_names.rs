@@ -2,8 +2,6 @@
 
 use tracer_common::kernel::{others as had_it, signal_result, thread_state, waker_context};
 
-use crate::syscall_names;
-
 /// What became of a signal.
 pub fn signal_result(result: u32) -> Option<&'static str> {
     Some(match result {
@@ -73,16 +71,6 @@ pub fn block_operation(operation: u32) -> Option<&'static str> {
         9 => "write zeroes",
         _ => return None,
     })
-}
-
-/// The name of the error that a system call returned, if it did.
-pub fn error_of(result: i64) -> Option<&'static str> {
-    /// The last error number that the kernel can return so.
-    const LAST: i64 = 4095;
-    if !(-LAST..0).contains(&result) {
-        return None;
-    }
-    syscall_names::error_name(i32::try_from(-result).ok()?)
 }
 
 #[cfg(test)]

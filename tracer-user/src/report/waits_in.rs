@@ -3,7 +3,7 @@
 use tracer_common::kernel::{SwitchOutData, waits_in};
 
 use super::kernel_words::push_syscall_name;
-use crate::syscall_names::Table;
+use tracer_syscalls::names::Table;
 
 /// What a thread is in that blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

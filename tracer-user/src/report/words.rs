@@ -11,13 +11,14 @@ use zerocopy::FromBytes;
 
 use super::fields::{ExecArguments, Value, until_null, value};
 use super::kernel_words::{
-    push_address, push_arguments, push_filled, push_kernel, push_returned, push_signal,
-    push_syscall_name, push_task,
+    push_arguments, push_filled, push_kernel, push_returned, push_signal, push_syscall_name,
+    push_task,
 };
 use super::recorded::push_recorded;
 use super::task_state::task_state;
 use super::waits_in::{WaitsIn, push_waits_in};
-use crate::syscall_texts::Texts;
+use tracer_syscalls::shown::push_address;
+use tracer_syscalls::texts::Texts;
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_for_people, push_name};
 

@@ -22,7 +22,7 @@ use crate::event_view::NamespaceIds;
 use crate::kernel::FirstNames;
 use crate::report::Summary;
 use crate::stacks::is_part;
-use crate::syscall_arguments::blank_registers;
+use tracer_syscalls::arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.
 const EVENTS_A_ROUND: usize = 8192;
@@ -531,6 +531,8 @@ impl Tracer {
             return;
         }
         if self.printer.lacks_name(id) {
+            // A program opens the types of a pair together, mostly: the other one is known with it.
+            self.stream.learn_event_types();
             self.printer.learn_name(id, self.stream.event_types());
         }
         let (comm, inside) = match self.unknown.filter(|_| id.is_user()) {

@@ -1,7 +1,7 @@
 //! The arguments of system calls: how many there are, what they are called, and how people know
 //! their values.
 //!
-//! `syscall_arguments.txt` has a line a call: its name, and the name and kind of each argument.
+//! `arguments.txt` has a line a call: its name, and the name and kind of each argument.
 //! They are those of the kernel's own tracepoints, with which a test compares them.
 
 use std::sync::LazyLock;
@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use tracer_common::kernel::SyscallEnterData;
 use zerocopy::FromBytes;
 
-use crate::syscall_names::{self, Table};
-use crate::syscall_structs::{Narrow, Struct};
-use crate::syscall_values::{Values, values};
+use crate::names::{self, Table};
+use crate::structs::{Narrow, Struct};
+use crate::values::{Values, values};
 use tracer_text::signal_name;
 
 /// Most arguments of a call: so many registers are for them.
@@ -199,7 +199,7 @@ impl Call {
     /// Its name, where it is known.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
-        syscall_names::name(self.table, self.nr)
+        names::name(self.table, self.nr)
     }
 
     /// The struct or list that an argument points to, where it is known.
@@ -249,7 +249,7 @@ impl Call {
     /// Whether it opens a file without making one: no mode is given then.
     fn lacks_mode(&self) -> bool {
         const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
-        if !syscall_names::are_of_events() {
+        if !names::are_of_events() {
             return false;
         }
         let nr = libc::c_long::from(self.nr);
@@ -259,7 +259,7 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open if is_native => 1,
             _ if is_native => return false,
-            _ => match syscall_names::name(self.table, self.nr) {
+            _ => match names::name(self.table, self.nr) {
                 Some("openat") => 2,
                 Some("open") => 1,
                 _ => return false,
@@ -292,7 +292,7 @@ impl Returned {
     /// The value.
     #[must_use]
     pub fn shown(self) -> Shown {
-        let name = syscall_names::name(self.table, self.nr);
+        let name = names::name(self.table, self.nr);
         match u64::try_from(self.value) {
             // The one call that returns permissions.
             Ok(mode) if name == Some("umask") => Shown::Octal(mode),
@@ -399,7 +399,7 @@ pub fn names_in_any(name: &str) -> impl Iterator<Item = &'static str> + use<> {
 }
 
 fn names_of(table: Table, name: &str) -> impl Iterator<Item = &'static str> + use<> {
-    let nr = syscall_names::syscall_number(table, name);
+    let nr = names::syscall_number(table, name);
     let arguments = nr.and_then(|nr| known(table, nr.cast_signed()));
     arguments
         .unwrap_or_default()
@@ -409,7 +409,7 @@ fn names_of(table: Table, name: &str) -> impl Iterator<Item = &'static str> + us
 
 /// What the arguments point to of the call of this name.
 pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
-    let nr = syscall_names::syscall_number(Table::Native, name);
+    let nr = names::syscall_number(Table::Native, name);
     pointed_of(Table::Native, nr.map_or(-1, u32::cast_signed))
 }
 
@@ -430,7 +430,7 @@ pub fn descriptors(table: Table, nr: i32) -> impl Iterator<Item = usize> {
 
 /// The arguments of a call, where they are known.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
-    if !syscall_names::are_of_events() {
+    if !names::are_of_events() {
         return None;
     }
     static NATIVE: LazyLock<Calls> = LazyLock::new(native);
@@ -447,11 +447,7 @@ type Calls = Vec<Option<Vec<Argument>>>;
 
 fn native() -> Calls {
     let mut calls = Vec::new();
-    add(
-        &mut calls,
-        Table::Native,
-        include_str!("syscall_arguments.txt"),
-    );
+    add(&mut calls, Table::Native, include_str!("arguments.txt"));
     if !cfg!(target_arch = "x86_64") {
         add(&mut calls, Table::Native, CLONE_ELSEWHERE);
     }
@@ -464,13 +460,9 @@ const CLONE_ELSEWHERE: &str = "clone clone_flags:p newsp:p parent_tidptr:p tls:p
 /// Those of 32-bit programs: a table of its own has those that differ.
 fn compat() -> Calls {
     let mut calls = Vec::new();
-    add(
-        &mut calls,
-        Table::Compat,
-        include_str!("syscall_arguments.txt"),
-    );
+    add(&mut calls, Table::Compat, include_str!("arguments.txt"));
     for name in OTHERWISE {
-        let nr = syscall_names::syscall_number(Table::Compat, name);
+        let nr = names::syscall_number(Table::Compat, name);
         let index = nr.and_then(|nr| usize::try_from(nr).ok());
         if let Some(call) = index.and_then(|index| calls.get_mut(index)) {
             *call = None;
@@ -489,7 +481,7 @@ fn compat() -> Calls {
         add(
             &mut calls,
             Table::Compat,
-            include_str!("syscall_arguments_i386.txt"),
+            include_str!("arguments_i386.txt"),
         );
     }
     calls
@@ -500,7 +492,7 @@ fn add(calls: &mut Calls, table: Table, lines: &'static str) {
     for line in lines.lines() {
         let mut words = line.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
-        let nr = syscall_names::syscall_number(table, name);
+        let nr = names::syscall_number(table, name);
         let Some(index) = nr.and_then(|nr| usize::try_from(nr).ok()) else {
             // Of another machine.
             continue;
@@ -542,7 +534,7 @@ mod tests {
     use super::*;
 
     fn call(name: &str, registers: [u64; MOST]) -> Call {
-        let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
+        let nr = names::syscall_number(Table::Native, name).unwrap();
         Call {
             table: Table::Native,
             nr: nr.cast_signed(),
@@ -625,7 +617,7 @@ mod tests {
 
     #[test]
     fn no_call_has_two_arguments_of_one_name() {
-        for name in syscall_names::names() {
+        for name in names::names() {
             let arguments = call(name, [0; MOST]).arguments();
             let mut names: Vec<_> = arguments.map(|(name, _)| name).collect();
             let count = names.len();
@@ -709,7 +701,7 @@ mod tests {
         let tracefs = own_tracefs();
         let events = tracefs.join("events/syscalls");
         let mut compared = 0;
-        for name in syscall_names::names() {
+        for name in names::names() {
             // The tracepoint has the name of the kernel's function.
             let function = match name {
                 "stat" | "fstat" | "lstat" | "uname" => &format!("new{name}"),
@@ -735,7 +727,7 @@ mod tests {
                     .and_then(|offset| offset.parse().ok())
                     .is_some_and(|offset: u32| offset >= 16)
             };
-            let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
+            let nr = names::syscall_number(Table::Native, name).unwrap();
             let known = known(Table::Native, nr.cast_signed());
             let names: Option<Vec<_>> =
                 known.map(|known| known.iter().map(|known| known.name.to_owned()).collect());

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use super::call_shape::{Filling, push_pointed};
-use super::kernel_words::push_argument;
-use super::value_names::error_of;
+use crate::arguments::Returned;
 use crate::descriptors::Named;
-use crate::syscall_arguments::Returned;
-use crate::syscall_structs::{Struct, push_found, push_ready};
-use crate::syscall_texts::Texts;
-use crate::syscall_values::returned_flags;
+use crate::names::error_of;
+use crate::shape::{Filling, push_pointed};
+use crate::shown::push_argument;
+use crate::structs::{Struct, push_found, push_ready};
+use crate::texts::Texts;
+use crate::values::returned_flags;
 
 /// Appends what a call has returned: `3`, `-1 ENOENT (No such file or directory)`, or, where the
 /// kernel is about to make the call again, `? ERESTARTSYS (…)`.
@@ -100,7 +100,7 @@ fn error_text(value: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syscall_names::Table;
+    use crate::names::Table;
 
     fn shown(value: i64) -> String {
         let mut out = Vec::new();

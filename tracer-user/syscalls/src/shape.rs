@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use tracer_common::kernel::gathered::VARIABLES;
 
-use super::kernel_words::push_argument;
+use crate::arguments::{Call, MOST, Shown};
 use crate::descriptors::Named;
-use crate::syscall_arguments::{Call, MOST, Shown};
-use crate::syscall_names::Table;
-use crate::syscall_structs::{
+use crate::names::Table;
+use crate::shown::push_argument;
+use crate::structs::{
     Data, Struct, entries, io_command, ioctl_command, push_blocked, push_clone3_result,
     push_datagram, push_new_name_length, variables,
 };
-use crate::syscall_texts::{Text, Texts, push_quoted};
-use crate::syscall_values::{mount_flags, named_constant};
+use crate::texts::{Text, Texts, push_quoted};
+use crate::values::{mount_flags, named_constant};
 
 /// What is known of the arguments of a call.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 
 use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
-use crate::syscall_arguments::{Pointed, pointed_of};
-use crate::syscall_names::{self, Table};
-use crate::syscall_structs::Extent;
+use crate::arguments::{Pointed, pointed_of};
+use crate::names::{self, Table};
+use crate::structs::Extent;
 
 /// What was read, as it follows an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl<'a> Texts<'a> {
     }
 
     /// Whatever follows, with what says of which argument it is, and its bits.
-    pub(crate) fn items(self) -> impl Iterator<Item = (u8, u8, &'a [u8])> {
+    pub fn items(self) -> impl Iterator<Item = (u8, u8, &'a [u8])> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             let ([argument, bits, low, high], behind) = rest.split_first_chunk()?;
@@ -90,7 +90,7 @@ pub fn of_calls() -> Vec<u64> {
 
 /// What is read of a call: see [`call_texts`].
 fn of_call(table: Table, nr: i32) -> u64 {
-    let Some(name) = syscall_names::name(table, nr) else {
+    let Some(name) = names::name(table, nr) else {
         return 0;
     };
     let (mut given, mut filled) = (Vec::new(), Vec::new());
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> u64 {
-        let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
+        let nr = names::syscall_number(Table::Native, name).unwrap();
         of_call(Table::Native, nr.cast_signed())
     }
 

@@ -9,8 +9,8 @@
 
 use std::borrow::Cow;
 
-use crate::syscall_arguments::Call;
-use crate::syscall_structs::io_command;
+use crate::arguments::Call;
+use crate::structs::io_command;
 use tracer_text::signal_name;
 
 /// A constant and what it is called.
@@ -807,7 +807,7 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
             libc::AF_NETLINK => named(NETLINK_PROTOCOLS, int(2)?),
             libc::AF_PACKET => {
                 let protocol = u16::try_from(int(2)?).ok()?;
-                Some(crate::syscall_structs::protocol(u16::from_be(protocol)).into())
+                Some(crate::structs::protocol(u16::from_be(protocol)).into())
             }
             _ => None,
         },
@@ -847,11 +847,11 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
         }
         ("mknod", 1) | ("mknodat", 2) => {
             let mode = lower_half(*registers.get(index)?).cast_unsigned() & 0xffff;
-            Some(crate::syscall_structs::file_mode(mode).into())
+            Some(crate::structs::file_mode(mode).into())
         }
         ("mknod", 2) | ("mknodat", 3) => {
             let device = u64::from(int(index)?.cast_unsigned());
-            Some(crate::syscall_structs::device(device).into())
+            Some(crate::structs::device(device).into())
         }
         ("shmget" | "msgget" | "semget", 0) => match int(0)? {
             libc::IPC_PRIVATE => Some("IPC_PRIVATE".into()),
@@ -859,7 +859,7 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
         },
         ("shmget", 2) => {
             let bits = int(2)?.cast_unsigned();
-            let mut named = crate::syscall_structs::flags(
+            let mut named = crate::structs::flags(
                 (bits & !0o777).into(),
                 &[
                     ("IPC_CREAT", 0o1000),
@@ -1243,7 +1243,7 @@ mod tests {
     fn every_argument_is_one_of_its_call() {
         for (calls, argument, _) in ARGUMENTS {
             for call in calls.split(' ') {
-                let names = crate::syscall_arguments::names_in_any;
+                let names = crate::arguments::names_in_any;
                 assert!(
                     names(call).any(|name| name == *argument),
                     "{call}: {argument}"

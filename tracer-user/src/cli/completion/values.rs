@@ -10,9 +10,9 @@ use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 
 use super::candidates::{in_list, that_begin_with};
 use super::{probes, processes};
-use crate::syscall_choice::class_names;
-use crate::syscall_names::names;
 use crate::tracepoints::{Pattern, list};
+use tracer_syscalls::choice::class_names;
+use tracer_syscalls::names::names;
 use tracer_text::push_short_name;
 
 /// Finds the values that go on with what was typed; the words are those before it.

@@ -6,7 +6,7 @@ use tracer_common::kernel::globals::{
 
 use super::machine;
 use super::reader::{Argument, Btf};
-use crate::syscall_names::{Table, syscall_number};
+use tracer_syscalls::names::{Table, syscall_number};
 
 /// The value of one read-only global of the eBPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use tracer_common::kernel::SyscallEnterData;
 use tracer_engine::event::{EventHeader, RealtimeNs, Truncation};
 
 use super::*;
-use crate::syscall_texts::push_item;
+use tracer_syscalls::texts::push_item;
 
 const ENTER: EventTypeId = EventTypeId::SYSCALL_ENTER;
 const EXIT: EventTypeId = EventTypeId::SYSCALL_EXIT;

@@ -4,7 +4,7 @@ use regex::Regex;
 
 use super::classes;
 use super::set::{SyscallSet, UnknownSyscall};
-use crate::syscall_names::all_names;
+use crate::names::all_names;
 
 /// Why a list chooses no system calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use tracer_common::kernel::syscalls;
 
 use super::classes;
-use crate::syscall_names::{Table, all_names, syscall_number};
+use crate::names::{Table, all_names, syscall_number};
 use tracer_text::nearest;
 
 /// A set of system calls.
@@ -127,7 +127,7 @@ impl SyscallSet {
 
     /// The set as the map [`syscalls`] has it: for the machine's table, and for that of 32-bit
     /// programs.
-    pub(crate) fn words(&self) -> &[[u64; syscalls::WORDS]; 2] {
+    pub fn words(&self) -> &[[u64; syscalls::WORDS]; 2] {
         &self.sets
     }
 }

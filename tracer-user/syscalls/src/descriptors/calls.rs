@@ -4,8 +4,8 @@ use tracer_common::kernel::descriptors::{
     CALLS, PAIR_AT, POLLED_AT, RECEIVES, RETURNS, RETURNS_COPY, SENDS, SETS, WITHOUT_FLAGS,
 };
 
-use crate::syscall_arguments;
-use crate::syscall_names::{self, Table};
+use crate::arguments;
+use crate::names::{self, Table};
 
 /// Calls that return a descriptor.
 const RETURNING: &[&str] = &[
@@ -54,11 +54,11 @@ pub fn of_calls() -> Vec<u64> {
 }
 
 fn of_call(table: Table, nr: i32) -> u32 {
-    let Some(name) = syscall_names::name(table, nr) else {
+    let Some(name) = names::name(table, nr) else {
         return 0;
     };
     let mut bits = 0;
-    for index in syscall_arguments::descriptors(table, nr) {
+    for index in arguments::descriptors(table, nr) {
         bits |= 1 << index;
     }
     bits | match name {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> u32 {
-        let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
+        let nr = names::syscall_number(Table::Native, name).unwrap();
         of_call(Table::Native, nr.cast_signed())
     }
 
@@ -102,7 +102,7 @@ mod tests {
     fn every_name_is_that_of_a_call() {
         for name in RETURNING {
             let is_new = ["memfd_secret", "open_tree_attr"].contains(name);
-            let nr = syscall_names::syscall_number(Table::Native, name);
+            let nr = names::syscall_number(Table::Native, name);
             assert!(nr.is_some() || is_new, "{name}");
         }
     }

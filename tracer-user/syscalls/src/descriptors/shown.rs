@@ -6,8 +6,8 @@ use tracer_common::kernel::descriptors::{LISTED, RETURNED};
 use tracer_common::kernel::text_item;
 
 use super::kinds::Words;
-use crate::syscall_arguments::Call;
-use crate::syscall_texts::{self, Texts};
+use crate::arguments::Call;
+use crate::texts::{self, Texts};
 
 /// Bit: the file is no longer there.
 const DELETED: u8 = 1;
@@ -30,7 +30,7 @@ pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
     bytes.extend_from_slice(&words.plain);
     bytes.extend_from_slice(&words.full);
     let at = text_item::DESCRIPTOR | (at & !text_item::DESCRIPTOR);
-    syscall_texts::push_item(out, at, text_item::BYTES, &bytes);
+    texts::push_item(out, at, text_item::BYTES, &bytes);
 }
 
 /// What the descriptors of an event are, as far as it is known.

@@ -63,12 +63,12 @@ pub fn quoted(bytes: &[u8]) -> String {
 /// The same, with dots behind it where there is more.
 pub fn quoted_start(bytes: &[u8], has_more: bool) -> String {
     let mut out = Vec::new();
-    let text = crate::syscall_texts::Text {
+    let text = crate::texts::Text {
         argument: 0,
         bytes,
         has_more,
         is_bytes: false,
     };
-    crate::syscall_texts::push_quoted(&mut out, &text);
+    crate::texts::push_quoted(&mut out, &text);
     String::from_utf8_lossy(&out).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Capabilities of threads.
 
 use super::bytes::Bytes;
-use crate::syscall_values::CAPABILITIES;
+use crate::values::CAPABILITIES;
 
 pub fn push_head(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let version = match bytes.u32(0)? {

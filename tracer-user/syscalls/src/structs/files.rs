@@ -4,8 +4,8 @@ use std::mem::offset_of;
 
 use super::bytes::Bytes;
 use super::flags;
-use crate::syscall_arguments::Call;
-use crate::syscall_values::permissions;
+use crate::arguments::Call;
+use crate::values::permissions;
 
 /// Appends the type of a file and its permissions: `S_IFREG|0644`.
 pub fn mode(mode: u32) -> String {

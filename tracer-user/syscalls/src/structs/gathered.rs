@@ -6,9 +6,9 @@ use tracer_common::kernel::gathered::{
 
 use super::bytes::{Bytes, quoted_start};
 use super::{Data, control, netlink, network, pointer};
-use crate::syscall_arguments::Call;
-use crate::syscall_names::Table;
-use crate::syscall_values;
+use crate::arguments::Call;
+use crate::names::Table;
+use crate::values;
 
 /// A text or part: its bytes, as far as they were read, and whether there are more; `None` where
 /// they could not be read.
@@ -227,10 +227,7 @@ fn push_one<'a>(
     }
     let flags = header.u32(48)?;
     out.extend_from_slice(format!(", msg_controllen={control_length}, msg_flags=").as_bytes());
-    match call
-        .name()
-        .and_then(|name| syscall_values::values(name, "flags"))
-    {
+    match call.name().and_then(|name| values::values(name, "flags")) {
         Some(values) => values.push(out, flags),
         None => out.extend_from_slice(format!("{flags:#x}").as_bytes()),
     }

@@ -36,8 +36,8 @@ pub use signals::push_blocked;
 use tracer_common::kernel::gathered as shape;
 pub use waiting::{push_found, push_ready};
 
+use crate::arguments::Call;
 use crate::descriptors::Named;
-use crate::syscall_arguments::Call;
 
 /// What lies where an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

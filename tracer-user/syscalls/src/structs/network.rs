@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::bytes::{Bytes, quoted, quoted_start};
 use super::netlink;
 use super::packet;
+use crate::arguments::Call;
 use crate::descriptors::Named;
-use crate::syscall_arguments::Call;
-use crate::syscall_names::error_name;
+use crate::names::error_name;
 
 pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let family = i32::from(bytes.u16(0)?);

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::flags;
-use crate::syscall_values::{permissions, values};
+use crate::values::{permissions, values};
 
 /// Bytes of a `struct open_how` that are known.
 const KNOWN: usize = 24;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::syscall_names::{Table, syscall_number};
+use crate::names::{Table, syscall_number};
 
 #[test]
 fn commands_of_ioctl_take_bytes_of_any_length() {

@@ -4,8 +4,8 @@ use std::mem::{offset_of, size_of};
 
 use super::bytes::Bytes;
 use super::{flags, push_list};
+use crate::arguments::Call;
 use crate::descriptors::Named;
-use crate::syscall_arguments::Call;
 
 const EPOLL_FLAGS: &[(&str, u64)] = &[
     ("EPOLLIN", 1),

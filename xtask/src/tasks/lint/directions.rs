@@ -12,7 +12,7 @@ struct Crate {
 
 /// From below. The engine knows neither shared memory nor files; logs and the area do not know each
 /// other; only the C library has C functions.
-const CRATES: [Crate; 9] = [
+const CRATES: [Crate; 10] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -57,6 +57,10 @@ const CRATES: [Crate; 9] = [
         may_use: &["tracer-common", "tracer-engine"],
     },
     Crate {
+        of: "tracer-syscalls",
+        may_use: &["tracer-common", "tracer-engine", "tracer-text"],
+    },
+    Crate {
         of: "tracer-user",
         may_use: &[
             "tracer-analysis",
@@ -65,6 +69,7 @@ const CRATES: [Crate; 9] = [
             "tracer-log",
             "tracer-area",
             "tracer-posix",
+            "tracer-syscalls",
             "tracer-text",
         ],
     },

@@ -2,7 +2,7 @@
 
 use super::names::{FAMILIES, Flags, Names, flags_of, name_of};
 use super::part::Part;
-use crate::syscall_structs::packet;
+use crate::structs::packet;
 
 /// What a member is.
 #[derive(Clone, Copy, Debug)]

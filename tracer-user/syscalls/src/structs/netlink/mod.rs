@@ -14,7 +14,7 @@ use names::{Flags, Names, name_of};
 pub use part::Part;
 
 use super::flags;
-use crate::syscall_names::error_name;
+use crate::names::error_name;
 
 /// `NETLINK_ROUTE`.
 const ROUTE: u8 = 0;

@@ -1,6 +1,6 @@
 //! Bytes of a message, of which not all were read.
 
-use crate::syscall_structs::bytes::Bytes;
+use crate::structs::bytes::Bytes;
 
 /// A part of a message: what was read of it, and how long it is.
 #[derive(Clone, Copy, Debug)]
