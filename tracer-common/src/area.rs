@@ -7,7 +7,7 @@
 //! and behind them *windows* of [`WINDOW_BYTES`]: each belongs to one stream at a time and is
 //! divided into that stream's *chunks*, which hold the records.
 //!
-//! Who writes what:
+//! Writers of each part:
 //!
 //! | part | target | controller |
 //! |---|---|---|
@@ -46,7 +46,7 @@ pub const MEMFD_NAME: &CStr =
         Ok(name) => name,
         Err(_) => panic!("one null, at the end"),
     };
-/// What `/proc/<pid>/fd` and `/proc/<pid>/maps` show of such a file.
+/// Name that `/proc/<pid>/fd` and `/proc/<pid>/maps` show for such a file.
 pub const MEMFD_LINK: &str = concat!("/memfd:", memfd_name!(), " (deleted)");
 
 /// Streams that one area can serve at once: as many as the bits of [`AreaHeader::active`].
@@ -103,9 +103,9 @@ const fn page_up(bytes: usize) -> usize {
     bytes.next_multiple_of(4096)
 }
 
-/// What the ticks of an area are.
+/// Clocks that the ticks of an area may come from.
 pub mod clock {
-    /// Nobody has opened the area yet to trace.
+    /// Not decided yet: no controller has opened the area to trace.
     pub const UNDECIDED: u32 = 0;
     /// The processor's cycle counter, which the kernel's clocks are made from too.
     pub const CYCLE_COUNTER: u32 = 1;
@@ -113,8 +113,8 @@ pub mod clock {
     pub const MONOTONIC: u32 = 2;
 }
 
-/// Head of an area. Written when the area is made, `magic` last; until then it is 0, and whoever
-/// finds the area already takes it for one that is not there yet.
+/// Head of an area. Written when the area is made, `magic` last; until then it is 0, and a process
+/// that finds the area before then treats it as missing.
 #[repr(C)]
 pub struct AreaHeader {
     /// [`MAGIC`].
@@ -122,7 +122,7 @@ pub struct AreaHeader {
     /// [`VERSION`].
     pub version: AtomicU32,
     /// One of [`clock`]. The first controller decides, before it opens a stream; it never changes
-    /// after that. A process that nobody traces need not know.
+    /// after that. A process that is not traced need not know.
     pub clock: AtomicU32,
     /// When the area was made, on `CLOCK_MONOTONIC` in nanoseconds.
     pub created: AtomicU64,
@@ -138,12 +138,12 @@ pub struct AreaHeader {
     /// Programs that took the area over from another one by exec so far.
     pub programs: AtomicU32,
     /// 1: memory is provided before it is touched, since the kernel may refuse it
-    /// (`vm.overcommit_memory=2`). Set by whoever makes the area or opens a stream, read by whoever
-    /// takes a chunk.
+    /// (`vm.overcommit_memory=2`). Set by the process that makes the area or opens a stream, read
+    /// by the thread that takes a chunk.
     pub provides: AtomicU32,
     /// Windows below this one hold their memory, whatever is read and whichever stream ends:
     /// processes that [have prepared themselves](ProcessEntry::prepared) count on it. Raised by
-    /// these; lowered by who finds that they have ended.
+    /// these; lowered by the process that finds that they have ended.
     pub prepared: AtomicU32,
     /// How often a process was given no name because no entry was left.
     pub names_refused: AtomicU32,
@@ -162,11 +162,11 @@ pub mod stream_state {
     pub const CLAIMED: u32 = 1;
     /// A stream lives here.
     pub const LIVE: u32 = 2;
-    /// The stream has ended, and a thread may still be in its pool: nobody can have the slot yet.
+    /// The stream has ended, and a thread may still be in its pool: the slot cannot be reused yet.
     pub const ENDING: u32 = 3;
 }
 
-/// What a stream's pool does when it has no free chunk.
+/// Policy of a stream's pool that has no free chunk.
 pub mod pool_mode {
     /// The chunk that was closed first is taken again.
     pub const OVERWRITE_OLDEST: u32 = 0;
@@ -179,7 +179,7 @@ pub mod pool_mode {
 pub mod emitters {
     /// They wait: a load may have seen what another source, process or thread did.
     pub const MANY: u32 = 0;
-    /// Nobody has emitted yet, and all that the stream records comes from this area.
+    /// No thread has emitted yet, and all that the stream records comes from this area.
     pub const NONE: u32 = 1;
     /// A single thread has emitted so far. It need not wait: there is no other event that it
     /// could have seen the effect of.
@@ -196,8 +196,8 @@ pub struct StreamControl {
     /// One of [`emitters`]. Set by the controller to begin with, and by each thread before its
     /// first event; it never goes back from `MANY`.
     pub emitters: AtomicU32,
-    /// Bit 0: the reader sleeps on this word, or is about to. Whoever has recorded an event and
-    /// finds it set clears it, counts one more waking in the other bits, and wakes the reader.
+    /// Bit 0: the reader sleeps on this word, or is about to. A thread that has recorded an event
+    /// and finds it set clears it, counts one more waking in the other bits, and wakes the reader.
     pub waiting: AtomicU32,
     /// Past this time, in ticks, events are refused and counted: the stream was full then
     /// ([`full_since`](Self::full_since)), or its controller gave no sign of life
@@ -285,7 +285,7 @@ pub const MAX_STREAM_BYTES: u32 = 1 << 30;
 /// The numbers of user event types in an area. A process knows its types by identifiers of its own
 /// (`EventTypeId`), which a child has from its parent; the numbers are the same in all of them.
 pub mod type_number {
-    /// No type. Its bit is set in every filter: what has it is wanted by nobody.
+    /// No type. Its bit is set in every filter: no stream wants events of this type.
     pub const NONE: u32 = 0;
     /// The predefined type without a name of its own.
     pub const UNNAMED: u32 = 1;
@@ -332,8 +332,8 @@ pub struct ProcessEntry {
     pub traced_by: [AtomicU32; STREAM_SLOTS],
 }
 
-/// A thread that is changing a stream's pool. A stream's memory is given to nobody else while one
-/// of its entries is set by a thread that lives.
+/// A thread that is changing a stream's pool. A stream's memory is given to no other stream while
+/// one of its entries is set by a thread that lives.
 #[repr(C)]
 pub struct EnteringEntry {
     /// The tid (low half) and the pid namespace of that, 0 where it is not known (high half). 0
@@ -380,7 +380,7 @@ pub mod chunk_state {
     pub const OPEN: u32 = 2;
     /// Its thread has ended; another one may go on here.
     pub const ENDED: u32 = 3;
-    /// Nobody writes here any more.
+    /// Closed: no thread writes here any more.
     pub const CLOSED: u32 = 4;
 
     /// A chunk's state word: generation of the stream (high half), how often the chunk was opened
@@ -428,10 +428,10 @@ pub struct ChunkHeader {
     pub next: AtomicU64,
     /// A count that is higher the later the chunk was closed.
     pub closing: AtomicU64,
-    /// What [`ChunkStart::head`] will be after the record that is being written: set before the
-    /// clock is read. While it differs from the head, an event older than now may still come. It is
-    /// here, and not in the chunk, since a thread that finds its stream ended has set it by then:
-    /// whatever the window is divided into now, headers are at its start.
+    /// Value that [`ChunkStart::head`] will have after the record that is being written: set before
+    /// the clock is read. While it differs from the head, an event older than now may still come.
+    /// It is here, and not in the chunk, since a thread that finds its stream ended has set it by
+    /// then: whatever the window is divided into now, headers are at its start.
     pub begun: AtomicU64,
     /// The thread that emits here, in its own pid namespace: its tid (low half) and its pid (high
     /// half).
@@ -463,7 +463,7 @@ pub mod home {
     }
 }
 
-/// What a chunk itself begins with.
+/// Head of the chunk itself.
 #[repr(C, align(64))]
 pub struct ChunkStart {
     /// Where the next record will start, in bytes from the chunk's beginning (low half), and the
@@ -471,12 +471,12 @@ pub struct ChunkStart {
     pub head: AtomicU64,
     /// The chunk's ordinal in its stream. It never changes while the stream lives.
     pub ordinal: AtomicU64,
-    /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at
+    /// Value of [`StreamControl::changes`] when the chunk was opened. A reader that has looked at
     /// it then has seen every chunk that was opened in the chain before.
     pub opened: AtomicU64,
     /// Where its thread is at home: see [`home`].
     pub home: AtomicU64,
-    /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one
+    /// Value of [`StreamControl::changes`] when its thread was named. Of two threads the later one
     /// has the higher count.
     pub named: AtomicU64,
     /// When the chunk was closed, in ticks. None of its events is newer.

@@ -1,4 +1,4 @@
-//! What the data of an event consists of: for who reads it, and for `trace.h`.
+//! Description of an event's data, for its readers and for `trace.h`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -6,7 +6,7 @@ use super::Field;
 
 /// The data of an event: a struct that `event_data!` declares, or nothing.
 pub trait EventData: FromBytes + IntoBytes + Immutable {
-    /// What is shown of it, in order.
+    /// Fields that are shown, in order.
     const FIELDS: &'static [Field];
     /// How it is laid out; `None` for no data.
     const LAYOUT: Option<&'static DataLayout>;
@@ -68,7 +68,7 @@ pub struct CType {
     pub length: Option<usize>,
 }
 
-/// What members consist of.
+/// Scalar types that members consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// A character.
@@ -89,7 +89,7 @@ pub enum Scalar {
 
 /// A type that members may have.
 pub trait MemberType {
-    /// What it is in C.
+    /// Its type in C.
     const C_TYPE: CType;
 }
 

@@ -1,4 +1,4 @@
-//! What an entry of the table consists of.
+//! Contents of an entry of the table.
 
 use super::EventTypeId;
 
@@ -17,7 +17,7 @@ pub enum FieldKind {
     Comm,
     /// A path or other text up to the end of the data, ended by a null.
     Text,
-    /// What follows such text up to the end of the data: the arguments of an exec.
+    /// Texts that follow such a text up to the end of the data: the arguments of an exec.
     Strings,
     /// `task_struct`'s state when the thread left its CPU, as the kernel's bits, 32 bits.
     TaskState,
@@ -25,17 +25,17 @@ pub enum FieldKind {
     Flag,
     /// A truth value, 8 bits.
     ShortFlag,
-    /// What a thread is in that blocks: 8 bits of [`waits_in`](crate::kernel::waits_in), and 16
-    /// bits that are the number of a system call. Shown as the name of the call, or as what it is.
+    /// Context that a thread blocks in: 8 bits of [`waits_in`](crate::kernel::waits_in), and 16
+    /// bits that are the number of a system call. Shown as the name of the call, or as the context.
     WaitsIn,
     /// Whether a thread that blocks waits for a device: a bit of the same 8.
     IoWait,
-    /// What a thread does when it is looked at, 32 bits: see
+    /// State of a thread that is looked at, 32 bits: see
     /// [`thread_state`](crate::kernel::thread_state).
     ThreadState,
     /// A signal number, 32 bits; 0 for none.
     Signal,
-    /// What became of a signal that was sent, 32 bits: see
+    /// Result of a signal that was sent, 32 bits: see
     /// [`signal_result`](crate::kernel::signal_result).
     SignalResult,
     /// An address in the process, 64 bits; 0 for none.
@@ -45,7 +45,7 @@ pub enum FieldKind {
     Syscall,
     /// The six arguments of a system call, 64 bits each.
     Arguments,
-    /// The same, with their names, and as people know them.
+    /// The six arguments of a system call, with their names and in readable form.
     NamedArguments,
     /// As [`Syscall`](Self::Syscall), of a call that a thread is in; -1 for none.
     HeldSyscall,
@@ -53,17 +53,19 @@ pub enum FieldKind {
     HeldArguments,
     /// As [`NamedArguments`](Self::NamedArguments), of that call; what they point to is not read.
     NamedHeldArguments,
-    /// What a system call returned, 64 bits: -4095 to -1 are error numbers.
+    /// Return value of a system call, 64 bits: -4095 to -1 are error numbers.
     SyscallResult,
-    /// The same, as people know it.
+    /// Return value of a system call, in readable form.
     ShownResult,
-    /// The same 64 bits, and behind them what the call filled in: arguments with their names.
+    /// The 64 bits of a return value, and behind them the arguments that the call filled in, with
+    /// their names.
     FilledArguments,
     /// The number of a soft interrupt, 32 bits.
     Softirq,
-    /// What a block request asks for, 32 bits: `enum req_op` of the kernel.
+    /// Operation that a block request asks for, 32 bits: `enum req_op` of the kernel.
     BlockOperation,
-    /// What asks for a wake-up, 32 bits: see [`waker_context`](crate::kernel::waker_context).
+    /// Context that asks for a wake-up, 32 bits: see
+    /// [`waker_context`](crate::kernel::waker_context).
     WakerContext,
     /// Whether others had a CPU too, 32 bits: see [`others`](crate::kernel::others).
     Others,
@@ -116,7 +118,7 @@ pub struct Field {
     pub kind: FieldKind,
 }
 
-/// Who brings a type of system event forth.
+/// Origin of a type of system event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The trace system itself; the standard names the type.
@@ -125,7 +127,7 @@ pub enum Origin {
     Kernel,
 }
 
-/// How much an event type costs who is traced, by how often it happens.
+/// How much an event type costs the traced process, by how often it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CostClass {
     /// A few times in the life of a process or thread: not to be noticed.
@@ -155,19 +157,19 @@ pub struct SystemEventType {
     pub id: EventTypeId,
     /// The constant's name in `trace.h`.
     pub constant: &'static str,
-    /// What `posix_trace_eventid_get_name()` says, and what is printed.
+    /// Name that `posix_trace_eventid_get_name()` returns, and that is printed.
     pub name: &'static str,
     /// The word of `--events` that chooses it; several types may share one.
     pub family: &'static str,
-    /// Who brings it forth.
+    /// Its origin.
     pub origin: Origin,
     /// The fields of its data.
     pub fields: &'static [Field],
-    /// What it says, in one line.
+    /// Meaning of its events, in one line.
     pub about: &'static str,
     /// How often it happens.
     pub cost: CostClass,
-    /// Whether it is traced when nobody says what is to be traced.
+    /// Whether it is traced when no choice of event types is made.
     pub is_default: bool,
     /// Whether its events belong to a process. The others are those of
     /// `POSIX_TRACE_WOPID_EVENTS`.
@@ -220,12 +222,12 @@ impl SystemEventType {
         }
     }
 
-    /// The same, of another cost class.
+    /// Sets the cost class.
     pub(super) const fn costing(self, cost: CostClass) -> Self {
         Self { cost, ..self }
     }
 
-    /// The same, traced only where it is asked for by name.
+    /// Makes the type traced only where it is asked for by name.
     pub(super) const fn when_named(self) -> Self {
         Self {
             is_default: false,
@@ -233,7 +235,7 @@ impl SystemEventType {
         }
     }
 
-    /// The same, shown whatever was chosen.
+    /// Makes the type shown whatever was chosen.
     pub(super) const fn always(self) -> Self {
         Self {
             is_default: true,
@@ -241,7 +243,7 @@ impl SystemEventType {
         }
     }
 
-    /// The same, belonging to no process.
+    /// Makes the type belong to no process.
     pub(super) const fn without_process(self) -> Self {
         Self {
             has_process: false,

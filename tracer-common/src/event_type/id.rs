@@ -47,7 +47,7 @@ impl EventTypeId {
     /// The predefined user event without a name of its own.
     pub const UNNAMED_USEREVENT: Self = Self(FIRST_USER_EVENT);
 
-    /// Whether this is a user event type.
+    /// Tells whether this is a user event type.
     #[must_use]
     pub const fn is_user(self) -> bool {
         self.0 >= FIRST_USER_EVENT

@@ -1,4 +1,4 @@
-//! What the agent knows of a type of the kernel's events beside its entry in the table.
+//! Description of a kernel event type for the agent, beside its entry in the table.
 
 use super::data::{DataLayout, EventData};
 use super::{CostClass, EventTypeId, SystemEventType};
@@ -18,8 +18,8 @@ pub struct KernelEventType {
     pub data_bytes: usize,
     /// Where in its data a text begins that ends it: the agent removes what follows the null.
     pub text_at: Option<usize>,
-    /// What it carries, as people see it: text, with fields by their names in braces. `None` where
-    /// all fields are shown by their names, and where there is more to it.
+    /// Text that shows its data to people, with the names of fields in braces. `None` where all
+    /// fields are shown by their names, and where there is more to it.
     pub words: Option<&'static str>,
     /// How its data is laid out; `None` for no data.
     pub layout: Option<&'static DataLayout>,
@@ -49,7 +49,7 @@ impl KernelEventType {
         }
     }
 
-    /// The same, with a text from this offset to the end of the data.
+    /// Adds a text from this offset to the end of the data.
     pub(crate) const fn ending_with(self, text_at: usize) -> Self {
         Self {
             text_at: Some(text_at),
@@ -57,7 +57,7 @@ impl KernelEventType {
         }
     }
 
-    /// The same, shown in these words.
+    /// Sets the words in which it is shown.
     pub(crate) const fn shown_as(self, words: &'static str) -> Self {
         Self {
             words: Some(words),
@@ -65,27 +65,27 @@ impl KernelEventType {
         }
     }
 
-    /// The same, with tracepoints that help.
+    /// Sets the tracepoints that help.
     pub(crate) const fn helped_by(self, helpers: &'static [&'static str]) -> Self {
         Self { helpers, ..self }
     }
 
-    /// The same, happening often.
+    /// Marks the type as happening often.
     pub(crate) const fn frequent(self) -> Self {
         self.with(self.entry.costing(CostClass::Frequent))
     }
 
-    /// The same, happening so often that it slows a process down.
+    /// Marks the type as happening so often that it slows a process down.
     pub(crate) const fn heavy(self) -> Self {
         self.with(self.entry.costing(CostClass::Heavy))
     }
 
-    /// The same, traced only where it is asked for by name.
+    /// Makes the type traced only where it is asked for by name.
     pub(crate) const fn when_named(self) -> Self {
         self.with(self.entry.when_named())
     }
 
-    /// The same, belonging to no process.
+    /// Makes the type belong to no process.
     pub(crate) const fn without_process(self) -> Self {
         self.with(self.entry.without_process())
     }

@@ -120,7 +120,7 @@ pub fn system_event_type(id: EventTypeId) -> Option<&'static SystemEventType> {
     SYSTEM_EVENT_TYPES.iter().find(|entry| entry.id == id)
 }
 
-/// What `posix_trace_eventid_get_name()` says of the predefined user event type.
+/// Name that `posix_trace_eventid_get_name()` returns for the predefined user event type.
 pub const UNNAMED_USEREVENT_NAME: &str = "posix_trace_unnamed_userevent";
 
 /// The predefined type of this name: a system type, or the user type without a name of its own.

@@ -7,7 +7,7 @@ use crate::event_type::declare::{event_data, event_types};
 event_data! {
     /// Data of `LINUX_TRACE_BLOCK_ISSUE`.
     pub struct BlockIssueData {
-        /// What is asked for: `enum req_op` of the kernel: 0 read, 1 write, 2 flush, 3 discard, ...
+        /// Operation,`enum req_op` of the kernel: 0 read, 1 write, 2 flush, 3 discard, ...
         #[shown(BlockOperation)]
         pub operation: u32,
         /// Major number of the device.
@@ -28,7 +28,7 @@ event_data! {
 event_data! {
     /// Data of `LINUX_TRACE_BLOCK_COMPLETE`.
     pub struct BlockCompleteData {
-        /// What was asked for: `enum req_op` of the kernel.
+        /// Requested operation: `enum req_op` of the kernel.
         #[shown(BlockOperation)]
         pub operation: u32,
         /// Major number of the device.
@@ -51,9 +51,9 @@ event_data! {
     }
 }
 
-/// Who started a request: value of the map `ISSUERS`, by the address of the request. It stays
-/// there until the request is completed. Also of `BIOS`, by the address of what the request is made
-/// from, where the kernel does not report its start.
+/// Process and thread that started a request: value of the map `ISSUERS`, by the address of the
+/// request. It stays there until the request is completed. Also of `BIOS`, by the address of what
+/// the request is made from, where the kernel does not report its start.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Issuer {

@@ -29,7 +29,7 @@ event_data! {
         /// How deep the control group is: 0 for the root.
         #[shown(U32)]
         pub level: u32,
-        /// That of the hierarchy: 1 or 2.
+        /// Version of the hierarchy: 1 or 2.
         #[shown(U32)]
         pub version: u32,
         /// Zero.

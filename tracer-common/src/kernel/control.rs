@@ -1,4 +1,4 @@
-//! What the agent says to the programs, and they to it: values of maps, and constants set before
+//! Data that the agent and the programs give each other: values of maps, and constants set before
 //! loading.
 
 use core::mem::size_of;
@@ -19,7 +19,7 @@ pub const PID_LIMIT: u32 = 4 * 1024 * 1024;
 /// Processes and threads in one page of the map `PIDS`: 4 bytes each.
 pub const PIDS_PAGE: u32 = 1024;
 
-/// What the listing of processes says of each thread.
+/// Identifiers of each thread in the listing of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TaskIds {
@@ -47,8 +47,8 @@ pub mod traced {
     pub const DYING: u8 = 4;
 }
 
-/// Which processes are chosen by what they are, and not by their pid: the one entry of the map
-/// `CHOICE`. Written by the agent before the programs are attached.
+/// Choice of processes by what they are, and not by their pid: the one entry of the map `CHOICE`.
+/// Written by the agent before the programs are attached.
 ///
 /// The programs that see processes begin, run another program, be renamed or be moved look whether
 /// such a process is chosen, and write its byte of `TRACED`. Nothing is asked on any other event.
@@ -87,8 +87,8 @@ pub mod wanted {
         }
     }
 
-    /// Which system calls are in force: see [`syscalls`](crate::kernel::syscalls). No event type
-    /// has the code 0.
+    /// Bit that says which system calls are in force: see [`syscalls`](crate::kernel::syscalls). No
+    /// event type has the code 0.
     pub const GENERATION: u64 = 1;
 
     /// The types that say which processes and threads exist. They are always recorded.
@@ -124,7 +124,7 @@ pub mod wanted {
 /// power of two. A ring takes one record at a time from all its CPUs.
 pub const MAX_RINGS: u32 = 8;
 
-/// What one CPU could not record: an entry of the map `LOST`, which the agent maps.
+/// Count of events that one CPU could not record: an entry of the map `LOST`, which the agent maps.
 ///
 /// As long as a cache line, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -158,15 +158,15 @@ pub mod cpu_variable {
     pub const READABLE: u64 = 0x6b73_796d_7063_7504;
 }
 
-/// Which records are a sample of them all.
+/// Selection of records as a sample of them all.
 pub mod sample {
     /// One in so many, as a power of two.
     const ONE_IN_LOG2: u32 = 5;
 
-    /// Whether the record of this time is one of the sample.
+    /// Tells whether the record of this time is one of the sample.
     ///
-    /// Not by the lowest bits of the time: of a clock that goes in steps of 10 ns they may never
-    /// all be zero. The highest bits of a product with 2^64 divided by the golden ratio vary
+    /// The lowest bits of the time do not decide: of a clock that goes in steps of 10 ns they may
+    /// never all be zero. The highest bits of a product with 2^64 divided by the golden ratio vary
     /// whatever the steps are.
     #[must_use]
     pub const fn has(time_ns: u64) -> bool {
@@ -174,9 +174,9 @@ pub mod sample {
     }
 }
 
-/// What the read-only globals of the eBPF object may hold beside offsets in bytes. They are set
-/// before loading, so that the verifier knows them as constants and drops the branches that this
-/// kernel does not need.
+/// Values that the read-only globals of the eBPF object may hold, beside offsets in bytes. They are
+/// set before loading, so that the verifier knows them as constants and drops the branches that
+/// this kernel does not need.
 pub mod globals {
     /// The kernel has no such field.
     pub const NO_OFFSET: u32 = u32::MAX;

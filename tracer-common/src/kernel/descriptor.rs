@@ -1,4 +1,4 @@
-//! What the descriptors are that system calls are given and return.
+//! Descriptors that system calls are given and return.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -8,12 +8,12 @@ use super::RecordHeader;
 /// the call's event follows from the same thread.
 pub const DESCRIPTORS_RECORD: u16 = 0x7ffb;
 
-/// What such a record begins with. Entries follow, each with a [`DescriptorHead`] and at a multiple
-/// of eight bytes.
+/// Head of such a record. Entries follow, each with a [`DescriptorHead`] and at a multiple of eight
+/// bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DescriptorsHead {
-    /// What every record has.
+    /// Header of every record.
     pub header: RecordHeader,
     /// The type of the event that they belong to.
     pub event_type: u32,
@@ -21,13 +21,13 @@ pub struct DescriptorsHead {
     pub call: u32,
 }
 
-/// What is before what is said of a descriptor.
+/// Head of the description of a descriptor.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DescriptorHead {
     /// Where the call has it: see [`descriptors`].
     pub at: u8,
-    /// What it is: see [`descriptors`].
+    /// Kind of the descriptor: see [`descriptors`].
     pub kind: u8,
     /// Bytes that follow.
     pub length: u16,
@@ -35,14 +35,14 @@ pub struct DescriptorHead {
     pub descriptor: i32,
 }
 
-/// What follows of a socket. Behind it are the name of its protocol, which a null ends, and
+/// Description of a socket. Behind it are the name of its protocol, which a null ends, and
 /// `address_bytes` of the address of a UNIX socket.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SocketHead {
     /// Its inode.
     pub inode: u64,
-    /// That of the socket that it is connected to, of UNIX sockets.
+    /// Inode of the socket that it is connected to, of UNIX sockets.
     pub peer: u64,
     /// The address family.
     pub family: u16,
@@ -72,18 +72,18 @@ pub mod descriptors {
     pub const RETURNED: u8 = 6;
     /// `at` of the first one in memory that an argument points to.
     pub const LISTED: u8 = 8;
-    /// Of a list, so many at most.
+    /// Most descriptors of a list.
     pub const MOST_LISTED: u32 = 32;
 
     /// A file: the names of its path, the innermost first, each ended by a null.
     pub const PATH: u8 = 1;
-    /// The same, of a file that is no longer there.
+    /// A file that no longer exists: the names of its path, as above.
     pub const DELETED: u8 = 2;
     /// A pipe: its inode.
     pub const PIPE: u8 = 3;
     /// A socket: [`SocketHead`](super::SocketHead).
     pub const SOCKET: u8 = 4;
-    /// What has no inode of its own: a name.
+    /// An object without an inode of its own: a name.
     pub const ANONYMOUS: u8 = 5;
     /// A file in memory: a name.
     pub const MEMORY: u8 = 6;
@@ -100,7 +100,8 @@ pub mod descriptors {
     pub const RETURNS_COPY: u32 = 1 << 7;
     /// Where the bits begin that say which argument, from 1, points to a pair that is filled in.
     pub const PAIR_AT: u32 = 8;
-    /// The same of a list of `struct pollfd`, whose length is the next argument.
+    /// Where the bits begin that say which argument, from 1, points to a list of `struct pollfd`,
+    /// whose length is the next argument.
     pub const POLLED_AT: u32 = 12;
     /// Bits of them.
     pub const WHICH: u32 = 7;

@@ -34,7 +34,7 @@ event_data! {
 event_data! {
     /// Data of `LINUX_TRACE_SOFTIRQ_ENTER` and `LINUX_TRACE_SOFTIRQ_EXIT`.
     pub struct SoftirqData {
-        /// Which one: the row of `/proc/softirqs`, from 0.
+        /// Number of the soft interrupt: its row in `/proc/softirqs`, from 0.
         #[shown(U32, Softirq as "name")]
         pub vector: u32,
         /// Zero.

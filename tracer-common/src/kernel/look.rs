@@ -18,11 +18,11 @@ event_data! {
         /// 1: it is one of the table for 32-bit programs.
         #[shown(Flag)]
         pub compat: u32,
-        /// What the registers for arguments hold. How many of them count is the call's matter.
+        /// Values of the registers for arguments. The call determines how many of them count.
         #[shown(HeldArguments, NamedHeldArguments as "arguments")]
         pub args: [u64; 6],
-        /// What it does: 0: not known, 1: it has a CPU, 2: it could run, 3: it waits for something
-        /// else, 4: it was stopped by a signal, 5: by who traces it ([`thread_state`]).
+        /// State of the thread: 0: not known, 1: it has a CPU, 2: it could run, 3: it waits for
+        /// something else, 4: it was stopped by a signal, 5: by its tracer ([`thread_state`]).
         #[shown(ThreadState)]
         pub state: u32,
         /// The kernel's state bits of the thread (`task_struct::__state`).
@@ -31,7 +31,7 @@ event_data! {
         /// 1: its switches are recorded from then on.
         #[shown(ShortFlag)]
         pub followed: u8,
-        /// What it is in, as in `LINUX_TRACE_SWITCH_OUT`.
+        /// Context that it waits in, as in `LINUX_TRACE_SWITCH_OUT`.
         #[shown(WaitsIn, IoWait as "io_wait")]
         pub waits_in: u8,
         /// The number of that system call.

@@ -1,4 +1,5 @@
-//! What the eBPF programs write and the agent reads: ring records, map values, load-time constants.
+//! Layouts that the eBPF programs and the agent share: ring records, map values, load-time
+//! constants.
 //!
 //! Written by `tracer-ebpf`, read by `tracer-user`, which both come from one build: no version.
 //! Every record is a [`RecordHeader`] and then the data of its event type, whose layout
@@ -122,14 +123,14 @@ impl RecordHeader {
     pub const EXEC_BEGINS: u32 = 1 << 1;
 }
 
-/// What lies in the ring for an event: its header and its data. The verifier refuses to send bytes
-/// that were never written, so there are none between and behind them.
+/// Record of an event in the ring: its header and its data. The verifier refuses to send bytes that
+/// were never written, so there are none between and behind them.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Record<Data> {
-    /// What every record has.
+    /// Header of every record.
     pub header: RecordHeader,
-    /// What this type of event has.
+    /// Data of this type of event.
     pub data: Data,
 }
 

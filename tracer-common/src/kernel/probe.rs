@@ -25,7 +25,7 @@ pub const RETURN_DEPTH: u32 = 64;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ProbeData {
-    /// What it is: see [`probe_kind`].
+    /// Kind of the probe: see [`probe_kind`].
     pub kind: u16,
     /// Arguments that follow.
     pub count: u16,
@@ -40,7 +40,7 @@ pub struct ProbeData {
 /// Bytes of [`ProbeData`] before the arguments.
 pub const PROBE_DATA_BYTES: usize = offset_of!(ProbeData, args);
 
-/// What a probe is.
+/// Kinds of probes.
 pub mod probe_kind {
     /// A static probe of the program; the arguments are those that it states.
     pub const USDT: u16 = 1;
@@ -53,7 +53,8 @@ pub mod probe_kind {
     /// The start of a function whose arguments have types: the data is
     /// [`typed_data`](super::super::typed_data).
     pub const TYPED_FUNCTION: u16 = 5;
-    /// The same of a return.
+    /// The return of a function whose return value has a type: the data is
+    /// [`typed_data`](super::super::typed_data).
     pub const TYPED_RETURN: u16 = 6;
 }
 
@@ -118,7 +119,7 @@ pub struct ProbeSite {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ProbeTextsRecord<const N: usize> {
-    /// What every record has.
+    /// Header of every record.
     pub header: RecordHeader,
     /// The arguments, of texts their addresses.
     pub data: ProbeData,

@@ -48,7 +48,7 @@ event_data! {
 event_data! {
     /// Data of `LINUX_TRACE_EXIT` and `LINUX_TRACE_THREAD_EXIT`.
     pub struct ExitData {
-        /// What was given to `exit`, 0 to 255.
+        /// Status that was given to `exit`, 0 to 255.
         #[shown(I32)]
         pub status: i32,
         /// The signal that ended the process, or 0.
@@ -87,9 +87,9 @@ event_data! {
 /// 4 bytes, so that a record of 8-byte alignment has no implicit padding after [`ExecData`].
 const EXEC_PADDING: usize = 4;
 
-/// Who may look into a process from an exec on. Part of the record, and not of the event's data:
-/// the agent asks by it whether a program that was given the process's events may be given those
-/// that follow.
+/// Properties that decide who may look into a process from an exec on. Part of the record, and not
+/// of the event's data: the agent uses it to decide whether a program that was given the process's
+/// events may be given those that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Sight {
@@ -145,13 +145,13 @@ pub mod exec_space {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ExecRecord<const N: usize> {
-    /// What every record has.
+    /// Header of every record.
     pub header: RecordHeader,
-    /// What an exec has.
+    /// Data of an exec.
     pub data: ExecData,
     /// Fills the record up to its alignment. Zero.
     pub reserved: [u8; EXEC_PADDING],
-    /// Who may look into the process from now on.
+    /// Properties that decide who may look into the process from now on.
     pub sight: Sight,
     /// Bytes of the arguments that the program was given, with the null behind each;
     /// [`UNREAD`](Self::UNREAD) where they could not be read.

@@ -56,7 +56,7 @@ event_data! {
         /// 1: it was runnable and had to give way.
         #[shown(ShortFlag)]
         pub preempted: u8,
-        /// What a thread that blocks is in: 0: it does not block, or it is not known, 1: a system
+        /// Context that a thread blocks in: 0: it does not block, or it is not known, 1: a system
         /// call, 2: one of a 32-bit program, 3: a page fault or another exception, 4: its exit, 5:
         /// a thread of the kernel, in whatever it does. And 128 where it waits for a device. Of a
         /// thread that has to give way, why: 6: its control group has used up its time, 7: it has
@@ -72,7 +72,7 @@ event_data! {
     }
 }
 
-/// What a thread is in that blocks.
+/// Contexts that a thread blocks in.
 pub mod waits_in {
     /// It does not block, or it is not known.
     pub const UNKNOWN: u8 = 0;
@@ -114,8 +114,8 @@ event_data! {
         /// The name of that thread; empty when no thread asked.
         #[shown(Comm)]
         pub waker_comm: [u8; COMM_BYTES],
-        /// What asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a
-        /// high-resolution timer, 5: another timer ([`waker_context`]).
+        /// Context that asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4:
+        /// a high-resolution timer, 5: another timer ([`waker_context`]).
         #[shown(WakerContext)]
         pub waker_context: u32,
         /// Zero.
@@ -123,13 +123,14 @@ event_data! {
     }
 }
 
-/// What asks for a wake-up.
+/// Contexts that ask for a wake-up.
 pub mod waker_context {
     /// It is not known.
     pub const UNKNOWN: u32 = 0;
     /// A thread, or the idle task.
     pub const THREAD: u32 = 1;
-    /// An interrupt of a device or of another CPU. Whom it interrupted has nothing to do with it.
+    /// An interrupt of a device or of another CPU. The interrupted thread has nothing to do with
+    /// it.
     pub const IRQ: u32 = 2;
     /// A soft interrupt.
     pub const SOFTIRQ: u32 = 3;
@@ -154,8 +155,8 @@ event_data! {
 /// Slots in the map `WAKERS`: a power of two.
 pub const WAKER_SLOTS: u32 = 16384;
 
-/// Who asked for a wake-up: an entry of the map `WAKERS`, whose slot is the tid of the thread
-/// that is woken modulo [`WAKER_SLOTS`].
+/// Waker of a thread: an entry of the map `WAKERS`, whose slot is the tid of the thread that is
+/// woken modulo [`WAKER_SLOTS`].
 ///
 /// Written where the wake-up is asked for, read where the thread becomes runnable. Where two
 /// threads of one slot are woken at the same time, one of them is recorded without its waker. A
@@ -165,7 +166,7 @@ pub const WAKER_SLOTS: u32 = 16384;
 pub struct Waker {
     /// From the lowest bit: thread and process that ask, 22 bits each; the [`waker_context`], 4
     /// bits; and what is left of the number of the thread that is woken. One word, so that it is
-    /// never half of one and half of another. 0: nobody.
+    /// never half of one and half of another. 0: no waker.
     pub who: u64,
     /// The name of the thread that asks.
     pub comm: [u8; COMM_BYTES],
@@ -190,8 +191,8 @@ pub struct Queued {
     pub since: u64,
 }
 
-/// Who has a CPU, where it is a traced thread: an entry of the map `RUNNING`, by the CPU's index.
-/// As long as a cache line, so that CPUs do not disturb each other.
+/// Traced thread that has a CPU: an entry of the map `RUNNING`, by the CPU's index. As long as a
+/// cache line, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Running {
@@ -200,7 +201,7 @@ pub struct Running {
     /// When it was switched to.
     pub since_ns: u64,
     /// How far a program's registers are from the stack of its thread, which is the same for all
-    /// threads; 0 as long as nobody has looked.
+    /// threads; 0 until it is measured.
     pub registers: u64,
     /// Zero.
     pub reserved: [u64; 5],
@@ -216,7 +217,7 @@ pub const SWITCH_RECORD: u16 = 0x7fff;
 pub struct SwitchRecord {
     /// The thread that leaves.
     pub header: RecordHeader,
-    /// What is recorded of it. The thread that comes is named there.
+    /// Data of the switch away. The thread that comes is named there.
     pub out: SwitchOutData,
     /// The `pthread_t` of the thread that comes.
     pub next_thread_id: u64,

@@ -74,7 +74,8 @@ event_data! {
         /// program is told (`si_pid`): in its own pid namespace; 0 otherwise.
         #[shown(U32)]
         pub si_pid: u32,
-        /// The same of its user (`si_uid`).
+        /// Of such a signal, the user of that process as the program is told (`si_uid`); 0
+        /// otherwise.
         #[shown(U32)]
         pub si_uid: u32,
         /// Of a signal that reports a child, its exit status, or the signal that ended, stopped or
@@ -92,7 +93,7 @@ pub mod signal_result {
     pub const DELIVERED: u32 = 0;
     /// The target ignores it.
     pub const IGNORED: u32 = 1;
-    /// The same signal is pending already: this one is merged with it.
+    /// Merged into the same signal, which is pending already.
     pub const PENDING: u32 = 2;
     /// The queue of the target is full: it is lost.
     pub const OVERFLOW: u32 = 3;

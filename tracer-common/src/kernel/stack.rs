@@ -26,9 +26,9 @@ event_data! {
         /// The thread that is woken, where the stack is that of its waker; 0: it is no waker's.
         #[shown(Pid)]
         pub woken_tid: u32,
-        /// Why the addresses of the program end where they do: 0: nobody knows; 1: the program, or
-        /// the thread, begins there; 2: what follows was not copied; 3: it is in code of which it
-        /// is not known how it calls; 4: as many as were asked for; 5: damaged.
+        /// Why the addresses of the program end where they do: 0: not known; 1: the program, or the
+        /// thread, begins there; 2: what follows was not copied; 3: it is in code of which it is
+        /// not known how it calls; 4: as many as were asked for; 5: damaged.
         pub ends: u32,
     }
 
@@ -126,7 +126,7 @@ pub const USUAL_FRAMES: usize = 32;
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct StackRecord<const N: usize> {
-    /// That of its event, with another type.
+    /// Header of its event, with another type.
     pub header: RecordHeader,
     /// The type of its event's record; 0: it has none.
     pub event_type: u32,
@@ -146,19 +146,19 @@ pub struct StackRecord<const N: usize> {
     pub user: [u64; N],
 }
 
-/// What [`StackData::ends`] says.
+/// Values of [`StackData::ends`].
 pub mod stack_ends {
-    /// Nobody knows: functions were found by frame pointers.
+    /// Not known: functions were found by frame pointers.
     pub const UNKNOWN: u32 = 0;
     /// The program, or the thread, begins there.
     pub const BEGINNING: u32 = 1;
-    /// What follows was not copied.
+    /// The rest was not copied.
     pub const MEMORY: u32 = 2;
     /// It is in code of which it is not known how it calls.
     pub const CODE: u32 = 3;
     /// As many as were asked for.
     pub const COUNT: u32 = 4;
-    /// What the stack holds, or a file says, is no stack.
+    /// The content of the stack, or of a file about it, describes no stack.
     pub const DAMAGED: u32 = 5;
 }
 
@@ -179,7 +179,7 @@ pub const BLOCKED_BYTES: usize = 8192;
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UnwindRecord<const N: usize> {
-    /// That of its event, with another type.
+    /// Header of its event, with another type.
     pub header: RecordHeader,
     /// See [`StackRecord::event_type`].
     pub event_type: u32,
@@ -264,7 +264,8 @@ pub mod stacks {
         | bit(EventTypeId::SIGNAL_DELIVER)
         | bit(EventTypeId::WAKEUP)
         | bit(EventTypeId::THREAD_STATE);
-    /// Those that have them where nobody chooses. The stack of a waker costs whoever it is.
+    /// Types that have stacks unless others are chosen. The stack of a waker slows that thread
+    /// down, whichever it is.
     pub const USUAL: u64 = TYPES & !bit(EventTypeId::WAKEUP);
     /// The bit of samples, which are recorded for their stacks.
     pub const SAMPLES: u64 = bit(EventTypeId::SAMPLE);

@@ -18,7 +18,7 @@ event_data! {
         /// 1: it is one of the table for 32-bit programs.
         #[shown(Flag)]
         pub compat: u32,
-        /// What the registers for arguments hold. How many of them count is the call's matter.
+        /// Values of the registers for arguments. The call determines how many of them count.
         #[shown(Arguments, NamedArguments as "arguments")]
         pub args: [u64; 6],
     }
@@ -35,7 +35,7 @@ event_data! {
         /// As on entry.
         #[shown(Flag)]
         pub compat: u32,
-        /// What it returned; -4095 to -1 are error numbers.
+        /// Return value; -4095 to -1 are error numbers.
         #[shown(SyscallResult, ShownResult as "result", FilledArguments as "filled")]
         pub ret: i64,
     }
@@ -44,14 +44,14 @@ event_data! {
 /// The event type of a [`SyscallTextsRecord`] of an entry: no event has it.
 pub const SYSCALL_ENTER_TEXTS: u16 = 0x7ffe;
 
-/// The same of an exit.
+/// The event type of a [`SyscallTextsRecord`] of an exit: no event has it.
 pub const SYSCALL_EXIT_TEXTS: u16 = 0x7ffd;
 
-/// What was read at the address in an argument of a system call.
+/// Description of the data that was read at the address in an argument of a system call.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SyscallText {
-    /// Which argument, from 1; 0 for none.
+    /// Index of the argument, from 1; 0 for none.
     pub argument: u8,
     /// 1: bytes, as many as `length` says, and not text that a null ends. The bits above: the shape
     /// of what was gathered.
@@ -71,13 +71,13 @@ pub const SYSCALL_TEXTS: usize = 2;
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SyscallTextsRecord<D, const N: usize> {
-    /// What every record has.
+    /// Header of every record.
     pub header: RecordHeader,
-    /// What every event of this type has.
+    /// Data of every event of this type.
     pub data: D,
-    /// What was read.
+    /// Descriptions of the data that was read.
     pub texts: [SyscallText; SYSCALL_TEXTS],
-    /// It.
+    /// The data that was read.
     pub bytes: [[u8; N]; SYSCALL_TEXTS],
 }
 
@@ -127,8 +127,8 @@ pub mod call_texts {
     pub const RETURNED_ARRAY: u32 = 0x28;
     /// As many bytes as are said where the next argument points to, at most its size.
     pub const COUNTED: u32 = 0x30;
-    /// What is gathered from several addresses: see [`gathered`](super::gathered). Its size says
-    /// which shape it has.
+    /// Data gathered from several addresses: see [`gathered`](super::gathered). Its size says which
+    /// shape it has.
     pub const GATHERED: u32 = 0x38;
     /// Where its size begins.
     pub const SIZE_AT: u32 = 6;
@@ -144,7 +144,7 @@ pub mod call_texts {
     pub const FILLED_AT: u32 = 32;
 }
 
-/// What is gathered from several addresses that one argument leads to.
+/// Data gathered from several addresses that one argument leads to.
 ///
 /// It begins with two words of 16 bits: [`MORE`](gathered::MORE) or 0, and how many variables the
 /// environment has that the next argument points to. What follows depends on the shape.
@@ -155,15 +155,16 @@ pub mod gathered {
     /// Addresses and lengths, as `writev` is given them, as many as the next argument says. Of
     /// each: its address, its length (64 bits each), a word of 16 bits, as above, and the bytes.
     pub const PARTS: u32 = 1;
-    /// The same, as `readv` fills them in: only as many bytes are read as the call returns.
+    /// Addresses and lengths, as `readv` fills them in: only as many bytes are read as the call
+    /// returns.
     pub const FILLED_PARTS: u32 = 2;
     /// A `struct msghdr`, as `sendmsg` is given it: itself, of its name and of its control messages
     /// a word of 16 bits and the bytes, and its parts.
     pub const MESSAGE: u32 = 3;
-    /// The same, as `recvmsg` fills it in.
+    /// A `struct msghdr`, as `recvmsg` fills it in.
     pub const FILLED_MESSAGE: u32 = 4;
-    /// What several arguments point to, from here on: of each a word of 16 bits, as above, and the
-    /// bytes. Readers have it as if each had been read by itself.
+    /// Data that several arguments point to, from here on: of each a word of 16 bits, as above, and
+    /// the bytes. Readers have it as if each had been read by itself.
     ///
     /// Of `pselect6`: three sets of descriptors, of as many bytes as the first argument says, a
     /// time, the address and the size of a set of signals, and that set.
@@ -193,11 +194,11 @@ pub mod gathered {
     /// `struct msghdr`, its length (32 bits), how many parts of it follow (16 bits) and two bytes;
     /// of its name and of its control messages a word of 16 bits and the bytes, and its parts.
     pub const MESSAGES: u32 = 15;
-    /// The same, as `recvmmsg` fills them in: of each only as many bytes are read as its length
-    /// says.
+    /// Several of `struct mmsghdr`, as `recvmmsg` fills them in: of each only as many bytes are
+    /// read as its length says.
     pub const FILLED_MESSAGES: u32 = 16;
 
-    /// Whether this is of several arguments.
+    /// Tells whether this shape is of several arguments.
     #[must_use]
     pub const fn is_of_several(shape: u32) -> bool {
         shape >= SETS && shape <= ATTRIBUTE && shape != ENTRIES
@@ -237,7 +238,7 @@ pub mod gathered {
     pub const ENTRIES_AT_MOST: u32 = 1536;
 }
 
-/// What 32-bit programs ask `socketcall` for, which is recorded as that call.
+/// Calls that 32-bit programs ask `socketcall` for; each is recorded as that call.
 pub mod socket_calls {
     /// Instead of a system call number, which these have not: `accept`.
     pub const ACCEPT: u32 = 509;
@@ -282,7 +283,7 @@ pub mod socket_calls {
     }
 }
 
-/// What follows the data of a system call's events: [`SyscallEnterData`] describes it.
+/// Data that follows the data of a system call's events: [`SyscallEnterData`] describes it.
 pub mod text_item {
     /// Bytes before what was read.
     pub const HEAD: usize = 4;

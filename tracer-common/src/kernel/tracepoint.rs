@@ -18,8 +18,8 @@ pub const TRACEPOINT_COMMON_BYTES: usize = 8;
 /// Fields of a tracepoint whose bytes lie behind all others.
 pub const TRACEPOINT_LOCATED: usize = 8;
 
-/// What is recorded at a tracepoint: the value of the map `TRACEPOINT_SITES`, by the cookie of the
-/// attachment.
+/// Fields that are recorded at a tracepoint: the value of the map `TRACEPOINT_SITES`, by the cookie
+/// of the attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TracepointSite {
@@ -34,7 +34,7 @@ pub struct TracepointSite {
     pub relative: u32,
 }
 
-/// What a tracepoint has: the data of a record. `N` is one of [`tracepoint_space`].
+/// Fields of a tracepoint: the data of a record. `N` is one of [`tracepoint_space`].
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TracepointData<const N: usize> {
