@@ -1,11 +1,10 @@
-//! Who asks for a wake-up, between where it is asked for and where the thread becomes runnable.
+//! Wakers, between where a wake-up is asked for and where the thread becomes runnable.
 
 use crate::context::CommWords;
 use crate::pid::Pid;
 use tracer_common::kernel::waker_context;
 
-/// Who asks for a wake-up, in words: fields of other sizes would be cleared and copied byte by
-/// byte.
+/// Waker of a thread, in words: fields of other sizes would be cleared and copied byte by byte.
 #[derive(Clone, Copy)]
 pub struct Asking {
     /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the [`waker_context`].
@@ -43,7 +42,7 @@ impl Asking {
         }
     }
 
-    /// What asks: a [`waker_context`].
+    /// Returns the kind of the waker: a [`waker_context`].
     #[inline(always)]
     pub fn context(self) -> u32 {
         // Below 16.

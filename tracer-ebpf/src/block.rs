@@ -1,11 +1,11 @@
 //! Requests to block devices.
 //!
 //! A request counts for the thread that started it (`block_io_start`, since 6.5; before that
-//! `block_getrq`, which shows the data that a request is made for), which need not be the one
-//! that gives it to the device (`block_rq_issue`), and never is the one that hears of its end
+//! `block_getrq`, which shows the data that a request is made for), which need not be the one that
+//! gives it to the device (`block_rq_issue`), and never is the one that hears of its end
 //! (`block_rq_complete`). What the kernel writes back later, of its own accord, counts for the
 //! kernel's own threads. Where the start was not seen (of a disk's own flushes there is none), a
-//! request that a traced process passes on counts for nobody: who started it is unknown.
+//! request that a traced process passes on counts for no thread: its issuer is unknown.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
@@ -79,13 +79,14 @@ fn remember(address: u64, issuer: &Issuer) {
     maps::remember_issuer(address, issuer);
 }
 
-/// Whether the request is one whose end is recorded: of a traced process, or of nobody knows whom.
+/// Tells whether the end of the request is recorded: its issuer is a traced process, or unknown.
 #[inline(always)]
 fn is_of_traced(issuer: &Issuer) -> bool {
     issuer.pid == 0 || (issuer.pid != NOT_TRACED && maps::is_traced(issuer.pid()))
 }
 
-/// Who started the request that is handed over now; nobody where that was not seen.
+/// Returns the issuer of the request that is handed over now. Where its start was not seen: process
+/// 0 if a traced process hands it over, or else `None`.
 #[inline(always)]
 fn started<C: Tracepoint>(address: u64, request: &Request<C>) -> Option<Issuer> {
     // First what the request is made from: what is known of its address may be an earlier one's.

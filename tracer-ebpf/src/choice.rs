@@ -56,8 +56,8 @@ pub fn bits_of_newcomer(parent: Pid, child: Pid) -> u8 {
     }
 }
 
-/// Whether `comm` is a chosen name. What follows the null does not count: before 6.1 it is left
-/// from an earlier name.
+/// Tells whether `comm` is a chosen name. What follows the null does not count: before 6.1 it is
+/// left from an earlier name.
 #[inline(always)]
 fn is_named(choice: &Choice, comm: [u8; COMM_BYTES]) -> bool {
     if choice.end == 0 || comm[0] == 0 {
@@ -113,7 +113,7 @@ pub fn say_name<C: Tracepoint>(task: &Task<C>) {
     });
 }
 
-/// Whether the task is in the group with identifier `id`, or in one within it.
+/// Tells whether the task is in the group with identifier `id`, or in one within it.
 #[inline(always)]
 fn is_in_group<C: Tracepoint>(task: &Task<C>, id: u64) -> bool {
     let group = task.control_group();

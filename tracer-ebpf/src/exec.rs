@@ -52,7 +52,7 @@ impl Arguments {
         Self { start, length }
     }
 
-    /// Whether they need more space than this.
+    /// Tells whether they need more space than this.
     #[inline(always)]
     fn need_more_than<const N: usize>(self) -> bool {
         self.length != ExecRecord::UNREAD && self.length as usize > N

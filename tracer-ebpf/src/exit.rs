@@ -51,7 +51,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     });
 }
 
-/// Whether no other thread of the process is left.
+/// Tells whether no other thread of the process is left.
 #[inline(always)]
 fn is_last_thread<C: Tracepoint>(ctx: &C, task: &Task<C>, state: u8) -> bool {
     if EXIT_SAYS_LAST.load() != 0 {

@@ -25,7 +25,7 @@ const WINDOW: usize = 512;
 /// arm64.
 const FRAME: usize = 16;
 
-/// Below, nobody has a stack: the kernel maps nothing there.
+/// Lowest address that a stack may have: the kernel maps nothing below.
 const LOWEST: u64 = 0x1_0000;
 
 #[repr(C)]
@@ -33,7 +33,7 @@ struct Walk {
     /// The thread whose stack it is. Another one on this CPU may come between.
     by: u64,
     frames: [u64; MOST_FRAMES],
-    /// What was read, and space for a frame that begins at its end.
+    /// Memory that was read, and space for a frame that begins at its end.
     window: [u8; WINDOW + FRAME],
 }
 

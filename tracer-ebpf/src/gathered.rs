@@ -1,5 +1,5 @@
-//! What arguments of a system call lead to by several addresses: the texts of an exec, the parts of
-//! a vectored read, the sets of `select`.
+//! Data that arguments of a system call lead to by several addresses: the texts of an exec, the
+//! parts of a vectored read, the sets of `select`.
 //!
 //! How long each is decides where the next one begins, so they are gathered in memory of the CPU
 //! and copied from there: of a record's space the verifier knows only fixed offsets.
@@ -35,7 +35,7 @@ use crate::offsets::STRING_BYTES;
 /// Bytes that are gathered, before the last text or part: a mask, so that the verifier sees it.
 const BYTES: usize = 4096;
 
-/// What the last one needs beyond.
+/// Space that the last one needs beyond.
 const SLACK: usize = PART + 2 + EACH as usize + 8;
 
 #[repr(C)]
@@ -47,7 +47,7 @@ struct Space {
     at: u64,
     /// Bytes that may still be read.
     left: u64,
-    /// What the registers for arguments hold, with nothing before them and the mask of signals
+    /// Values of the registers for arguments, with nothing before them and the mask of signals
     /// behind them.
     arguments: [u64; 8],
     bytes: [u8; BYTES + SLACK],
@@ -97,7 +97,7 @@ impl Gathering {
         unsafe { word.write_volatile(value) };
     }
 
-    /// What the register for an argument holds.
+    /// Returns the value of the register for an argument.
     #[inline(always)]
     fn argument(&self, nth: usize) -> u64 {
         self.word(offset_of!(Space, arguments) + (nth + 1) * size_of::<u64>())
@@ -115,7 +115,7 @@ impl Gathering {
         self.word(offset_of!(Space, at))
     }
 
-    /// So many bytes have been added.
+    /// Moves the end on by `bytes`, which have been added.
     #[inline(always)]
     fn add(&self, bytes: u64) {
         self.set(offset_of!(Space, at), self.at() + bytes);
@@ -350,7 +350,7 @@ pub extern "C" fn add_bytes(address: u64, bytes: u32) -> i32 {
     add_at_most(address, bytes, NAME as u32)
 }
 
-/// The same, as many at most as are read of data.
+/// Adds so many bytes, as many at most as are read of data.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn add_data(address: u64, bytes: u32) -> i32 {
@@ -491,7 +491,8 @@ pub extern "C" fn add_text(text: u64, least: u32) -> i32 {
     0
 }
 
-/// What is before the bytes of a text or part: how many of so many were read.
+/// Returns the word before the bytes of a text or part: how many were read, and whether there are
+/// more.
 #[inline(always)]
 fn head(read: i64, shown: u32, length: u32) -> u16 {
     let more = if length > shown { TRUNCATED } else { 0 };

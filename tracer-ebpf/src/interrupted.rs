@@ -1,4 +1,4 @@
-//! Whether what runs is the work of the thread that has the CPU, or of an interrupt.
+//! Origin of the running work: the thread that has the CPU, or an interrupt.
 //!
 //! The kernel counts how deep it is in interrupts, for each CPU or in the running thread, according
 //! to the machine. Which timer's function runs, it notes where it calls it. What it keeps for a CPU
@@ -76,7 +76,7 @@ fn run_queue<C: Tracepoint>(running: &Task<C>) -> *const u8 {
     queue.0
 }
 
-/// What runs now, where `running` has the CPU: a [`waker_context`].
+/// Returns the context that runs now, where `running` has the CPU: a [`waker_context`].
 #[inline(always)]
 pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     let queue = run_queue(running);
@@ -120,7 +120,7 @@ pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     }
 }
 
-/// What runs now, where the count cannot be read.
+/// Returns the context that runs now, where the count cannot be read.
 #[inline(always)]
 fn noted<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     if NOTES_INTERRUPTS.load() == 0 {
@@ -150,8 +150,8 @@ fn noted<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
 const TIMER_SOFTIRQ: u32 = 2;
 const HRTIMER_SOFTIRQ: u32 = 9;
 
-/// Whether this is on the stack of the thread that runs, and that is in a system call, or has no
-/// program. An interrupt that comes then has another stack.
+/// Tells whether this is on the stack of the thread that runs, and that is in a system call, or has
+/// no program. An interrupt that comes then has another stack.
 #[inline(always)]
 fn is_call_of_thread<C: Tracepoint>(ctx: &C, running: &Task<C>) -> bool {
     if HAS_TASK_PT_REGS.load() == 0 || TASK_STACK.load() == NO_OFFSET {
@@ -206,7 +206,7 @@ fn note(at: usize, value: u32) {
     unsafe { word.write_volatile(value) };
 }
 
-/// Whether a high-resolution timer runs that belongs to one of the clocks from `first` on.
+/// Tells whether a high-resolution timer runs that belongs to one of the clocks from `first` on.
 #[inline(always)]
 fn hrtimer_runs<C: Tracepoint>(queue: *const u8, first: u32) -> bool {
     if HRTIMER_RUNNING.load() == NO_OFFSET {
@@ -227,7 +227,7 @@ fn hrtimer_runs<C: Tracepoint>(queue: *const u8, first: u32) -> bool {
     runs(0) || runs(1) || runs(2) || runs(3)
 }
 
-/// Whether another timer runs.
+/// Tells whether another timer runs.
 #[inline(always)]
 fn timer_runs<C: Tracepoint>(queue: *const u8) -> bool {
     if TIMER_RUNNING.load() == NO_OFFSET {

@@ -138,7 +138,7 @@ pub extern "C" fn look_at_tasks(ctx: *const Context) -> i32 {
     0
 }
 
-/// Whether what threads do next is recorded too.
+/// Tells whether the next events of threads are recorded too.
 #[inline(always)]
 fn is_followed() -> bool {
     maps::is_wanted(EventTypeId::SWITCH_IN) && maps::is_wanted(EventTypeId::SWITCH_OUT)

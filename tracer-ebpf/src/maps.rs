@@ -66,12 +66,12 @@ static EXECS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(1024, 0);
 /// Bit of a system call number in [`EXECS`]: it is one of the table for 32-bit programs.
 pub const OF_32_BITS: u32 = 1 << 31;
 
-/// See [`Waker`]. The agent sets the number of slots, or leaves it at 1 where nobody wants
-/// wake-ups.
+/// See [`Waker`]. The agent sets the number of slots, or leaves it at 1 where wake-ups are not
+/// wanted.
 #[map]
 static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
 
-/// See [`Queued`]. The agent leaves the count of entries at 1 where nobody wants switches.
+/// See [`Queued`]. The agent leaves the count of entries at 1 where switches are not wanted.
 #[map]
 static QUEUED: Array<Queued> = Array::with_max_entries(1, 0);
 
@@ -88,11 +88,11 @@ static RUNNING: Array<Running> = Array::with_max_entries(1, 0);
 #[map]
 static SIGRETURNS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(4096, 0);
 
-/// See [`call_texts`]. The agent leaves the count of entries at 1 where nobody wants them.
+/// See [`call_texts`]. The agent leaves the count of entries at 1 where they are not wanted.
 #[map]
 static CALL_TEXTS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// What of each call is a descriptor: see [`descriptors`]. Entries as above.
+/// Descriptors of each call: see [`descriptors`]. Entries as above.
 #[map]
 static CALL_DESCRIPTORS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
@@ -102,12 +102,13 @@ static CALL_DESCRIPTORS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE)
 #[map]
 static UNREAD: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
-/// Entries of these at most: where there is none, which is mostly so, nobody needs to look.
+/// Upper bound of the entries in `UNREAD`: where there is none, which is mostly so, no look-up is
+/// needed.
 #[map]
 static UNREAD_COUNT: Array<u64> = Array::with_max_entries(1, 0);
 
-/// See [`Issuer`]. Of what finds no space it is unknown who started it. The agent leaves the count
-/// of entries at 1 where nobody wants requests.
+/// See [`Issuer`]. A request that finds no space has an unknown issuer. The agent leaves the count
+/// of entries at 1 where requests are not wanted.
 #[map]
 static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(1, 0);
 
@@ -116,7 +117,7 @@ static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(1, 0);
 #[map]
 static BIOS: LruHashMap<u64, Issuer> = LruHashMap::with_max_entries(1, 0);
 
-/// What each CPU could not record. The agent sets the number of CPUs.
+/// Events that each CPU could not record. The agent sets the number of CPUs.
 #[map]
 static LOST: Array<LostOnCpu> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
@@ -193,14 +194,14 @@ pub fn set_own(pid: Pid, own: u32) {
     }
 }
 
-/// Which processes are chosen by what they are.
+/// Returns the choice of processes by what they are.
 #[inline(always)]
 pub fn choice() -> Option<&'static Choice> {
     // SAFETY: nobody writes it once the programs are attached.
     CHOICE.get(0)
 }
 
-/// Whether process `pid` is traced.
+/// Tells whether process `pid` is traced.
 #[inline(always)]
 pub fn is_traced(pid: Pid) -> bool {
     traced(pid) & traced::TRACED != 0
@@ -216,7 +217,7 @@ fn wanted_word() -> u64 {
     }
 }
 
-/// Whether events of this type are wanted. Not asked for lifecycle types.
+/// Tells whether events of this type are wanted. Not asked for lifecycle types.
 #[inline(always)]
 pub fn is_wanted(id: EventTypeId) -> bool {
     wanted_word() & wanted::bit(id) != 0
@@ -235,20 +236,21 @@ impl CallWanted {
         compat: false,
     };
 
-    /// Whether in one of them.
+    /// Tells whether the call is wanted in one of the tables.
     #[inline(always)]
     pub fn in_any(self) -> bool {
         self.native | self.compat
     }
 
-    /// Whether in that for 32-bit programs, or else in that of the machine.
+    /// Tells whether the call is wanted in the table for 32-bit programs, or else in that of the
+    /// machine.
     #[inline(always)]
     pub fn in_table(self, is_compat: bool) -> bool {
         if is_compat { self.compat } else { self.native }
     }
 }
 
-/// Whether events of this type are wanted of the system call with this code.
+/// Tells in which tables events of this type are wanted of the system call with this code.
 #[inline(always)]
 pub fn call_wanted(id: EventTypeId, code: u32) -> CallWanted {
     let word = wanted_word();
@@ -284,7 +286,7 @@ pub fn call_wanted(id: EventTypeId, code: u32) -> CallWanted {
     }
 }
 
-/// What the arguments of a call point to: see [`call_texts`].
+/// Returns the description of the data that a call's arguments point to: see [`call_texts`].
 #[inline(always)]
 pub fn call_texts(code: u32, is_compat: bool) -> u64 {
     let table = if is_compat { call_texts::CALLS } else { 0 };
@@ -303,7 +305,7 @@ fn lower_half(entry: u64) -> u32 {
     entry as u32
 }
 
-/// What of a call is a descriptor: see [`descriptors`].
+/// Returns the description of a call's descriptors: see [`descriptors`].
 #[inline(always)]
 pub fn call_descriptors(code: u32, is_compat: bool) -> u32 {
     let table = if is_compat { descriptors::CALLS } else { 0 };
@@ -330,8 +332,8 @@ pub fn remember_unread(Pid(tid): Pid, address: u64, unread: u32) {
     let _ = UNREAD.insert(tid, address | u64::from(unread) << UNREAD_AT, 0);
 }
 
-/// What the thread's call at this address points to that could not be read as it began; it is
-/// forgotten.
+/// Takes out the arguments of the thread's call at this address that point to what could not be
+/// read as it began: a bit for each.
 #[inline(always)]
 pub fn forget_unread(Pid(tid): Pid, address: u64) -> u32 {
     let Some(count) = UNREAD_COUNT.get_ptr_mut(0) else {
@@ -414,7 +416,7 @@ pub fn remember_waker(Pid(tid): Pid, waker: Asking) {
     unsafe { word.write_volatile(who) };
 }
 
-/// Who wakes thread `tid`, as far as it is known.
+/// Returns the waker of thread `tid`, as far as it is known.
 #[inline(always)]
 pub fn waker(Pid(tid): Pid) -> Asking {
     let unknown = Asking::no_thread(waker_context::UNKNOWN);
@@ -455,7 +457,7 @@ pub fn forget_sigreturn(Pid(tid): Pid) -> Option<u32> {
     Some(code)
 }
 
-/// What is noted of the interrupts of a CPU, which is this one.
+/// Returns the notes on the interrupts of a CPU, which is this one.
 #[inline(always)]
 pub fn interrupts(cpu: u32) -> Option<*mut u32> {
     INTERRUPTS.get_ptr_mut(cpu).map(<*mut _>::cast)
@@ -495,7 +497,7 @@ pub fn registers_from_stack(cpu: u32) -> Option<*mut u64> {
     Some(word.wrapping_add(offset_of!(Running, registers) / 8))
 }
 
-/// What [`Queued::since`] is of the thread, on this CPU, after so many switches.
+/// Returns the value of [`Queued::since`] for the thread, on this CPU, after so many switches.
 #[inline(always)]
 fn queued(tid: u32, cpu: u32, switches: u64) -> u64 {
     let rest = u64::from(tid / QUEUED_SLOTS) + 1;
@@ -513,8 +515,8 @@ pub fn set_queued(Pid(tid): Pid, cpu: u32, switches: u64, waits: u64) {
     }
 }
 
-/// Whether others than the last one had this CPU, which has made so many switches, while the thread
-/// waited for it: one of [`others`](tracer_common::kernel::others). It waits no longer.
+/// Tells whether others than the last one had this CPU, which has made so many switches, while the
+/// thread waited for it: one of [`others`](tracer_common::kernel::others). It waits no longer.
 #[inline(always)]
 pub fn take_queued(Pid(tid): Pid, cpu: u32, switches: u64) -> u32 {
     let Some(entry) = QUEUED.get_ptr_mut(tid % QUEUED_SLOTS) else {
@@ -547,7 +549,7 @@ pub fn remember_bio(bio: u64, issuer: &Issuer) {
     let _ = BIOS.insert(bio, issuer, 0);
 }
 
-/// Who began a request for what is at address `bio`; it is forgotten.
+/// Takes out the issuer of a request for what is at address `bio`.
 #[inline(always)]
 pub fn forget_bio(bio: u64) -> Option<Issuer> {
     // SAFETY: the entry lives until the request is handed over, which is now.
@@ -556,7 +558,7 @@ pub fn forget_bio(bio: u64) -> Option<Issuer> {
     Some(issuer)
 }
 
-/// Who started the request, as far as it was seen.
+/// Returns the issuer of the request, as far as its start was seen.
 #[inline(always)]
 pub fn issuer(request: u64) -> Option<Issuer> {
     // SAFETY: the entry lives from the start of the request to its end.

@@ -1,6 +1,6 @@
 //! Stacks of threads that are blocked for long.
 //!
-//! How long it will be nobody knows when a thread blocks, and when it gets a CPU again its stack
+//! When a thread blocks, it is not known for how long, and when it gets a CPU again its stack
 //! cannot be taken from there. So the stack is taken as the thread leaves its CPU, stays here, and
 //! is recorded when the thread comes back after more than the limit.
 
@@ -19,16 +19,16 @@ use crate::stack;
 use crate::subject::Subject;
 use crate::unwind;
 
-/// By thread. The agent sets the number of entries, or leaves it at 1 where nobody asks for them.
+/// By thread. The agent sets the number of entries, or leaves it at 1 where they are not asked for.
 /// One that finds no space costs an older one its entry.
 #[map]
 static BLOCKED: LruHashMap<u32, BlockedStack> = LruHashMap::with_max_entries(1, 0);
 
-/// What an entry is made of: it is too large for a program's own memory.
+/// Empty entry that new ones are made from: it is too large for a program's own memory.
 #[map]
 static BLOCKED_EMPTY: Array<BlockedStack> = Array::with_max_entries(1, 0);
 
-/// Whether anybody asks for them: known when the program is loaded.
+/// Tells whether they are asked for: known when the program is loaded.
 #[inline(always)]
 pub fn is_asked() -> bool {
     OFF_CPU.load() != 0

@@ -77,14 +77,14 @@ globals! {
     /// Flags of a task that is a worker which the kernel made for a program (`PF_IO_WORKER`,
     /// `PF_USER_WORKER`): before 6.4 the second bit means something else.
     USER_WORKER = 0x10;
-    /// Bits of an address to which a function returns; those above say that nobody has forged it.
+    /// Bits of an address to which a function returns; those above show that it is not forged.
     CODE_ADDRESS_BITS = 64;
     /// How far behind the end of the stack the signals lie that are blocked once a signal handler
     /// has ended.
     SIGNAL_MASK_AT = 0;
-    /// The same of 32-bit programs.
+    /// `SIGNAL_MASK_AT` of 32-bit programs.
     COMPAT_SIGNAL_MASK_AT = 0;
-    /// The same where their handler was entered without more than its signal.
+    /// `SIGNAL_MASK_AT` of 32-bit programs whose handler was entered without more than its signal.
     COMPAT_OLD_MASK_AT = 0;
     /// `pt_regs`: the number of the system call.
     REGS_CALL = NO_OFFSET;
@@ -225,7 +225,7 @@ globals! {
     DEADLINE_THROTTLED_BIT = 0;
     /// `task_struct::in_iowait`: the 32 bits in which it is.
     TASK_IO_WAIT = NO_OFFSET;
-    /// Which of them it is.
+    /// The bit within these.
     IO_WAIT_BIT = 0;
     /// `task_struct::files`.
     TASK_FILES = NO_OFFSET;
@@ -317,17 +317,17 @@ globals! {
     TASK_STACK = NO_OFFSET;
     /// The call that ends a signal handler: `rt_sigreturn`.
     SIGRETURN = NO_CALL;
-    /// That of 32-bit programs: `sigreturn`.
+    /// Call of 32-bit programs that ends a signal handler: `sigreturn`.
     COMPAT_SIGRETURN = NO_CALL;
-    /// That of 32-bit programs: `rt_sigreturn`.
+    /// Call of 32-bit programs that ends a signal handler: `rt_sigreturn`.
     COMPAT_RT_SIGRETURN = NO_CALL;
     /// The call that every exec is once it has succeeded: `execve`.
     EXECVE = NO_CALL;
-    /// That of 32-bit programs.
+    /// `EXECVE` of 32-bit programs.
     COMPAT_EXECVE = NO_CALL;
-    /// That of 32-bit programs which is several calls: `socketcall`.
+    /// Call of 32-bit programs that is several calls: `socketcall`.
     SOCKETCALL = NO_CALL;
-    /// Which arguments `sched_switch` has: `tracer_common::kernel::globals::SWITCH_*`.
+    /// Arguments of `sched_switch`: `tracer_common::kernel::globals::SWITCH_*`.
     SWITCH_ARGUMENTS = SWITCH_WITHOUT_STATE;
     /// 1 when `sched_process_exit` says whether the thread is the last one (6.16 and later).
     EXIT_SAYS_LAST = 0;

@@ -13,7 +13,7 @@ use crate::task::Task;
 
 at_tracepoint!("mark_victim": mark_victim, mark_victim_raw => victim);
 
-/// Runs in whoever wanted the memory.
+/// Runs in the thread that wanted the memory.
 #[inline(always)]
 fn victim<C: Tracepoint>(ctx: &C) {
     if VICTIM_IS_TASK.load() == 0 {

@@ -23,7 +23,7 @@ impl Pid {
         }
     }
 
-    /// Whether the agent can know it: it has a pid there.
+    /// Tells whether the agent can know it: it has a pid there.
     #[inline(always)]
     pub fn is_visible(self) -> bool {
         NAMESPACE.load() == 0 || maps::own(self) != 0

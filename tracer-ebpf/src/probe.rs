@@ -59,8 +59,8 @@ impl Current {
     }
 }
 
-/// Runs in the thread that passes the probe, whoever it belongs to: a probe is in a file, and every
-/// process that runs it stops there.
+/// Runs in the thread that passes the probe, whichever process it belongs to: a probe is in a file,
+/// and every process that runs it stops there.
 #[inline(always)]
 fn passed(ctx: &ProbeContext) {
     let Some(thread) = Current::traced() else {

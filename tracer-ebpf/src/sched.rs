@@ -110,7 +110,7 @@ fn others_had_it<C: Tracepoint>(
     others
 }
 
-/// Whether the thread leaves its CPU to wait for something else, and not for ever.
+/// Tells whether the thread leaves its CPU to wait for something else, and not for ever.
 #[inline(always)]
 fn is_blocking<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> bool {
     /// `TASK_DEAD`, and `TASK_DEAD` with what newer kernels put beside it.
@@ -173,7 +173,7 @@ fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>, others: u3
     })
 }
 
-/// What is recorded of a switch away at `time_ns`, from a thread that has had the CPU since
+/// Returns the data of a switch away at `time_ns`, from a thread that has had the CPU since
 /// `since`, or since a time that is not known: 0.
 #[inline(always)]
 fn out_data<C: Tracepoint>(
@@ -206,7 +206,8 @@ fn out_data<C: Tracepoint>(
     }
 }
 
-/// What the thread that leaves its CPU in this state, and runs this, is in: see [`waits_in`].
+/// Returns the context of the thread that leaves its CPU in this state, and runs this: see
+/// [`waits_in`].
 #[inline(always)]
 fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8, u16) {
     what_a_thread_waits_in(prev, state, || call_of(prev, cpu))

@@ -1,4 +1,4 @@
-//! Who may look into a process, as `ptrace` would ask.
+//! Properties that decide who may look into a process, as `ptrace` would ask.
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 
@@ -17,7 +17,8 @@ use crate::task::{Address, Task};
 const DUMPABLE_BITS: u64 = 3;
 const DUMPABLE: u64 = 1;
 
-/// Who may look into the process of a task. What cannot be read lets nobody.
+/// Returns the properties that decide who may look into the process of a task. One that cannot be
+/// read denies access.
 #[inline(always)]
 pub fn of<C: Tracepoint>(task: &Task<C>) -> Sight {
     let credentials = task.credentials();

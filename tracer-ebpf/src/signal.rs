@@ -39,7 +39,7 @@ mod code {
     pub const KERNEL: i32 = 0x80;
 }
 
-/// Runs in whoever sends the signal; where the kernel does, in whoever runs.
+/// Runs in the thread that sends the signal; where the kernel sends it, in the running thread.
 #[inline(always)]
 fn generate<C: Tracepoint>(ctx: &C) {
     if !maps::is_wanted(EventTypeId::SIGNAL_GENERATE) {
@@ -70,10 +70,10 @@ fn generate<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Who sends what no process sends.
+/// Sender of signals that no process sends.
 struct Kernel;
 
-/// Who sends a signal.
+/// Sender of a signal.
 trait Sender {
     fn ids(&self) -> (Pid, Pid);
 }

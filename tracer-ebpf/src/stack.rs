@@ -30,14 +30,14 @@ use crate::subject::Subject;
 use crate::unwind;
 use crate::user::Registers;
 
-/// Whether the look at a thread has its stack.
+/// Tells whether the look at a thread has its stack.
 #[inline(always)]
 pub fn is_of_looks() -> bool {
     is_wanted(wanted::bit(EventTypeId::THREAD_STATE))
 }
 
-/// Whether stacks of these bits are recorded. It is known when the program is loaded: where none
-/// is, the verifier drops what would record it.
+/// Tells whether stacks of these bits are recorded. It is known when the program is loaded: where
+/// none is, the verifier drops what would record it.
 #[inline(always)]
 fn is_wanted(bits: u64) -> bool {
     let wanted = u64::from(STACK_TYPES_HIGH.load()) << 32 | u64::from(STACK_TYPES_LOW.load());
@@ -53,7 +53,8 @@ pub fn of_event(ctx: &impl EbpfContext, subject: &impl Subject, event_type: Even
     }
 }
 
-/// The same for the system call with these registers.
+/// Records the stack of the running thread for the system call with these registers, if it is
+/// wanted.
 #[inline(always)]
 pub fn of_call<C: Tracepoint>(
     ctx: &C,
@@ -104,7 +105,7 @@ pub fn of_sample(ctx: &impl EbpfContext, subject: &impl Subject, sampled_ns: u64
     take(ctx, subject, &reason);
 }
 
-/// The same for a probe with this record type.
+/// Records the stack of the running thread for a probe with this record type, if it is wanted.
 #[inline(always)]
 pub fn of_probe(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32) {
     if is_wanted(stacks::PROBES) {
@@ -112,7 +113,7 @@ pub fn of_probe(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32
     }
 }
 
-/// The same for a tracepoint by name.
+/// Records the stack of the running thread for a tracepoint by name, if it is wanted.
 #[inline(always)]
 pub fn of_tracepoint(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32) {
     if is_wanted(stacks::TRACEPOINTS) {
@@ -120,7 +121,7 @@ pub fn of_tracepoint(ctx: &impl EbpfContext, subject: &impl Subject, record_type
     }
 }
 
-/// What a stack is recorded for.
+/// Reason for which a stack is recorded.
 pub struct Reason {
     /// The type of the record of its event.
     record_type: u32,
@@ -143,8 +144,8 @@ impl Reason {
     }
 }
 
-/// A deep stack is taken twice, where nobody knows before how deep it is: space that is not used
-/// would be that of several events.
+/// A deep stack is taken twice, as its depth is not known before: space that is not used would be
+/// that of several events.
 #[inline(always)]
 fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
     if unwind::is_asked() {
@@ -156,8 +157,8 @@ fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
     }
 }
 
-/// Records a stack that was taken before, of `subject`, which has been blocked for so long and gets
-/// a CPU now.
+/// Records a stack that was taken before, of `subject`, which has been blocked for `off_cpu_ns` and
+/// gets a CPU now.
 #[inline(always)]
 pub fn of_blocked(subject: &impl Subject, taken: *const BlockedStack, off_cpu_ns: u64) {
     let taken = taken.cast::<u8>();
@@ -215,7 +216,7 @@ fn copy_in<const N: usize>(
     space.submit(submit_flags(ring, time_ns));
 }
 
-/// Whether more may be wanted than a usual stack has.
+/// Tells whether more may be wanted than a usual stack has.
 #[inline(always)]
 fn is_deep() -> bool {
     STACK_KERNEL_FRAMES.load() as usize > USUAL_FRAMES
@@ -289,7 +290,7 @@ pub fn write_rest(
     };
 }
 
-/// Whether there may be more than `N`.
+/// Tells whether there may be more than `N`.
 #[inline(always)]
 fn is_full<const N: usize>(bytes: i32) -> bool {
     bytes as i64 >= (N * 8) as i64

@@ -1,8 +1,8 @@
-//! Whom events concern.
+//! Subjects of events: the threads that they concern.
 
 use crate::pid::Pid;
 
-/// Whom an event concerns.
+/// Process and thread that an event concerns.
 pub trait Subject {
     /// The process; 0 for none.
     fn pid(&self) -> Pid;
@@ -12,7 +12,7 @@ pub trait Subject {
     fn thread_id(&self) -> u64;
 }
 
-/// Whom an event of a CPU concerns, which works for no process.
+/// Subject of an event of a CPU, which works for no process.
 pub struct NoProcess;
 
 impl Subject for NoProcess {

@@ -110,7 +110,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     });
 }
 
-/// What the arguments of a call point to that is to be read.
+/// Returns which data is to be read that the arguments of a call point to.
 #[inline(always)]
 fn points_to(nr: u32, is_compat: bool) -> u64 {
     if STRING_BYTES.load() == 0 {
@@ -149,7 +149,7 @@ fn enter_with_texts<C: Tracepoint>(
     }
 }
 
-/// The same of an exit.
+/// Records an exit with what its arguments point to, in as much space as was asked for.
 #[inline(always)]
 fn exit_with_texts<C: Tracepoint>(
     task: &Task<C>,
@@ -178,8 +178,8 @@ fn exit_with_texts<C: Tracepoint>(
     texts.record(task, &data);
 }
 
-/// What is to be read as a call ends: what it has filled in, or what could not be read as it began,
-/// where the registers are still those.
+/// Returns which data is to be read as a call ends: what it has filled in, or what could not be
+/// read as it began, where the registers are still those.
 #[inline(always)]
 fn to_read_on_exit<C: Tracepoint>(
     task: &Task<C>,
@@ -216,7 +216,8 @@ fn to_read_on_exit<C: Tracepoint>(
     first | second << call_texts::BITS
 }
 
-/// What an argument points to, where a call that has returned this has filled it in.
+/// Returns what an argument points to, where a call that has returned this has filled it in, or
+/// else 0.
 #[inline(always)]
 fn filled(points_to: u32, ret: i64) -> u32 {
     let is_whole = matches!(
@@ -298,7 +299,8 @@ pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
     caller_of(wanted, NO_CALL)
 }
 
-/// The same, where it may be known by which call a program was replaced: see [`ended_exec`].
+/// Finds the caller as [`caller`] does, where it may be known by which call a program was replaced:
+/// see [`ended_exec`].
 #[inline(always)]
 fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32) -> Option<(Task<C>, bool)> {
     if !wanted.in_any() {

@@ -103,7 +103,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { C::read_comm(at) }
     }
 
-    /// Whether it is the thread that serves the soft interrupts of a CPU: by its name.
+    /// Tells whether it is the thread that serves the soft interrupts of a CPU: by its name.
     #[inline(always)]
     pub fn serves_softirqs(&self) -> bool {
         let at = self.base.wrapping_add(TASK_COMM.load() as usize);
@@ -126,7 +126,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { field::<C, _>(self.base, TASK_STATE.load()) }
     }
 
-    /// Whether a CPU runs it, or has not yet let go of it.
+    /// Tells whether a CPU runs it, or has not yet let go of it.
     #[inline(always)]
     pub fn is_on_cpu(&self) -> bool {
         // SAFETY: `base` is a task (see `argument`), and `on_cpu` an int of it.
@@ -215,7 +215,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { field::<C, _>(self.base, TASK_MM.load()) }
     }
 
-    /// Whether it is a thread of the kernel, which has no program.
+    /// Tells whether it is a thread of the kernel, which has no program.
     #[inline(always)]
     pub fn is_of_kernel(&self) -> bool {
         self.flags() & flags::KERNEL_THREAD != 0
@@ -228,7 +228,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { field::<C, _>(self.base, TASK_FLAGS.load()) }
     }
 
-    /// Whether it waits for a device.
+    /// Tells whether it waits for a device.
     #[inline(always)]
     pub fn is_in_io_wait(&self) -> bool {
         // SAFETY: `base` is a task (see `argument`), and the bit in these 32 of it.
@@ -265,7 +265,7 @@ impl<C: Tracepoint> Task<C> {
         count != 0
     }
 
-    /// Whether it runs by `SCHED_DEADLINE` and has used up what it may run in its period.
+    /// Tells whether it runs by `SCHED_DEADLINE` and has used up what it may run in its period.
     #[inline(always)]
     fn is_out_of_budget(&self) -> bool {
         // SAFETY: `base` is a task (see `argument`), and the bit in these 32 of it.
@@ -297,7 +297,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { field::<C, _>(groups.0, CGROUPS_DEFAULT.load()) }
     }
 
-    /// Whether the thread is in a system call of a 32-bit program.
+    /// Tells whether the thread is in a system call of a 32-bit program.
     #[inline(always)]
     pub fn is_in_compat_call(&self) -> bool {
         // SAFETY: `base` is a task (see `argument`), and `thread_info.status` an int of it, or the

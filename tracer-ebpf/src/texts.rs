@@ -1,4 +1,4 @@
-//! What the arguments of system calls point to.
+//! Data that the arguments of system calls point to.
 //!
 //! Of a program's memory only what is there can be read: what is not, the call brings there, and it
 //! is read when the call ends. What was read is what the kernel sees, unless another thread of the
@@ -26,7 +26,7 @@ pub struct Texts<'a> {
     pub event_type: u16,
     /// Where the program goes on.
     pub program_address: u64,
-    /// What the registers for arguments hold.
+    /// Values of the registers for arguments.
     pub arguments: &'a [u64; 6],
     /// Where the signals lie that are blocked once a signal handler has ended.
     pub signal_mask: u64,
@@ -78,9 +78,9 @@ impl Texts<'_> {
         }
     }
 
-    /// Whether there may be enough space in the least: nothing is asked for but text, and what fits
-    /// in any case. As a call ends text is rarely read, and the verifier has enough to walk; old
-    /// ones, to which the other kind of program goes, walk each space anew.
+    /// Tells whether there may be enough space in the least: nothing is asked for but text, and
+    /// what fits in any case. As a call ends text is rarely read, and the verifier has enough to
+    /// walk; old ones, to which the other kind of program goes, walk each space anew.
     #[inline(always)]
     fn may_be_short<C: Tracepoint>(&self) -> bool {
         let fits =
@@ -125,7 +125,7 @@ impl Texts<'_> {
 
     /// Writes the arguments, with nothing before and behind them, to where what is read first will
     /// be: of an index that it does not know, the verifier follows each value but in memory. What
-    /// is read last is mostly nothing, and a line of the ring that nobody writes to costs nothing.
+    /// is read last is mostly nothing, and a line of the ring that is not written to costs nothing.
     #[inline(always)]
     fn write_arguments(&self, to: *mut u8) {
         // SAFETY: there is space for more.
@@ -283,13 +283,13 @@ fn int_at(address: u64) -> u32 {
     int
 }
 
-/// Whether the lowest bits of `points_to` name an argument that leads to several addresses.
+/// Tells whether the lowest bits of `points_to` name an argument that leads to several addresses.
 #[inline(always)]
 fn is_gathered(points_to: u32) -> bool {
     points_to & call_texts::KIND == call_texts::GATHERED
 }
 
-/// Whether the call is `ioctl`: its third argument points to what its command takes.
+/// Tells whether the call is `ioctl`: its third argument points to what its command takes.
 #[inline(always)]
 fn has_command(points_to: u32) -> bool {
     const COMMAND: u32 = 3 | call_texts::ARRAY | 1 << call_texts::SIZE_AT;
@@ -315,7 +315,7 @@ fn bytes_of_command(command: u64) -> u64 {
     }
 }
 
-/// Whether the lowest bits of `points_to` name an argument that may need much space.
+/// Tells whether the lowest bits of `points_to` name an argument that may need much space.
 #[inline(always)]
 fn is_wide(points_to: u32) -> bool {
     points_to & call_texts::WIDE != 0

@@ -1,6 +1,6 @@
-//! Tracepoints of the kernel that somebody has asked for by name: one program for all of them.
+//! Tracepoints of the kernel that are asked for by name: one program for all of them.
 //!
-//! What the kernel gives such a program is what it would write into its own trace: the fields that
+//! The kernel gives such a program the data that it would write into its own trace: the fields that
 //! a tracepoint's `format` describes. They are copied as they are; the agent takes them apart.
 
 use core::mem::offset_of;
@@ -25,7 +25,8 @@ use crate::probe::Current;
 use crate::record::{Wake, record_by};
 use crate::stack;
 
-/// What is recorded at each tracepoint, by the cookie of the attachment. The agent sets the size.
+/// Fields that are recorded at each tracepoint, by the cookie of the attachment. The agent sets the
+/// size.
 #[map]
 static TRACEPOINT_SITES: Array<TracepointSite> = Array::with_max_entries(1, 0);
 

@@ -2,7 +2,7 @@
 //! of the thread and the memory at its stack pointer.
 //!
 //! Without frame pointers only a program's file says where its functions are called from, in a
-//! language of its own (`.eh_frame`). The agent reads that; a program of ours could not.
+//! language of its own (`.eh_frame`). The agent reads that; an eBPF program could not.
 
 use core::mem::offset_of;
 
@@ -29,12 +29,12 @@ use crate::record::{header, reserve, submit_flags};
 use crate::stack::{self, Reason};
 use crate::subject::Subject;
 
-/// By thread. The agent sets the number of entries, or leaves it at 1 where nobody asks for them.
+/// By thread. The agent sets the number of entries, or leaves it at 1 where they are not asked for.
 /// One that finds no space costs an older one its entry.
 #[map]
 static BLOCKED_MEMORY: LruHashMap<u32, BlockedMemory> = LruHashMap::with_max_entries(1, 0);
 
-/// What an entry is made of.
+/// Empty entry that new ones are made from.
 #[map]
 static BLOCKED_MEMORY_EMPTY: Array<BlockedMemory> = Array::with_max_entries(1, 0);
 
@@ -45,7 +45,7 @@ const SMALL: usize = COPIED_BYTES[0];
 const MIDDLE: usize = COPIED_BYTES[1];
 const LARGE: usize = COPIED_BYTES[2];
 
-/// Whether anybody asks for it: known when the program is loaded.
+/// Tells whether the copies are asked for: known when the program is loaded.
 #[inline(always)]
 pub fn is_asked() -> bool {
     UNWIND_BYTES.load() != 0
@@ -163,8 +163,8 @@ fn entry(tid: u32) -> Option<*mut BlockedMemory> {
     BLOCKED_MEMORY.get_ptr_mut(tid)
 }
 
-/// Records what was held of `subject`, which has been blocked for so long and gets a CPU now, with
-/// where it was in the kernel.
+/// Records what was held of `subject`, which has been blocked for `off_cpu_ns` and gets a CPU now,
+/// with where it was in the kernel.
 #[inline(always)]
 pub fn of_blocked(subject: &impl Subject, taken: *const BlockedStack, off_cpu_ns: u64) {
     if UNWIND_BYTES.load() as usize <= SMALL {

@@ -31,8 +31,8 @@ pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
     unsafe { field::<C, _>(registers, REGS_IP.load()) }
 }
 
-/// Whether the running thread may be in an exec: where it cannot be asked, it may. The codes are
-/// those of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
+/// Tells whether the running thread may be in an exec: where it cannot be asked, it may. The codes
+/// are those of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
 #[inline(always)]
 pub fn may_be_in_exec<C: Tracepoint>(ctx: &C) -> bool {
     /// Bit of a call of the x32 kind.
@@ -115,7 +115,7 @@ impl<C: Tracepoint> Registers<C> {
         self.long(REGS_IP.load())
     }
 
-    /// The frame pointer, where the program has one; 0 where nobody knows.
+    /// The frame pointer, where the program has one; 0 where it is not known.
     #[inline(always)]
     pub fn frame(&self) -> u64 {
         self.long(REGS_FRAME.load())

@@ -1,7 +1,7 @@
 //! Wake-ups.
 //!
-//! Who wakes is known where the wake-up is asked for (`sched_waking`); often the thread becomes
-//! runnable on another CPU, in an interrupt (`sched_wakeup`). What is known is handed on by a map.
+//! The waker is known where the wake-up is asked for (`sched_waking`); often the thread becomes
+//! runnable on another CPU, in an interrupt (`sched_wakeup`). A map hands it on.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
@@ -55,7 +55,7 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Who runs, and asks for the wake-up of `task`: an interrupt, or else the thread that has the CPU.
+/// Returns the waker of `task`, which runs now: an interrupt, or else the thread that has the CPU.
 #[inline(always)]
 fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
     let running = Task::<C>::current();
@@ -70,8 +70,8 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
     Asking::thread(running.pid(), running.tid(), running.name())
 }
 
-/// Whether the thread is new is no argument, so that each program has the code for itself: shared,
-/// it would be called, with all that it needs handed over in memory.
+/// Records a wake-up. Whether the thread is new is no argument, so that each program has the code
+/// for itself: shared, it would be called, with all that it needs handed over in memory.
 #[inline(always)]
 fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
     let target_cpu = task.cpu();

@@ -1,4 +1,4 @@
-//! What an open file is.
+//! Description of an open file.
 
 use tracer_common::kernel::descriptors::{ANONYMOUS, MEMORY, NAMESPACE, PIPE, PROCESS};
 
@@ -36,7 +36,7 @@ pub fn add(file: u64, dentry: u64, mount: u64) -> i32 {
     }
 }
 
-/// Whether the kernel makes up its name: it is in no folder.
+/// Tells whether the kernel makes up its name: it is in no folder.
 #[inline(always)]
 fn has_name_of_its_own(dentry: u64, mount: u64) -> bool {
     let operations = word_at(dentry, DENTRY_OPERATIONS.load());
@@ -91,7 +91,7 @@ fn kind(kind: u8, is_added: bool) -> i32 {
     if is_added { i32::from(kind) } else { 0 }
 }
 
-/// Whether what has this name is a process: so it is before 6.9.
+/// Tells whether the object with this name is a process, as names show before 6.9.
 #[inline(always)]
 fn is_process(name: u64) -> bool {
     super::space::read::<u64>(name) == u64::from_ne_bytes(*b"[pidfd]\0")

@@ -1,5 +1,6 @@
-//! What the descriptors are that system calls are given and return, as the kernel knows it at that
-//! moment: so it is right whoever opened them, and when, and whoever closes them meanwhile.
+//! Descriptors that system calls are given and return, as the kernel knows them at that moment: so
+//! they are right whichever process opened them, and when, and whichever thread closes them
+//! meanwhile.
 //!
 //! Programs of their own, which are attached before those of the calls' events and only where this
 //! is asked for. Each call with descriptors has a record, right before that of its event; the agent
@@ -125,7 +126,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     space.record(&task, EventTypeId::SYSCALL_EXIT, call);
 }
 
-/// Whether a command of `fcntl` returns a descriptor.
+/// Tells whether a command of `fcntl` returns a descriptor.
 #[inline(always)]
 fn asks_for_copy(command: u64) -> bool {
     const F_DUPFD: u64 = 0;

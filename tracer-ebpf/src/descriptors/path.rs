@@ -1,5 +1,5 @@
 //! The path of a file: its name, that of the folder that it is in, and so on, up to the root of its
-//! mount namespace. So it is what `/proc/PID/fd` shows to whoever is there.
+//! mount namespace. So it is the path that `/proc/PID/fd` shows to a process in that namespace.
 
 use tracer_common::kernel::descriptors::{DELETED, PATH};
 

@@ -1,4 +1,4 @@
-//! What a socket is: its protocol, and the addresses of its ends.
+//! Description of a socket: its protocol, and the addresses of its ends.
 
 use core::mem::offset_of;
 

@@ -25,7 +25,7 @@ const BYTES: usize = 8192;
 /// Bytes that are added at a time at most: a name with its null.
 pub const NAME: usize = 256;
 
-/// The same, as the helper takes it.
+/// [`NAME`], as the helper takes it.
 #[expect(clippy::cast_possible_truncation, reason = "256")]
 const NAME_SIZE: u32 = NAME as u32;
 
@@ -101,7 +101,7 @@ impl Space {
         Some(self.record_bytes().wrapping_add(at))
     }
 
-    /// So many bytes have been added.
+    /// Moves the end on by `bytes`, which have been added.
     #[inline(always)]
     pub fn add(&self, bytes: u64) {
         self.set(offset_of!(OfCpu, at), self.at() + bytes);
@@ -226,13 +226,14 @@ pub fn word_at(base: u64, offset: u32) -> u64 {
     field(base, offset)
 }
 
-/// The same of 32 bits.
+/// Reads 32 bits in a struct of the kernel; zero where the kernel has no such field.
 #[inline(always)]
 pub fn half_at(base: u64, offset: u32) -> u32 {
     field(base, offset)
 }
 
-/// The same of whatever type.
+/// Reads a field of any type in a struct of the kernel; its default where the kernel has no such
+/// field.
 #[inline(always)]
 pub fn field<T: Copy + Default>(base: u64, offset: u32) -> T {
     if offset == NO_OFFSET || base == 0 {
