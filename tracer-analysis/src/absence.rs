@@ -19,7 +19,7 @@ pub struct Absence {
     pub blocked_ns: u64,
     /// How long it could have run, in nanoseconds.
     pub runnable_ns: u64,
-    /// Who ended its waiting.
+    /// Waker that ended its waiting.
     pub waker: Option<Waker>,
 }
 

@@ -22,13 +22,13 @@ pub enum Threads {
 /// A part of the time that was the same thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it was; of the thread that the node it lies within names, or of the span's own.
+    /// Part that it was; of the thread that the node it lies within names, or of the span's own.
     pub part: Part,
     /// How long, in nanoseconds.
     pub ns: u64,
     /// How many steps.
     pub count: u64,
-    /// What lies within, by index.
+    /// Nodes within it, by index.
     pub children: Vec<usize>,
 }
 
@@ -107,13 +107,13 @@ impl Blame {
         Some(node)
     }
 
-    /// What the paths consist of, the longest part first.
+    /// Returns the parts that the paths consist of, the longest first.
     #[must_use]
     pub fn roots(&self) -> Vec<&Node> {
         self.sorted(&self.roots)
     }
 
-    /// What lies within a node, the longest part first.
+    /// Returns the parts within a node, the longest first.
     #[must_use]
     pub fn children(&self, node: &Node) -> Vec<&Node> {
         self.sorted(&node.children)

@@ -29,7 +29,7 @@ pub struct CallKey {
     pub nr: i32,
 }
 
-/// What is known of all runs of a system call.
+/// Totals of all runs of a system call.
 #[derive(Clone, Debug, Default)]
 pub struct CallTotal {
     /// Times that it returned.
@@ -43,15 +43,15 @@ pub struct CallTotal {
 /// A system call that has returned, and whose entry was seen too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRun {
-    /// Who made it.
+    /// Thread that made it.
     pub thread: Thread,
-    /// Which one.
+    /// System call that it was.
     pub key: CallKey,
     /// When it was entered.
     pub from: MonotonicNs,
     /// When it returned.
     pub to: MonotonicNs,
-    /// What it returned.
+    /// Return value.
     pub returned: i64,
 }
 
@@ -62,7 +62,7 @@ impl CallRun {
         self.to.0.saturating_sub(self.from.0)
     }
 
-    /// Whether it returned an error.
+    /// Tells whether it returned an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         is_error(self.returned)
@@ -73,7 +73,7 @@ fn is_error(returned: i64) -> bool {
     (LOWEST_ERROR..0).contains(&returned)
 }
 
-/// Whether a call runs another program: `execve`, `execveat`, and those of 32-bit programs.
+/// Tells whether a call runs another program: `execve`, `execveat`, and those of 32-bit programs.
 fn is_exec(key: CallKey) -> bool {
     let numbers: &[i32] = match (key.is_compat, cfg!(target_arch = "x86_64")) {
         (false, true) => &[59, 322],

@@ -1,4 +1,4 @@
-//! What threads did lately, as far back as somebody may ask.
+//! Recent history of threads, as far back as may be asked for.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,10 +14,10 @@ const MOST_INTERVALS: usize = 2_000_000;
 /// CPUs: more than any machine has.
 const MOST_CPUS: usize = 16_384;
 
-/// Additions between two looks at what nobody may ask for any more.
+/// Additions between two looks at what can no longer be asked for.
 const PRUNE_EVERY: usize = 4096;
 
-/// What one thread did.
+/// Recent history of one thread.
 #[derive(Debug, Default)]
 struct Track {
     pid: i32,
@@ -44,20 +44,20 @@ pub struct Had {
     pub is_seen: bool,
 }
 
-/// What threads did lately.
+/// Recent history of threads.
 ///
-/// Nothing is held until [`keep_from`](Self::keep_from) says since when somebody may ask: memory
+/// Nothing is held until [`keep_from`](Self::keep_from) says from when on may be asked for: memory
 /// grows with what happens in open spans.
 #[derive(Debug)]
 pub struct History {
     tracks: HashMap<i32, Track, RandomState>,
-    /// Who had each CPU since when: at least the last one.
+    /// Threads that had each CPU, and since when: at least the last one.
     cpus: HashMap<u32, VecDeque<Had>, RandomState>,
     /// `None`: nothing is held.
     from: Option<MonotonicNs>,
     held: usize,
     since_prune: usize,
-    /// What is older was given up, as it was too much.
+    /// Time before which everything was given up, as it was too much.
     given_up: MonotonicNs,
 }
 
@@ -75,7 +75,8 @@ impl Default for History {
 }
 
 impl History {
-    /// Nobody asks for what is older than `from`, or for anything.
+    /// Sets the time from which on is held: what is older will not be asked for. `None`: nothing
+    /// will be.
     pub fn keep_from(&mut self, from: Option<MonotonicNs>) {
         self.from = from;
         if from.is_none() && self.held > PRUNE_EVERY {
@@ -213,15 +214,15 @@ impl History {
         self.drop_before(middle);
     }
 
-    /// When a thread was made, and by whom, where that was not long ago.
+    /// Returns when a thread was made, and by which thread, where that was not long ago.
     #[must_use]
     pub fn birth(&self, thread: Thread) -> Option<Birth> {
         let track = self.tracks.get(&thread.tid)?;
         track.born.filter(|birth| birth.thread == thread)
     }
 
-    /// What a thread did right before `until`: the interval up to there, or up to its end where
-    /// that is later. `None` where nothing is known of it from before.
+    /// Returns the interval of a thread right before `until`: the interval up to there, or up to
+    /// its end where that is later. `None` where nothing is known of it from before.
     #[must_use]
     pub fn before(
         &self,
@@ -252,8 +253,8 @@ impl History {
         })
     }
 
-    /// What a thread did that was not over at `from`, as far as it is held, in order of time. What
-    /// it does now is not among it.
+    /// Returns the intervals of a thread that were not over at `from`, as far as they are held, in
+    /// order of time. Its current one is not among them.
     pub fn of_since(&self, thread: Thread, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
         let track = self.tracks.get(&thread.tid);
         let track = track.filter(|track| track.pid == thread.pid);

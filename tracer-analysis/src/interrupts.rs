@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 use crate::rows::Rows;
 use crate::totals::MOST_CPUS;
 
-/// What interrupts a CPU.
+/// Source of an interrupt of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Interrupt {
     /// The handler of a device's interrupt: the interrupt's identifier, and the handler's name,
@@ -35,7 +35,7 @@ pub struct InterruptKey {
 pub struct InterruptTotal {
     /// Times that it began.
     pub count: u64,
-    /// Of these: those of which the end was seen too.
+    /// Times that its end was seen too.
     pub ended: u64,
     /// How long they took together.
     pub took: u64,
@@ -60,7 +60,7 @@ impl InterruptTotal {
 /// An interrupt of which beginning and end were seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptRun {
-    /// What came, and where.
+    /// Interrupt, and where it came.
     pub key: InterruptKey,
     /// When it began.
     pub from: MonotonicNs,
@@ -76,8 +76,7 @@ impl InterruptRun {
     }
 }
 
-/// Which of the two kinds: a soft interrupt may be interrupted by a device, and neither by its own
-/// kind.
+/// Kind of interrupt: a soft interrupt may be interrupted by a device, and neither by its own kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Device,
@@ -170,7 +169,7 @@ impl Interrupts {
     }
 }
 
-/// What follows the null is no part of the name.
+/// Clears the bytes behind the null, which are no part of the name.
 fn up_to_null(mut name: [u8; IRQ_NAME_BYTES]) -> [u8; IRQ_NAME_BYTES] {
     let rest = name.iter_mut().skip_while(|byte| **byte != 0);
     rest.for_each(|byte| *byte = 0);

@@ -1,4 +1,4 @@
-//! Which user event types are a beginning and its end, by what they are called.
+//! Pairs of user event types that are a beginning and its end, by their names.
 //!
 //! `x begin` and `x end`, `x-start` and `x-done`, `x__start` and `x__done`, `enter x` and `exit x`
 //! (the spans of the `tracing` layer), `probe:x` and `retprobe:x`. Both have to be in the log: a
@@ -20,7 +20,7 @@ const WORDS: [(&str, &[&str]); 7] = [
     ("acquire", &["release"]),
 ];
 
-/// Which side of a pair a type is.
+/// Side of a pair that a type is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The beginning, and what the pair is called.
@@ -94,13 +94,14 @@ impl Pairs {
         all
     }
 
-    /// Which side of which pair a type is.
+    /// Returns the side that a type is, and of which pair.
     pub fn side(&self, id: EventTypeId) -> Option<&Side> {
         self.sides.get(&id)
     }
 }
 
-/// What the end of a beginning called `name` may be called, and what the pair is called then.
+/// Returns possible names of the end of a beginning called `name`, each with the name that the pair
+/// has then.
 pub fn ends_of(name: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let probe = name.strip_prefix(b"probe:").map(|function| {
         let mut whole = [b"retprobe:", function].concat();
@@ -179,7 +180,7 @@ fn without_separators(name: &[u8], in_front: bool) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// What the pairs of these types are called, with the names of both.
+    /// Returns the names of the pairs of these types, with the names of both.
     fn pairs(names: &[&str]) -> Vec<(String, String, String)> {
         let mut types = EventTypes::default();
         let ids: Vec<_> = names

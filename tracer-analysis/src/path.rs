@@ -3,7 +3,7 @@
 //! From its end backwards. While the thread ran, or waited for a CPU, that is the reason. While it
 //! was blocked, the reason is what ended that: where a thread woke it, what that thread did in the
 //! same time, and so on; where a device or a timer did, the path ends there. So the leaves part the
-//! time exactly. What is not known is unknown, and never somebody's fault.
+//! time exactly. What is not known is unknown, and no thread is blamed for it.
 
 use tracer_engine::event::MonotonicNs;
 
@@ -13,18 +13,18 @@ use crate::spans::Span;
 use crate::state::{Behind, End, Reason, State, Task, Thread, Wait, Waker};
 use crate::thread_states::ThreadStates;
 
-/// Threads that wait for each other in a row: deeper nobody looks.
+/// Threads that wait for each other in a row: the path goes no deeper.
 const MOST_DEEP: usize = 64;
 
 /// Intervals between the question for a wake-up and the wake-up.
 const MOST_SINCE_ASKED: usize = 8;
 
-/// What was done in a part of the time.
+/// State of the thread in a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     /// It had a CPU.
     Running,
-    /// It could run, and waited for a CPU, behind somebody else where that is known.
+    /// It could run, and waited for a CPU, behind another thread where that is known.
     Runnable(Wait, Option<Behind>),
     /// It waited for something else, until it was woken. What lies within is what the thread did
     /// that woke it.
@@ -42,7 +42,7 @@ pub enum Part {
     /// No thread worked on the span, which has to be entered for that. What lies within is what the
     /// thread did that worked on it next.
     Unpolled(Task),
-    /// Nobody knows.
+    /// It is not known.
     Unknown(Why),
 }
 
@@ -77,7 +77,7 @@ pub struct Step {
     pub from: MonotonicNs,
     /// Until when.
     pub to: MonotonicNs,
-    /// What was done.
+    /// State of the thread in this step.
     pub part: Part,
 }
 
@@ -121,7 +121,7 @@ pub fn critical_path(
 /// The critical path of a span. Where threads have to enter it to work on it, it is what they did
 /// then, and in between, what the one did that entered it next.
 ///
-/// What is said of `states`, `history` and `most_steps` in [`critical_path`] is so here too.
+/// The description of `states`, `history` and `most_steps` in [`critical_path`] holds here too.
 #[must_use]
 pub fn span_path(
     states: &ThreadStates,
@@ -151,7 +151,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// What was done of a span that threads enter, from the end to the beginning.
+    /// Adds the steps of a span that threads enter, from the end to the beginning.
     fn between_polls(&mut self, span: &Span) {
         let mut at = span.to;
         let mut next = span.thread;
@@ -174,7 +174,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Nobody worked on the span, until `next` did.
+    /// Adds the time in which no thread worked on the span, until `next` did.
     fn unpolled(&mut self, next: Thread, from: MonotonicNs, to: MonotonicNs) {
         if from >= to {
             return;
@@ -193,7 +193,7 @@ impl Walk<'_> {
         self.go_back(next, from, to, 1);
     }
 
-    /// What `thread` did, from the end to the beginning.
+    /// Adds the steps of `thread`, from the end to the beginning.
     fn go_back(&mut self, mut thread: Thread, from: MonotonicNs, to: MonotonicNs, depth: usize) {
         let mut at = to;
         while at > from {
@@ -317,8 +317,9 @@ impl Walk<'_> {
         }
     }
 
-    /// What the waker did while the other thread waited. Where it is not known to have run when it
-    /// asked for the wake-up, nothing is said: not that it was traced, nor what it did.
+    /// Adds the steps of the waker while the other thread waited. Where it is not known to have run
+    /// when it asked for the wake-up, one unknown step is added if the history has it, and none
+    /// otherwise: nothing is said of its being traced, nor of what it did.
     fn follow(&mut self, blocked: Step, waker: Thread) {
         if waker == blocked.thread || blocked.depth + 1 >= MOST_DEEP {
             return;

@@ -89,7 +89,7 @@ const NUMBERS: Numbers = Numbers {
     taking: &[],
 };
 
-/// Whether a system call only takes something in.
+/// Tells whether a system call only takes something in.
 fn only_takes(key: CallKey) -> bool {
     !key.is_compat && NUMBERS.taking.contains(&key.nr)
 }
@@ -112,7 +112,7 @@ fn only_waits(key: CallKey) -> bool {
     !key.is_compat && NUMBERS.waits.contains(&key.nr)
 }
 
-/// Whether a wait that ends so has brought what was waited for, or may yet.
+/// Tells whether a wait that ends so has brought what was waited for, or may yet.
 pub fn is_of_use(end: End) -> bool {
     match end {
         End::Woken(Waker::Thread(_) | Waker::Interrupt | Waker::SoftInterrupt) | End::Open => true,
@@ -183,7 +183,7 @@ impl Retries {
         (self.call, self.is_act) = (None, false);
     }
 
-    /// It ran for so long, and leaves its CPU in this state.
+    /// Notes that it ran for so long, and leaves its CPU in this state.
     pub fn leave_cpu(&mut self, at: MonotonicNs, ran_ns: u64, state: State) {
         self.ran_ns = self.ran_ns.saturating_add(ran_ns);
         self.now = None;
@@ -223,7 +223,7 @@ impl Retries {
         self.now = Some((wait, at));
     }
 
-    /// Whether it did no more since that wait than to wait again.
+    /// Tells whether it did no more since that wait than to wait again.
     fn is_retry(&self, last: &Wait) -> bool {
         let is_known = last.object.is_some();
         let longest = if is_known || last.is_timeout {

@@ -60,7 +60,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
         sorted
     }
 
-    /// What keys have together that are not counted each for itself; `None` without any.
+    /// Returns the sum of all keys that are not counted each for itself; `None` without any.
     #[must_use]
     pub fn others(&self) -> Option<&V> {
         self.others.as_ref()

@@ -18,7 +18,7 @@ const IGNORE: u64 = 1;
 pub struct SignalKey {
     /// The process that it was sent to, or to a thread of.
     pub pid: i32,
-    /// Which signal.
+    /// The signal number.
     pub signal: u32,
 }
 
@@ -27,21 +27,21 @@ pub struct SignalKey {
 pub struct SignalTotal {
     /// Times that it was sent.
     pub sent: u64,
-    /// Of these: the process ignores it.
+    /// Times that the process ignored it.
     pub ignored: u64,
-    /// It was pending already.
+    /// Times that it was pending already.
     pub pending: u64,
-    /// It was lost, since the queue of the process was full.
+    /// Times that it was lost, since the queue of the process was full.
     pub lost: u64,
-    /// It was sent without its `siginfo_t`, since the queue of the process was full.
+    /// Times that it was sent without its `siginfo_t`, since the queue of the process was full.
     pub without_info: u64,
     /// Times that a thread took it.
     pub taken: u64,
-    /// Of these: by a handler.
+    /// Times that it was taken by a handler.
     pub handled: u64,
-    /// For what the kernel does by default.
+    /// Times that it was taken for what the kernel does by default.
     pub by_default: u64,
-    /// For nothing: the process ignores it by now.
+    /// Times that it was taken for nothing: the process ignores it by now.
     pub dropped: u64,
     /// The name of the thread that it was sent to last.
     pub comm: [u8; COMM_BYTES],

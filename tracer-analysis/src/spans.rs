@@ -26,10 +26,10 @@ const MOST_POLLS: usize = 1024;
 /// Polls of all spans that are open.
 const MOST_ALL_POLLS: usize = 262_144;
 
-/// Which bytes of the data are the key: from the first up to the second.
+/// Bytes of the data that are the key: from the first up to the second.
 pub type KeyBytes = (usize, usize);
 
-/// What the beginning and the end of a span have in common.
+/// Key that the beginning and the end of a span have in common, where an event has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOf {
     /// These bytes of their data.
@@ -38,14 +38,14 @@ pub enum KeyOf {
     SpanId,
 }
 
-/// What begins spans, or ends them.
+/// Event that begins spans, or ends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Border {
     /// The event type.
     pub event_type: EventTypeId,
-    /// Of a system call: which one.
+    /// Of a system call: its number.
     pub syscall: Option<i32>,
-    /// What beginning and end have in common. Without it, they are on the same thread.
+    /// Key that beginning and end have in common. Without it, they are on the same thread.
     pub key: Option<KeyOf>,
 }
 
@@ -79,16 +79,16 @@ pub struct Poll {
 pub struct Span {
     /// Its rule, by its index.
     pub rule: usize,
-    /// Who began it.
+    /// Thread that began it.
     pub begun_by: Thread,
-    /// Who ended it.
+    /// Thread that ended it.
     pub thread: Thread,
     /// From when on.
     pub from: MonotonicNs,
     /// Until when.
     pub to: MonotonicNs,
-    /// Who worked on it when, in order of time: the newest of many. Empty where its thread does so
-    /// all the time.
+    /// Times in which threads worked on it, in order of time: the newest of many. Empty where its
+    /// thread does so all the time.
     pub polls: Vec<Poll>,
     /// Whether older polls are not held.
     pub has_older_polls: bool,
@@ -102,7 +102,7 @@ impl Span {
     }
 }
 
-/// What the beginning and the end of a span have in common.
+/// Value that the beginning and the end of a span have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Thread(i32),
@@ -110,7 +110,7 @@ enum Key {
     Task(i32, u64),
 }
 
-/// What an event is to a rule. One may end a span and begin the next, so ends come first.
+/// Role of an event in a rule. One may end a span and begin the next, so ends come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     PollEnd,
@@ -297,7 +297,7 @@ impl Rule {
 }
 
 impl Border {
-    /// What the event has as the key; `None` where it is no such border.
+    /// Returns the key that the event has; `None` where it is no such border.
     fn key_of(&self, event: &Event<'_>) -> Option<Key> {
         if self.syscall.is_some() && number_of(event) != self.syscall {
             return None;
@@ -321,9 +321,9 @@ struct Begun {
     polls: VecDeque<Poll>,
     /// Whether older polls are not held.
     has_older_polls: bool,
-    /// Who works on it now, since when, and how many times over.
+    /// Thread that works on it now, since when, and how many times over.
     polled: Option<(Thread, MonotonicNs, u32)>,
-    /// Whether two threads worked on it at the same time: then it is nobody's.
+    /// Whether two threads worked on it at the same time: then it belongs to no thread.
     is_shared: bool,
 }
 
@@ -531,7 +531,7 @@ impl Open {
     }
 }
 
-/// Which system call an event is of.
+/// Returns the number of the system call that an event is of.
 fn number_of(event: &Event<'_>) -> Option<i32> {
     match event.header.event_type {
         EventTypeId::SYSCALL_ENTER => {

@@ -1,4 +1,4 @@
-//! What a thread does, for how long, and how that ends.
+//! States of a thread, how long they last, and how they end.
 
 use std::mem::offset_of;
 
@@ -83,17 +83,18 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Whether it waits for its own time, and for no CPU: whatever runs meanwhile is not to blame.
+    /// Tells whether it waits for its own time, and for no CPU: whatever runs meanwhile is not to
+    /// blame.
     #[must_use]
     pub fn is_throttled(self) -> bool {
         matches!(self, Self::Throttled | Self::OutOfBudget)
     }
 }
 
-/// What a thread is in that blocks.
+/// Context that a thread blocks in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Inside {
-    /// Nobody knows.
+    /// It is not known.
     #[default]
     Unknown,
     /// A system call.
@@ -109,7 +110,7 @@ pub enum Inside {
 /// Why a thread blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason {
-    /// What it is in.
+    /// Context that it is in.
     pub inside: Inside,
     /// Whether it waits for a device.
     pub is_io: bool,
@@ -117,7 +118,7 @@ pub struct Reason {
     pub function: Function,
 }
 
-/// A function of a program, by a number that is whoever's who names it.
+/// A function of a program, by a number whose meaning is up to the code that names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function(pub u32);
 
@@ -126,10 +127,10 @@ impl Function {
     pub const NONE: Self = Self(0);
 }
 
-/// Who or what wakes a thread.
+/// Waker of a thread: another thread, or an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Waker {
-    /// Nobody knows.
+    /// It is not known.
     Unknown,
     /// A thread.
     Thread(Task),
@@ -141,10 +142,10 @@ pub enum Waker {
     Timer,
 }
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// Nobody knows: nothing was seen of it yet, or events were lost.
+    /// Not known: nothing was seen of it yet, or events were lost.
     Unknown,
     /// It has a CPU.
     Running,
@@ -161,16 +162,16 @@ pub enum State {
 /// A switch away, as it was recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
-    /// What the thread does then.
+    /// State of the thread then.
     pub state: State,
     /// How long it had the CPU; 0 where that is not known.
     pub ran_ns: u64,
-    /// Who gets the CPU.
+    /// Thread that gets the CPU.
     pub next: Task,
 }
 
 impl Left {
-    /// What a switch's data says; `None` where it is too short.
+    /// Reads a switch's data; `None` where it is too short.
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let data: SwitchOutData = read_grown(untrusted, offset_of!(SwitchOutData, ran_ns))?;
         Some(Self {
@@ -182,7 +183,7 @@ impl Left {
 }
 
 impl Left {
-    /// The same, of a thread that waits in this function.
+    /// Sets the function that the thread waits in.
     pub fn in_function(mut self, function: Function) -> Self {
         if let State::Blocked(reason) = &mut self.state {
             reason.function = function;
@@ -244,7 +245,7 @@ impl Reason {
         }
     }
 
-    /// The same, in whichever function that is.
+    /// Returns the reason without the function.
     #[must_use]
     pub fn anywhere(self) -> Self {
         Self {
@@ -255,7 +256,7 @@ impl Reason {
 }
 
 impl Waker {
-    /// Who asked for this wake-up.
+    /// Returns the waker that asked for this wake-up.
     pub(crate) fn of(data: &WakeupData) -> Self {
         match data.waker_context {
             waker_context::IRQ => Self::Interrupt,
@@ -275,7 +276,7 @@ impl Waker {
 pub enum End {
     /// It has not: the trace ends, or has not come further.
     Open,
-    /// Nobody knows, or it goes without saying.
+    /// It is not known, or goes without saying.
     Unsaid,
     /// It was woken.
     Woken(Waker),
@@ -288,7 +289,7 @@ pub enum End {
 pub struct Interval {
     /// The thread.
     pub thread: Thread,
-    /// What it did.
+    /// State that it was in.
     pub state: State,
     /// From when on.
     pub from: MonotonicNs,
@@ -309,7 +310,7 @@ impl Interval {
         self.to.0.saturating_sub(self.from.0)
     }
 
-    /// Whether the thread went on with something else then, and not just the trace ended.
+    /// Tells whether the thread went on with something else then, and not just the trace ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.end != End::Open

@@ -17,7 +17,7 @@ use crate::thread_states::ThreadStates;
 /// The process of all threads.
 pub const PID: i32 = 10;
 
-/// What happens, and what it shows.
+/// Events of a test, and what they show.
 #[derive(Debug)]
 pub struct Story {
     pub states: ThreadStates,

@@ -1,4 +1,4 @@
-//! What each thread does at any time, found out from its events.
+//! States of each thread at any time, found out from its events.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::offset_of;
@@ -24,7 +24,7 @@ const MOST_GAPS: usize = 4096;
 /// Threads that have ended before they are forgotten, all at once.
 const MOST_DEAD: usize = MOST_THREADS / 8;
 
-/// What is known of a thread.
+/// Knowledge about a thread.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     pid: i32,
@@ -32,7 +32,7 @@ struct Known {
     since: MonotonicNs,
     /// Where it runs, or for which CPU it waits.
     cpu: Option<u32>,
-    /// Whether only who made it has said something of it: its own events may not be recorded.
+    /// Whether only its maker's events say something of it: its own events may not be recorded.
     is_hearsay: bool,
     /// Whether it was gone from its last CPU without a switch that said so: how long it has this
     /// one is known only when it leaves it.
@@ -47,7 +47,7 @@ struct Known {
 pub struct Birth {
     /// The thread.
     pub thread: Thread,
-    /// Who made it.
+    /// Thread that made it.
     pub by: Thread,
     /// When.
     pub at: MonotonicNs,
@@ -55,7 +55,7 @@ pub struct Birth {
     pub is_same: bool,
 }
 
-/// What [`ThreadStates`] finds out.
+/// Findings of [`ThreadStates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A thread was in a state.
@@ -102,7 +102,7 @@ pub struct ThreadStates {
     now: MonotonicNs,
     /// When the trace ends, once that is known.
     trace_end: Option<MonotonicNs>,
-    /// Whether switches are among the events: without them who runs, runs for ever.
+    /// Whether switches are among the events: without them a thread that runs, runs for ever.
     sees_switches: bool,
     /// Threads that did something before there was a switch, and when they did first.
     acted: crate::looks::Running,
@@ -161,7 +161,7 @@ impl ThreadStates {
         self.whole_since = self.whole_since.max(until);
     }
 
-    /// Whether events may be missing between these moments.
+    /// Tells whether events may be missing between these moments.
     #[must_use]
     pub fn is_lossy(&self, from: MonotonicNs, to: MonotonicNs) -> bool {
         let mut gaps = self.gaps.iter().rev();
@@ -234,7 +234,7 @@ impl ThreadStates {
         self.trace_end = Some(at);
     }
 
-    /// Whether the trace ends at this moment, as far as that is known.
+    /// Tells whether the trace ends at this moment, as far as that is known.
     #[must_use]
     pub fn is_trace_end(&self, at: MonotonicNs) -> bool {
         self.trace_end == Some(at)
@@ -250,8 +250,8 @@ impl ThreadStates {
         }
     }
 
-    /// What a thread does since when, as far as that is known by now: up to `until`. `None` for a
-    /// thread of which nothing was seen, or not before `until`.
+    /// Returns the current state of a thread and since when it lasts, as far as that is known by
+    /// now: up to `until`. `None` for a thread of which nothing was seen, or not before `until`.
     #[must_use]
     pub fn current(&self, thread: Thread, until: MonotonicNs) -> Option<Interval> {
         let known = self.threads.get(&thread.tid)?;
@@ -266,8 +266,8 @@ impl ThreadStates {
         })
     }
 
-    /// What is known of a thread, which is new where nothing was; `None` where there are too many.
-    /// One whose tid was another process's is another thread.
+    /// Returns what is known of a thread, which is new where nothing was known; `None` where there
+    /// are too many. One whose tid was another process's is another thread.
     fn known(
         &mut self,
         thread: Thread,
@@ -312,7 +312,8 @@ impl ThreadStates {
         (self.threads.len() < MOST_THREADS).then_some(())
     }
 
-    /// A thread begins here, or goes on under another tid: whoever had the tid before has ended.
+    /// Begins a thread, or continues one under another tid: the thread that had the tid before has
+    /// ended.
     fn begin(
         &mut self,
         thread: Thread,
@@ -448,8 +449,8 @@ impl ThreadStates {
         }
     }
 
-    /// A thread gets a CPU. Whoever waited for something else was woken before, and has left its
-    /// last CPU: where that was not seen, nobody knows what it did meanwhile.
+    /// Notes that a thread gets a CPU. If it waited for something else, it was woken before, and it
+    /// has left its last CPU: where that was not seen, it is not known what it did meanwhile.
     fn take_cpu(
         &mut self,
         thread: Thread,
@@ -707,8 +708,8 @@ impl Known {
         self.retries.waits_since().unwrap_or(self.since)
     }
 
-    /// What is said of its state: where events are missing since it began it may have been left
-    /// unseen.
+    /// Returns the state to report: where events are missing since the state began, the thread may
+    /// have left it unseen.
     fn claimed(&self, whole_since: MonotonicNs) -> State {
         let may_be_gone = self.is_doubtful && self.state == State::Running;
         if self.since < whole_since || may_be_gone {
@@ -718,8 +719,8 @@ impl Known {
         }
     }
 
-    /// The same of a state that lasts: of a thread of which only its maker has said something,
-    /// nobody knows whether its events are recorded.
+    /// Returns the state to report of one that lasts: of a thread of which only its maker has said
+    /// something, it is not known whether its events are recorded.
     fn claimed_by_now(&self, whole_since: MonotonicNs) -> State {
         if self.is_hearsay {
             State::Unknown
@@ -728,7 +729,7 @@ impl Known {
         }
     }
 
-    /// What a thread did that is seen no more: nobody knows, but for one that has ended.
+    /// Returns the state of a thread that is seen no more: unknown, but for one that has ended.
     fn when_unseen(&self) -> State {
         match self.state {
             State::Dead => State::Dead,
@@ -743,7 +744,7 @@ impl Known {
 
 /// Looks at the beginning of a trace.
 impl ThreadStates {
-    /// Whether switches are recorded, as far as that is known.
+    /// Tells whether switches are recorded, as far as that is known.
     #[must_use]
     pub fn sees_switches(&self) -> bool {
         self.sees_switches

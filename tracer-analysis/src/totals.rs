@@ -1,4 +1,4 @@
-//! What threads did, summed up.
+//! Totals of what threads did.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::state::{Interval, Reason, State, Thread, Wait};
 /// CPUs: more than any machine has.
 pub const MOST_CPUS: usize = 16_384;
 
-/// What a thread did. Times are in nanoseconds; their sum is the time that it was there.
+/// Totals of a thread. Times are in nanoseconds; their sum is the time that it was there.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTotal {
     /// It had a CPU.
@@ -24,7 +24,7 @@ pub struct ThreadTotal {
     pub blocked_in: Vec<(Reason, u64)>,
     /// It was stopped.
     pub stopped: u64,
-    /// Nobody knows what it did.
+    /// It is not known what it did.
     pub unknown: u64,
     /// Times that it had to give way.
     pub preempted: u64,
@@ -56,7 +56,7 @@ pub struct Before {
     pub total: ThreadTotal,
 }
 
-/// What all threads did.
+/// Totals of all threads.
 #[derive(Debug, Default)]
 pub struct ThreadTotals {
     threads: Rows<Thread, ThreadTotal>,
