@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::digits::push_hex;
 
-/// Whether a character may reach a terminal as it is.
+/// Tells whether a character may reach a terminal as it is.
 fn is_harmless(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
@@ -69,8 +69,8 @@ pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
     }
 }
 
-/// A message of ours, which may have names and paths of others, on one line: what is not harmless
-/// is shown as in a string literal of Rust.
+/// Returns a message of this program, which may have untrusted names and paths, on one line: what
+/// is not harmless is shown as in a string literal of Rust.
 #[must_use]
 pub fn harmless_line(message: &str) -> Cow<'_, str> {
     replaced(message, is_harmless, |out, character| {
@@ -78,7 +78,7 @@ pub fn harmless_line(message: &str) -> Cow<'_, str> {
     })
 }
 
-/// Whether [`harmless_line`] would leave it as it is.
+/// Tells whether [`harmless_line`] would leave it as it is.
 #[must_use]
 pub fn is_harmless_line(message: &str) -> bool {
     message.chars().all(is_harmless)

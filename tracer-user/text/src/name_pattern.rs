@@ -34,7 +34,7 @@ pub enum PatternError {
     /// Nothing.
     #[error("names no process")]
     Empty,
-    /// No name is so long.
+    /// More bytes than a name can have.
     #[error("asks for more than {MOST} bytes, and the kernel keeps no more of a name")]
     TooLong,
 }
@@ -76,7 +76,7 @@ impl NamePattern {
         Ok(pattern)
     }
 
-    /// Whether a name, without its null, is like this.
+    /// Tells whether a name, without its null, is like this.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
         let fits = self.fits();
@@ -87,7 +87,7 @@ impl NamePattern {
         !name.is_empty() && name.iter().fold(1, step) & self.end() != 0
     }
 
-    /// Whether there was more than the kernel keeps of a name.
+    /// Tells whether there was more than the kernel keeps of a name.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.is_truncated

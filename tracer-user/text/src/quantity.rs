@@ -38,7 +38,7 @@ pub fn size(option: &str, typed: &str, least: u64, most: u64) -> anyhow::Result<
 ///
 /// It is none, or is not above 0. `option` is what the line names.
 pub fn time(option: &str, typed: &str) -> anyhow::Result<Duration> {
-    /// Longer than this nobody waits, and it cannot overflow.
+    /// Longest wait that makes sense, and that cannot overflow.
     const MOST_SECONDS: f64 = 1e9;
     let digits = typed.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match &typed[digits.len()..] {

@@ -27,7 +27,7 @@ pub fn short_name(entry: &SystemEventType) -> String {
     String::from_utf8_lossy(&short).into_owned()
 }
 
-/// Whether `typed` is a name of this type, in whichever form; hyphens are underscores.
+/// Tells whether `typed` is a name of this type, in whichever form; hyphens are underscores.
 #[must_use]
 pub fn is_named(entry: &SystemEventType, typed: &str) -> bool {
     let typed = typed.replace('-', "_");
@@ -41,8 +41,8 @@ pub fn type_named(typed: &str) -> Option<&'static SystemEventType> {
     entries.find(|entry| is_named(entry, typed))
 }
 
-/// Whether the event type of this name is the one that `typed` names: exactly, as a program's own,
-/// or, as one of the system's, in whichever form.
+/// Tells whether the event type of this name is the one that `typed` names: exactly, as a program's
+/// own, or, as one of the system's, in whichever form.
 #[must_use]
 pub fn is_type_called(name: &[u8], typed: &[u8]) -> bool {
     let is_systems = || {

@@ -42,7 +42,7 @@ impl Encoder {
         self.field(name, typed_data::BYTES, more(has_more), 1, bytes);
     }
 
-    /// What could not be read.
+    /// Adds a field that could not be read.
     pub fn unread(&mut self, name: &str, kind: u8) {
         self.field(name, kind, typed_data::UNREAD, 1, b"");
     }

@@ -26,14 +26,14 @@ pub enum Value<'a> {
     Float(f64),
     /// Text: any bytes.
     Text {
-        /// What there is of it.
+        /// Bytes that there are of it.
         bytes: &'a [u8],
         /// Whether there is more.
         has_more: bool,
     },
     /// Bytes of which nothing is known.
     Bytes {
-        /// What there is.
+        /// Bytes that there are.
         bytes: &'a [u8],
         /// Whether there are more.
         has_more: bool,
@@ -99,7 +99,8 @@ impl<'a> Typed<'a> {
         rest.is_empty().then_some(typed)
     }
 
-    /// The same, of an event whose type is called as those are that have such data.
+    /// Reads the data of an event whose type is called as those are that have such data. `None`
+    /// where it is called otherwise, or its data is none of these, or damaged.
     #[must_use]
     pub fn of_event(name: &[u8], untrusted: &'a [u8]) -> Option<Self> {
         let prefixes = [
@@ -112,7 +113,7 @@ impl<'a> Typed<'a> {
         Self::of(untrusted).filter(|typed| typed.kind == *kind)
     }
 
-    /// Whether the fields are the arguments of a function.
+    /// Tells whether the fields are the arguments of a function.
     #[must_use]
     pub fn are_arguments(self) -> bool {
         self.kind == probe_kind::TYPED_FUNCTION
