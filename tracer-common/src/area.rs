@@ -363,7 +363,8 @@ pub struct ChainEntry {
 
 /// The windows' table has a word for each window.
 pub mod window {
-    /// The word of a window that belongs to the stream of this generation. That of a free one is 0.
+    /// Returns the word of a window that belongs to the stream of this generation. That of a free
+    /// one is 0.
     #[must_use]
     pub const fn word(generation: u32) -> u64 {
         (generation as u64) << 32 | 1
@@ -383,26 +384,26 @@ pub mod chunk_state {
     /// Closed: no thread writes here any more.
     pub const CLOSED: u32 = 4;
 
-    /// A chunk's state word: generation of the stream (high half), how often the chunk was opened
-    /// (24 bits), state (8 bits).
+    /// Returns a chunk's state word: generation of the stream (high half), how often the chunk was
+    /// opened (24 bits), state (8 bits).
     #[must_use]
     pub const fn word(generation: u32, turn: u32, state: u32) -> u64 {
         (generation as u64) << 32 | ((turn & 0xff_ffff) as u64) << 8 | state as u64
     }
 
-    /// The state in a chunk's word.
+    /// Returns the state in a chunk's word.
     #[must_use]
     pub const fn of(word: u64) -> u32 {
         (word & 0xff) as u32
     }
 
-    /// How often the chunk was opened.
+    /// Returns how often the chunk was opened.
     #[must_use]
     pub const fn turn_of(word: u64) -> u32 {
         (word >> 8 & 0xff_ffff) as u32
     }
 
-    /// The generation of its stream.
+    /// Returns the generation of its stream.
     #[must_use]
     pub const fn generation_of(word: u64) -> u32 {
         (word >> 32) as u32
@@ -443,20 +444,20 @@ pub mod home {
     /// Nothing is known of it.
     pub const UNKNOWN: u64 = 0;
 
-    /// The pid namespace of its tid (inode of `/proc/self/ns/pid`), and which of the programs of
-    /// its area it runs ([`AreaHeader::programs`](super::AreaHeader::programs)).
+    /// Returns the pid namespace of its tid (inode of `/proc/self/ns/pid`), and which of the
+    /// programs of its area it runs ([`AreaHeader::programs`](super::AreaHeader::programs)).
     #[must_use]
     pub const fn word(namespace: u32, program: u32) -> u64 {
         (namespace as u64) << 32 | program as u64
     }
 
-    /// The pid namespace; 0 where it is not known.
+    /// Returns the pid namespace; 0 where it is not known.
     #[must_use]
     pub const fn namespace_of(word: u64) -> u32 {
         (word >> 32) as u32
     }
 
-    /// The program. Two of one process have different counts.
+    /// Returns the program. Two of one process have different counts.
     #[must_use]
     pub const fn program_of(word: u64) -> u32 {
         (word & 0xffff_ffff) as u32

@@ -127,7 +127,7 @@ macro_rules! record_bytes {
 }
 pub(crate) use record_bytes;
 
-/// The bytes of an ASCII text of this length, in lower case.
+/// Returns the bytes of an ASCII text of this length, in lower case.
 #[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 pub(crate) const fn lower_case<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
@@ -139,7 +139,7 @@ pub(crate) const fn lower_case<const LENGTH: usize>(text: &str) -> [u8; LENGTH] 
     bytes
 }
 
-/// Bytes that are text.
+/// Returns bytes that are text as a string.
 #[expect(clippy::panic, reason = "the compiler runs it")]
 pub(crate) const fn text(bytes: &'static [u8]) -> &'static str {
     match core::str::from_utf8(bytes) {

@@ -74,7 +74,7 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// Its name, as shown to users.
+    /// Returns its name, as shown to users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -139,7 +139,7 @@ pub enum CostClass {
 }
 
 impl CostClass {
-    /// Its name, as shown to users.
+    /// Returns its name, as shown to users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -177,7 +177,7 @@ pub struct SystemEventType {
 }
 
 impl SystemEventType {
-    /// A type of the standard's own.
+    /// Describes a type of the standard's own.
     pub(super) const fn stream(
         id: EventTypeId,
         constant: &'static str,
@@ -199,7 +199,7 @@ impl SystemEventType {
         }
     }
 
-    /// A type of the kernel's, by default rare and traced without being named.
+    /// Describes a type of the kernel's, by default rare and traced without being named.
     pub(super) const fn kernel(
         id: EventTypeId,
         constant: &'static str,

@@ -26,8 +26,8 @@ pub struct KernelEventType {
 }
 
 impl KernelEventType {
-    /// A type with this data, by default rare and traced without being named. The first of `names`
-    /// is the constant of `trace.h`.
+    /// Describes a type with this data, by default rare and traced without being named. The first
+    /// of `names` is the constant of `trace.h`.
     pub(crate) const fn new<Data: EventData>(
         id: EventTypeId,
         names: [&'static str; 2],

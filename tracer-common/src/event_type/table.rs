@@ -114,7 +114,7 @@ const fn all<const COUNT: usize>() -> [SystemEventType; COUNT] {
     all
 }
 
-/// The entry of a system event type, or `None` for a user type or an unknown identifier.
+/// Returns the entry of a system event type, or `None` for a user type or an unknown identifier.
 #[must_use]
 pub fn system_event_type(id: EventTypeId) -> Option<&'static SystemEventType> {
     SYSTEM_EVENT_TYPES.iter().find(|entry| entry.id == id)
@@ -123,8 +123,8 @@ pub fn system_event_type(id: EventTypeId) -> Option<&'static SystemEventType> {
 /// Name that `posix_trace_eventid_get_name()` returns for the predefined user event type.
 pub const UNNAMED_USEREVENT_NAME: &str = "posix_trace_unnamed_userevent";
 
-/// The predefined type of this name: a system type, or the user type without a name of its own.
-/// Names and types are one to one, so that opening such a name gives the type that has it.
+/// Returns the predefined type of this name: a system type, or the user type without a name of its
+/// own. Names and types are one to one, so that opening such a name gives the type that has it.
 #[must_use]
 pub fn predefined_event_type(name: &[u8]) -> Option<EventTypeId> {
     if name == UNNAMED_USEREVENT_NAME.as_bytes() {

@@ -70,7 +70,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// A process of which nothing else is known.
+    /// Returns an issuer of which only the process is known.
     #[must_use]
     pub const fn process(pid: u32) -> Self {
         Self {

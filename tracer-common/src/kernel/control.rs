@@ -78,7 +78,7 @@ pub struct Choice {
 pub mod wanted {
     use crate::event_type::{EventTypeId, Origin, SYSTEM_EVENT_TYPES};
 
-    /// The bit of a system event type; 0 for a user event type, which has none.
+    /// Returns the bit of a system event type; 0 for a user event type, which has none.
     #[must_use]
     pub const fn bit(id: EventTypeId) -> u64 {
         match 1_u64.checked_shl(id.0) {

@@ -156,7 +156,8 @@ const fn count(families: &[&[KernelEventType]]) -> usize {
     count
 }
 
-/// The types of all families, by identifier: each time the one after the last, found among all.
+/// Returns the types of all families, by identifier: each time the one after the last, found among
+/// all.
 #[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 const fn in_order<const COUNT: usize>(families: &[&[KernelEventType]]) -> [KernelEventType; COUNT] {
     let mut sorted = [families[0][0]; COUNT];
@@ -171,7 +172,7 @@ const fn in_order<const COUNT: usize>(families: &[&[KernelEventType]]) -> [Kerne
     sorted
 }
 
-/// The type with the lowest identifier above `last`.
+/// Returns the type with the lowest identifier above `last`.
 #[expect(
     clippy::indexing_slicing,
     clippy::expect_used,

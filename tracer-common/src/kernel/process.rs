@@ -107,7 +107,7 @@ pub struct Sight {
 }
 
 impl ExecData {
-    /// The thread that called exec, out of an event's data, whose file is as long as it is.
+    /// Reads the thread that called exec out of an event's data, whose file is as long as it is.
     #[must_use]
     pub fn old_tid_of(untrusted: &[u8]) -> Option<i32> {
         let bytes = untrusted.get(offset_of!(Self, old_tid)..)?;

@@ -330,7 +330,7 @@ pub mod syscalls {
     /// Sets in the map.
     pub const SETS: u32 = 2 * GENERATIONS;
 
-    /// Where the set of a table of calls lies in the map, in sets.
+    /// Returns where the set of a table of calls lies in the map, in sets.
     #[must_use]
     pub const fn set(generation: u32, compat: u32) -> u32 {
         (generation & 1) << 1 | (compat & 1)
