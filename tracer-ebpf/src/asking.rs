@@ -33,7 +33,7 @@ impl Asking {
         }
     }
 
-    /// No thread: this.
+    /// Returns a waker that is no thread, but this context.
     #[inline(always)]
     pub fn no_thread(context: u32) -> Self {
         Self {
@@ -49,13 +49,13 @@ impl Asking {
         (self.who >> CONTEXT_AT) as u32
     }
 
-    /// Its process.
+    /// Returns its process.
     #[inline(always)]
     pub fn pid(self) -> Pid {
         Pid((self.who >> TASK_BITS & TASK) as u32)
     }
 
-    /// The thread.
+    /// Returns the thread.
     #[inline(always)]
     pub fn tid(self) -> Pid {
         Pid((self.who & TASK) as u32)

@@ -47,8 +47,8 @@ fn begin<C: Tracepoint>(ctx: &C) {
     maps::remember_bio(bio, &starting::<C>());
 }
 
-/// The thread that runs. One that is not traced is noted as well: a request without a note is one
-/// of which nothing is known.
+/// Returns the thread that runs. One that is not traced is noted as well: a request without a note
+/// is one of which nothing is known.
 #[inline(always)]
 fn starting<C: Tracepoint>() -> Issuer {
     let task = Task::<C>::current();
@@ -201,7 +201,7 @@ struct Request<C> {
 }
 
 impl<C: Tracepoint> Request<C> {
-    /// The request that is the tracepoint's `N`th argument.
+    /// Returns the request that is the tracepoint's `N`th argument.
     ///
     /// # Safety
     ///
@@ -235,7 +235,7 @@ impl<C: Tracepoint> Request<C> {
         unsafe { field::<C, _>(self.base, REQUEST_SECTOR.load()) }
     }
 
-    /// Its first part.
+    /// Returns its first part.
     #[inline(always)]
     fn bio(&self) -> u64 {
         // SAFETY: `base` is a request (see `argument`), and `bio` a pointer in it.
@@ -243,7 +243,7 @@ impl<C: Tracepoint> Request<C> {
         bio.0 as u64
     }
 
-    /// Major and minor number of the device; 0 before 5.14.
+    /// Returns major and minor number of the device; 0 before 5.14.
     #[inline(always)]
     fn device(&self) -> (u32, u32) {
         // SAFETY: `base` is a request (see `argument`), and the queue a pointer in it.

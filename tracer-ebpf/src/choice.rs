@@ -22,8 +22,8 @@ use crate::task::{Address, Task, field};
 /// Groups are looked for so deep, from the outermost.
 const DEPTH: u32 = 24;
 
-/// The [`traced`] bits of a process that is chosen for its name, `comm`, or for the control group
-/// of `task`; 0 for one that is not, or that the agent has no pid for.
+/// Returns the [`traced`] bits of a process that is chosen for its name, `comm`, or for the control
+/// group of `task`; 0 for one that is not, or that the agent has no pid for.
 #[inline(always)]
 pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
     if CHOOSES.load() == 0 || !task.pid().is_visible() {
@@ -41,7 +41,7 @@ pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
     }
 }
 
-/// The [`traced`] bits of a process that is chosen because it has come into the agent's pid
+/// Returns the [`traced`] bits of a process that is chosen because it has come into the agent's pid
 /// namespace, as a command does that is started in a container; 0 for any other. Those that are
 /// made in it have their parent's.
 #[inline(always)]
@@ -130,7 +130,7 @@ fn is_in_group<C: Tracepoint>(task: &Task<C>, id: u64) -> bool {
     false
 }
 
-/// The number of the group in which `group` is at this depth.
+/// Returns the number of the group in which `group` is at this depth.
 #[inline(always)]
 fn ancestor(group: Address, depth: u32) -> u64 {
     let step = depth as usize * 8;
@@ -143,7 +143,7 @@ fn ancestor(group: Address, depth: u32) -> u64 {
     read(node, NODE_ID.load(), 0)
 }
 
-/// The 64 bits `step` bytes into the field at `offset`.
+/// Reads the 64 bits `step` bytes into the field at `offset`.
 #[inline(always)]
 fn read(base: Address, offset: u32, step: usize) -> u64 {
     if offset == NO_OFFSET {

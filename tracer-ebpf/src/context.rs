@@ -22,7 +22,7 @@ pub trait Tracepoint: EbpfContext {
     /// Whether the program reads kernel memory as its own, as kernels have it since 5.11.
     const IS_DIRECT: bool;
 
-    /// The `N`th argument of the tracepoint, from 0.
+    /// Returns the `N`th argument of the tracepoint, from 0.
     #[inline(always)]
     fn argument<const N: usize>(&self) -> u64 {
         let value;
@@ -42,28 +42,28 @@ pub trait Tracepoint: EbpfContext {
         value
     }
 
-    /// The `N`th argument of the tracepoint, from 0, as a truth value.
+    /// Returns the `N`th argument of the tracepoint, from 0, as a truth value.
     #[inline(always)]
     fn flag<const N: usize>(&self) -> bool {
         // Only the lower byte of the word is the kernel's `bool`.
         self.argument::<N>() & 0xff != 0
     }
 
-    /// The `N`th argument of the tracepoint, from 0, as an address in the kernel.
+    /// Returns the `N`th argument of the tracepoint, from 0, as an address in the kernel.
     #[inline(always)]
     fn address<const N: usize>(&self) -> *const u8 {
         self.argument::<N>() as *const u8
     }
 
-    /// The running task, as an address that [`read`](Self::read) takes.
+    /// Returns the running task, as an address that [`read`](Self::read) takes.
     fn current() -> *const u8;
 
-    /// The registers of the program of `running`, which is [`current`](Self::current): as they were
-    /// when it came into the kernel. For kernels that have the helper `bpf_task_pt_regs`.
+    /// Returns the registers of the program of `running`, which is [`current`](Self::current): as
+    /// they were when it came into the kernel. For kernels that have the helper `bpf_task_pt_regs`.
     fn registers(running: *const u8) -> *const u8;
 
-    /// An address that [`read`](Self::read) takes for a word or a half of one, wherever it is in
-    /// the kernel. Only where [`WORD_TYPE`] is known.
+    /// Returns an address that [`read`](Self::read) takes for a word or a half of one, wherever it
+    /// is in the kernel. Only where [`WORD_TYPE`] is known.
     fn readable(address: *const u8) -> *const u8;
 
     /// Reads a value in the kernel; all zero when it cannot be read.

@@ -2,7 +2,7 @@
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 
-/// The CPU that this runs on. A program stays on it.
+/// Returns the CPU that this runs on. A program stays on it.
 #[inline(always)]
 pub fn this_cpu() -> u32 {
     // SAFETY: the helper takes no argument.

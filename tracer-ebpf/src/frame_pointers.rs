@@ -40,7 +40,7 @@ struct Walk {
 #[map]
 static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
-/// The thread that runs.
+/// Returns the thread that runs.
 #[inline(always)]
 fn thread() -> u64 {
     bpf_get_current_pid_tgid()

@@ -56,7 +56,7 @@ struct Space {
 #[map]
 static GATHERED: PerCpuArray<Space> = PerCpuArray::with_max_entries(1, 0);
 
-/// The thread that runs.
+/// Returns the thread that runs.
 #[inline(always)]
 fn thread() -> u64 {
     bpf_get_current_pid_tgid()
@@ -75,13 +75,13 @@ impl Gathering {
         Some(gathering)
     }
 
-    /// The one that has begun.
+    /// Returns the gathering that has begun.
     #[inline(always)]
     fn current() -> Option<Self> {
         GATHERED.get_ptr_mut(0).map(Self)
     }
 
-    /// The member that lies there, which is a word.
+    /// Returns the member at this offset, which is a word.
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
         let word = self.0.cast::<u8>().wrapping_add(offset).cast::<u64>();
@@ -103,13 +103,13 @@ impl Gathering {
         self.word(offset_of!(Space, arguments) + (nth + 1) * size_of::<u64>())
     }
 
-    /// Where what is gathered lies.
+    /// Returns where the gathered data lies.
     #[inline(always)]
     fn bytes(&self) -> *mut u8 {
         self.0.cast::<u8>().wrapping_add(offset_of!(Space, bytes))
     }
 
-    /// Where the next one begins.
+    /// Returns where the next one begins.
     #[inline(always)]
     fn at(&self) -> u64 {
         self.word(offset_of!(Space, at))
@@ -121,7 +121,7 @@ impl Gathering {
         self.set(offset_of!(Space, at), self.at() + bytes);
     }
 
-    /// How many of so many bytes may be read. They are then used up.
+    /// Returns how many of so many bytes may be read. They are then used up.
     #[inline(always)]
     fn use_up(&self, bytes: u64) -> u64 {
         let left = self.word(offset_of!(Space, left));
@@ -130,7 +130,7 @@ impl Gathering {
         used
     }
 
-    /// Space for the next one, unless it is used up.
+    /// Returns space for the next one, unless it is used up.
     #[inline(always)]
     fn entry(&self) -> Option<*mut u8> {
         let at = self.at();
@@ -140,7 +140,7 @@ impl Gathering {
         Some(self.bytes().wrapping_add(at as usize & (BYTES - 1)))
     }
 
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     #[inline(always)]
     fn end(&self) -> i32 {
         self.at() as i32
@@ -155,8 +155,8 @@ impl Gathering {
     }
 }
 
-/// The smaller one, in one register of 64 bits. Of a copy of 32 bits the verifier of 6.1 does not
-/// notice that the other one was compared.
+/// Returns the smaller one, in one register of 64 bits. Of a copy of 32 bits the verifier of 6.1
+/// does not notice that the other one was compared.
 #[inline(always)]
 pub fn bounded(mut value: u64, most: u64) -> u64 {
     // SAFETY: it changes nothing, and after it the compiler does not know where the value is from.
@@ -186,7 +186,7 @@ pub fn take(to: *mut u8, length: i32, most: u32) -> i32 {
     length
 }
 
-/// The address at an address of the program, of which each has so many bytes.
+/// Reads the address at an address of the program, of which each has so many bytes.
 #[inline(always)]
 fn address_at(at: u64, is_compat: u32) -> Option<u64> {
     let size = if is_compat != 0 { 4 } else { 8 };
@@ -246,7 +246,7 @@ pub extern "C" fn gather(points_to: u32, returned: u64, is_compat: u32) -> i32 {
     }
 }
 
-/// Bytes of a `struct timespec` or `struct timeval`.
+/// Returns how many bytes a `struct timespec` or `struct timeval` has.
 #[inline(always)]
 fn time_bytes(is_compat: u32) -> u32 {
     if is_compat != 0 { 8 } else { 16 }
@@ -503,7 +503,7 @@ fn head(read: i64, shown: u32, length: u32) -> u16 {
     }
 }
 
-/// How many variables an environment has.
+/// Returns how many variables an environment has.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn variables(environment: u64, is_compat: u32) -> u16 {
@@ -680,7 +680,7 @@ pub extern "C" fn add_message(at: u64, is_filled: u32, is_compat: u32) -> i32 {
     0
 }
 
-/// A word of a `struct msghdr`, by halves: it begins at a multiple of four bytes.
+/// Returns a word of a `struct msghdr`, by halves: it begins at a multiple of four bytes.
 #[inline(always)]
 fn header_word(header: *mut u8, nth: usize) -> u64 {
     let halves = header.wrapping_add(8 * nth).cast::<[u32; 2]>();
@@ -702,7 +702,7 @@ fn widen_header(header: *mut u8) {
     }
 }
 
-/// A word of halves as they are in memory.
+/// Returns a word of halves as they are in memory.
 #[inline(always)]
 fn u64_of([first, second]: [u32; 2]) -> u64 {
     if cfg!(target_endian = "little") {
@@ -712,7 +712,7 @@ fn u64_of([first, second]: [u32; 2]) -> u64 {
     }
 }
 
-/// The halves of a word as they are in memory.
+/// Returns the halves of a word as they are in memory.
 #[inline(always)]
 fn halves_of(word: u64) -> [u32; 2] {
     let (low, high) = (word as u32, (word >> 32) as u32);

@@ -60,7 +60,8 @@ macro_rules! on_this_cpu {
     };
 }
 
-/// The run queue of this CPU, in which `running` is, where that has to be known; null otherwise.
+/// Returns the run queue of this CPU, in which `running` is, where that has to be known; null
+/// otherwise.
 #[inline(always)]
 fn run_queue<C: Tracepoint>(running: &Task<C>) -> *const u8 {
     if PREEMPT_COUNT_DISTANCE.load() == NO_OFFSET

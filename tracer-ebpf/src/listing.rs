@@ -26,7 +26,7 @@ struct Meta {
 }
 
 impl Context {
-    /// The task; null at the end.
+    /// Returns the task; null at the end.
     ///
     /// # Safety
     ///

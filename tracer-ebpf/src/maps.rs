@@ -129,7 +129,7 @@ static UNSEEN_RETURNS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
 static UNTOLD_ENDS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// The byte of process `pid`, unless its pid is beyond all that a kernel gives.
+/// Returns the byte of process `pid`, unless its pid is beyond all that a kernel gives.
 #[inline(always)]
 fn traced_byte(Pid(pid): Pid) -> Option<*mut u8> {
     let mut byte = TRACED.get_ptr_mut(pid / TRACED_PAGE)?.cast::<u8>();
@@ -143,7 +143,7 @@ fn traced_byte(Pid(pid): Pid) -> Option<*mut u8> {
     Some(byte)
 }
 
-/// The [`traced`](tracer_common::kernel::traced) bits of process `pid`.
+/// Returns the [`traced`](tracer_common::kernel::traced) bits of process `pid`.
 #[inline(always)]
 pub fn traced(pid: Pid) -> u8 {
     match traced_byte(pid) {
@@ -162,7 +162,7 @@ pub fn set_traced(pid: Pid, bits: u8) {
     }
 }
 
-/// Where the pid of `pid` in the agent's pid namespace is stored.
+/// Returns where the pid of `pid` in the agent's pid namespace is stored.
 #[inline(always)]
 fn own_entry(Pid(pid): Pid) -> Option<*mut u32> {
     let mut entry = PIDS.get_ptr_mut(pid / PIDS_PAGE)?.cast::<u32>();
@@ -175,7 +175,7 @@ fn own_entry(Pid(pid): Pid) -> Option<*mut u32> {
     Some(entry)
 }
 
-/// The number of `pid` in the agent's pid namespace; 0 when it has none.
+/// Returns the number of `pid` in the agent's pid namespace; 0 when it has none.
 #[inline(always)]
 pub fn own(pid: Pid) -> u32 {
     match own_entry(pid) {
@@ -207,7 +207,7 @@ pub fn is_traced(pid: Pid) -> bool {
     traced(pid) & traced::TRACED != 0
 }
 
-/// The word of the types that are wanted.
+/// Returns the word of the types that are wanted.
 #[inline(always)]
 fn wanted_word() -> u64 {
     match WANTED.get_ptr(0) {
@@ -298,7 +298,7 @@ pub fn call_texts(code: u32, is_compat: bool) -> u64 {
     }
 }
 
-/// The half of an entry that has something in it.
+/// Returns the half of an entry that has something in it.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the upper half is zero")]
 fn lower_half(entry: u64) -> u32 {
@@ -365,7 +365,7 @@ pub fn remember_call(Pid(tid): Pid, address: u64) {
     let _ = CALLS.insert(tid, address, 0);
 }
 
-/// The user address that was remembered for a thread, or 0; it is forgotten.
+/// Takes out the user address that was remembered for a thread; 0 where there is none.
 #[inline(always)]
 pub fn forget_call(Pid(tid): Pid) -> u64 {
     // SAFETY: nobody else writes the entry of the thread that runs.
@@ -384,7 +384,7 @@ pub fn remember_exec(Pid(tid): Pid, code: u32, is_compat: bool) {
     let _ = EXECS.insert(tid, code & !OF_32_BITS | table, 0);
 }
 
-/// The call by which a thread has replaced its program, with [`OF_32_BITS`]; it is forgotten.
+/// Takes out the call by which a thread has replaced its program, with [`OF_32_BITS`].
 #[inline(always)]
 pub fn forget_exec(Pid(tid): Pid) -> Option<u32> {
     // SAFETY: nobody else writes the entry of the thread that runs.
@@ -448,7 +448,7 @@ pub fn remember_sigreturn(Pid(tid): Pid, code: u32) {
     let _ = SIGRETURNS.insert(tid, code, 0);
 }
 
-/// The call by which the thread ended a signal handler; it is forgotten.
+/// Takes out the call by which the thread ended a signal handler.
 #[inline(always)]
 pub fn forget_sigreturn(Pid(tid): Pid) -> Option<u32> {
     // SAFETY: nobody else writes the entry of the thread that runs.
@@ -463,7 +463,7 @@ pub fn interrupts(cpu: u32) -> Option<*mut u32> {
     INTERRUPTS.get_ptr_mut(cpu).map(<*mut _>::cast)
 }
 
-/// When `tid` was switched to on this CPU; 0 where that was not seen.
+/// Returns when `tid` was switched to on this CPU; 0 where that was not seen.
 #[inline(always)]
 pub fn running_since(cpu: u32, Pid(tid): Pid) -> u64 {
     let Some(running) = RUNNING.get_ptr_mut(cpu) else {
@@ -490,7 +490,7 @@ pub fn set_running(cpu: u32, Pid(tid): Pid, since_ns: u64) {
     unsafe { word.wrapping_add(1).write_volatile(since_ns) };
 }
 
-/// How far the registers are from the stack of a thread, as this CPU has found; 0 before.
+/// Returns how far the registers are from the stack of a thread, as this CPU has found; 0 before.
 #[inline(always)]
 pub fn registers_from_stack(cpu: u32) -> Option<*mut u64> {
     let word = RUNNING.get_ptr_mut(cpu)?.cast::<u64>();
@@ -581,7 +581,7 @@ pub fn forget_issuer(request: u64) {
     let _ = ISSUERS.remove(request);
 }
 
-/// The ring of a CPU.
+/// Returns the ring of a CPU.
 #[inline(always)]
 pub fn ring(cpu: u32) -> Option<&'static Ring> {
     RINGS.get(cpu & RING_MASK.load())

@@ -104,7 +104,7 @@ pub fn comes(thread: &impl Subject) {
     }
 }
 
-/// A thread is new: what had its tid before is over.
+/// Forgets the stack of the thread that had the tid of a new thread before.
 #[inline(always)]
 pub fn forget(Pid(tid): Pid) {
     if is_asked() {

@@ -13,7 +13,7 @@ use crate::subject::Subject;
 use crate::task::Task;
 
 impl Pid {
-    /// Its pid or tid in the agent's pid namespace; 0 when it has none there.
+    /// Returns its pid or tid in the agent's pid namespace; 0 when it has none there.
     #[inline(always)]
     pub fn shown(self) -> u32 {
         if NAMESPACE.load() == 0 {

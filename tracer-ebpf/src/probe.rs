@@ -31,7 +31,7 @@ use crate::task::thread_id_of;
 #[map]
 static PROBE_SITES: Array<ProbeSite> = Array::with_max_entries(1, 0);
 
-/// Attached wherever a probe is, to entries and returns alike.
+/// Runs wherever a probe is attached, at entries and returns alike.
 #[uprobe]
 pub fn probe(ctx: ProbeContext) -> u32 {
     passed(&ctx);
@@ -45,7 +45,7 @@ pub struct Current {
 }
 
 impl Current {
-    /// It, where its process is traced.
+    /// Returns the running thread, where its process is traced.
     #[inline(always)]
     pub fn traced() -> Option<Self> {
         // SAFETY: the helper takes no argument.
@@ -97,7 +97,7 @@ fn passed(ctx: &ProbeContext) {
     });
 }
 
-/// The arguments at a site.
+/// Reads the arguments at a site.
 #[inline(always)]
 fn arguments(ctx: &ProbeContext, site: &ProbeSite) -> ProbeData {
     let mut data = ProbeData {
@@ -176,8 +176,8 @@ fn text(to: *mut u8, address: u64, wanted: u32) -> i32 {
     read
 }
 
-/// As many returns does the kernel wait for in the running thread. It looks at the same count when
-/// this has run, and passes over a return that would be one too many.
+/// Returns for how many returns the kernel waits in the running thread. It looks at the same count
+/// when this has run, and passes over a return that would be one too many.
 #[inline(always)]
 fn returns_pending() -> u32 {
     if TASK_UTASK.load() == NO_OFFSET || UTASK_DEPTH.load() == NO_OFFSET {
@@ -194,7 +194,7 @@ fn returns_pending() -> u32 {
     unsafe { bpf_probe_read_kernel(at.cast::<u32>()) }.unwrap_or(0)
 }
 
-/// The argument, with what is beyond its size undefined.
+/// Reads the argument, with what is beyond its size undefined.
 #[inline(always)]
 fn value(ctx: &ProbeContext, argument: &ProbeArgument) -> Option<u64> {
     match argument.source {
@@ -214,7 +214,7 @@ fn value(ctx: &ProbeContext, argument: &ProbeArgument) -> Option<u64> {
     }
 }
 
-/// A register as it was where the probe is.
+/// Reads a register as it was where the probe is.
 #[inline(always)]
 fn register(ctx: &ProbeContext, offset: u16) -> Option<u64> {
     let at = ctx.as_ptr().wrapping_byte_add(usize::from(offset));
@@ -223,7 +223,7 @@ fn register(ctx: &ProbeContext, offset: u16) -> Option<u64> {
     unsafe { bpf_probe_read_kernel(at.cast::<u64>().cast_const()) }.ok()
 }
 
-/// At most eight bytes of the program, where they are in memory.
+/// Reads at most eight bytes of the program, where they are in memory.
 #[inline(always)]
 fn user_memory(address: u64, size: u8) -> Option<u64> {
     let mut word = 0_u64;
@@ -236,7 +236,7 @@ fn user_memory(address: u64, size: u8) -> Option<u64> {
     (failed == 0).then_some(word)
 }
 
-/// The lowest `size` bytes as a whole word.
+/// Returns the lowest `size` bytes as a whole word.
 #[inline(always)]
 fn extended(value: u64, size: u8, is_signed: bool) -> u64 {
     let unused = (64 - u32::from(size) * 8) & 63;

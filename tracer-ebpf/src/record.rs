@@ -42,7 +42,8 @@ pub fn record<R: 'static>(
     });
 }
 
-/// As [`record`], for a record too large for the stack: `fill` writes every byte of it.
+/// Records as [`record`] does, for a record too large for the stack: `fill` writes every byte of
+/// it.
 #[inline(always)]
 pub fn record_by<R: 'static>(
     subject: &impl Subject,
@@ -56,7 +57,8 @@ pub fn record_by<R: 'static>(
     });
 }
 
-/// As [`record_by`], where a smaller record is made if there is no space for this one: false then.
+/// Records as [`record_by`] does, where a smaller record is made if there is no space for this one:
+/// false then.
 #[inline(always)]
 pub fn record_if_it_fits<R: 'static>(
     subject: &impl Subject,
@@ -75,7 +77,7 @@ pub fn record_if_it_fits<R: 'static>(
     true
 }
 
-/// As [`record_by`], where `fill` says whether the event is to be recorded.
+/// Records as [`record_by`] does, where `fill` says whether the event is to be recorded.
 #[inline(always)]
 pub fn record_if<R: 'static>(
     subject: &impl Subject,
@@ -133,14 +135,14 @@ fn flags(wake: Wake, ring: &Ring, time_ns: u64) -> u64 {
     }
 }
 
-/// Space for a record in the ring of this CPU, or `None` when the ring is full.
+/// Reserves space for a record in the ring of this CPU; `None` when the ring is full.
 #[inline(always)]
 pub fn reserve<R: 'static>(cpu: u32) -> Option<(&'static Ring, RingBufEntry<R>)> {
     let ring = ring(cpu)?;
     Some((ring, ring.reserve_untyped::<R>(0)?))
 }
 
-/// The header of an event about `subject`.
+/// Returns the header of an event about `subject`.
 #[inline(always)]
 pub fn header(
     subject: &impl Subject,
@@ -168,8 +170,8 @@ pub fn header(
     }
 }
 
-/// How to submit a record of this time: without a wake-up, which costs several times what the
-/// record costs, until the ring holds so much that the reader should come before its timer. How
+/// Returns how to submit a record of this time: without a wake-up, which costs several times what
+/// the record costs, until the ring holds so much that the reader should come before its timer. How
 /// much it holds is asked for a sample, since asking costs about as much as a quarter of a record.
 #[inline(always)]
 pub fn submit_flags(ring: &Ring, time_ns: u64) -> u64 {
@@ -180,7 +182,7 @@ pub fn submit_flags(ring: &Ring, time_ns: u64) -> u64 {
     }
 }
 
-/// Bytes that wait in the ring to be read.
+/// Returns how many bytes wait in the ring to be read.
 #[inline(always)]
 fn fill(ring: &Ring) -> u64 {
     let ring = core::ptr::from_ref(ring).cast_mut().cast();

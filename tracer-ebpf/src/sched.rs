@@ -213,9 +213,9 @@ fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8,
     what_a_thread_waits_in(prev, state, || call_of(prev, cpu))
 }
 
-/// The call or place that a thread blocks in, or was stopped in: see [`waits_in`]. `call_of` says
-/// the number of the system call that it is in, all ones for none; it is asked only where it can
-/// be said.
+/// Returns the call or place that a thread blocks in, or was stopped in: see [`waits_in`].
+/// `call_of` says the number of the system call that it is in, all ones for none; it is asked only
+/// where it can be said.
 #[inline(always)]
 pub fn what_a_thread_waits_in<C: Tracepoint>(
     thread: &Task<C>,
@@ -256,8 +256,8 @@ pub fn what_a_thread_waits_in<C: Tracepoint>(
     }
 }
 
-/// The number of the system call that the running thread, which has a program, is in; all ones for
-/// none.
+/// Returns the number of the system call that the running thread, which has a program, is in; all
+/// ones for none.
 #[inline(always)]
 fn call_of<C: Tracepoint>(running: &Task<C>, cpu: u32) -> u32 {
     let distance = maps::registers_from_stack(cpu);
@@ -286,7 +286,7 @@ fn call_of<C: Tracepoint>(running: &Task<C>, cpu: u32) -> u32 {
     unsafe { C::read(at.cast()) }
 }
 
-/// How many bytes from one address to another, which is less than 4 GiB behind it.
+/// Returns how many bytes it is from one address to another, which is less than 4 GiB behind it.
 #[inline(always)]
 fn difference(to: *const u8, from: *const u8) -> u64 {
     let bytes: u64;
@@ -298,7 +298,7 @@ fn difference(to: *const u8, from: *const u8) -> u64 {
     bytes
 }
 
-/// The tasks that are the tracepoint's arguments `PREV` and `NEXT`.
+/// Returns the tasks that are the tracepoint's arguments `PREV` and `NEXT`.
 ///
 /// # Safety
 ///
@@ -314,7 +314,7 @@ unsafe fn tasks<C: Tracepoint, const PREV: usize, const NEXT: usize>(
     (prev, next)
 }
 
-/// The state in which the thread leaves its CPU.
+/// Returns the state in which the thread leaves its CPU.
 ///
 /// Where the tracepoint does not say, the task does; there another CPU may have woken it in
 /// between, which is why newer kernels do say.

@@ -125,7 +125,7 @@ fn record_generate<C: Tracepoint>(
     });
 }
 
-/// The `si_code` of the signal; the kernel has two codes for signals without a `siginfo_t`.
+/// Returns the `si_code` of the signal; the kernel has two codes for signals without a `siginfo_t`.
 #[inline(always)]
 fn code<C: Tracepoint>(ctx: &C) -> i32 {
     /// `SEND_SIG_NOINFO`, by `kill` as it were, and `SEND_SIG_PRIV`, by the kernel.

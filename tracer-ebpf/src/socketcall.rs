@@ -25,7 +25,7 @@ pub struct Called {
 }
 
 impl Called {
-    /// Its arguments.
+    /// Returns the arguments of the call.
     #[inline(always)]
     pub fn arguments<C: Tracepoint>(&self, registers: &Registers<C>, is_compat: bool) -> [u64; 6] {
         let Some([first, second, third, fourth, fifth, sixth, ..]) = self.in_memory else {
@@ -35,8 +35,8 @@ impl Called {
     }
 }
 
-/// The call that the running thread is in, by its system call number: what it asks `socketcall` for
-/// is that call, where its arguments can be read.
+/// Returns the call that the running thread is in, by its system call number: what it asks
+/// `socketcall` for is that call, where its arguments can be read.
 #[inline(always)]
 pub fn called<C: Tracepoint>(nr: u32, registers: &Registers<C>) -> Called {
     if nr == NO_CALL || nr != SOCKETCALL.load() || !Task::<C>::current().is_in_compat_call() {

@@ -132,7 +132,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// An event of this record type.
+    /// Returns the reason that is an event of this record type.
     #[inline(always)]
     pub fn event(record_type: u32) -> Self {
         Self {
@@ -144,8 +144,8 @@ impl Reason {
     }
 }
 
-/// A deep stack is taken twice, as its depth is not known before: space that is not used would be
-/// that of several events.
+/// Records a stack. A deep one is taken twice, as its depth is not known before: space that is not
+/// used would be that of several events.
 #[inline(always)]
 fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
     if unwind::is_asked() {
@@ -296,13 +296,13 @@ fn is_full<const N: usize>(bytes: i32) -> bool {
     bytes as i64 >= (N * 8) as i64
 }
 
-/// Where a thread is in the kernel.
+/// Writes where a thread is in the kernel.
 #[inline(always)]
 pub fn kernel_frames<const N: usize>(ctx: &impl EbpfContext, to: *mut u8) -> i32 {
     frames::<N>(ctx, to, STACK_KERNEL_FRAMES.load(), 0)
 }
 
-/// Where it is in its program.
+/// Writes where it is in its program.
 #[inline(always)]
 pub fn user_frames<const N: usize>(ctx: &impl EbpfContext, to: *mut u8) -> i32 {
     let flag = u64::from(BPF_F_USER_STACK);

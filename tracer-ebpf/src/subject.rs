@@ -4,11 +4,11 @@ use crate::pid::Pid;
 
 /// Process and thread that an event concerns.
 pub trait Subject {
-    /// The process; 0 for none.
+    /// Returns the process; 0 for none.
     fn pid(&self) -> Pid;
-    /// The thread; 0 for none.
+    /// Returns the thread; 0 for none.
     fn tid(&self) -> Pid;
-    /// The thread's `pthread_t`; 0 where it is not known.
+    /// Returns the thread's `pthread_t`; 0 where it is not known.
     fn thread_id(&self) -> u64;
 }
 

@@ -260,15 +260,15 @@ fn remember_sigreturn<C: Tracepoint>(nr: u32) {
     }
 }
 
-/// The system call number of the call that ends without one, as its entry had it.
+/// Returns the system call number of the call that ends without one, as its entry had it.
 #[inline(always)]
 fn ended_sigreturn<C: Tracepoint>() -> u32 {
     maps::forget_sigreturn(Task::<C>::current().tid()).unwrap_or(NO_CALL)
 }
 
-/// The call by which the running thread has replaced its program, where one with this system call
-/// number ends: with the bit [`maps::OF_32_BITS`], or [`NO_CALL`]. A function of its own, so that
-/// the verifier walks it once.
+/// Returns the call by which the running thread has replaced its program, where one with this
+/// system call number ends: with the bit [`maps::OF_32_BITS`], or [`NO_CALL`]. A function of its
+/// own, so that the verifier walks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn ended_exec(nr: u32) -> u32 {
@@ -289,8 +289,8 @@ pub extern "C" fn ended_exec(nr: u32) -> u32 {
     maps::forget_exec(task.tid()).unwrap_or(NO_CALL)
 }
 
-/// The running thread, and whether its call is one of a 32-bit program; `None` where the call is
-/// not to be recorded.
+/// Returns the running thread, and whether its call is one of a 32-bit program; `None` where the
+/// call is not to be recorded.
 ///
 /// The call is asked for first: which thread runs is the answer of a helper, whose call costs
 /// several times what the look-ups do.

@@ -53,7 +53,7 @@ pub struct Task<C> {
 }
 
 impl<C: Tracepoint> Task<C> {
-    /// The task that is the tracepoint's `N`th argument.
+    /// Returns the task that is the tracepoint's `N`th argument.
     ///
     /// # Safety
     ///
@@ -66,7 +66,7 @@ impl<C: Tracepoint> Task<C> {
         }
     }
 
-    /// The task at this address.
+    /// Returns the task at this address.
     ///
     /// # Safety
     ///
@@ -79,7 +79,7 @@ impl<C: Tracepoint> Task<C> {
         }
     }
 
-    /// The task that runs.
+    /// Returns the task that runs.
     #[inline(always)]
     pub fn current() -> Self {
         Self {
@@ -88,13 +88,13 @@ impl<C: Tracepoint> Task<C> {
         }
     }
 
-    /// The thread's name.
+    /// Returns the thread's name.
     #[inline(always)]
     pub fn comm(&self) -> [u8; COMM_BYTES] {
         zerocopy::transmute!(self.name())
     }
 
-    /// The thread's name, as words.
+    /// Returns the thread's name, as words.
     #[inline(always)]
     pub fn name(&self) -> CommWords {
         let at = self.base.wrapping_add(TASK_COMM.load() as usize);
@@ -112,13 +112,13 @@ impl<C: Tracepoint> Task<C> {
         first == u64::from_ne_bytes(*b"ksoftirq")
     }
 
-    /// Its address.
+    /// Returns its address.
     #[inline(always)]
     pub fn address(&self) -> *const u8 {
         self.base
     }
 
-    /// The kernel's state bits.
+    /// Returns the kernel's state bits.
     #[inline(always)]
     pub fn state(&self) -> u32 {
         // SAFETY: `base` is a task (see `argument`); the state is an int, and before 5.14 a long
@@ -134,14 +134,14 @@ impl<C: Tracepoint> Task<C> {
         on_cpu != 0
     }
 
-    /// The exit code as `wait` encodes it.
+    /// Returns the exit code as `wait` encodes it.
     #[inline(always)]
     pub fn exit_code(&self) -> u32 {
         // SAFETY: `base` is a task (see `argument`), and `exit_code` an int of it.
         unsafe { field::<C, _>(self.base, TASK_EXIT_CODE.load()) }
     }
 
-    /// The first thread of its process.
+    /// Returns the first thread of its process.
     #[inline(always)]
     pub fn leader(&self) -> Self {
         // SAFETY: `base` is a task (see `argument`), and `group_leader` a pointer in it.
@@ -152,7 +152,7 @@ impl<C: Tracepoint> Task<C> {
         }
     }
 
-    /// The thread in its own pid namespace; 0 when it cannot be read.
+    /// Returns the thread in its own pid namespace; 0 when it cannot be read.
     #[inline(always)]
     pub fn ns_tid(&self) -> u32 {
         let (upids, level) = (PID_UPIDS.load(), PID_LEVEL.load());
@@ -169,7 +169,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { bpf_probe_read_kernel(pid.0.wrapping_add(at).cast()) }.unwrap_or(0)
     }
 
-    /// The thread in the pid namespace with this inode; 0 when it has no pid there, or has
+    /// Returns the thread in the pid namespace with this inode; 0 when it has no pid there, or has
     /// ended.
     #[inline(always)]
     pub fn id_in(&self, namespace: u32) -> u32 {
@@ -201,14 +201,14 @@ impl<C: Tracepoint> Task<C> {
         0
     }
 
-    /// Its credentials, as others are judged by them.
+    /// Returns its credentials, as others are judged by them.
     #[inline(always)]
     pub fn credentials(&self) -> Address {
         // SAFETY: `base` is a task (see `argument`), and `cred` a pointer in it.
         unsafe { field::<C, _>(self.base, TASK_CRED.load()) }
     }
 
-    /// Its memory.
+    /// Returns its memory.
     #[inline(always)]
     pub fn memory(&self) -> Address {
         // SAFETY: `base` is a task (see `argument`), and `mm` a pointer in it.
@@ -221,7 +221,7 @@ impl<C: Tracepoint> Task<C> {
         self.flags() & flags::KERNEL_THREAD != 0
     }
 
-    /// Its [`flags`].
+    /// Returns its [`flags`].
     #[inline(always)]
     pub fn flags(&self) -> u32 {
         // SAFETY: `base` is a task (see `argument`), and `flags` an int of it.
@@ -236,7 +236,7 @@ impl<C: Tracepoint> Task<C> {
         bits >> (IO_WAIT_BIT.load() & 31) & 1 != 0
     }
 
-    /// Why it is kept from running although it could run: one of [`waits_in`].
+    /// Returns why it cannot run although it is runnable: one of [`waits_in`].
     #[inline(always)]
     pub fn throttled_by(&self) -> u8 {
         if self.is_out_of_group_quota() {
@@ -273,7 +273,8 @@ impl<C: Tracepoint> Task<C> {
         bits >> (DEADLINE_THROTTLED_BIT.load() & 31) & 1 != 0
     }
 
-    /// How many switches the CPU has made on whose run queue it is; 0 where that is not known.
+    /// Returns how many switches the CPU has made on whose run queue it is; 0 where that is not
+    /// known.
     #[inline(always)]
     pub fn switches_of_its_cpu(&self) -> u64 {
         if TASK_FAIR_QUEUE.load() == NO_OFFSET || FAIR_QUEUE_RUN_QUEUE.load() == NO_OFFSET {
@@ -288,7 +289,7 @@ impl<C: Tracepoint> Task<C> {
         unsafe { field::<C, _>(queue.0, RUN_QUEUE_SWITCHES.load()) }
     }
 
-    /// Its control group of version 2.
+    /// Returns its control group of version 2.
     #[inline(always)]
     pub fn control_group(&self) -> Address {
         // SAFETY: `base` is a task (see `argument`), and `cgroups` a pointer in it.
@@ -306,7 +307,7 @@ impl<C: Tracepoint> Task<C> {
         status & COMPAT_STATUS.load() != 0
     }
 
-    /// The CPU on whose run queue it is.
+    /// Returns the CPU on whose run queue it is.
     #[inline(always)]
     pub fn cpu(&self) -> u32 {
         // SAFETY: `base` is a task (see `argument`), and `cpu` an int of it.
@@ -348,8 +349,8 @@ impl<C: Tracepoint> Subject for Task<C> {
     }
 }
 
-/// The `pthread_t` of the thread with this thread pointer; 0 where that is not known, as on arm64
-/// of a program's first thread until it has first left a CPU.
+/// Returns the `pthread_t` of the thread with this thread pointer; 0 where that is not known, as on
+/// arm64 of a program's first thread until it has first left a CPU.
 #[inline(always)]
 pub fn thread_id_of(thread_pointer: u64) -> u64 {
     let below = THREAD_ID_BELOW.load();

@@ -132,7 +132,7 @@ impl Texts<'_> {
         unsafe { to.cast::<[u64; 8]>().write(self.entries()) };
     }
 
-    /// The arguments, with nothing before them and the mask of signals behind them.
+    /// Returns the arguments, with nothing before them and the mask of signals behind them.
     #[inline(always)]
     fn entries(&self) -> [u64; 8] {
         let [first, second, third, mut fourth, fifth, sixth] = *self.arguments;
@@ -229,8 +229,8 @@ impl Texts<'_> {
         gather(points_to, self.returned, self.is_compat)
     }
 
-    /// How many bytes there are where an argument points to, by its bits and the next argument, and
-    /// how many of them are wanted.
+    /// Returns how many bytes there are where an argument points to, by its bits and the next
+    /// argument, and how many of them are wanted.
     #[inline(always)]
     fn count<const IS_WIDE: bool>(&self, points_to: u32, next: u64) -> (u64, u32) {
         let size = points_to >> call_texts::SIZE_AT & call_texts::SIZE;
@@ -254,27 +254,27 @@ impl Texts<'_> {
 /// Bits, beside those of what could not be read: one of both is too long.
 const TOO_LONG: u32 = 0b1100;
 
-/// The bytes of such a space, of which some are [`string_space::MORE`].
+/// Returns how many bytes such a space has, of which some are [`string_space::MORE`].
 const fn all_of<const N: usize>() -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "4104 at most")]
     let all = N as u32;
     all
 }
 
-/// How many bytes may be wanted where there is space for `N`.
+/// Returns how many bytes may be wanted where there is space for `N`.
 const fn space_of<const N: usize>() -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "4096 at most")]
     let space = (N - string_space::MORE) as u32;
     space
 }
 
-/// A count, so small that it can be multiplied by a size.
+/// Limits a count, so that it can be multiplied by a size.
 #[inline(always)]
 fn small(count: u64) -> u64 {
     count.min(0xffff)
 }
 
-/// The integer at an address of the program; 0 where it cannot be read.
+/// Returns the integer at an address of the program; 0 where it cannot be read.
 #[inline(always)]
 fn int_at(address: u64) -> u32 {
     let mut int = 0_u32;
@@ -296,7 +296,7 @@ fn has_command(points_to: u32) -> bool {
     points_to & ((1 << call_texts::BITS) - 1) == COMMAND
 }
 
-/// How many bytes a command of `ioctl` takes. Most say it themselves; of old ones, those of
+/// Returns how many bytes a command of `ioctl` takes. Most say it themselves; of old ones, those of
 /// networks take a `struct ifreq`, some of terminals their settings, and others no more than a
 /// word.
 #[inline(always)]
@@ -321,7 +321,7 @@ fn is_wide(points_to: u32) -> bool {
     points_to & call_texts::WIDE != 0
 }
 
-/// Bytes that are read of text.
+/// Returns how many bytes are read of text.
 #[inline(always)]
 fn text_bytes() -> u32 {
     STRING_BYTES.load().max(string_space::LEAST_TEXT)
@@ -334,7 +334,8 @@ struct Pointed {
 }
 
 impl Pointed {
-    /// Those of the argument that the lowest bits of `points_to` name.
+    /// Reads the values of the argument that the lowest bits of `points_to` name, and of the one
+    /// behind it.
     #[inline(always)]
     fn of(arguments: *mut u8, points_to: u32) -> Self {
         Self {
@@ -344,7 +345,7 @@ impl Pointed {
     }
 }
 
-/// The value of the argument that the lowest bits of `points_to` name, from 1; 0 for none.
+/// Returns the value of the argument that the lowest bits of `points_to` name, from 1; 0 for none.
 #[inline(always)]
 fn argument(arguments: *mut u8, points_to: u32) -> u64 {
     let index = points_to & call_texts::ARGUMENT;

@@ -30,7 +30,7 @@ use crate::stack;
 #[map]
 static TRACEPOINT_SITES: Array<TracepointSite> = Array::with_max_entries(1, 0);
 
-/// Attached to every tracepoint that was named.
+/// Runs at every tracepoint that was named.
 #[tracepoint]
 pub fn named_tracepoint(ctx: TracePointContext) -> u32 {
     // Of an interrupt, whose thread it is that was interrupted.
@@ -61,7 +61,7 @@ fn passed(ctx: &TracePointContext, thread: &Current) {
     }
 }
 
-/// Bytes of the fields, with those that lie behind all others.
+/// Returns how many bytes the fields have, with those that lie behind all others.
 #[inline(always)]
 fn length(ctx: &TracePointContext, site: &TracepointSite) -> u32 {
     let mut end = site.fixed_bytes;

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-/// 1 where `value` is not 0, else 0.
+/// Returns 1 where `value` is not 0, else 0.
 #[inline(always)]
 pub fn is_not_zero(value: u64) -> u64 {
     let truth: u64;
@@ -21,7 +21,7 @@ pub fn is_not_zero(value: u64) -> u64 {
     truth
 }
 
-/// 1 where `value` is 0, else 0.
+/// Returns 1 where `value` is 0, else 0.
 #[inline(always)]
 pub fn is_zero(value: u64) -> u64 {
     1 ^ is_not_zero(value)

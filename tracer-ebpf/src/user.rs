@@ -16,7 +16,7 @@ use crate::offsets::{
 };
 use crate::task::field;
 
-/// Where the running thread goes on in user space: behind its system call, or where it was
+/// Returns where the running thread goes on in user space: behind its system call, or where it was
 /// interrupted. 0 when it has no user space.
 #[inline(always)]
 pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
@@ -45,7 +45,7 @@ pub fn may_be_in_exec<C: Tracepoint>(ctx: &C) -> bool {
     })
 }
 
-/// The system call number of the call that the running thread is in, where it can be asked.
+/// Returns the system call number of the call that the running thread is in, where it can be asked.
 #[inline(always)]
 pub fn call<C: Tracepoint>(_: &C) -> Option<u32> {
     if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
@@ -60,7 +60,7 @@ pub fn call<C: Tracepoint>(_: &C) -> Option<u32> {
     Some(unsafe { field::<C, _>(registers, REGS_CALL.load()) })
 }
 
-/// The first frame of its stack: the same, and takes longer.
+/// Finds the first frame of its stack: the same, and takes longer.
 #[inline(always)]
 fn first_frame<C: Tracepoint>(ctx: &C) -> u64 {
     let mut frame = 0_u64;
@@ -77,7 +77,7 @@ pub struct Registers<C> {
 }
 
 impl<C: Tracepoint> Registers<C> {
-    /// The registers that are the tracepoint's `N`th argument.
+    /// Returns the registers that are the tracepoint's `N`th argument.
     ///
     /// # Safety
     ///
@@ -90,7 +90,7 @@ impl<C: Tracepoint> Registers<C> {
         }
     }
 
-    /// The registers at this address.
+    /// Returns the registers at this address.
     ///
     /// # Safety
     ///
@@ -103,26 +103,26 @@ impl<C: Tracepoint> Registers<C> {
         }
     }
 
-    /// Where they are.
+    /// Returns where they are.
     #[inline(always)]
     pub fn base(&self) -> *const u8 {
         self.base
     }
 
-    /// Where the program goes on.
+    /// Returns where the program goes on.
     #[inline(always)]
     pub fn address(&self) -> u64 {
         self.long(REGS_IP.load())
     }
 
-    /// The frame pointer, where the program has one; 0 where it is not known.
+    /// Returns the frame pointer, where the program has one; 0 where it is not known.
     #[inline(always)]
     pub fn frame(&self) -> u64 {
         self.long(REGS_FRAME.load())
     }
 
-    /// Where the signals lie that are blocked once the signal handler has ended which a thread is
-    /// about to leave.
+    /// Returns where the signals lie that are blocked once the signal handler has ended which a
+    /// thread is about to leave.
     #[inline(always)]
     pub fn signal_mask(&self, nr: u32, is_compat: bool) -> u64 {
         let at = if !is_compat {
@@ -135,7 +135,7 @@ impl<C: Tracepoint> Registers<C> {
         self.long(REGS_STACK.load()).wrapping_add(u64::from(at))
     }
 
-    /// The number of the system call; -1 for none.
+    /// Returns the number of the system call; -1 for none.
     #[inline(always)]
     pub fn call(&self) -> u32 {
         // SAFETY: `base` is a `struct pt_regs *` (see `argument`), and the field an int of it, or
@@ -143,7 +143,7 @@ impl<C: Tracepoint> Registers<C> {
         unsafe { field::<C, _>(self.base, REGS_CALL.load()) }
     }
 
-    /// The arguments of the system call, as registers of this machine hold them or, where
+    /// Returns the arguments of the system call, as registers of this machine hold them or, where
     /// `is_compat`, as those of a 32-bit program do.
     #[inline(always)]
     pub fn arguments(&self, is_compat: bool) -> [u64; 6] {

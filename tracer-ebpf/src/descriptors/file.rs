@@ -97,7 +97,8 @@ fn is_process(name: u64) -> bool {
     super::space::read::<u64>(name) == u64::from_ne_bytes(*b"[pidfd]\0")
 }
 
-/// The pid, in the agent's pid namespace, of what a `struct pid` is for; 0 where it has none.
+/// Returns the pid, in the agent's pid namespace, of what a `struct pid` is for; 0 where it has
+/// none.
 #[inline(always)]
 fn pid_of(process: u64) -> u64 {
     let first = half_at(process, PID_UPIDS.load());

@@ -74,7 +74,7 @@ pub extern "C" fn describe_word(first: u64, second: u64, third: u64, at: u32, le
     nth
 }
 
-/// A word of a set; zero where there is none.
+/// Reads a word of a set; zero where there is none.
 #[inline(always)]
 fn word(set: u64, offset: u64) -> u64 {
     let mut word = 0_u64;
@@ -128,7 +128,7 @@ pub extern "C" fn describe_sent(message: u64, is_compat: u32) -> i32 {
     0
 }
 
-/// An address or length of the program.
+/// Reads an address or length of the program.
 #[inline(always)]
 fn pointer(at: u64, is_compat: u32) -> Option<u64> {
     let size = if is_compat != 0 { 4 } else { 8 };
@@ -138,7 +138,7 @@ fn pointer(at: u64, is_compat: u32) -> Option<u64> {
     (read >= 0).then_some(value)
 }
 
-/// An integer of the program.
+/// Reads an integer of the program.
 #[inline(always)]
 fn integer(at: u64) -> Option<u32> {
     let mut value = 0_u32;

@@ -186,7 +186,7 @@ pub extern "C" fn describe(at: u32, descriptor: u32) -> i32 {
     0
 }
 
-/// The file that a descriptor of a thread is; 0: none.
+/// Returns the file that a descriptor of a thread is; 0: none.
 #[inline(always)]
 fn file_of(task: u64, descriptor: u32) -> u64 {
     let files = word_at(task, TASK_FILES.load());

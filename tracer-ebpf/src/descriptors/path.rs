@@ -52,7 +52,7 @@ pub extern "C" fn add_path(of: u64, of_mount: u64) -> i32 {
     0
 }
 
-/// As [`add_path`].
+/// Adds a path as [`add_path`] does.
 #[inline(always)]
 pub fn add(dentry: u64, mount: u64) -> i32 {
     add_path(dentry, mount)

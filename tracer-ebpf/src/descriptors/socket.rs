@@ -174,7 +174,7 @@ impl Head {
     }
 }
 
-/// The inode of a socket; 0 where it is no descriptor's.
+/// Returns the inode of a socket; 0 where it is no descriptor's.
 #[inline(always)]
 fn inode_of(sock: u64) -> u64 {
     let socket = word_at(sock, SOCK_SOCKET.load());

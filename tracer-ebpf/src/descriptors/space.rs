@@ -59,7 +59,7 @@ impl Space {
         Some(space)
     }
 
-    /// The one that has begun.
+    /// Returns the space of the record that has begun.
     #[inline(always)]
     pub fn current() -> Option<Self> {
         DESCRIBED.get_ptr_mut(0).map(Self)
@@ -89,7 +89,7 @@ impl Space {
         self.0.cast::<u8>().wrapping_add(offset_of!(OfCpu, record))
     }
 
-    /// Space for what is added next, a name at most; `None` where there is none.
+    /// Returns space for what is added next, a name at most; `None` where there is none.
     #[inline(always)]
     pub fn next(&self) -> Option<*mut u8> {
         let at = self.at();
@@ -208,7 +208,7 @@ pub extern "C" fn add_kernel_text(address: u64) -> i32 {
     1
 }
 
-/// A value in the kernel; zero where it cannot be read.
+/// Reads a value in the kernel; zero where it cannot be read.
 #[inline(always)]
 pub fn read<T: Copy + Default>(address: u64) -> T {
     let mut value = T::default();
@@ -220,7 +220,7 @@ pub fn read<T: Copy + Default>(address: u64) -> T {
     if read < 0 { T::default() } else { value }
 }
 
-/// The word in a struct of the kernel; zero where the kernel has no such field.
+/// Reads the word in a struct of the kernel; zero where the kernel has no such field.
 #[inline(always)]
 pub fn word_at(base: u64, offset: u32) -> u64 {
     field(base, offset)
