@@ -24,7 +24,7 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// All of it, in nanoseconds.
+    /// Returns its whole length, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.blocked_ns.saturating_add(self.runnable_ns)
@@ -80,12 +80,12 @@ impl Absences {
         absence
     }
 
-    /// The absence of a thread that comes back; `None` where none is known.
+    /// Returns the absence of a thread that comes back; `None` where none is known.
     pub fn take(&mut self, thread: Thread) -> Option<Absence> {
         self.threads.remove(&thread)
     }
 
-    /// The threads that have not come back, in order.
+    /// Returns the threads that have not come back, in order.
     pub fn rest(&mut self) -> Vec<(Thread, Absence)> {
         let mut rest: Vec<_> = self.threads.drain().collect();
         rest.sort_unstable_by_key(|(thread, _)| *thread);

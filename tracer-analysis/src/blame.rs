@@ -45,7 +45,7 @@ pub struct Blame {
 const WHOLE: usize = usize::MAX;
 
 impl Blame {
-    /// Of no path yet.
+    /// Returns the blame of no path yet.
     #[must_use]
     pub fn new(threads: Threads) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Blame {
         nodes
     }
 
-    /// All of the time, in nanoseconds.
+    /// Returns all of the time, in nanoseconds.
     #[must_use]
     pub fn total(&self) -> u64 {
         let roots = self.roots().into_iter().map(|node| node.ns);

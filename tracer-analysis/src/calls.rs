@@ -56,7 +56,7 @@ pub struct CallRun {
 }
 
 impl CallRun {
-    /// How long it took, in nanoseconds.
+    /// Returns how long it took, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.to.0.saturating_sub(self.from.0)
@@ -94,7 +94,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Events were lost before the next one: which call a thread is in is not known.
+    /// Notes that events were lost before the next one: which call a thread is in is not known.
     pub fn lose(&mut self) {
         self.entered.clear();
     }
@@ -179,7 +179,7 @@ impl Calls {
         }
     }
 
-    /// The calls, those that took most time first.
+    /// Returns the calls, those that took most time first.
     #[must_use]
     pub fn sorted(&self) -> Vec<(CallKey, &CallTotal)> {
         let mut sorted: Vec<_> = self.totals.iter().map(|(key, one)| (*key, one)).collect();

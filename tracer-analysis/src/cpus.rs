@@ -27,7 +27,7 @@ pub enum Sign {
 pub struct Cpus(Vec<Option<Holder>>);
 
 impl Cpus {
-    /// The thread that has this CPU, where one is known.
+    /// Returns the thread that has this CPU, where one is known.
     pub fn holder(&self, cpu: u32) -> Option<Holder> {
         let index = usize::try_from(cpu).ok()?;
         self.0.get(index).copied().flatten()
@@ -54,7 +54,7 @@ impl Cpus {
         before.map(|holder| holder.tid)
     }
 
-    /// Events are missing: no holder is known.
+    /// Notes that events are missing: no holder is known.
     pub fn lose(&mut self) {
         self.0.clear();
     }

@@ -92,7 +92,7 @@ impl Durations {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// All of them, where they are still held.
+    /// Returns all durations, where they are still held.
     fn histogram(&self) -> Option<Histogram<u64>> {
         match &self.held {
             Held::Single(all) => histogram_of(all.iter().copied()),
@@ -101,8 +101,8 @@ impl Durations {
         }
     }
 
-    /// No more will come: of many, only the median and the 95th and 99th percentiles are held, in
-    /// little memory.
+    /// Notes that no more will come: of many, only the median and the 95th and 99th percentiles are
+    /// held, in little memory.
     pub fn seal(&mut self) {
         match &mut self.held {
             Held::Single(all) => all.shrink_to_fit(),
@@ -114,32 +114,32 @@ impl Durations {
         }
     }
 
-    /// How many there are.
+    /// Returns how many durations there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum.
+    /// Returns their sum.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The longest; 0 without any.
+    /// Returns the longest; 0 without any.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.longest
     }
 
-    /// The mean; `None` without any.
+    /// Returns the mean; `None` without any.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
         self.total.checked_div(self.count)
     }
 
-    /// How many there are in each range: its upper bound, a power of two, and how many are in it
-    /// and in none before. From the first range that has some to the last. Of those that were
+    /// Returns how many there are in each range: its upper bound, a power of two, and how many are
+    /// in it and in none before. From the first range that has some to the last. Of those that were
     /// [sealed](Self::seal) nothing is known.
     #[must_use]
     pub fn ranges(&self) -> Vec<(u64, u64)> {
@@ -170,8 +170,8 @@ impl Durations {
         ranges
     }
 
-    /// The duration that this part of all, 0 to 1, do not exceed; `None` without any, and where it
-    /// is not held any more. At most a hundredth above the exact one.
+    /// Returns the duration that this part of all, 0 to 1, do not exceed; `None` without any, and
+    /// where it is not held any more. At most a hundredth above the exact one.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let quantile = match &self.held {

@@ -32,7 +32,7 @@ pub struct FaultTotal {
 }
 
 impl FaultTotal {
-    /// All of them.
+    /// Returns the sum of them all.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.user.saturating_add(self.kernel)
@@ -91,7 +91,7 @@ impl Faults {
         }
     }
 
-    /// By thread.
+    /// Returns the totals by thread.
     #[must_use]
     pub fn totals(&self) -> &Rows<Thread, FaultTotal> {
         &self.totals

@@ -143,7 +143,7 @@ impl History {
         self.since_prune += 1;
     }
 
-    /// Events are missing: who has which CPU is not known.
+    /// Notes that events are missing: it is not known which thread has which CPU.
     pub fn lose(&mut self) {
         for of_cpu in self.cpus.values_mut() {
             self.held -= of_cpu.len().min(self.held);
@@ -151,7 +151,8 @@ impl History {
         }
     }
 
-    /// The thread that is known last to have got a CPU before `until`; `None` where none is known.
+    /// Returns the thread that is known last to have got a CPU before `until`; `None` where none is
+    /// known.
     #[must_use]
     pub fn had_cpu(&self, cpu: u32, until: MonotonicNs) -> Option<Had> {
         let of_cpu = self.cpus.get(&cpu)?;
@@ -201,7 +202,7 @@ impl History {
         self.held = held;
     }
 
-    /// Half of the time is given up: the older one.
+    /// Gives up the older half of the time.
     fn give_up(&mut self) {
         let times = self.tracks.values().filter_map(|track| {
             let middle = track.intervals.get(track.intervals.len() / 2)?;
@@ -261,7 +262,7 @@ impl History {
         track.into_iter().flat_map(move |track| track.since(from))
     }
 
-    /// Before this moment nothing is known, as it was too much to keep.
+    /// Returns the moment before which nothing is known, as it was too much to hold.
     #[must_use]
     pub fn given_up(&self) -> MonotonicNs {
         self.given_up

@@ -44,13 +44,13 @@ pub struct InterruptTotal {
 }
 
 impl InterruptTotal {
-    /// The mean; `None` where no end was seen.
+    /// Returns the mean; `None` where no end was seen.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
         self.took.checked_div(self.ended)
     }
 
-    /// The longest; `None` where no end was seen.
+    /// Returns the longest; `None` where no end was seen.
     #[must_use]
     pub fn longest(&self) -> Option<u64> {
         (self.ended > 0).then_some(self.longest)
@@ -69,7 +69,7 @@ pub struct InterruptRun {
 }
 
 impl InterruptRun {
-    /// How long it took, in nanoseconds.
+    /// Returns how long it took, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.to.0.saturating_sub(self.from.0)
@@ -93,8 +93,8 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Events are missing before the next one, and others may be until this moment; without one,
-    /// from now on.
+    /// Notes that events are missing before the next one, and others may be until this moment;
+    /// without one, from now on.
     pub fn lose(&mut self, until: Option<MonotonicNs>) {
         self.open.clear();
         let until = until.unwrap_or(MonotonicNs(u64::MAX));
@@ -162,7 +162,7 @@ impl Interrupts {
         Some(run)
     }
 
-    /// By CPU and interrupt.
+    /// Returns the totals by CPU and interrupt.
     #[must_use]
     pub fn totals(&self) -> &Rows<InterruptKey, InterruptTotal> {
         &self.totals

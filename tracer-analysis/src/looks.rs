@@ -45,21 +45,21 @@ impl Look {
 pub struct Running(HashMap<i32, MonotonicNs, RandomState>);
 
 impl Running {
-    /// The thread runs at this moment.
+    /// Notes that the thread runs at this moment.
     pub fn add(&mut self, tid: i32, at: MonotonicNs) {
         if self.0.len() < MOST_RUNNING {
             self.0.insert(tid, at);
         }
     }
 
-    /// The thread has a CPU at this moment, and may have had it before.
+    /// Notes that the thread has a CPU at this moment, and may have had it before.
     pub fn add_first(&mut self, tid: i32, at: MonotonicNs) {
         if self.0.len() < MOST_RUNNING {
             self.0.entry(tid).or_insert(at);
         }
     }
 
-    /// Since when the thread is known to run that leaves its CPU now.
+    /// Removes a thread that leaves its CPU now, and returns since when it is known to run.
     pub fn remove(&mut self, tid: i32) -> Option<MonotonicNs> {
         if self.0.is_empty() {
             return None;

@@ -36,7 +36,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// The pairs among the user event types of which `is_wanted` is true.
+    /// Finds the pairs among the user event types of which `is_wanted` is true.
     pub fn among(types: &EventTypes, is_wanted: impl Fn(EventTypeId, &[u8]) -> bool) -> Self {
         let first = EventTypeId(FIRST_USER_EVENT);
         let ids = std::iter::successors(types.next_from(first), |id| {
@@ -76,7 +76,8 @@ impl Pairs {
         pairs
     }
 
-    /// All pairs: what each is called, its beginning and its end, in order of the beginnings.
+    /// Returns all pairs: what each is called, its beginning and its end, in order of the
+    /// beginnings.
     #[must_use]
     pub fn all(&self) -> Vec<(&[u8], EventTypeId, EventTypeId)> {
         let mut ends = HashMap::new();
@@ -148,7 +149,7 @@ fn with_word_behind(name: &[u8], begin: &str, end: &str) -> Option<(Vec<u8>, Vec
     Some(([rest, &other].concat(), called.to_vec()))
 }
 
-/// The word `end` in the case in which `word` has `begin`; `None` when it is another word.
+/// Returns the word `end` in the case in which `word` has `begin`; `None` when it is another word.
 fn in_case_of(word: &[u8], begin: &str, end: &str) -> Option<Vec<u8>> {
     if !word.eq_ignore_ascii_case(begin.as_bytes()) {
         return None;

@@ -82,14 +82,14 @@ pub struct Step {
 }
 
 impl Step {
-    /// How long, in nanoseconds.
+    /// Returns its length, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.to.0.saturating_sub(self.from.0)
     }
 }
 
-/// The steps of a path that no others lie within: they part its time.
+/// Returns the steps of a path that no others lie within: they part its time.
 pub fn leaves(steps: &[Step]) -> impl Iterator<Item = &Step> {
     steps.iter().enumerate().filter_map(|(index, step)| {
         let next = steps.get(index + 1);
@@ -98,8 +98,8 @@ pub fn leaves(steps: &[Step]) -> impl Iterator<Item = &Step> {
     })
 }
 
-/// The critical path of what `thread` did from `from` until `to`, which is not later than what
-/// `states` and `history` know. After about so many steps the rest is [`Why::TooLong`].
+/// Returns the critical path of what `thread` did from `from` until `to`, which is not later than
+/// what `states` and `history` know. After about so many steps the rest is [`Why::TooLong`].
 #[must_use]
 pub fn critical_path(
     states: &ThreadStates,
@@ -118,8 +118,8 @@ pub fn critical_path(
     walk.steps
 }
 
-/// The critical path of a span. Where threads have to enter it to work on it, it is what they did
-/// then, and in between, what the one did that entered it next.
+/// Returns the critical path of a span. Where threads have to enter it to work on it, it is what
+/// they did then, and in between, what the one did that entered it next.
 ///
 /// The description of `states`, `history` and `most_steps` in [`critical_path`] holds here too.
 #[must_use]
@@ -254,8 +254,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The thread waited for a CPU: behind those that had it. `last` had it last, where the thread
-    /// got that one.
+    /// Adds a wait for a CPU: behind those that had it. `last` had it last, where the thread got
+    /// that CPU.
     fn wait_for_cpu(&mut self, step: Step, wait: Wait, cpu: Option<u32>, last: Option<Behind>) {
         let mut at = step.to;
         while at > step.from {
@@ -308,7 +308,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The end of the trace or of the path, whichever is at this moment.
+    /// Returns the end of the trace or of the path, whichever is at this moment.
     fn then(&self, at: MonotonicNs) -> Then {
         if self.states.is_trace_end(at) {
             Then::TraceEnd
@@ -352,8 +352,8 @@ impl Walk<'_> {
         self.go_back(waker, blocked.from, asked, blocked.depth + 1);
     }
 
-    /// Until when the waker ran that asked for a wake-up at `woken`. It may ask and leave its CPU
-    /// before another CPU, which has to be interrupted for that, makes the thread runnable.
+    /// Returns until when the waker ran that asked for a wake-up at `woken`. It may ask and leave
+    /// its CPU before another CPU, which has to be interrupted for that, makes the thread runnable.
     fn asked(&self, waker: Thread, woken: MonotonicNs) -> Option<MonotonicNs> {
         let mut at = woken;
         for _ in 0..MOST_SINCE_ASKED {
@@ -369,7 +369,8 @@ impl Walk<'_> {
         None
     }
 
-    /// The thread was made at the end of this step: it is what its maker did before.
+    /// Adds the time before the thread was made, which was at the end of this step: it is what its
+    /// maker did before.
     fn unmade(&mut self, step: Step, maker: Thread) {
         let by = Task {
             thread: maker,
@@ -395,8 +396,9 @@ impl Walk<'_> {
     }
 }
 
-/// The thread that had a CPU last, where another one is known to have had it since some moment: in
-/// the middle of the wait, of which others may have had the part before, or at its beginning.
+/// Returns the thread that had a CPU last, where another one is known to have had it since some
+/// moment: in the middle of the wait, of which others may have had the part before, or at its
+/// beginning.
 fn last_since(last: Behind, had: Had, is_in_the_middle: bool) -> Behind {
     let is_same = had.by.thread == last.task.thread;
     let others = match (is_same, had.is_seen) {

@@ -47,7 +47,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Events were lost before the next one: what is under way may have ended.
+    /// Notes that events were lost before the next one: what is under way may have ended.
     pub fn lose(&mut self) {
         self.open.clear();
     }
@@ -96,7 +96,7 @@ impl Requests {
         }
     }
 
-    /// By device and operation.
+    /// Returns the totals by device and operation.
     #[must_use]
     pub fn totals(&self) -> &Rows<RequestKey, RequestTotal> {
         &self.totals

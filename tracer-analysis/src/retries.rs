@@ -94,7 +94,7 @@ fn only_takes(key: CallKey) -> bool {
     !key.is_compat && NUMBERS.taking.contains(&key.nr)
 }
 
-/// The object of a system call with this first argument.
+/// Returns the object of a system call with this first argument.
 fn object(key: CallKey, argument: u64) -> Option<NonZeroU64> {
     let object = if is_futex(key) {
         argument & !7
@@ -149,7 +149,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Since when the thread waits for what it waits for now, where it does.
+    /// Returns since when the thread waits for what it waits for now, where it does.
     pub fn waits_since(&self) -> Option<MonotonicNs> {
         self.now.map(|(wait, _)| wait.since)
     }
@@ -164,18 +164,18 @@ impl Retries {
         };
     }
 
-    /// It did something while it ran.
+    /// Notes that it did something while it ran.
     pub fn act(&mut self, acts: Acts) {
         self.acts = self.acts.max(acts);
     }
 
-    /// It enters a system call with this first argument.
+    /// Notes that it enters a system call with this first argument.
     pub fn enter(&mut self, key: CallKey, argument: u64) {
         self.call = Some((key, object(key, argument)));
         self.is_act = !only_takes(key);
     }
 
-    /// It leaves its system call.
+    /// Notes that it leaves its system call.
     pub fn leave(&mut self) {
         if self.is_act {
             self.act(Acts::Other);
@@ -239,7 +239,7 @@ impl Retries {
         self.ran_ns <= longest && self.acts <= most_acts
     }
 
-    /// It is woken.
+    /// Notes that it is woken.
     pub fn wake(&mut self, at: MonotonicNs, end: End) {
         let Some((mut wait, from)) = self.now.take() else {
             return;

@@ -25,7 +25,7 @@ impl<K, V> Default for Rows<K, V> {
 }
 
 impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
-    /// The total that `key` is counted in.
+    /// Returns the total that `key` is counted in.
     pub(crate) fn of(&mut self, key: K) -> &mut V {
         if self.rows.len() < MOST_ROWS || self.rows.contains_key(&key) {
             self.rows.entry(key).or_default()
@@ -34,7 +34,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
         }
     }
 
-    /// The total of a key that is counted for itself.
+    /// Returns the total of a key that is counted for itself.
     pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
         self.rows.get_mut(&key)
     }
@@ -44,7 +44,7 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
         self.rows.remove(&key)
     }
 
-    /// The totals, in order of their keys.
+    /// Returns the totals, in order of their keys.
     #[must_use]
     pub fn sorted(&self) -> Vec<(K, &V)> {
         let mut sorted: Vec<_> = self.rows.iter().map(|(key, one)| (*key, one)).collect();

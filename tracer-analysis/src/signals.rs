@@ -98,14 +98,14 @@ impl Signals {
         }
     }
 
-    /// By process and signal.
+    /// Returns the totals by process and signal.
     #[must_use]
     pub fn totals(&self) -> &Rows<SignalKey, SignalTotal> {
         &self.totals
     }
 }
 
-/// The data of a signal that is taken, which had less in earlier versions.
+/// Reads the data of a signal that is taken, which had less in earlier versions.
 fn read_taken(untrusted: &[u8]) -> Option<SignalDeliverData> {
     read_grown(untrusted, offset_of!(SignalDeliverData, address))
 }

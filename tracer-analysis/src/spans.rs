@@ -95,7 +95,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// How long, in nanoseconds.
+    /// Returns its length, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.to.0.saturating_sub(self.from.0)
@@ -142,7 +142,7 @@ pub struct Unended {
 }
 
 impl Unended {
-    /// All of them.
+    /// Returns their sum.
     #[must_use]
     pub fn all(&self) -> u64 {
         let parts = [
@@ -182,14 +182,14 @@ impl Spans {
         index
     }
 
-    /// The rules.
+    /// Returns the rules.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Events were lost before the next one, or only those of the kernel: what is open may have
-    /// ended, and begun again.
+    /// Notes that events were lost before the next one, or only those of the kernel: what is open
+    /// may have ended, and begun again.
     pub fn lose(&mut self, is_kernels: bool) {
         let rules = &self.rules;
         let interrupted = self.open.keep(|(rule, _)| {
@@ -199,7 +199,7 @@ impl Spans {
         self.open.interrupted += interrupted as u64;
     }
 
-    /// When the oldest began that is open.
+    /// Returns when the oldest began that is open.
     #[must_use]
     pub fn oldest(&self) -> Option<MonotonicNs> {
         self.open.begins.first_key_value().map(|(at, _)| *at)
@@ -226,7 +226,7 @@ impl Spans {
         }
     }
 
-    /// How many spans of a rule, by its index, began and ended.
+    /// Returns how many spans of a rule, by its index, began and ended.
     #[must_use]
     pub fn counts(&self, rule: usize) -> Counts {
         self.counts.get(rule).copied().unwrap_or_default()
@@ -439,7 +439,7 @@ impl Open {
         Some(begun)
     }
 
-    /// A thread begins to work on the span.
+    /// Notes that a thread begins to work on the span.
     fn poll(&mut self, key: &(usize, Key), thread: Thread, at: MonotonicNs) {
         let Some(begun) = self.open.get_mut(key).and_then(|open| open.last_mut()) else {
             return;
@@ -451,7 +451,7 @@ impl Open {
         }
     }
 
-    /// It no longer does.
+    /// Notes that the thread no longer works on the span.
     fn poll_end(&mut self, key: &(usize, Key), thread: Thread, at: MonotonicNs) {
         let Some(begun) = self.open.get_mut(key).and_then(|open| open.last_mut()) else {
             return;
@@ -502,7 +502,8 @@ impl Open {
         }
     }
 
-    /// A thread has ended: what it has begun for itself never ends.
+    /// Forgets the spans that an ended thread has begun for itself: they never end. Tells whether
+    /// there were any.
     fn forget(&mut self, rules: usize, tid: i32) -> bool {
         if self.count == 0 {
             return false;
@@ -520,7 +521,8 @@ impl Open {
         is_one
     }
 
-    /// A process has ended, or runs another program: so have its tasks.
+    /// Forgets the spans of a process that has ended, or runs another program: its tasks have ended
+    /// too. Tells whether there were any.
     fn forget_tasks(&mut self, of: i32) -> bool {
         if !self.tasks.contains_key(&of) {
             return false;

@@ -50,7 +50,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// The one that a switch to a waiting thread names: it had the CPU last.
+    /// Returns the thread that a switch to a waiting thread names: it had the CPU last.
     pub(crate) fn last(data: &SwitchInData) -> Self {
         Self {
             task: Task::new(data.prev_pid, data.prev_tid, data.prev_comm),
@@ -193,7 +193,7 @@ impl Left {
 }
 
 impl State {
-    /// The state of a thread that leaves its CPU. The kernel's state bits are those of
+    /// Returns the state of a thread that leaves its CPU. The kernel's state bits are those of
     /// `task_struct::__state` since Linux 4.14.
     fn of_switch_out(data: &SwitchOutData) -> Self {
         const STOPPED: u32 = 0x4 | 0x8;
@@ -304,7 +304,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// How long, in nanoseconds.
+    /// Returns its length, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.to.0.saturating_sub(self.from.0)

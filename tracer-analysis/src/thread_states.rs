@@ -115,7 +115,7 @@ pub struct ThreadStates {
 }
 
 impl ThreadStates {
-    /// Of a trace that begins at this moment.
+    /// Makes the states of a trace that begins at this moment.
     #[must_use]
     pub fn new(start: MonotonicNs) -> Self {
         Self {
@@ -134,15 +134,15 @@ impl ThreadStates {
         }
     }
 
-    /// The next event has a stack: where its thread waits from then on, it does so in this
-    /// function.
+    /// Notes that the next event has a stack: where its thread waits from then on, it does so in
+    /// this function.
     pub fn next_waits_in(&mut self, function: Function) {
         self.next_function = function;
     }
 
-    /// Events are missing from the last one on until this moment; without one, from now on for
-    /// ever: each ring between kernel and tracer loses for itself. What threads did before the last
-    /// event is given to `found`.
+    /// Notes that events are missing from the last one on until this moment; without one, from now
+    /// on for ever: each ring between kernel and tracer loses for itself. What threads did before
+    /// the last event is given to `found`.
     pub fn lose(&mut self, until: Option<MonotonicNs>, mut found: impl FnMut(Found)) {
         let until = until.unwrap_or(MonotonicNs(u64::MAX)).max(self.now);
         if self.gaps.len() >= MOST_GAPS {
@@ -229,7 +229,7 @@ impl ThreadStates {
         }
     }
 
-    /// The trace ends at this moment: there are no more events.
+    /// Notes that the trace ends at this moment: there are no more events.
     pub fn stop(&mut self, at: MonotonicNs) {
         self.trace_end = Some(at);
     }
@@ -240,7 +240,7 @@ impl ThreadStates {
         self.trace_end == Some(at)
     }
 
-    /// The trace ends: gives the last interval of each thread.
+    /// Ends the trace: gives the last interval of each thread.
     pub fn end(&mut self, at: MonotonicNs, mut found: impl FnMut(Found)) {
         let mut last: Vec<_> = self.threads.drain().collect();
         last.sort_unstable_by_key(|(tid, known)| (known.pid, *tid));
@@ -348,7 +348,7 @@ impl ThreadStates {
         }
     }
 
-    /// A thread is in this state from now on.
+    /// Notes that a thread is in this state from now on.
     fn go_on(
         &mut self,
         thread: Thread,
@@ -373,9 +373,9 @@ impl ThreadStates {
         }
     }
 
-    /// A thread has this CPU. The one that was held to run there has left it: at this moment, where
-    /// it is `prev`, which the switch names; else at some moment before, and how long it ran is not
-    /// known.
+    /// Notes that a thread has this CPU. The one that was held to run there has left it: at this
+    /// moment, where it is `prev`, which the switch names; else at some moment before, and how long
+    /// it ran is not known.
     fn claim(
         &mut self,
         (cpu, tid): (Option<u32>, i32),
@@ -410,7 +410,7 @@ impl ThreadStates {
         known.is_doubtful |= !is_until_now;
     }
 
-    /// A thread does something itself: so it has a CPU, whatever was not seen before.
+    /// Notes that a thread does something itself: so it has a CPU, whatever was not seen before.
     fn run(
         &mut self,
         thread: Thread,
@@ -481,8 +481,8 @@ impl ThreadStates {
         self.go_on(thread, at, (State::Running, cpu), end, found);
     }
 
-    /// A thread leaves its CPU. The kernel says since when it had it, where the switch to it was
-    /// not seen too.
+    /// Notes that a thread leaves its CPU. The kernel says since when it had it, where the switch
+    /// to it was not seen too.
     fn leave_cpu(
         &mut self,
         thread: Thread,
@@ -580,8 +580,8 @@ impl ThreadStates {
         }
     }
 
-    /// A thread becomes runnable, if it was not so already: who is woken before it has left its CPU
-    /// goes on.
+    /// Notes that a thread becomes runnable, if it was not so already: one that is woken before it
+    /// has left its CPU continues.
     fn wake(
         &mut self,
         thread: Thread,
@@ -621,7 +621,7 @@ impl ThreadStates {
         }
     }
 
-    /// A thread is made: it is there from now on, and has not run.
+    /// Notes that a thread is made: it is there from now on, and has not run.
     fn make(
         &mut self,
         by: Thread,
@@ -642,8 +642,8 @@ impl ThreadStates {
         }
     }
 
-    /// A process runs another program: the thread that called exec goes on under the process's tid,
-    /// and has the CPU.
+    /// Notes that a process runs another program: the thread that called exec continues under the
+    /// process's tid, and has the CPU.
     fn replace(
         &mut self,
         thread: Thread,
@@ -703,7 +703,7 @@ impl Known {
         }
     }
 
-    /// Since when it waits for what it waits for.
+    /// Returns since when it waits for what it waits for.
     fn waits_since(&self) -> MonotonicNs {
         self.retries.waits_since().unwrap_or(self.since)
     }
@@ -760,8 +760,8 @@ impl ThreadStates {
         }
     }
 
-    /// A thread is looked at, as a trace begins. What its own events say is as new or newer, and
-    /// counts. A thread that has none is there from now on: before, it was not traced.
+    /// Notes the look at a thread, as a trace begins. What its own events say is as new or newer,
+    /// and counts. A thread that has none is there from now on: before, it was not traced.
     fn look(
         &mut self,
         thread: Thread,
@@ -793,7 +793,8 @@ impl ThreadStates {
         }
     }
 
-    /// A switch away, with the time since the look where the thread ran then, and has run on.
+    /// Returns the switch away, with the time since the look where the thread ran then, and has run
+    /// on.
     fn with_look(&mut self, thread: Thread, at: MonotonicNs, left: Left) -> Left {
         let since = self.looked_running.remove(thread.tid);
         let known = self.threads.get(&thread.tid);

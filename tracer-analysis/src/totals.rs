@@ -108,14 +108,14 @@ impl ThreadTotals {
         }
     }
 
-    /// A thread has ended: what is held of it gets small.
+    /// Notes that a thread has ended: what is held of it gets small.
     pub fn end(&mut self, thread: Thread) {
         if let Some(total) = self.threads.get_mut(thread) {
             total.seal();
         }
     }
 
-    /// A thread is made: the one that had its ids before was called `name`.
+    /// Notes that a thread is made: the one that had its ids before was called `name`.
     pub fn begin(&mut self, thread: Thread, name: &[u8]) {
         if self.before.len() >= MOST_BEFORE {
             return;
@@ -131,31 +131,31 @@ impl ThreadTotals {
         }
     }
 
-    /// The threads whose ids other threads have now.
+    /// Returns the threads whose ids other threads have now.
     #[must_use]
     pub fn before(&self) -> &[Before] {
         &self.before
     }
 
-    /// By thread: those whose ids other threads have now, and all others.
+    /// Returns the totals by thread: those whose ids other threads have now, and all others.
     #[must_use]
     pub fn into_threads(self) -> (Vec<Before>, Vec<(Thread, ThreadTotal)>) {
         (self.before, self.threads.into_sorted())
     }
 
-    /// By thread.
+    /// Returns the totals by thread.
     #[must_use]
     pub fn threads(&self) -> &Rows<Thread, ThreadTotal> {
         &self.threads
     }
 
-    /// How long each CPU was used by these threads, in nanoseconds, in order.
+    /// Returns how long each CPU was used by these threads, in nanoseconds, in order.
     #[must_use]
     pub fn cpus(&self) -> Vec<(u32, u64)> {
         self.cpus.iter().map(|(cpu, ns)| (*cpu, *ns)).collect()
     }
 
-    /// How long all threads waited for a CPU after they were made or woken.
+    /// Returns how long all threads waited for a CPU after they were made or woken.
     #[must_use]
     pub fn wakeups(&self) -> &Durations {
         &self.wakeups
@@ -228,7 +228,7 @@ impl ThreadTotal {
         self.wakeups.add_all(&other.wakeups);
     }
 
-    /// All of its time.
+    /// Returns all of its time.
     #[must_use]
     pub fn all(&self) -> u64 {
         let parts = [
