@@ -35,7 +35,7 @@ pub fn push_three_digits(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&[a, b, c]);
 }
 
-/// The last two digits of a value.
+/// Returns the last two digits of a value.
 #[expect(clippy::indexing_slicing, reason = "every index is below 100")]
 fn two_digits(value: u32) -> [u8; 2] {
     /// The digits of every value below 100.

@@ -16,8 +16,8 @@ fn is_harmless(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// `data` as text, if it is text: UTF-8 of printable characters, tabs and line ends; one null at
-/// the end belongs to the string and not to the text.
+/// Returns `data` as text, if it is text: UTF-8 of printable characters, tabs and line ends; one
+/// null at the end belongs to the string and not to the text.
 pub fn as_text(data: &[u8]) -> Option<&str> {
     let data = data.strip_suffix(b"\0").unwrap_or(data);
     let text = std::str::from_utf8(data).ok()?;
@@ -84,7 +84,7 @@ pub fn is_harmless_line(message: &str) -> bool {
     message.chars().all(is_harmless)
 }
 
-/// As [`harmless_line`], for text of several lines.
+/// Returns text of several lines as [`harmless_line`] does that of one.
 #[must_use]
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     let may_stay = |character| is_harmless(character) || character == '\n';
@@ -93,7 +93,8 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// JSON text in which what is not harmless is an escape: only its strings can have such characters.
+/// Returns JSON text in which what is not harmless is an escape: only its strings can have such
+/// characters.
 #[must_use]
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     let may_stay = |character| is_harmless(character) || character == '\n';

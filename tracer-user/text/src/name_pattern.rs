@@ -40,7 +40,8 @@ pub enum PatternError {
 }
 
 impl NamePattern {
-    /// The pattern that was typed. A name that is too long is what the kernel keeps of it.
+    /// Parses the pattern that was typed. A name that is too long is truncated to what the kernel
+    /// holds of it.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl NamePattern {
         self.is_truncated
     }
 
-    /// For each byte the elements that it fits, as bits.
+    /// Returns for each byte the elements that it fits, as bits.
     pub fn fits(&self) -> [u32; 256] {
         let mut fits = [0; 256];
         for (index, element) in self.elements.iter().take(self.length).enumerate() {
@@ -106,13 +107,13 @@ impl NamePattern {
         fits
     }
 
-    /// Bit *n*: any bytes may come before element *n*.
+    /// Returns bits, of which bit *n* says that any bytes may come before element *n*.
     #[must_use]
     pub fn stars(&self) -> u32 {
         self.stars
     }
 
-    /// The bit of the element after the last.
+    /// Returns the bit of the element after the last.
     pub fn end(&self) -> u32 {
         1 << self.length
     }

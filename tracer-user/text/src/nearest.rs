@@ -4,7 +4,7 @@
 /// or at the wrong position in a word of four.
 const ALIKE: f64 = 0.86;
 
-/// The word of `known` that is most like `typed`; `None` where none is much like it.
+/// Finds the word of `known` that is most like `typed`; `None` where none is much like it.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let rated = known
         .into_iter()

@@ -12,14 +12,14 @@ pub fn push_short_name(out: &mut Vec<u8>, name: &str) {
     out.extend(bytes.map(|byte| if byte == b'_' { b'-' } else { byte }));
 }
 
-/// A name without what all have in common, with underscores.
+/// Returns a name without what all have in common, with underscores.
 fn without_prefix(name: &str) -> &str {
     let short = name.strip_prefix("linux_trace_");
     let short = short.or_else(|| name.strip_prefix("posix_trace_"));
     short.unwrap_or(name)
 }
 
-/// The short name of a type, as text shows it.
+/// Returns the short name of a type, as text shows it.
 #[must_use]
 pub fn short_name(entry: &SystemEventType) -> String {
     let mut short = Vec::new();
@@ -34,7 +34,7 @@ pub fn is_named(entry: &SystemEventType, typed: &str) -> bool {
     typed == entry.name || typed == without_prefix(entry.name) || typed == entry.constant
 }
 
-/// The system event type that `typed` names, in whichever form.
+/// Finds the system event type that `typed` names, in whichever form.
 #[must_use]
 pub fn type_named(typed: &str) -> Option<&'static SystemEventType> {
     let mut entries = SYSTEM_EVENT_TYPES.iter();

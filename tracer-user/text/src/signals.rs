@@ -34,7 +34,7 @@ const NAMES: [(i32, &str); 31] = [
     (libc::SIGSYS, "SIGSYS"),
 ];
 
-/// The name of a signal, such as `SIGKILL`; `None` for real-time signals and unknown ones.
+/// Returns the name of a signal, such as `SIGKILL`; `None` for real-time signals and unknown ones.
 pub fn signal_name(signal: u32) -> Option<&'static str> {
     let signal = i32::try_from(signal).ok()?;
     NAMES
@@ -43,7 +43,7 @@ pub fn signal_name(signal: u32) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// The signal of this name; its `SIG` may be missing.
+/// Returns the signal of this name; its `SIG` may be missing.
 pub fn signal_number(name: &str) -> Option<u32> {
     let is_called = |known: &str| known == name || known.strip_prefix("SIG") == Some(name);
     let (signal, _) = NAMES.iter().find(|(_, known)| is_called(known))?;

@@ -27,7 +27,7 @@ impl Default for WallClock {
 }
 
 impl WallClock {
-    /// The clock that goes by these two.
+    /// Returns the clock that goes by these two.
     #[must_use]
     pub fn new(clocks: ClockPair) -> Self {
         Self {
@@ -74,7 +74,7 @@ fn push_date(out: &mut Vec<u8>, second: u64) {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01.
+/// Returns year, month and day of a number of days since 1970-01-01.
 ///
 /// Counts years from March, so that the leap day is the last of its year, and in eras of 400 years,
 /// which all have 146,097 days.

@@ -20,24 +20,24 @@ impl Encoder {
         Self { bytes, count: 0 }
     }
 
-    /// One integer, address, truth value, character or floating-point value.
+    /// Adds one integer, address, truth value, character or floating-point value.
     pub fn value(&mut self, name: &str, kind: u8, bytes: &[u8]) {
         self.field(name, kind, 0, unit(bytes.len()), bytes);
     }
 
-    /// An array of such, each of so many bytes.
+    /// Adds an array of such, each of so many bytes.
     pub fn array(&mut self, name: &str, kind: u8, unit: u8, bytes: &[u8], has_more: bool) {
         let odd = bytes.len() % usize::from(unit).max(1);
         let whole = bytes.get(..bytes.len() - odd).unwrap_or_default();
         self.field(name, kind | typed_data::ARRAY, more(has_more), unit, whole);
     }
 
-    /// Text.
+    /// Adds text.
     pub fn text(&mut self, name: &str, bytes: &[u8], has_more: bool) {
         self.field(name, typed_data::TEXT, more(has_more), 1, bytes);
     }
 
-    /// Bytes of which nothing is known.
+    /// Adds bytes of which nothing is known.
     pub fn bytes(&mut self, name: &str, bytes: &[u8], has_more: bool) {
         self.field(name, typed_data::BYTES, more(has_more), 1, bytes);
     }
@@ -70,7 +70,7 @@ impl Encoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The data.
+    /// Returns the data.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         let count = self.bytes.iter_mut().skip(2);
@@ -85,7 +85,7 @@ fn more(has_more: bool) -> u8 {
     if has_more { typed_data::MORE } else { 0 }
 }
 
-/// Bytes of an element as they are written; 1 where no type has as many.
+/// Returns how many bytes an element has as it is written; 1 where no type has as many.
 #[must_use]
 pub fn unit(bytes: usize) -> u8 {
     match bytes {

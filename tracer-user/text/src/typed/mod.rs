@@ -53,7 +53,7 @@ pub struct Integers<'a> {
 }
 
 impl<'a> Integers<'a> {
-    /// Each of them.
+    /// Returns each of them.
     pub fn iter(self) -> impl Iterator<Item = i128> + 'a {
         let units = self.bytes.chunks_exact(usize::from(self.unit).max(1));
         units.map(move |unit| {
@@ -119,7 +119,7 @@ impl<'a> Typed<'a> {
         self.kind == probe_kind::TYPED_FUNCTION
     }
 
-    /// Each field, by its name.
+    /// Returns each field, by its name.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         let mut rest = self.fields;
         (0..self.count).map_while(move |_| next(&mut rest))
@@ -180,7 +180,7 @@ fn value(kind: u8, bits: u8, unit: u8, bytes: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// An integer of at most eight bytes as a whole word.
+/// Returns an integer of at most eight bytes as a whole word.
 fn widened(bytes: &[u8], is_signed: bool) -> u64 {
     let fill = match bytes.last() {
         Some(top) if is_signed && cfg!(target_endian = "little") && top & 0x80 != 0 => 0xff,
