@@ -53,7 +53,7 @@ pub mod thread_state {
     pub const BLOCKED: u32 = 3;
     /// It was stopped by a signal.
     pub const STOPPED: u32 = 4;
-    /// It was stopped by who traces it.
+    /// It was stopped by its tracer.
     pub const TRACED: u32 = 5;
 }
 
