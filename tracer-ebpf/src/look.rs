@@ -38,7 +38,7 @@ static LOOK: Array<LookRecord> = Array::with_max_entries(1, 0);
 const DEAD: u32 = 0x10 | 0x20 | 0x80;
 /// Of threads that were stopped by a signal.
 const STOPPED: u32 = 0x4;
-/// Of threads that were stopped by who traces them.
+/// Of threads that were stopped by their tracer.
 const TRACED: u32 = 0x8;
 
 /// How a thread is read.

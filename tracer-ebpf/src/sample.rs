@@ -1,4 +1,4 @@
-//! Samples: who has the CPU when its clock is looked at, and where it is.
+//! Samples: the thread that has the CPU when its clock is looked at, and where it is.
 //!
 //! The agent attaches this to a clock of each CPU, so many times a second.
 

@@ -222,7 +222,8 @@ pub fn what_a_thread_waits_in<C: Tracepoint>(
     state: u32,
     call_of: impl FnOnce() -> u32,
 ) -> (u8, u16) {
-    /// `TASK_UNINTERRUPTIBLE`: so does who waits for a device. Others are not asked, which costs.
+    /// `TASK_UNINTERRUPTIBLE`: the state of a thread that waits for a device. Others are not asked,
+    /// which costs.
     const UNINTERRUPTIBLE: u32 = 2;
     if TASK_FLAGS.load() == NO_OFFSET {
         return (waits_in::UNKNOWN, 0);
