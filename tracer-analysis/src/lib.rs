@@ -1,7 +1,7 @@
 //! From events to answers: what threads did, and what they waited for.
 //!
-//! Events in, in order; answers out. Nothing here reads a file or a clock: who has a log and who
-//! follows processes feed it alike.
+//! Events in, in order; answers out. Nothing here reads a file or a clock: readers of logs and
+//! followers of processes feed it alike.
 //!
 //! - [`ThreadStates`]: what each thread does at any time, as intervals ([`Interval`]) that leave no
 //!   time out and never overlap;

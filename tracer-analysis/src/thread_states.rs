@@ -51,7 +51,7 @@ pub struct Birth {
     pub by: Thread,
     /// When.
     pub at: MonotonicNs,
-    /// Whether it is `by` itself, which goes on under another tid: it runs another program now.
+    /// Whether it is `by` itself, which continues under another tid: it runs another program now.
     pub is_same: bool,
 }
 
