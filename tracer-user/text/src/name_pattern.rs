@@ -4,7 +4,7 @@ use std::fmt;
 
 use tracer_common::kernel::COMM_BYTES;
 
-/// Bytes of a name: the kernel keeps no more, and a null.
+/// Bytes of a name: the kernel holds no more, and a null.
 const MOST: usize = COMM_BYTES - 1;
 
 /// Any one byte.
@@ -88,7 +88,7 @@ impl NamePattern {
         !name.is_empty() && name.iter().fold(1, step) & self.end() != 0
     }
 
-    /// Tells whether there was more than the kernel keeps of a name.
+    /// Tells whether there was more than the kernel holds of a name.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.is_truncated
