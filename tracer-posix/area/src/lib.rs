@@ -7,7 +7,7 @@
 //!
 //! | folder | what | knows |
 //! |---|---|---|
-//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `thread`, `membarrier`, `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | nobody |
+//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `thread`, `membarrier`, `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | none |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`, `gate`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `own_types`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
@@ -72,15 +72,15 @@ use layout::names;
 use system::pids;
 
 impl Area {
-    /// How often a process of this area's family was given no name for a user event type because
-    /// the area had no space for any more.
+    /// Returns how often a process of this area's family was given no name for a user event type
+    /// because the area had no space for any more.
     #[must_use]
     pub fn names_refused(&self) -> u64 {
         self.parts().map_or(0, names::refused)
     }
 }
 
-/// The identifier of the user event type `name` in this process.
+/// Returns the identifier of the user event type `name` in this process.
 ///
 /// # Errors
 ///
@@ -93,8 +93,8 @@ pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     }
 }
 
-/// A type of user events that is called `name` and is none of the `{TRACE_USER_EVENT_MAX}` that a
-/// process may have: its identifier is good for [`emitter::emit`], and for nothing else.
+/// Returns a type of user events that is called `name` and is none of the `{TRACE_USER_EVENT_MAX}`
+/// that a process may have: its identifier is good for [`emitter::emit`], and for nothing else.
 ///
 /// # Errors
 ///
@@ -106,14 +106,14 @@ pub fn define_name_beside(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     }
 }
 
-/// The user event types of this process: each identifier, and its name.
+/// Returns the user event types of this process: each identifier, and its name.
 pub fn own_event_types() -> impl Iterator<Item = (EventTypeId, Vec<u8>)> {
     let parts = process::parts_if_ready();
     own_types::all().filter_map(move |(id, number)| Some((id, names::name(parts?, number)?)))
 }
 
-/// The type of user events of this process that is called as the type `id`, and then `word`: where
-/// spans of that type begin, or end. Takes no memory.
+/// Returns the type of user events of this process that is called as the type `id`, and then
+/// `word`: where spans of that type begin, or end. Takes no memory.
 pub fn define_own_border(id: EventTypeId, word: &str) -> EventTypeId {
     let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return EventTypeId::UNNAMED_USEREVENT;
@@ -121,7 +121,7 @@ pub fn define_own_border(id: EventTypeId, word: &str) -> EventTypeId {
     own_types::define_border(parts, id, word)
 }
 
-/// The process that this is, without a system call where the library has set itself up.
+/// Returns the process that this is, without a system call where the library has set itself up.
 pub fn own_pid() -> i32 {
     // The program that records never makes an area.
     if cfg!(tracer_recorder) {
@@ -133,12 +133,12 @@ pub fn own_pid() -> i32 {
     }
 }
 
-/// This process's descriptor of its area, while it is open.
+/// Returns this process's descriptor of its area, while it is open.
 pub fn own_file() -> Option<std::os::fd::RawFd> {
     process::file()
 }
 
-/// The file of this process's area, opened anew, to be handed to a program that maps it.
+/// Returns the file of this process's area, opened anew, to be handed to a program that maps it.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ pub fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
     process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-/// The calling thread's `pthread_t`.
+/// Returns the calling thread's `pthread_t`.
 pub fn own_thread_id() -> u64 {
     tls::thread_id()
 }

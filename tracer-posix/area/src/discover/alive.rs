@@ -12,14 +12,14 @@ use std::os::unix::fs::MetadataExt;
 use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
 use crate::system::proc_stat::start_of;
 
-/// What is known of a process.
+/// State of a process, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It is there, and it is the one that is meant.
+    /// The process that is meant is there.
     Alive,
-    /// It is gone: no process has its pid, or a younger one.
+    /// The process is gone: no process has its pid, or a younger one.
     Dead,
-    /// Nothing shows it.
+    /// Not known: nothing shows the process.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// This process.
+    /// Returns this process's identity.
     pub(crate) fn own() -> Self {
         let pid = own_pid();
         Self {
@@ -45,7 +45,7 @@ impl Identity {
         }
     }
 
-    /// Whether it is still there.
+    /// Tells whether it is still there.
     pub(crate) fn life(self) -> Life {
         if self.namespace == 0 || self.namespace != own_pid_namespace() {
             // Its pid means nothing to us.
@@ -65,7 +65,7 @@ impl Identity {
     }
 }
 
-/// Whether this is the pid of a process, and not of nothing, or of a thread that is not its
+/// Tells whether this is the pid of a process, and not of nothing, or of a thread that is not its
 /// process's first. Where the kernel does not say, it is believed to be.
 pub(super) fn is_process(pid: i32) -> bool {
     // SAFETY: takes no pointers.
@@ -84,7 +84,7 @@ pub(super) fn is_process(pid: i32) -> bool {
     }
 }
 
-/// Whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A
+/// Tells whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A
 /// thread's first event takes others.
 pub(super) fn is_strictly_confined(pid: i32) -> bool {
     const STRICT: &str = "1";
@@ -95,8 +95,8 @@ pub(super) fn is_strictly_confined(pid: i32) -> bool {
     mode.is_some_and(|mode| mode.trim() == STRICT)
 }
 
-/// Whether a process has seen its start as we see it: in another time namespace the boot was at
-/// another time.
+/// Tells whether a process counts time from the same boot as this one: in another time namespace
+/// the boot was at another time.
 fn counts_from_our_boot(pid: i32) -> bool {
     let theirs = fs::metadata(format!("/proc/{pid}/ns/time"));
     let ours = fs::metadata("/proc/self/ns/time");

@@ -1,8 +1,8 @@
-//! Which area belongs to another process.
+//! Finding the area that belongs to another process.
 //!
 //! A process may have descriptors of areas that are not its own: one that the program before it was
-//! handed, or one that somebody else has made up and sent to it. Its own is one that it has mapped;
-//! or else, where it has only the descriptor, one of its own user.
+//! handed, or one that another process has made up and sent to it. Its own is one that it has
+//! mapped; or else, where it has only the descriptor, one of its own user.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,13 +29,13 @@ const MOST_DESCRIPTORS: usize = 4096;
 /// elsewhere. They may all be of one file.
 const MOST_CANDIDATES: usize = 32;
 
-/// What was found of a process.
+/// Result of looking for a process's area.
 pub(super) enum Belonging {
     /// Its area's file.
     Area(OwnedFd),
-    /// Nothing that can be an area.
+    /// No file that can be an area.
     None,
-    /// Files that are called as an area's is, and are none that we know.
+    /// Files that are called as an area's is, and are none that this library knows.
     Foreign,
 }
 
@@ -52,7 +52,7 @@ struct Mapped {
     path: PathBuf,
 }
 
-/// The file of the area that process `pid` uses.
+/// Returns the file of the area that process `pid` uses.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     Ok(Belonging::None)
 }
 
-/// Whether process `pid` has mapped the file with this inode that is called as an area's is.
+/// Tells whether process `pid` has mapped the file with this inode that is called as an area's is.
 pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
     let mapped = mapped(pid).mapped;
     mapped.iter().any(|mapped| mapped.inode == inode)
@@ -174,7 +174,7 @@ impl Found {
     }
 }
 
-/// Why the area of a process could not be opened.
+/// Returns the reason why the area of a process could not be opened.
 fn not_opened(pid: i32, source: io::Error) -> FindError {
     match source.raw_os_error() {
         // EAGAIN: its owner has a lease on it, of which the kernel relieves him in a while.
@@ -204,7 +204,7 @@ impl Descriptors {
         Ok(Self { folder, entries })
     }
 
-    /// Where the library puts an area's.
+    /// Returns the paths at which the library puts an area's descriptor.
     fn usual(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let folder = self.folder.clone();
         let is_any = self.entries.is_some();
@@ -213,15 +213,15 @@ impl Descriptors {
             .map(move |raw| folder.join(raw.to_string()))
     }
 
-    /// The first ones that there are.
+    /// Returns the first ones that there are.
     fn others(self) -> impl Iterator<Item = PathBuf> {
         let entries = self.entries.into_iter().flatten().take(MOST_DESCRIPTORS);
         entries.filter_map(Result::ok).map(|entry| entry.path())
     }
 }
 
-/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it,
-/// which he is given most of a minute to let go of.
+/// Opens a file for reading without waiting: its owner may have taken a lease on it, and has most
+/// of a minute to release that.
 fn at_once() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -241,10 +241,10 @@ struct Mappings {
     has_unnamed: bool,
 }
 
-/// What the kernel calls shared memory without a file.
+/// The kernel's name for shared memory without a file.
 const UNNAMED: &[u8] = b"/dev/zero (deleted)";
 
-/// Whether a line of `/proc/PID/maps` shows an area without a file.
+/// Tells whether a line of `/proc/PID/maps` shows an area without a file.
 fn is_unnamed(line: &[u8]) -> bool {
     let bytes = || {
         let line = std::str::from_utf8(line).ok()?;
@@ -255,7 +255,7 @@ fn is_unnamed(line: &[u8]) -> bool {
     line.ends_with(UNNAMED) && bytes().is_some_and(|bytes| UNNAMED_AREA_BYTES.contains(&bytes))
 }
 
-/// The areas that the process has mapped, whether it has a descriptor of them or not.
+/// Returns the areas that the process has mapped, whether it has a descriptor of them or not.
 fn mapped(pid: i32) -> Mappings {
     let mut all: Vec<Mapped> = Vec::new();
     let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else {
@@ -284,7 +284,8 @@ fn mapped(pid: i32) -> Mappings {
     }
 }
 
-/// The area that a line of `/proc/PID/maps` shows: range, rights, offset, device, inode, name.
+/// Returns the area that a line of `/proc/PID/maps` shows: range, rights, offset, device, inode,
+/// name.
 fn mapped_in(pid: i32, line: &[u8]) -> Option<Mapped> {
     let line = std::str::from_utf8(line.strip_suffix(LINK)?).ok()?;
     let mut words = line.split_ascii_whitespace();
@@ -293,7 +294,7 @@ fn mapped_in(pid: i32, line: &[u8]) -> Option<Mapped> {
     Some(Mapped { inode, path })
 }
 
-/// The effective user of a process.
+/// Returns the effective user of a process.
 fn effective_user(pid: i32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;

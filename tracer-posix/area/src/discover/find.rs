@@ -50,7 +50,7 @@ enum Memory {
 /// is there, whatever becomes of the stream.
 #[derive(Debug)]
 struct MappedWord {
-    /// What it lies in; `None` for what this process has mapped for good.
+    /// The mapping that the word lies in; `None` for one that this process has mapped for good.
     fixed: Option<Arc<Mapping>>,
     parts: Parts<'static>,
     slot: usize,
@@ -69,7 +69,7 @@ impl WaitingWord for MappedWord {
 }
 
 impl Area {
-    /// The area of this process; the library makes it when it is loaded.
+    /// Returns the area of this process; the library makes it when it is loaded.
     #[must_use]
     pub fn own() -> Option<Self> {
         let parts = process::parts_if_ready().or_else(start::parts_made_ready)?;
@@ -84,7 +84,7 @@ impl Area {
         })
     }
 
-    /// The area that process `pid` emits into, or `None` where it has none (yet).
+    /// Returns the area that process `pid` emits into, or `None` where it has none (yet).
     ///
     /// # Errors
     ///
@@ -110,8 +110,8 @@ impl Area {
         }
     }
 
-    /// The area of process `pid`, which comes as a file, of a process that counts processes as this
-    /// one does.
+    /// Returns the area of process `pid`, which comes as a file, of a process that counts processes
+    /// as this one does.
     pub(crate) fn of_file(file: OwnedFd, pid: i32) -> Result<Self, FindError> {
         let area = Self::open(file).map_err(|source| FindError::Map { pid, source })?;
         area.ok_or(FindError::Unreadable { pid })
@@ -122,7 +122,7 @@ impl Area {
     ///
     /// # Errors
     ///
-    /// What `memfd_create()`, `ftruncate()` or `mmap()` said.
+    /// The error of `memfd_create()`, `ftruncate()` or `mmap()`.
     pub fn for_command() -> io::Result<Self> {
         let file = mapping::create_file()?;
         {
@@ -138,9 +138,9 @@ impl Area {
         Self::open(file)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
     }
 
-    /// A descriptor of the area to be inherited over exec, where the library in the new program
-    /// looks for it. It is closed by exec until that is taken off it. Only a program of this
-    /// process's effective user can open the area by it.
+    /// Returns a descriptor of the area to be inherited over exec, where the library in the new
+    /// program looks for it. It is closed by exec until that is taken off it. Only a program of
+    /// this process's effective user can open the area by it.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Area {
         }
     }
 
-    /// The area's descriptor, if this is not the process's own.
+    /// Returns the area's descriptor, if this is not the process's own.
     #[must_use]
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         match &self.memory {
@@ -161,33 +161,33 @@ impl Area {
         }
     }
 
-    /// Which area this is: two mappings of the same area have the same.
+    /// Returns the area's identity: two mappings of the same area have the same.
     #[must_use]
     pub fn id(&self) -> AreaId {
         self.id
     }
 
-    /// Whether process `pid` uses this area now, as the kernel says.
+    /// Tells whether process `pid` uses this area now, as the kernel says.
     #[must_use]
     pub fn is_used_by(id: AreaId, pid: i32) -> bool {
         belonging::is_mapped_by(pid, id.inode)
     }
 
-    /// The user whose area it is.
+    /// Returns the user whose area it is.
     #[must_use]
     pub fn owner(&self) -> u32 {
         self.owner
     }
 
-    /// Whether the memory that lies in the area may be given back by this process. That waits for
-    /// the lock of its file, which the area's user may have for ever, and whoever waits cannot even
-    /// be killed.
+    /// Tells whether the memory that lies in the area may be given back by this process. That waits
+    /// for the lock of its file, which the area's user may hold for ever, and a thread that waits
+    /// for it cannot even be killed.
     pub(crate) fn may_be_released(&self) -> bool {
         // SAFETY: has no preconditions and cannot fail.
         self.is_own() || self.owner == unsafe { libc::geteuid() }
     }
 
-    /// When the area was made.
+    /// Returns when the area was made.
     #[must_use]
     pub fn created(&self) -> MonotonicNs {
         let created = |parts: Parts<'_>| parts.header().created.load(Relaxed);
@@ -230,7 +230,7 @@ impl Area {
         }
     }
 
-    /// The word that the reader of a stream sleeps on.
+    /// Returns the word that the reader of a stream sleeps on.
     pub(crate) fn waiting_word(&self, slot: usize) -> Option<Box<dyn WaitingWord>> {
         let fixed = match &self.memory {
             Memory::Own(_) => None,
@@ -262,17 +262,17 @@ impl Area {
         self.ticks
     }
 
-    /// Whether this is the process's own.
+    /// Tells whether this is the process's own.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.memory, Memory::Own(_))
     }
 
-    /// Whether pids and tids that the area names are those of this process's pid namespace.
+    /// Tells whether pids and tids that the area names are those of this process's pid namespace.
     pub(crate) fn is_in_own_namespace(&self) -> bool {
         self.is_in_own_namespace
     }
 
-    /// Whether a thread that the area names has ended for certain.
+    /// Tells whether a thread that the area names has ended for certain.
     pub(crate) fn has_ended(&self, (pid, tid): (i32, i32)) -> bool {
         self.is_in_own_namespace && liveness::has_ended(pid, tid)
     }

@@ -18,7 +18,7 @@ pub enum FindError {
     NotPermitted {
         /// The process asked for.
         pid: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// `EPERM`.
@@ -59,13 +59,13 @@ pub enum FindError {
     Map {
         /// The process asked for.
         pid: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl FindError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -83,8 +83,8 @@ impl FindError {
         }
     }
 
-    /// Whether it may be found later: what lacks now are descriptors or memory of ours, or its
-    /// owner has a lease on it.
+    /// Tells whether the area may be found later: descriptors or memory of this process lack now,
+    /// or the area's owner has a lease on it.
     #[must_use]
     pub fn is_for_lack(&self) -> bool {
         let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {

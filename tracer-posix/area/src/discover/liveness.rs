@@ -4,9 +4,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether there is no thread `tid` in this process's pid namespace, of whatever process, not even
-/// one that nobody has waited for yet. A process that shares its parent's memory takes itself for a
-/// thread of that.
+/// Tells whether there is no thread `tid` in this process's pid namespace, of whatever process, not
+/// even a zombie. A process that shares its parent's memory takes itself for a thread of that.
 pub(crate) fn is_gone(tid: i32) -> bool {
     if tid <= 0 {
         return false;
@@ -16,7 +15,8 @@ pub(crate) fn is_gone(tid: i32) -> bool {
     result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Whether thread `tid` of process `pid`, in this process's pid namespace, has ended for certain.
+/// Tells whether thread `tid` of process `pid`, in this process's pid namespace, has ended for
+/// certain.
 pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
     if pid <= 0 || tid <= 0 {
         return false;
@@ -29,14 +29,14 @@ pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
     is_zombie(pid, tid)
 }
 
-/// Whether thread `tid`, of whatever process in this process's pid namespace, has ended for
+/// Tells whether thread `tid`, of whatever process in this process's pid namespace, has ended for
 /// certain.
 pub(crate) fn has_thread_ended(tid: i32) -> bool {
     tid > 0 && (is_gone(tid) || is_zombie(tid, tid))
 }
 
-/// Whether a thread that is there is one no more, for certain. `stat` says that too, but in some
-/// kernels waits for a process that runs another program, for as long as that takes.
+/// Tells whether a thread that is there is one no more, for certain. `stat` says that too, but in
+/// some kernels waits for a process that runs another program, for as long as that takes.
 pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
     let status = fs::read(format!("/proc/{pid}/task/{tid}/status"));
     status
@@ -46,15 +46,15 @@ pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
         .is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
 }
 
-/// The state in what `/proc/<pid>/status` says. A name has no line of its own in it: the kernel
-/// escapes the ends of lines.
+/// Returns the state in what `/proc/<pid>/status` says. A name has no line of its own in it: the
+/// kernel escapes the ends of lines.
 fn state(status: &[u8]) -> Option<u8> {
     let mut lines = status.split(|byte| *byte == b'\n');
     let state = lines.find_map(|line| line.strip_prefix(b"State:\t"))?;
     state.first().copied()
 }
 
-/// Whether `pid` is in the pid namespace of this process, for certain.
+/// Tells whether `pid` is in the pid namespace of this process, for certain.
 pub(crate) fn is_in_own_namespace(pid: i32) -> bool {
     let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/pid"));
     match (namespace("self"), namespace(&pid.to_string())) {

@@ -19,14 +19,14 @@ use crate::layout::pool::Windows;
 /// mapped again when their turn comes.
 const MOST_MAPPED: usize = 32;
 
-/// The same where this process has [many](MANY_IN_ALL) mapped in all.
+/// Windows of one area that stay mapped where this process has [many](MANY_IN_ALL) mapped in all.
 const FEW_MAPPED: usize = 8;
 
 /// Windows of all areas together from which on each may have few. A process may have 65,530
 /// mappings.
 const MANY_IN_ALL: usize = 8192;
 
-/// What a chunk begins with, which is never all zeros once it was handed out.
+/// Bytes at the start of a chunk that are never all zeros once it was handed out.
 const CHUNK_HEAD_BYTES: usize = 64;
 
 /// Bytes of headers at the start of a window that say whether any of its chunks was handed out:
@@ -44,7 +44,7 @@ pub(crate) struct MappedWindows {
     file: OwnedFd,
     /// How many fit into the file.
     count: usize,
-    /// By when they were looked at, the last one first.
+    /// Mapped windows, in the order in which they were looked at, the last one first.
     mapped: RefCell<Vec<MappedWindow>>,
     /// How often one could not be mapped, and that was not reported yet.
     failures: Cell<u64>,
@@ -85,8 +85,8 @@ impl MappedWindows {
         }
     }
 
-    /// Gives up what was not looked at for longest, but for some. Nobody refers to a window any
-    /// more.
+    /// Gives up the windows that were not looked at for longest, but for some. No reference to a
+    /// window is left by then.
     pub(super) fn trim(&mut self) {
         let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
         let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
@@ -97,8 +97,8 @@ impl MappedWindows {
         self.file.as_fd()
     }
 
-    /// Whether a chunk at this address was ever written to. What was not is not there, and whoever
-    /// looks at it makes it.
+    /// Tells whether a chunk at this address was ever written to. Memory that was not is not there,
+    /// and looking at it makes it.
     fn is_written(&self, base: NonNull<u8>) -> bool {
         let mapped = self.mapped.borrow();
         let offset = mapped.iter().find_map(|window| {
@@ -109,9 +109,10 @@ impl MappedWindows {
         offset.is_some_and(|offset| self.has_any::<CHUNK_HEAD_BYTES>(offset))
     }
 
-    /// Whether there is anything but zeros in some bytes of the file. To read it makes nothing, and
-    /// waits for nobody. (What `lseek()` says of holes waits for the file's lock: a hostile process
-    /// has that for as long as it likes, with a `write()` of bytes that do not come.)
+    /// Tells whether there is anything but zeros in some bytes of the file. To read it makes no
+    /// pages, and waits for no other process. (What `lseek()` says of holes waits for the file's
+    /// lock: a hostile process has that for as long as it likes, with a `write()` of bytes that do
+    /// not come.)
     fn has_any<const BYTES: usize>(&self, offset: usize) -> bool {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
@@ -160,7 +161,7 @@ impl Windows for &MappedWindows {
     }
 }
 
-/// The windows of an area, whoever's it is.
+/// The windows of an area, of this process or another one.
 #[derive(Clone, Copy)]
 pub(crate) enum AreaWindows<'a> {
     /// This process's own.
@@ -169,7 +170,7 @@ pub(crate) enum AreaWindows<'a> {
 }
 
 impl AreaWindows<'_> {
-    /// Whether what lies at this address, in a window that was looked at just now, was ever
+    /// Tells whether what lies at this address, in a window that was looked at just now, was ever
     /// written. Of this process's own area it is believed.
     pub(super) fn is_written(&self, base: NonNull<u8>) -> bool {
         match self {
@@ -178,7 +179,7 @@ impl AreaWindows<'_> {
         }
     }
 
-    /// How often a window was mapped so far: what reading costs beside the events.
+    /// Returns how often a window was mapped so far: what reading costs beside the events.
     pub(crate) fn mappings(&self) -> u64 {
         match self {
             Self::Own => 0,
@@ -186,7 +187,8 @@ impl AreaWindows<'_> {
         }
     }
 
-    /// How often since the last call a window could not be mapped, and what is in it not be read.
+    /// Returns how often since the last call a window could not be mapped, and what is in it not be
+    /// read.
     pub(crate) fn take_failures(&self) -> u64 {
         match self {
             Self::Own => 0,
@@ -206,7 +208,7 @@ pub(crate) struct Claims {
 const MOST_UNTRUE: usize = 64;
 
 impl Claims {
-    /// Whether a chunk was written to.
+    /// Tells whether a chunk was written to.
     pub(crate) fn is_true(&mut self, windows: &AreaWindows<'_>, chunk_ref: &ChunkRef<'_>) -> bool {
         let is_true = self.untrue < MOST_UNTRUE && windows.is_written(chunk_ref.base);
         self.untrue += usize::from(!is_true);

@@ -33,7 +33,8 @@ use crate::system::signals::HeldBack;
 /// instruction interrupts it more often.
 const TRIES: usize = 100;
 
-/// Whether any stream runs that this process may be traced by, or where that is not known yet.
+/// Tells whether any stream runs that this process may be traced by, or where that is not known
+/// yet.
 #[inline(always)]
 pub fn is_traced() -> bool {
     enabled::is_set()
@@ -68,7 +69,7 @@ fn emit_point(point: &TracePoint<'_>) {
     }
 }
 
-/// What the program said at a trace point.
+/// Arguments that the program passed at a trace point.
 struct TracePoint<'a> {
     kind: Kind,
     data: &'a [u8],
@@ -76,7 +77,7 @@ struct TracePoint<'a> {
 }
 
 impl TracePoint<'_> {
-    /// What is recorded of it.
+    /// Returns the part of it that is recorded.
     #[inline(always)]
     fn emission(&self, max_data: usize) -> Emission<'_> {
         let data = self.data.get(..max_data).unwrap_or(self.data);
@@ -90,10 +91,10 @@ impl TracePoint<'_> {
     }
 }
 
-/// The way of nearly every event: a single stream runs, the thread has a chunk in it with space,
-/// and all of the data is recorded. `None` where it is not so; then nothing was done. It calls no
-/// function, so that nothing has to be saved for after one: each instruction counts here, since the
-/// fence of the next event waits for it.
+/// Records an event in the way of nearly every event: a single stream runs, the thread has a chunk
+/// in it with space, and all of the data is recorded. `None` where it is not so; then nothing was
+/// done. It calls no function, so that nothing has to be saved for after one: each instruction
+/// counts here, since the fence of the next event waits for it.
 #[inline(always)]
 fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     let parts = process::parts_if_ready()?;
@@ -136,7 +137,7 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     Some(())
 }
 
-/// The way of every event, whatever the case.
+/// Records an event, whatever the case.
 #[inline(never)]
 fn emit_slow(kind: Kind, data: &[u8], address: u64) {
     let number = kind.number();
@@ -172,7 +173,8 @@ fn emit_slow(kind: Kind, data: &[u8], address: u64) {
     }
 }
 
-/// A thread that can have no memory of its own emits nothing: the streams count it.
+/// Counts, in the streams, an event of a thread that can have no memory of its own: it emits
+/// nothing.
 #[cold]
 fn count_refused(parts: Parts<'static>, number: u32) {
     let active = parts.header().active.load(Relaxed);
@@ -188,8 +190,8 @@ fn count_refused(parts: Parts<'static>, number: u32) {
     }
 }
 
-/// An event was refused for want of space, of whatever kind. A stream that overwrites its oldest
-/// events goes on without it.
+/// Shuts the gate where an event was refused for want of space, of whatever kind. A stream that
+/// overwrites its oldest events goes on without it.
 #[cold]
 pub(super) fn shut_where_nothing_is_overwritten(control: &StreamControl) {
     if control.mode.load(Relaxed) != pool_mode::OVERWRITE_OLDEST {
@@ -197,8 +199,9 @@ pub(super) fn shut_where_nothing_is_overwritten(control: &StreamControl) {
     }
 }
 
-/// An event came after the stream had ceased to take any. Where the gate was not shut for want of
-/// space, the controller gave no sign of life for too long; or it has opened the gate meanwhile.
+/// Shuts the gate where an event came after the stream had ceased to take any. Where the gate was
+/// not shut for want of space, the controller gave no sign of life for too long; or it has opened
+/// the gate meanwhile.
 #[cold]
 fn shut_where_it_was_late(control: &StreamControl) {
     if process::tick_source().now() > control.accepts_until.load(Relaxed) {
@@ -222,8 +225,8 @@ fn is_wanted(parts: Parts<'_>, slot: usize, number: u32) -> bool {
     word.is_some_and(|word| word.load(Relaxed) >> (number % 64) & 1 == 0)
 }
 
-/// Whether the stream has no event that this thread could have seen the effect of, so that it need
-/// not wait for its loads. (`sequence::emit` asks the same.)
+/// Tells whether the stream has no event that this thread could have seen the effect of, so that it
+/// need not wait for its loads. (`sequence::emit` asks the same.)
 ///
 /// Another emitter notes itself before it emits, and x86-64 does its loads in order: a thread that
 /// has seen what the other did sees the note too. Processors that do not always wait. What the
@@ -234,9 +237,9 @@ fn is_sole_emitter(control: &StreamControl) -> bool {
     cfg!(target_arch = "x86_64") && control.emitters.load(Relaxed) == emitters::ONE
 }
 
-/// Where ticks are long, the effect of what was recorded has a later time, whoever records it. A
-/// thread that emits alone need not wait: what it records itself stays in order, and another one
-/// notes itself long before its first event is recorded.
+/// Waits where ticks are long, so that the effect of an event that was recorded has a later time,
+/// whichever thread records it. A thread that emits alone need not wait: its own events stay in
+/// order, and another one notes itself long before its first event is recorded.
 #[inline(always)]
 fn let_tick_pass(control: &StreamControl) {
     if HAS_LONG_TICKS && control.emitters.load(Relaxed) != emitters::ONE {

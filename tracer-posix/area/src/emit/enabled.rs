@@ -1,9 +1,9 @@
-//! The word that a trace point looks at first: whether anybody traces.
+//! The word that a trace point looks at first: whether any stream traces the process.
 //!
 //! Once the area is there, the word is the area's own (`AreaHeader::active`), found through a
 //! pointer. The pointer exists twice. One copy is hidden in the library, for its own trace points.
-//! The other is exported for `trace.h`, whose inline check reads it: it may lie in the
-//! program's memory instead of ours, where a program is linked to fixed addresses.
+//! The other is exported for `trace.h`, whose inline check reads it: it may lie in the program's
+//! memory instead of the library's, where a program is linked to fixed addresses.
 //!
 //! The word is right in a child that was made behind the C library's back too: the area is shared.
 //! What else such a child has to forget is found out where the word is set.
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 /// Before the area is made: ask the library.
 static ASK: AtomicU32 = AtomicU32::new(1);
-/// Where no area is available: nobody ever traces.
+/// The word where no area is available: no stream ever traces the process.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// What `trace.h` reads: not 0 at the end of the pointer means that the function has to be called.
+/// The pointer that `trace.h` reads: not 0 at its end means that the function has to be called.
 // SAFETY: the name is reserved for this library by its prefix.
 #[unsafe(no_mangle)]
 pub static __linux_trace_enabled: AtomicPtr<AtomicU32> =
@@ -25,7 +25,7 @@ pub static __linux_trace_enabled: AtomicPtr<AtomicU32> =
 /// The library's own copy.
 pub static OWN: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
 
-/// Whether a trace point has to do anything.
+/// Tells whether a trace point has to do anything.
 #[inline(always)]
 pub fn is_set() -> bool {
     let word = OWN.load(Relaxed);
@@ -34,12 +34,12 @@ pub fn is_set() -> bool {
     unsafe { &*word }.load(Relaxed) != 0
 }
 
-/// From now on the enabled word is `active`.
+/// Makes `active` the enabled word from now on.
 pub(super) fn follow(active: &'static AtomicU32) {
     set(active);
 }
 
-/// The process has no area: the enabled word stays 0.
+/// Notes that the process has no area: the enabled word stays 0.
 pub(super) fn close() {
     set(&NEVER);
 }

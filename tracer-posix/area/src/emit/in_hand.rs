@@ -1,5 +1,5 @@
-//! What a thread has in hand while it changes a pool, so that it finds out what it has left there
-//! for good.
+//! Changes of a pool that a thread has in hand, so that it finds out which of them it has left for
+//! good.
 //!
 //! A handler may come at any moment. Usually it returns; it may emit before. But it may also jump
 //! out of what it has interrupted (`siglongjmp()`), which never gets to its end then. The stack
@@ -37,7 +37,7 @@ pub(super) struct Change {
     new: Cell<*mut u8>,
 }
 
-/// What a thread has left for good.
+/// A change that a thread has left for good.
 pub(super) struct Left {
     pub(super) slot: usize,
     /// Null where another change has it, or may have it.
@@ -58,25 +58,25 @@ impl Default for Change {
 }
 
 impl Change {
-    /// Before it is tried to be taken.
+    /// Notes the entry, before it is tried to be taken.
     pub(super) fn set_entry(&self, entry: &EnteringEntry) {
         self.entry.set(entry);
         compiler_fence(SeqCst);
     }
 
-    /// Before it is taken from the thread.
+    /// Notes the chunk, before it is taken from the thread.
     pub(super) fn set_old(&self, base: *mut u8) {
         self.old.set(base);
         compiler_fence(SeqCst);
     }
 
-    /// Before it is the thread's.
+    /// Notes the chunk, before it is the thread's.
     pub(super) fn set_new(&self, base: NonNull<u8>) {
         self.new.set(base.as_ptr());
         compiler_fence(SeqCst);
     }
 
-    /// It is done, and the entry is not its any more.
+    /// Marks the change as done: the entry is not its any more.
     pub(super) fn end(&self) {
         compiler_fence(SeqCst);
         self.entry.set(null());
@@ -114,7 +114,7 @@ impl InHand {
         })
     }
 
-    /// Whether a change has this chunk.
+    /// Tells whether a change has this chunk.
     pub(super) fn has(&self, base: NonNull<u8>) -> bool {
         let base = base.as_ptr();
         let has = |change: &Change| change.old.get() == base || change.new.get() == base;

@@ -1,5 +1,5 @@
-//! Finding the area that the program before us left open for us. No allocation: it may run in the
-//! first emission of a program that links the library statically.
+//! Finding the area that the program before this one left open for it. No allocation: it may run in
+//! the first emission of a program.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -11,7 +11,7 @@ use crate::layout::mapping::{self, HIGH_DESCRIPTORS};
 /// How the kernel shows an area's descriptor.
 pub(crate) const LINK: &[u8] = MEMFD_LINK.as_bytes();
 
-/// The area that was inherited over exec, if there is one, by a descriptor to map it by.
+/// Returns the area that was inherited over exec, if there is one, by a descriptor to map it by.
 #[inline]
 pub(super) fn take() -> Option<OwnedFd> {
     // SAFETY: takes no pointers.
@@ -36,10 +36,10 @@ pub(super) fn take() -> Option<OwnedFd> {
     youngest.map(|(_, file)| file)
 }
 
-/// Each high descriptor behind which an area that was inherited may be: they are available here,
-/// and some are left. Every program that is started pays for the look: a call for each takes far
-/// less time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a
-/// descriptor, and raised its limit before it exec'ed, the area is passed by.)
+/// Looks at each high descriptor behind which an area that was inherited may be: they are available
+/// here, and some are left. Every program that is started pays for the look: a call for each takes
+/// far less time than reading `/proc/self/fd`. (Where the process before this one was not allowed
+/// so high a descriptor, and raised its limit before it exec'ed, the area is passed by.)
 #[inline]
 fn for_each_high_descriptor(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
     let end = u64::try_from(HIGH_DESCRIPTORS.end).unwrap_or(u64::MAX);
@@ -54,7 +54,7 @@ fn for_each_high_descriptor(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
     Some(())
 }
 
-/// Every descriptor that is open.
+/// Looks at every descriptor that is open.
 fn for_each_descriptor(look: &mut impl FnMut(RawFd)) -> Option<()> {
     let directory = open(c"/proc/self/fd")?;
     let mut buffer = [0_u8; 2048];
@@ -76,8 +76,8 @@ fn for_each_descriptor(look: &mut impl FnMut(RawFd)) -> Option<()> {
     }
 }
 
-/// The descriptors named in what `getdents64` gave: each entry is inode (8), offset (8), length
-/// (2), type (1), name ended by a null.
+/// Returns the descriptors named in what `getdents64` gave: each entry is inode (8), offset (8),
+/// length (2), type (1), name ended by a null.
 fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
     const NAME_AT: usize = 19;
     std::iter::from_fn(move || {
@@ -90,7 +90,7 @@ fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
     .flatten()
 }
 
-/// The descriptor that `name` spells, which a null ends.
+/// Returns the descriptor that `name` spells, which a null ends.
 fn descriptor(name: &[u8]) -> Option<RawFd> {
     let digits = name
         .iter()
@@ -99,9 +99,9 @@ fn descriptor(name: &[u8]) -> Option<RawFd> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed. `None`
-/// where it is no area, or one of another user: whoever has given privileges up reads nothing of
-/// those who have them, and whoever has some takes nothing from those who have not.
+/// Returns the area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed.
+/// `None` where it is no area, or one of another user: a process that has given privileges up reads
+/// nothing of those that have them, and one that has some takes nothing from those that have not.
 fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     let path = mapping::link_of(raw);
     let mut link = [0_u8; 64];
@@ -124,7 +124,7 @@ fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     }
 }
 
-/// Whether `raw` is a descriptor as areas are [handed on](mapping::to_hand_on) by.
+/// Tells whether `raw` is a descriptor as areas are [handed on](mapping::to_hand_on) by.
 pub(super) fn is_handed_on(raw: RawFd) -> bool {
     // SAFETY: no pointer is passed; what is no descriptor is an error, not a fault.
     let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };

@@ -2,7 +2,7 @@
 //!
 //! A thread that waits for one of these locks lends its priority to the thread that has the lock
 //! (`FUTEX_LOCK_PI`): a real-time thread waits for as long as the other one works, and not for
-//! whatever else runs meanwhile. A lock that nobody else has costs no system call.
+//! whatever else runs meanwhile. A lock that no other thread has costs no system call.
 //!
 //! # In a forked child
 //!
@@ -11,10 +11,10 @@
 //!
 //! # Order
 //!
-//! Whoever takes several takes them in this order: the one of the table of streams, the one of a
-//! stream, and then one of those that are held for a few instructions (what is shown of a stream,
-//! the lists of pipes, the time that was taken). Nobody waits for another process while it holds
-//! one of the last kind, nor sleeps until there is an event while it holds any.
+//! A thread that takes several takes them in this order: the one of the table of streams, the one
+//! of a stream, and then one of those that are held for a few instructions (what is shown of a
+//! stream, the lists of pipes, the time that was taken). No thread waits for another process while
+//! it holds one of the last kind, nor sleeps until there is an event while it holds any.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -28,7 +28,7 @@ use super::tls;
 use crate::system::errno;
 use crate::system::pids;
 
-/// The word of a lock that nobody has.
+/// The word of a free lock.
 const FREE: u32 = 0;
 
 /// The bits of a lock's word that are the tid of the thread that has it.
@@ -61,7 +61,7 @@ pub struct PiGuard<'a, T> {
     is_of_thread: std::marker::PhantomData<*const ()>,
 }
 
-/// What became of asking the kernel.
+/// Result of asking the kernel for the lock.
 enum Asked {
     Taken,
     /// Ask again.
@@ -72,7 +72,7 @@ enum Asked {
 }
 
 impl<T> PiLock<T> {
-    /// A lock that nobody has.
+    /// Makes a free lock.
     pub const fn new(value: T) -> Self {
         Self {
             word: AtomicU32::new(FREE),
@@ -89,7 +89,7 @@ impl<T> PiLock<T> {
         self.guard()
     }
 
-    /// The value, if nobody has it now.
+    /// Takes the lock if it is free now.
     #[inline]
     pub fn try_lock(&self) -> Option<PiGuard<'_, T>> {
         self.take(own_tid()).then(|| self.guard())
@@ -159,7 +159,7 @@ impl<T> PiLock<T> {
         }
     }
 
-    /// Asks the kernel once. Whether the thread has the lock.
+    /// Asks the kernel once. Returns whether the thread has the lock.
     #[cold]
     fn ask_kernel(&self, left: Option<Duration>) -> bool {
         let before = errno::get();
@@ -248,7 +248,8 @@ impl<T> Drop for PiGuard<'_, T> {
     }
 }
 
-/// The calling thread, as the word of a lock has it: by a look-up where it has asked before.
+/// Returns the calling thread, as the word of a lock has it: by a look-up where it has asked
+/// before.
 #[inline]
 fn own_tid() -> u32 {
     // A child that has not noticed yet that it is one has its parent's here.
@@ -281,7 +282,7 @@ fn is_thread_of_this_process(tid: u32) -> bool {
     is_one
 }
 
-/// The moment on `CLOCK_MONOTONIC` that is so far away.
+/// Returns the moment on `CLOCK_MONOTONIC` that is so far away.
 #[must_use]
 pub fn monotonic_in(time: Duration) -> libc::timespec {
     let mut now = libc::timespec {

@@ -1,10 +1,10 @@
 //! The user event types of this process: its identifiers, and the numbers that they have in the
 //! area.
 //!
-//! They are in this process's own memory: a child that is forked has a copy of them, so that what
-//! its parent has opened has the same identifiers there; what it opens itself is nobody else's; and
-//! a program that is run by exec begins without any. The limit is a process's own for that reason:
-//! `{TRACE_USER_EVENT_MAX}`.
+//! They are in this process's own memory: a child that is forked has a copy of them, so that the
+//! types that its parent has opened have the same identifiers there; the types that it opens itself
+//! are its own alone; and a program that is run by exec begins without any. The limit is a
+//! process's own for that reason: `{TRACE_USER_EVENT_MAX}`.
 //!
 //! A child that shares its parent's memory, as `vfork()` makes one, shares these as well, as it
 //! emits under its parent's name.
@@ -29,7 +29,7 @@ const MOST: usize = TRACE_USER_EVENT_MAX as usize;
 pub(super) struct Kind(u64);
 
 impl Kind {
-    /// No type: nobody has opened one with this identifier yet.
+    /// No type: none was opened with this identifier yet.
     const NONE: Self = Self(type_number::NONE as u64);
     /// The predefined type without a name of its own.
     const UNNAMED: Self = Self::new(EventTypeId::UNNAMED_USEREVENT, type_number::UNNAMED);
@@ -38,7 +38,7 @@ impl Kind {
         Self((id.0 as u64) << 32 | number as u64)
     }
 
-    /// The type of this process with this identifier.
+    /// Returns the type of this process with this identifier.
     #[inline(always)]
     pub(super) fn own(id: EventTypeId) -> Self {
         let index = id.0.wrapping_sub(FIRST_USER_EVENT);
@@ -48,22 +48,22 @@ impl Kind {
         kind.map_or(Self::NONE, |kind| Self(kind.load(Relaxed)))
     }
 
-    /// The type with this identifier that was [defined beside](define_beside) those of the process,
-    /// if it is one.
+    /// Returns the type with this identifier that was [defined beside](define_beside) those of the
+    /// process, if it is one.
     #[inline(always)]
     pub(super) fn beside(id: EventTypeId) -> Option<Self> {
         let number = id.0.checked_sub(EVENT_ID_LIMIT)?;
         Some(Self::new(EventTypeId::UNNAMED_USEREVENT, number))
     }
 
-    /// Its number in the area.
+    /// Returns its number in the area.
     #[inline(always)]
     pub(super) fn number(self) -> u32 {
         // The low half.
         (self.0 & 0xffff_ffff) as u32
     }
 
-    /// Its identifier in this process; that of the unnamed one where it has none.
+    /// Returns its identifier in this process; that of the unnamed one where it has none.
     #[inline(always)]
     pub(super) fn id(self) -> EventTypeId {
         EventTypeId((self.0 >> 32) as u32)
@@ -79,21 +79,21 @@ static KINDS: [AtomicU64; MOST] = {
     kinds
 };
 
-/// The identifier of the type with this number in this process, if it has one.
+/// Returns the identifier of the type with this number in this process, if it has one.
 pub(crate) fn id(number: u32) -> Option<EventTypeId> {
     all().find(|(_, known)| *known == number).map(|(id, _)| id)
 }
 
-/// The identifiers and numbers of this process's types that have names.
+/// Returns the identifiers and numbers of this process's types that have names.
 pub(crate) fn all() -> impl Iterator<Item = (EventTypeId, u32)> {
     slots()
         .map(|(id, slot)| (id, Kind(slot.load(Acquire)).number()))
         .take_while(|(_, number)| *number != type_number::NONE)
 }
 
-/// The identifier of `name` in this process; a new one where it has none yet. A predefined name
-/// gives the predefined identifier. `POSIX_TRACE_UNNAMED_USEREVENT` where the process has as many
-/// names as one may have, or the area has no entry left.
+/// Returns the identifier of `name` in this process; a new one where it has none yet. A predefined
+/// name gives the predefined identifier. `POSIX_TRACE_UNNAMED_USEREVENT` where the process has as
+/// many names as one may have, or the area has no entry left.
 ///
 /// Async-signal-safe.
 pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
@@ -109,8 +109,8 @@ pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
     Ok(defined.unwrap_or(EventTypeId::UNNAMED_USEREVENT))
 }
 
-/// A type called `name` that is recorded by its number alone: it is none of those of which a
-/// process may have so many. `POSIX_TRACE_UNNAMED_USEREVENT` where the area has no entry left.
+/// Returns a type called `name` that is recorded by its number alone: it is none of those of which
+/// a process may have so many. `POSIX_TRACE_UNNAMED_USEREVENT` where the area has no entry left.
 pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     NameTooLong::check(name)?;
     if let Some(id) = predefined_event_type(name) {
@@ -122,9 +122,9 @@ pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId
     }))
 }
 
-/// The type that is called as the type `id`, and then `word`; a new one where there is none. A type
-/// without a name is itself. A name that is too long for that has the word in front, and is
-/// truncated. Takes no memory: trace points call it.
+/// Returns the type that is called as the type `id`, and then `word`; a new one where there is
+/// none. A type without a name is itself. A name that is too long for that has the word in front,
+/// and is truncated. Takes no memory: trace points call it.
 pub(crate) fn define_border(parts: Parts<'_>, id: EventTypeId, word: &str) -> EventTypeId {
     let Some(name) = names::bytes_of(parts, Kind::own(id).number()) else {
         return id;
@@ -162,7 +162,7 @@ fn note(number: u32) -> Option<EventTypeId> {
         .map(|(id, _)| id)
 }
 
-/// What there is space for, with the identifiers.
+/// Returns the places that there is space for, with their identifiers.
 fn slots() -> impl Iterator<Item = (EventTypeId, &'static AtomicU64)> {
     (FIRST_USER_EVENT..).map(EventTypeId).zip(&KINDS).skip(1)
 }

@@ -1,12 +1,12 @@
 //! Preparing a thread and its process, so that what the thread emits takes neither a page fault nor
-//! a system call: not at its first event either, nor when somebody attaches later.
+//! a system call: not at its first event either, nor when a controller attaches later.
 //!
-//! What an emission would otherwise do where it is new to a stream is done here: memory for the
-//! thread is made, windows are mapped, and memory is put behind them and behind the area's fixed
-//! parts. A stream takes the first windows that are free; so as many of these are prepared as the
-//! streams of the future are to have, together. They hold their memory from then on, whoever reads
-//! and whichever stream ends (`AreaHeader::prepared`), and the area is passed on over exec in any
-//! case.
+//! The work that an emission would otherwise do where it is new to a stream is done here: memory
+//! for the thread is made, windows are mapped, and memory is put behind them and behind the area's
+//! fixed parts. A stream takes the first windows that are free; so as many of these are prepared as
+//! the streams of the future are to have, together. They hold their memory from then on, whichever
+//! process reads and whichever stream ends (`AreaHeader::prepared`), and the area is passed on over
+//! exec in any case.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -26,7 +26,8 @@ use crate::layout::pool::Windows as _;
 use crate::layout::ticks::TickSource;
 use crate::system::errno::ErrnoGuard;
 
-/// Bytes that streams of the future may have together, where nobody says how many: four windows.
+/// Bytes that streams of the future may have together, where the program does not say how many:
+/// four windows.
 pub const DEFAULT_BYTES: usize = 4 * WINDOW_BYTES;
 
 /// Bytes of stack that an emission takes at most.
@@ -38,7 +39,7 @@ const STACK_BYTES: usize = 4096;
 pub struct PrefaultError;
 
 impl PrefaultError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(self) -> c_int {
         libc::ENOMEM
@@ -95,8 +96,9 @@ fn prepare_process(parts: Parts<'static>, bytes: usize) -> Result<(), PrefaultEr
     Ok(())
 }
 
-/// How many of the area's first windows are needed, so that streams that trace this process have as
-/// many as they may ever ask for, and others `bytes` bytes. `None` where the area has not so many.
+/// Returns how many of the area's first windows are needed, so that streams that trace this process
+/// have as many as they may ever ask for, and others `bytes` bytes. `None` where the area has not
+/// so many.
 fn windows_for(parts: Parts<'_>, bytes: usize) -> Option<usize> {
     let for_streams = parts
         .streams()
@@ -124,7 +126,7 @@ fn windows_for(parts: Parts<'_>, bytes: usize) -> Option<usize> {
     (missing == 0).then_some(needed)
 }
 
-/// Windows that a stream may still ask for.
+/// Returns the number of windows that a stream may still ask for.
 fn still_missing(parts: Parts<'_>, slot: usize, control: &StreamControl) -> usize {
     let Some(shape) = Shape::new(control.chunk_bytes.load(Relaxed)) else {
         return 0;

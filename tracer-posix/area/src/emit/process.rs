@@ -15,7 +15,7 @@ use crate::layout::mapping::{self, FileFacts, Parts};
 use crate::layout::ticks::TickSource;
 use crate::system::errno::ErrnoGuard;
 
-/// What this process keeps about itself as a target. Copied into a forked child.
+/// State of this process as a target. Copied into a forked child.
 pub(super) struct ProcessState {
     pub(super) setup: AtomicU32,
     /// First byte of the page that is wiped on fork: holds the base of the area's fixed parts, and
@@ -42,7 +42,7 @@ pub(super) struct ProcessState {
     pub(super) home: AtomicU64,
     /// Set by the first of a new child's threads to bring the state up to date.
     pub(super) is_renewing: AtomicBool,
-    /// For each slot the generation of the stream that this process was born into, or 0.
+    /// The generation, for each slot, of the stream that this process was born into, or 0.
     pub(super) born_into: [AtomicU32; STREAM_SLOTS],
     /// Windows that this process has mapped and filled with memory: see
     /// [`prefault`](super::prefault).
@@ -70,8 +70,8 @@ pub(super) static STATE: ProcessState = ProcessState {
     prepared: AtomicUsize::new(0),
 };
 
-/// The area's fixed parts, if this process is known to have one and is not a child that has still
-/// to notice that it is one. One look-up; what every emission starts with.
+/// Returns the area's fixed parts, if this process is known to have one and is not a child that has
+/// still to notice that it is one. One look-up; what every emission starts with.
 #[inline(always)]
 pub(crate) fn parts_if_ready() -> Option<Parts<'static>> {
     let page = NonNull::new(STATE.wiped.load(Relaxed))?;
@@ -90,7 +90,8 @@ pub(crate) fn restart_emissions() -> bool {
         && unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED_RSEQ, 0, 0) } == 0
 }
 
-/// The clock of this process's area, which a thread that has a ring has [learnt](learn_clock).
+/// Returns the clock of this process's area, which a thread that has a ring has
+/// [learnt](learn_clock).
 #[inline(always)]
 pub(super) fn tick_source() -> TickSource {
     if STATE.clock.load(Relaxed) == clock::CYCLE_COUNTER {
@@ -100,8 +101,8 @@ pub(super) fn tick_source() -> TickSource {
     }
 }
 
-/// Finds out the area's clock before a ring is opened in a stream: whoever opened the stream has
-/// decided it. Once known it is believed for good. `None` where the area says nonsense.
+/// Finds out the area's clock before a ring is opened in a stream: the controller that opened the
+/// stream has decided it. Once known it is believed for good. `None` where the area says nonsense.
 pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
     if STATE.clock.load(Relaxed) == clock::UNDECIDED {
         let untrusted = parts.header().clock.load(Acquire);
@@ -111,12 +112,12 @@ pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
     Some(())
 }
 
-/// This process, as last known.
+/// Returns this process, as last known.
 pub(crate) fn pid() -> i32 {
     STATE.pid.load(Relaxed)
 }
 
-/// Where this process's threads are at home: [`home`].
+/// Returns where this process's threads are at home: [`home`].
 pub(super) fn home() -> u64 {
     STATE.home.load(Relaxed)
 }
@@ -136,27 +137,27 @@ pub(super) fn learn_namespace(control: &StreamControl) {
     }
 }
 
-/// Windows that fit into this process's area.
+/// Returns the number of windows that fit into this process's area.
 pub(super) fn window_count() -> usize {
     STATE.windows.load(Relaxed)
 }
 
-/// The area's descriptor, if it still is one: the program may have closed it, and may have opened
-/// something else as the same descriptor.
+/// Returns the area's descriptor, if it still is one: the program may have closed it, and may have
+/// opened something else as the same descriptor.
 pub(crate) fn file() -> Option<RawFd> {
     let file = STATE.file.load(Relaxed);
     is_ours(file).then_some(file)
 }
 
-/// The area's file, opened anew to be mapped. `None` where it may not be any more, or there is no
-/// `/proc`.
+/// Returns the area's file, opened anew to be mapped. `None` where it may not be any more, or there
+/// is no `/proc`.
 pub(super) fn open_file() -> Option<OwnedFd> {
     let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
     // Another thread may have closed ours, and opened a file of its own.
     is_ours(opened.as_raw_fd()).then_some(opened)
 }
 
-/// As [`open_file`], also without `/proc` where our descriptor is one to map by.
+/// As [`open_file`], also without `/proc` where this process's descriptor is one to map by.
 pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
     open_file().or_else(|| {
         let mapped_by = file().filter(|file| !inherited::is_handed_on(*file))?;
@@ -168,14 +169,14 @@ pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
     })
 }
 
-/// Whether a descriptor is one of our area.
+/// Tells whether a descriptor is one of this process's area.
 fn is_ours(raw: RawFd) -> bool {
     mapping::facts(raw).is_ok_and(|FileFacts { device, inode, .. }| {
         device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed)
     })
 }
 
-/// Which area this process has.
+/// Returns the identity of this process's area.
 pub(crate) fn area_id() -> AreaId {
     AreaId {
         device: STATE.device.load(Relaxed),
@@ -183,7 +184,7 @@ pub(crate) fn area_id() -> AreaId {
     }
 }
 
-/// Whether the stream in this slot traces this process.
+/// Tells whether the stream in this slot traces this process.
 pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32) -> bool {
     let target = control.target_pid.load(Relaxed);
     target == 0
@@ -203,16 +204,16 @@ pub(crate) fn streams_changed() {
     }
 }
 
-/// Windows that this process has mapped and filled with memory.
+/// Returns the number of windows that this process has mapped and filled with memory.
 pub(super) fn prepared() -> usize {
     STATE.prepared.load(Relaxed)
 }
 
-/// Passes the area on over exec while a stream traces us; in any case in a process that has
-/// prepared itself, and makes no system call when a stream begins to. The program that comes after
-/// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
-/// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody
-/// in by itself: a program of another user cannot open it.
+/// Passes the area on over exec while a stream traces this process; in any case in a process that
+/// has prepared itself, and makes no system call when a stream begins to. The program that comes
+/// after this one goes on being traced. One that is started by a `vfork()` or spawn is given it
+/// too, and finds out by itself whether it is traced; a forked child decides anew. The descriptor
+/// alone lets no program in: one of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let is_traced = |parts: Parts<'_>| {
         parts.streams().any(|(slot, control)| {

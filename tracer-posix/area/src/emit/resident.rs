@@ -1,9 +1,9 @@
 //! Staying loaded.
 //!
-//! Threads and the C library keep pointers to functions of ours for as long as they live, so the
-//! library must not be unloaded. The shared one is marked so; a plug-in that has the static one
-//! inside is not, and asks the loader when it is loaded. Loaded again, it is the same with the same
-//! area.
+//! Threads and the C library keep pointers to functions of this library for as long as they live,
+//! so the library must not be unloaded. The shared one is marked so; a plug-in that has the static
+//! one inside is not, and asks the loader when it is loaded. Loaded again, it is the same with the
+//! same area.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -80,7 +80,7 @@ fn is_main_program(start: &FileHeader) -> bool {
     u64::try_from(segments(start).as_ptr().addr()) == Ok(main)
 }
 
-/// Whether the loader knows already that it must not be unloaded.
+/// Tells whether the loader knows already that it must not be unloaded.
 fn is_marked(start: &FileHeader) -> bool {
     const FLAGS_1: i64 = 0x6fff_fffb;
     const NO_DELETE: u64 = 8;

@@ -2,8 +2,8 @@
 //!
 //! The C library registers a small structure for each thread with the kernel. A thread that stores
 //! the address of a descriptor there is in the descriptor's sequence while it executes its
-//! instructions: whoever is preempted, migrated or interrupted by a signal meanwhile does not go
-//! on, but begins the sequence again. So:
+//! instructions: a thread that is preempted, migrated or interrupted by a signal meanwhile does not
+//! go on, but begins the sequence again. So:
 //!
 //! - nothing else that this thread does comes in between: a handler that interrupts an emission,
 //!   and emits, is done before the emission begins anew, and one that never returns
@@ -15,11 +15,11 @@
 //! The sequence ends with the store that moves the chunk's head past the record. `Chunk::write`
 //! does the same where there is no `rseq`, and says it in Rust.
 
-/// What became of an emission.
+/// Result of an emission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Outcome {
-    /// It is recorded.
+    /// The event is recorded.
     Recorded = 0,
     /// There is no chunk, or no space in it.
     NoSpace = 1,
@@ -27,7 +27,7 @@ pub(super) enum Outcome {
     Stale = 2,
     /// The stream's gate is shut.
     NotAccepted = 3,
-    /// It was interrupted. Nothing is recorded: try again.
+    /// The sequence was interrupted. Nothing is recorded: try again.
     Interrupted = 4,
 }
 
@@ -38,7 +38,7 @@ const RSEQ_CS: usize = 8;
 const RSEQ_CPU: usize = 4;
 
 impl Outcome {
-    /// What the sequence has left in its register.
+    /// Decodes the value that the sequence has left in its register.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[inline(always)]
     fn of_register(outcome: u64) -> Self {
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// What the kernel has of a thread, as far as the sequence looks at it.
+    /// The kernel's state of a thread, as far as the sequence looks at it.
     #[repr(C, align(32))]
     struct Registered {
         cpus: [u32; 2],
@@ -583,7 +583,7 @@ mod tests {
 
     #[test]
     fn the_kernel_finds_the_sequence_and_its_signature() {
-        /// What glibc registers threads with (`RSEQ_SIG` of its `sys/rseq.h`).
+        /// Signature with which glibc registers threads (`RSEQ_SIG` of its `sys/rseq.h`).
         const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") {
             0xd428_bc00
         } else {

@@ -1,7 +1,7 @@
 //! Where tools that know nothing of trace areas see an event: a static probe (USDT).
 
 /// The text of an instruction that does nothing, and of the note that makes it the static probe
-/// `posixtrace:event`. Where nobody has set that probe, this is all that there is of it.
+/// `posixtrace:event`. Where that probe is not set, this is all that there is of it.
 ///
 /// Its arguments are in the registers in which a function has them: the identifier of the type, the
 /// data, how much there is of it, and the address of the trace point. `tracer-user` asks there for
@@ -19,7 +19,7 @@ macro_rules! trace_point_site {
     };
 }
 
-/// The same on arm64.
+/// The instruction and the note of a trace point, on arm64.
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
 #[macro_export]

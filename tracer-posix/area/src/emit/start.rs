@@ -97,7 +97,7 @@ fn make_area() -> Option<()> {
     Some(())
 }
 
-/// Maps the area of the program before us, or a new one. Whether it is new, as well.
+/// Maps the area of the program before this one, or a new one. Returns too whether it is new.
 #[inline(always)]
 fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
     let (file, is_new) = match inherited::take() {
@@ -139,8 +139,8 @@ fn map_unnamed() -> Option<Parts<'static>> {
     Some(parts)
 }
 
-/// A private page that the kernel fills with zeros in every forked child, if it may be asked to
-/// (a program may have confined itself, or the kernel be older than 4.14).
+/// Returns a private page that the kernel fills with zeros in every forked child, if it may be
+/// asked to (a program may have confined itself, or the kernel be older than 4.14).
 fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     const PAGE: usize = 4096;
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
@@ -164,8 +164,8 @@ fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
 }
 
-/// Lets a reader in another process order our stores before our reading of the clock, and one in
-/// this process begin anew what threads have begun.
+/// Lets a reader in another process order this process's stores before this process's reading of
+/// the clock, and one in this process begin anew what threads have begun.
 fn register_with_membarrier() {
     const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
     const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 8;
@@ -177,9 +177,9 @@ fn register_with_membarrier() {
     STATE.can_restart.store(restarts == 0, Relaxed);
 }
 
-/// In a new child of process `parent`: whether it is in the same pid namespace, for certain. From
-/// another one it does not see its parent, and may have been given a new one, most likely the first
-/// process of the namespace.
+/// Tells, in a new child of process `parent`, whether it is in the same pid namespace, for certain.
+/// From another one it does not see its parent, and may have been given a new one, most likely the
+/// first process of the namespace.
 fn is_in_namespace_of(parent: i32) -> bool {
     // SAFETY: takes nothing and cannot fail.
     parent != 1 && unsafe { libc::getppid() } == parent
@@ -194,7 +194,7 @@ extern "C" fn after_fork_in_child() {
     }
 }
 
-/// Where the kernel does not: notices a child that was made without the C library's `fork()`.
+/// Notices, where the kernel does not, a child that was made without the C library's `fork()`.
 /// Called by all that is not the usual way of an event.
 pub(super) fn notice_child() {
     if !STATE.is_wiped.load(Relaxed) && own_pid() != STATE.pid.load(Relaxed) {
@@ -241,7 +241,7 @@ fn renew_in_child() {
     STATE.is_renewing.store(false, Release);
 }
 
-/// Of the streams that traced our parent, keeps those that want its children.
+/// Keeps, of the streams that traced the parent, those that want its children.
 fn inherit_from_parent(parts: Parts<'_>, parent: i32) {
     for ((_, control), born) in parts.streams().zip(&STATE.born_into) {
         let generation = control.generation.load(Acquire);
@@ -252,7 +252,7 @@ fn inherit_from_parent(parts: Parts<'_>, parent: i32) {
     }
 }
 
-/// Writes down which streams we were born into, for what we may exec.
+/// Writes down which streams this process was born into, for programs that it may exec.
 fn enter_process(parts: Parts<'_>) {
     if STATE.born_into.iter().all(|born| born.load(Relaxed) == 0) {
         return;
@@ -260,8 +260,8 @@ fn enter_process(parts: Parts<'_>) {
     write_process(parts, 0);
 }
 
-/// Writes down which streams we were born into, and how many windows we have prepared. Whether
-/// there was space for it.
+/// Writes down which streams this process was born into, and how many windows it has prepared.
+/// Returns whether there was space for it.
 pub(super) fn write_process(parts: Parts<'_>, prepared: u32) -> bool {
     let own = STATE.pid.load(Relaxed);
     let entries = || (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
@@ -286,7 +286,7 @@ pub(super) fn write_process(parts: Parts<'_>, prepared: u32) -> bool {
     true
 }
 
-/// In a new program that was handed its area by the one before: finds out which streams it was
+/// Finds out, in a new program that was handed its area by the one before, which streams it was
 /// born into, from what its process or the nearest known ancestor wrote down.
 fn learn_ancestry(parts: Parts<'_>) {
     const GENERATIONS: usize = 16;

@@ -19,29 +19,29 @@ use crate::layout::mapping::Parts;
 use crate::layout::pool::Pool;
 use crate::system::errno;
 
-/// What a thread knows of a stream.
+/// A thread's role in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Nothing.
+    /// Not known yet.
     Unknown,
     /// The stream does not trace this process.
     NotTraced,
-    /// It emits.
+    /// The thread emits.
     Emitter,
 }
 
-/// What a thread knows of one stream slot, and its chunk there. A handler may use and change it at
+/// A thread's state for one stream slot, and its chunk there. A handler may use and change it at
 /// any moment; each of its words is right whatever the others are.
 #[repr(C)]
 pub(super) struct PerStream {
-    /// Where the thread's chunk begins; null while it has none. Whoever takes it out by a swap has
-    /// it.
+    /// Where the thread's chunk begins; null while it has none. The code that takes it out by a
+    /// swap has it.
     pub(super) chunk: AtomicPtr<u8>,
     /// The stream's control words. Set before `generation`.
     pub(super) control: Cell<*const StreamControl>,
     /// Bytes of a chunk that records can lie in.
     pub(super) limit: Cell<u64>,
-    /// By how many bits the offset of a chunk in its window is more than that of its header.
+    /// Number of bits by which the offset of a chunk in its window is more than that of its header.
     pub(super) header_shift: Cell<u64>,
     /// The generation of the slot that all this is good for.
     pub(super) generation: Cell<u32>,
@@ -77,7 +77,7 @@ pub(super) fn prepare() {
     tls::prepare();
 }
 
-/// This thread's memory, if it has emitted before.
+/// Returns this thread's memory, if it has emitted before.
 #[inline(always)]
 pub(super) fn known() -> Option<&'static ThreadState> {
     // SAFETY: the thread's own, which it has until it ends; all that changes in it is cells and
@@ -85,8 +85,8 @@ pub(super) fn known() -> Option<&'static ThreadState> {
     NonNull::new(tls::get().cast::<ThreadState>()).map(|state| unsafe { state.as_ref() })
 }
 
-/// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it
-/// back: then whoever has called this [does](end_now).
+/// Makes memory for a thread that has none. Returns too whether the thread is ending, so that the
+/// memory would never be given back: then the caller [does](end_now).
 #[cold]
 pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     let before = errno::get();
@@ -95,7 +95,7 @@ pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     state
 }
 
-/// The thread was ending when it registered, and has done what it did so for.
+/// Ends a thread that was ending when it registered, and has done what it did so for.
 #[cold]
 pub(super) fn end_now(state: &'static ThreadState) {
     let before = errno::get();
@@ -153,8 +153,8 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     known().map(|state| (state, false))
 }
 
-/// The thread is as if it had never emitted. In a forked child: the chunks belong to the parent's
-/// thread. Its state's memory is left behind, a copy-on-write page.
+/// Makes the thread as if it had never emitted. In a forked child: the chunks belong to the
+/// parent's thread. Its state's memory is left behind, a copy-on-write page.
 pub(super) fn forget() {
     tls::set(std::ptr::null_mut());
     tls::set_tid(0);
@@ -175,12 +175,13 @@ impl ThreadState {
         }
     }
 
-    /// Whether an emission that is interrupted is begun again.
+    /// Tells whether an emission that is interrupted is begun again.
     pub(super) fn is_restartable(&self) -> bool {
         !self.rseq.is_null()
     }
 
-    /// What this thread knows of a stream, in its present generation; `None` where it has ended.
+    /// Returns this thread's state for a stream, in the stream's present generation; `None` where
+    /// the stream has ended.
     pub(super) fn per_stream(
         &self,
         parts: Parts<'static>,
@@ -337,7 +338,7 @@ impl ThreadState {
         }
     }
 
-    /// Whether a chunk is open in this thread's name, and it holds it nowhere.
+    /// Tells whether a chunk is open in this thread's name, and it holds it nowhere.
     fn has_left_open(
         &self,
         per_stream: &PerStream,
@@ -357,7 +358,7 @@ impl ThreadState {
             && !self.in_hand.has(base)
     }
 
-    /// The chunk is the thread's from now on, unless a handler has come and got it another one.
+    /// Makes the chunk the thread's from now on, unless a handler has come and got it another one.
     fn install(
         &self,
         per_stream: &PerStream,
@@ -374,7 +375,7 @@ impl ThreadState {
         }
     }
 
-    /// The thread's chunk of a stream.
+    /// Returns the thread's chunk of a stream.
     pub(super) fn chunk(&self, per_stream: &PerStream) -> Option<Chunk<'static>> {
         let base = NonNull::new(per_stream.chunk.load(Relaxed))?;
         let shape = Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?;
@@ -434,7 +435,7 @@ impl ThreadState {
         }
     }
 
-    /// Leaves a chunk of the stream's to whoever needs one.
+    /// Leaves a chunk of the stream's to any thread that needs one.
     fn leave(&self, per_stream: &PerStream, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
         if let Some(pool) = self.pool(per_stream, parts, slot) {
             self.change(&pool, parts, |_| pool.end(&pool.shape.chunk_at(base)));
@@ -458,15 +459,15 @@ impl ThreadState {
     }
 }
 
-/// Where this function's frame is.
+/// Returns where this function's frame is.
 #[inline(never)]
 fn stack_pointer() -> usize {
     let local = 0_u8;
     std::hint::black_box(&raw const local).addr()
 }
 
-/// Whether the frame at `here` is that of a handler that has interrupted the one at `outer`: it is
-/// deeper on the same stack, or on the stack for signals.
+/// Tells whether the frame at `here` is that of a handler that has interrupted the one at `outer`:
+/// it is deeper on the same stack, or on the stack for signals.
 fn is_within(here: usize, outer: usize) -> bool {
     // SAFETY: integers and a pointer, for which zeros are valid.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
@@ -534,10 +535,10 @@ extern "C" fn on_exit() {
 #[unsafe(link_section = ".fini_array")]
 static ON_EXIT: extern "C" fn() = on_exit;
 
-/// The calling thread, by the kernel's identifier.
+/// Returns the calling thread, by the kernel's identifier.
 ///
 /// Asked of the kernel: Rust's standard library names `gettid()` as a function that may be missing,
-/// and in a program without shared libraries, where nobody else calls it, it is.
+/// and in a program without shared libraries, where no other code calls it, it is.
 pub fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };

@@ -31,7 +31,8 @@ pub(super) fn prepare() {
     }
 }
 
-/// The `struct rseq` that the C library has registered for this thread; null where it has not.
+/// Returns the `struct rseq` that the C library has registered for this thread; null where it has
+/// not.
 pub(super) fn registered_rseq() -> *mut u8 {
     let offset = RSEQ_OFFSET.load(Relaxed);
     // The CPU is its second word: -1 and less where the kernel does not know the structure.
@@ -42,8 +43,8 @@ pub(super) fn registered_rseq() -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0))
 }
 
-/// What the kernel has in the CPU's word, plus one: 0 where it has not registered the thread, and
-/// on the 65,536th CPU.
+/// Returns the kernel's word of the CPU, plus one: 0 where the kernel has not registered the
+/// thread, and on the 65,536th CPU.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 fn plus_one(cpu: u32) -> u16 {
@@ -51,7 +52,7 @@ fn plus_one(cpu: u32) -> u16 {
     u16::from_le_bytes([low, high])
 }
 
-/// The CPU that this thread runs on plus one, or 0 where it is not known.
+/// Returns the CPU that this thread runs on plus one, or 0 where it is not known.
 #[inline(always)]
 pub(super) fn current_cpu_plus_one() -> u16 {
     cpu_plus_one(RSEQ_OFFSET.load(Relaxed))
@@ -145,7 +146,7 @@ mod arch {
         }
     }
 
-    /// The kernel's identifier of the thread, once it was [set](set_tid); 0 before.
+    /// Returns the kernel's identifier of the thread, once it was [set](set_tid); 0 before.
     #[inline(always)]
     pub fn tid() -> u32 {
         let word: u64;
@@ -174,7 +175,8 @@ mod arch {
         }
     }
 
-    /// The thread's `pthread_t`: with both C libraries of this architecture the thread pointer.
+    /// Returns the thread's `pthread_t`: with both C libraries of this architecture the thread
+    /// pointer.
     pub fn thread_id() -> u64 {
         let pointer: u64;
         // SAFETY: the first word of the thread control block is its own address, by the ABI.
@@ -186,7 +188,7 @@ mod arch {
 
     pub use thread_id as thread_pointer;
 
-    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
+    /// Returns the CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
     #[inline(always)]
     pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
         if rseq_offset == 0 {
@@ -227,8 +229,8 @@ mod arch {
         ".popsection",
     );
 
-    /// This thread's own words. Atomic since a handler may come in between: what is done with
-    /// one of them is then done before or after it.
+    /// Returns this thread's own words. Atomic since a handler may come in between: what is done
+    /// with one of them is then done before or after it.
     #[inline(always)]
     fn words() -> &'static [AtomicPtr<c_void>; 3] {
         let at: *const [AtomicPtr<c_void>; 3];
@@ -278,7 +280,7 @@ mod arch {
         ending.store(ptr::without_provenance_mut(1), Relaxed);
     }
 
-    /// The kernel's identifier of the thread, once it was [set](set_tid); 0 before.
+    /// Returns the kernel's identifier of the thread, once it was [set](set_tid); 0 before.
     #[inline(always)]
     pub fn tid() -> u32 {
         let [_, _, tid] = words();
@@ -291,8 +293,8 @@ mod arch {
         word.store(ptr::without_provenance_mut(tid), Relaxed);
     }
 
-    /// The thread's `pthread_t`: a structure below the thread pointer, of a size that the C library
-    /// knows.
+    /// Returns the thread's `pthread_t`: a structure below the thread pointer, of a size that the C
+    /// library knows.
     pub fn thread_id() -> u64 {
         // SAFETY: takes nothing and cannot fail.
         unsafe { libc::pthread_self() }
@@ -308,7 +310,7 @@ mod arch {
         pointer
     }
 
-    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
+    /// Returns the CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
     #[inline(always)]
     pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
         if rseq_offset == 0 {

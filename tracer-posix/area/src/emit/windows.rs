@@ -64,7 +64,7 @@ impl Windows for OwnWindows {
     }
 }
 
-/// Whether this address is in a window that the process has filled with memory.
+/// Tells whether this address is in a window that the process has filled with memory.
 fn is_prepared(address: NonNull<u8>) -> bool {
     let prepared = process::prepared();
     if prepared == 0 {

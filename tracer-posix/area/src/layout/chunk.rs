@@ -37,22 +37,22 @@ pub(super) const FIRST_RECORD: u64 = 64;
 pub(crate) struct Head(pub(crate) u64);
 
 impl Head {
-    /// Of a chunk without records.
+    /// The head of a chunk without records.
     pub(crate) const EMPTY: Self = Self(FIRST_RECORD);
 
-    /// In bytes from the chunk's beginning.
+    /// Returns it in bytes from the chunk's beginning.
     #[inline(always)]
     pub(crate) fn offset(self) -> u64 {
         self.0 & 0xffff_ffff
     }
 
-    /// Events of the chunk.
+    /// Returns the number of events of the chunk.
     #[inline(always)]
     pub(crate) fn events(self) -> u64 {
         self.0 >> 32
     }
 
-    /// After one more event of so many bytes.
+    /// Returns the head after one more event of so many bytes.
     #[inline(always)]
     fn after_event(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(1 << 32).wrapping_add(bytes))
@@ -77,16 +77,16 @@ pub(crate) enum Refusal {
     NotAccepted,
 }
 
-/// What an emission has to ask on its way.
+/// Questions that an emission asks on its way.
 pub(crate) trait Moment {
-    /// Whether the stream still is the one that the chunk was opened for. Asked when the mark is
-    /// set.
+    /// Tells whether the stream still is the one that the chunk was opened for. Asked when the mark
+    /// is set.
     fn is_current(&self) -> bool;
-    /// The time now, in ticks, not taken before what precedes it in the program is done.
+    /// Returns the time now, in ticks, not taken before what precedes it in the program is done.
     fn ticks(&self) -> u64;
-    /// Whether the stream takes events at this time.
+    /// Tells whether the stream takes events at this time.
     fn accepts(&self, ticks: u64) -> bool;
-    /// The CPU plus one, or 0 where it is not known.
+    /// Returns the CPU plus one, or 0 where it is not known.
     fn cpu_plus_one(&self) -> u16;
 }
 
@@ -101,27 +101,27 @@ impl<'a> Chunk<'a> {
         &self.words[HEAD_WORD]
     }
 
-    /// Bytes of the chunk that records can lie in, its beginning included. The last word is never
-    /// used: so an offset is always within the chunk.
+    /// Returns the number of bytes of the chunk that records can lie in, its beginning included.
+    /// The last word is never used: so an offset is always within the chunk.
     fn limit(self) -> u64 {
         (size_of_val(self.words) as u64).wrapping_sub(WORD)
     }
 
-    /// Its ordinal, as it says itself.
+    /// Returns its ordinal, as it says itself.
     pub(super) fn untrusted_ordinal(self) -> u32 {
         let word = self.words.get(ORDINAL_WORD);
         word.and_then(|word| u32::try_from(word.load(Relaxed)).ok())
             .unwrap_or(u32::MAX)
     }
 
-    /// How often the pool had changed when it was opened.
+    /// Returns how often the pool had changed when it was opened.
     pub(crate) fn opened(self) -> u64 {
         let word = self.words.get(OPENED_WORD);
         word.map_or(u64::MAX, |word| word.load(Relaxed))
     }
 
-    /// Where its thread is at home, and how often the pool had changed when the thread was named:
-    /// as that says itself.
+    /// Returns where its thread is at home, and how often the pool had changed when the thread was
+    /// named: as that says itself.
     pub(crate) fn untrusted_home(self) -> (u64, u64) {
         let word = |index: usize| self.words.get(index).map_or(0, |word| word.load(Relaxed));
         (word(HOME_WORD), word(NAMED_WORD))
@@ -143,13 +143,13 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// When it was closed, in ticks, as it says itself.
+    /// Returns when it was closed, in ticks, as it says itself.
     pub(crate) fn untrusted_closed_at(self) -> u64 {
         let word = self.words.get(CLOSED_AT_WORD);
         word.map_or(0, |word| word.load(Relaxed))
     }
 
-    /// The time of its first event, in ticks, as it says itself. `None` where it says none.
+    /// Returns the time of its first event, in ticks, as it says itself. `None` where it says none.
     pub(crate) fn untrusted_first_time(self) -> Option<u64> {
         let first = FIRST_RECORD.checked_add(u64::try_from(IDENTITY_TAKES).ok()?)?;
         let [time] = self.words_at(first, WORD)? else {
@@ -159,7 +159,8 @@ impl<'a> Chunk<'a> {
         (self.head().offset() > first && time > 0).then_some(time)
     }
 
-    /// Makes it the chunk with this ordinal, without records. Nobody else reads or writes it now.
+    /// Makes it the chunk with this ordinal, without records. No other thread reads or writes it
+    /// now.
     pub(crate) fn clear(self, ordinal: u32, opened: u64) {
         if let Some(word) = self.words.get(OPENED_WORD) {
             word.store(opened, Relaxed);
@@ -171,19 +172,19 @@ impl<'a> Chunk<'a> {
         self.head_word().store(Head::EMPTY.0, Relaxed);
     }
 
-    /// Where its records end.
+    /// Returns where its records end.
     #[inline(always)]
     pub(crate) fn head(self) -> Head {
         Head(self.head_word().load(Acquire))
     }
 
-    /// What the head will be after the record that is being written, if one is.
+    /// Returns the head as it will be after the record that is being written, if one is.
     pub(crate) fn under_way(self) -> Option<Head> {
         let begun = Head(self.begun.load(Acquire));
         (begun != self.head()).then_some(begun)
     }
 
-    /// Whether there is space for an event with so much data after the others.
+    /// Tells whether there is space for an event with so much data after the others.
     pub(super) fn has_space(self, data_length: usize) -> bool {
         self.head()
             .offset()
@@ -299,14 +300,14 @@ pub(crate) struct UntrustedRecord {
     pub(crate) is_truncated: bool,
 }
 
-/// What [`Cursor::next`] found.
+/// Result of [`Cursor::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A record; its data was appended to the vector.
     Record(UntrustedRecord),
-    /// Nothing more up to the head.
+    /// No more records up to the head.
     Nothing,
-    /// What is there is no record: all up to the head was given up.
+    /// Bytes that are no record: all up to the head was given up.
     Damage,
 }
 
@@ -318,22 +319,22 @@ impl Cursor {
     /// Before the first record.
     pub(crate) const START: Self = Self(FIRST_RECORD);
 
-    /// Whether all up to `head` was read.
+    /// Tells whether all up to `head` was read.
     pub(crate) fn is_at(self, head: Head) -> bool {
         self.0 >= head.offset()
     }
 
-    /// Where all up to `head` was read.
+    /// Returns where all up to `head` was read.
     pub(crate) fn at(head: Head) -> Self {
         Self(head.offset())
     }
 
-    /// Bytes from here to a later position.
+    /// Returns the number of bytes from here to a later position.
     pub(crate) fn bytes_to(self, later: Self) -> u64 {
         later.0.saturating_sub(self.0)
     }
 
-    /// Bytes that are not read yet.
+    /// Returns the number of bytes that are not read yet.
     pub(crate) fn bytes_before(self, head: Head) -> u64 {
         head.offset().saturating_sub(self.0)
     }

@@ -46,7 +46,8 @@ impl Shape {
             .clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
     }
 
-    /// Chunks that a stream's size asks for, beside those of its writers: see above.
+    /// Returns the number of chunks that a stream's size asks for, beside those of its writers: see
+    /// above.
     pub(crate) fn for_size(self, stream_bytes: usize, max_data: u32) -> u32 {
         let lost_at_the_end = usize::try_from(record_bytes(max_data.into())).unwrap_or(0);
         let beginning = usize::try_from(FIRST_RECORD).unwrap_or(0) + IDENTITY_TAKES;
@@ -54,7 +55,8 @@ impl Shape {
         u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
     }
 
-    /// The chunks below `fresh`, window by window: which of the stream's windows, and its chunks.
+    /// Returns the chunks below `fresh`, window by window: which of the stream's windows, and its
+    /// chunks.
     pub(super) fn by_window(self, fresh: u32) -> impl Iterator<Item = (usize, Range<u32>)> {
         let in_window = u32::try_from(self.in_window).unwrap_or(u32::MAX);
         let starts = (0..fresh).step_by(self.in_window);
@@ -63,12 +65,12 @@ impl Shape {
             .map(move |(n, start)| (n, start..start.saturating_add(in_window).min(fresh)))
     }
 
-    /// Bytes at the start of a window that its chunks' headers lie in.
+    /// Returns the number of bytes at the start of a window that its chunks' headers lie in.
     pub(crate) fn header_bytes(self) -> usize {
         self.reserved * self.chunk_bytes
     }
 
-    /// Which of the stream's windows a chunk is in, and where.
+    /// Returns the window of the stream that a chunk is in, and the chunk's index there.
     pub(crate) fn window_and_index(self, ordinal: u32) -> (usize, usize) {
         let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
         (
@@ -79,8 +81,8 @@ impl Shape {
 }
 
 impl Shape {
-    /// The chunk at an address that was a [`ChunkRef::base`] of a pool of this shape: a window lies
-    /// where its address is a multiple of its size.
+    /// Returns the chunk at an address that was a [`ChunkRef::base`] of a pool of this shape: a
+    /// window lies where its address is a multiple of its size.
     pub(crate) fn chunk_at<'a>(self, base: NonNull<u8>) -> ChunkRef<'a> {
         let inside = base.addr().get() % WINDOW_BYTES;
         let index = inside / self.chunk_bytes;
@@ -120,7 +122,7 @@ pub(crate) struct ChunkRef<'a> {
 }
 
 impl<'a> ChunkRef<'a> {
-    /// What is in it.
+    /// Returns the chunk itself.
     pub(crate) fn chunk(&self) -> Option<Chunk<'a>> {
         let words = self.base.as_ptr().cast::<AtomicU64>();
         // SAFETY: the chunk lies within a window, which stays mapped as long as the header can be

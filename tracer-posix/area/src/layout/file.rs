@@ -18,19 +18,20 @@ pub struct AreaId {
     pub inode: u64,
 }
 
-/// What a file is, as far as an area is looked for.
+/// Kind of a file, as far as the search for an area distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An area of a version that we know, sealed so that it can be mapped whoever made it.
+    /// An area of a version that this library knows, sealed so that it can be mapped whichever
+    /// process made it.
     Area {
         /// When it was made, on `CLOCK_MONOTONIC` in nanoseconds.
         created: u64,
     },
     /// An area that is just being made: its descriptor can be seen from the first moment on.
     Unfinished,
-    /// Something else, or an area of another version.
+    /// Another file, or an area of another version.
     Foreign,
-    /// Nobody knows: there is no memory to look into it.
+    /// Not known: there is no memory to look into it.
     Unknown,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn kind(file: &OwnedFd) -> Kind {
     }
 }
 
-/// Fills in the head of an area that nobody else has seen yet.
+/// Fills in the head of an area that no other process has seen yet.
 #[inline(always)]
 pub(crate) fn write_header(parts: Parts<'_>) {
     let header = parts.header();

@@ -29,13 +29,13 @@ pub(crate) fn shut(control: &StreamControl, now: u64) {
     control.accepts_until.fetch_min(since, SeqCst);
 }
 
-/// Whether the gate is shut: whoever sees that has an event that is later.
+/// Tells whether the gate is shut: a thread that sees that has an event that is later.
 #[inline(always)]
 pub(crate) fn is_shut(control: &StreamControl) -> bool {
     control.full_since.load(Relaxed) != OPEN
 }
 
-/// Since when the gate is shut, in ticks, if it is.
+/// Returns since when the gate is shut, in ticks, if it is.
 pub(crate) fn shut_since(control: &StreamControl) -> Option<u64> {
     let since = control.full_since.load(SeqCst);
     (since != OPEN).then_some(since)

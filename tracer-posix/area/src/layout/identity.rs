@@ -1,12 +1,12 @@
-//! Who emits into a chunk: as the record that names a new writer has it, and as a word of its
-//! header.
+//! The emitter of a chunk's events: as the record that names a new writer has it, and as a word of
+//! the chunk's header.
 
 use tracer_common::area::{IDENTITY_BYTES, RECORD_HEADER_BYTES, home};
 
 /// Bytes of the record that names a new writer.
 pub(super) const IDENTITY_TAKES: usize = IDENTITY_BYTES + RECORD_HEADER_BYTES;
 
-/// Who emits.
+/// Identity of an emitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) pid: i32,
@@ -25,7 +25,7 @@ impl Identity {
         bytes
     }
 
-    /// What [`IDENTITY_RECORD`] has as its data.
+    /// Decodes the data of an [`IDENTITY_RECORD`].
     pub(crate) fn from_bytes(untrusted: &[u8]) -> Option<Self> {
         let (pid, rest) = untrusted.split_first_chunk()?;
         let (tid, rest) = rest.split_first_chunk()?;
@@ -37,24 +37,24 @@ impl Identity {
         })
     }
 
-    /// The process and the thread as one word.
+    /// Returns the process and the thread as one word.
     pub(crate) fn thread_word(self) -> u64 {
         u64::from(self.pid.unsigned_abs()) << 32 | u64::from(self.tid.unsigned_abs())
     }
 
-    /// The thread, and where its tid counts, as one word.
+    /// Returns the thread, and where its tid counts, as one word.
     pub(crate) fn entry_word(self) -> u64 {
         u64::from(home::namespace_of(self.home)) << 32 | u64::from(self.tid.unsigned_abs())
     }
 }
 
-/// The process and the thread that a word names.
+/// Returns the process and the thread that a word names.
 pub(crate) fn thread_of(word: u64) -> (i32, i32) {
     let half = |bits: u64| i32::try_from(bits & 0x7fff_ffff).unwrap_or(0);
     (half(word >> 32), half(word))
 }
 
-/// The pid namespace, 0 where it is not known, and the thread that an entry's word names.
+/// Returns the pid namespace, 0 where it is not known, and the thread that an entry's word names.
 pub(crate) fn entered(word: u64) -> (u32, i32) {
     let (namespace, tid) = (word >> 32, word & 0x7fff_ffff);
     (

@@ -14,25 +14,25 @@ const TRIES: usize = 4096;
 
 /// Where what is in a list has its words.
 pub(crate) trait Links {
-    /// The link of an index to the next one; `None` where there is no such index.
+    /// Returns the link of an index to the next one; `None` where there is no such index.
     fn link(&self, index: u32) -> Option<&AtomicU64>;
-    /// The word that says how many were put into the queue before it.
+    /// Returns the word that says how many were put into the queue before it.
     fn order(&self, index: u32) -> Option<&AtomicU64>;
 }
 
-/// The word of a list with this index.
+/// Returns the word of a list with this index.
 pub(crate) const fn word(index: u32) -> u64 {
     index as u64 + 1
 }
 
-/// The index in a word.
+/// Returns the index in a word.
 pub(crate) fn index_of(word: u64) -> Option<u32> {
     u32::try_from(word & u64::from(u32::MAX))
         .ok()?
         .checked_sub(1)
 }
 
-/// A word with this index that is not `before`.
+/// Returns a word with this index that is not `before`.
 fn changed(before: u64, index: Option<u32>) -> u64 {
     (before >> 32).wrapping_add(1) << 32 | index.map_or(0, word)
 }
@@ -42,14 +42,14 @@ fn change(word: &AtomicU64, before: u64, index: Option<u32>) -> bool {
         .is_ok()
 }
 
-/// Points the link of what is in no list. Whoever sees that also sees that it has left the list in
-/// which it was.
+/// Points the link of an item that is in no list. A thread that sees that also sees that the item
+/// has left the list in which it was.
 fn point(link: &AtomicU64, index: Option<u32>) {
     link.store(changed(link.load(Relaxed), index), Release);
 }
 
-/// Changes the link of what is in no list: whoever has noted it sees that somebody has had it in
-/// hand.
+/// Changes the link of an item that is in no list: a thread that has noted the link sees that
+/// another one has had the item in hand.
 pub(super) fn touch(link: &AtomicU64) {
     point(link, None);
 }

@@ -16,8 +16,8 @@ use tracer_common::area::{
 };
 
 /// Bytes of an area's file. It is sparse: only what chunks hold takes memory. All of it is there
-/// from the start and sealed so that no one can change the size: nobody ever gets SIGBUS, and no
-/// process has to resize a descriptor that its program may have closed and opened as another file.
+/// from the start and sealed so that its size can never change: no process ever gets SIGBUS, and
+/// none has to resize a descriptor that its program may have closed and opened as another file.
 pub(super) const AREA_BYTES: usize = 16 << 30;
 
 /// Bytes of an area without a file, which are mapped from the start.
@@ -26,7 +26,7 @@ pub(crate) const UNNAMED_AREA_BYTES: [usize; 2] = [(256 << 20) + MARK, (32 << 20
 
 const MARK: usize = 7 << 12;
 
-/// Windows that fit into an area of so many bytes.
+/// Returns the number of windows that fit into an area of so many bytes.
 #[inline]
 pub(crate) fn windows_in(bytes: u64) -> usize {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -68,12 +68,12 @@ impl Mapping {
         }
     }
 
-    /// Where it begins.
+    /// Returns where it begins.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The mapping as words of 64 bits.
+    /// Returns the mapping as words of 64 bits.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         let words = self.base.as_ptr().cast::<AtomicU64>();
         // SAFETY: the mapping is page aligned, has `bytes` bytes, lives as long as `self`, is
@@ -141,8 +141,8 @@ unsafe impl Send for Parts<'_> {}
 unsafe impl Sync for Parts<'_> {}
 
 impl<'a> Parts<'a> {
-    /// The fixed parts in `words`, which must be the mapping of an area's first [`DATA_OFFSET`]
-    /// bytes; `None` when it is too short to be.
+    /// Returns the fixed parts in `words`, which must be the mapping of an area's first
+    /// [`DATA_OFFSET`] bytes; `None` when it is too short to be.
     pub(crate) fn new(words: &'a [AtomicU64]) -> Option<Self> {
         (size_of_val(words) >= DATA_OFFSET).then(|| Self {
             base: NonNull::from(words).cast(),
@@ -179,13 +179,13 @@ impl<'a> Parts<'a> {
         (index < NAME_SLOTS).then(|| self.part(NAMES_OFFSET + index * size_of::<NameEntry>()))
     }
 
-    /// The first entry of a bucket of names, its index plus one, or 0.
+    /// Returns the first entry of a bucket of names, its index plus one, or 0.
     pub(super) fn name_bucket(self, index: usize) -> Option<&'a AtomicU32> {
         (index < NAME_BUCKETS)
             .then(|| self.part(NAME_BUCKETS_OFFSET + index * size_of::<AtomicU32>()))
     }
 
-    /// A word of a stream's filter.
+    /// Returns a word of a stream's filter.
     #[inline(always)]
     pub(crate) fn filter_word(self, slot: usize, word: usize) -> Option<&'a AtomicU64> {
         (slot < STREAM_SLOTS && word < FILTER_WORDS).then(|| {
@@ -193,7 +193,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// The words of a stream's filter.
+    /// Returns the words of a stream's filter.
     pub(crate) fn filter(self, slot: usize) -> impl Iterator<Item = &'a AtomicU64> {
         (0..FILTER_WORDS).filter_map(move |word| self.filter_word(slot, word))
     }
@@ -203,12 +203,12 @@ impl<'a> Parts<'a> {
             .then(|| self.part(PROCESSES_OFFSET + index * size_of::<ProcessEntry>()))
     }
 
-    /// The word of a window.
+    /// Returns the word of a window.
     pub(crate) fn window(self, index: usize) -> Option<&'a AtomicU64> {
         (index < WINDOW_SLOTS).then(|| self.part(WINDOWS_OFFSET + index * size_of::<AtomicU64>()))
     }
 
-    /// The index of a stream's n-th window plus one, or 0.
+    /// Returns the index of a stream's n-th window plus one, or 0.
     pub(crate) fn stream_window(self, slot: usize, n: usize) -> Option<&'a AtomicU32> {
         (slot < STREAM_SLOTS && n < WINDOW_SLOTS).then(|| {
             self.part(STREAM_WINDOWS_OFFSET + (slot * WINDOW_SLOTS + n) * size_of::<AtomicU32>())
@@ -227,7 +227,7 @@ impl<'a> Parts<'a> {
         (index < CHAIN_SLOTS).then(|| self.part(CHAINS_OFFSET + index * size_of::<ChainEntry>()))
     }
 
-    /// All streams' control words, with their slots.
+    /// Returns all streams' control words, with their slots.
     pub(crate) fn streams(self) -> impl Iterator<Item = (usize, &'a StreamControl)> {
         (0..STREAM_SLOTS).filter_map(move |slot| Some((slot, self.stream(slot)?)))
     }
@@ -243,7 +243,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Who may open an area's file: the user whose area it is, and root.
+/// Mode of an area's file: the user whose area it is may open it, and root.
 pub(super) const OWNER_ONLY: libc::mode_t = 0o600;
 
 /// Makes an area's memory: a sealed memfd of this process's effective user. The descriptor is
@@ -270,8 +270,8 @@ pub(crate) fn create_file() -> io::Result<OwnedFd> {
     Ok(low)
 }
 
-/// Makes the memory of an area for a process that can have no file: its children share it, and
-/// nobody else finds it. Its bytes as well.
+/// Makes the memory of an area for a process that can have no file: its children share it, and no
+/// other process finds it. Returns its bytes as well.
 #[cold]
 pub(crate) fn create_unnamed() -> Option<(NonNull<u8>, usize)> {
     UNNAMED_AREA_BYTES.into_iter().find_map(|bytes| {
@@ -283,7 +283,7 @@ pub(crate) fn create_unnamed() -> Option<(NonNull<u8>, usize)> {
     })
 }
 
-/// As many addresses that nothing lies at, beginning at a multiple of `bytes`.
+/// Returns as many addresses that nothing lies at, beginning at a multiple of `bytes`.
 pub(crate) fn reserve_aligned(bytes: usize) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let all = map_anywhere(2 * bytes, libc::PROT_NONE, flags)?;
@@ -409,7 +409,7 @@ pub(crate) fn map_again_at(
 /// program's own, which counts on getting the lowest descriptors.
 pub(crate) const HIGH_DESCRIPTORS: Range<RawFd> = 992..1024;
 
-/// A high copy of a descriptor; in a process that may have fewer, as high as may be.
+/// Returns a high copy of a descriptor; in a process that may have fewer, as high as may be.
 #[inline]
 pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let Range { start, end } = HIGH_DESCRIPTORS;
@@ -425,9 +425,9 @@ pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// A descriptor of the same file, high and closed on exec, by which nothing can be read, written or
-/// mapped: whoever has it opens the file anew ([`open_anew`]), for which the kernel asks for rights
-/// again.
+/// Returns a descriptor of the same file, high and closed on exec, by which nothing can be read,
+/// written or mapped: a process that has it opens the file anew ([`open_anew`]), for which the
+/// kernel asks for rights again.
 pub(crate) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let low = open_anew(file.as_raw_fd(), libc::O_PATH)?;
     let high = move_high(low.as_fd());
@@ -453,8 +453,8 @@ pub(crate) fn close(file: OwnedFd) {
     unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
 }
 
-/// The path of what is behind a descriptor, ended by a null. (No allocation: it may be asked for in
-/// the first emission of a program.)
+/// Returns the path of what is behind a descriptor, ended by a null. (No allocation: it may be
+/// asked for in the first emission of a program.)
 #[inline]
 pub(crate) fn link_of(raw: RawFd) -> [u8; 32] {
     let mut path = [0_u8; 32];
@@ -466,7 +466,7 @@ pub(crate) fn link_of(raw: RawFd) -> [u8; 32] {
     path
 }
 
-/// The decimal digits of a descriptor.
+/// Returns the decimal digits of a descriptor.
 fn digits(raw: RawFd) -> impl Iterator<Item = u8> {
     let mut divisor = 1_i32;
     while raw / divisor >= 10 {
@@ -479,14 +479,14 @@ fn digits(raw: RawFd) -> impl Iterator<Item = u8> {
     })
 }
 
-/// How many descriptors this process may have.
+/// Returns how many descriptors this process may have.
 #[inline]
 pub(crate) fn descriptor_limit() -> io::Result<u64> {
     limit_of(libc::RLIMIT_NOFILE)
 }
 
-/// Bytes that this process may give a file: beyond RLIMIT_FSIZE the kernel would not only refuse,
-/// it would send SIGXFSZ.
+/// Returns the number of bytes that this process may give a file: beyond RLIMIT_FSIZE the kernel
+/// would not only refuse, it would send SIGXFSZ.
 #[inline]
 fn permitted_bytes() -> io::Result<libc::off_t> {
     let limit = limit_of(libc::RLIMIT_FSIZE)?;
@@ -497,7 +497,7 @@ fn permitted_bytes() -> io::Result<libc::off_t> {
     libc::off_t::try_from(bytes).map_err(io::Error::other)
 }
 
-/// What `getrlimit()` takes: the C libraries differ.
+/// Type of `getrlimit()`'s first argument: the C libraries differ.
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
@@ -523,19 +523,19 @@ pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// What a descriptor refers to, as far as an area's descriptor is concerned.
+/// Facts about the file of a descriptor, as far as an area's descriptor is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) bytes: u64,
-    /// Whose it is, and who else may open it.
+    /// Owner of the file, and the mode that says which other users may open it.
     pub(crate) owner: u32,
     pub(super) mode: u32,
 }
 
 impl FileFacts {
-    /// Whether it is a file of this user's, which nobody else may open.
+    /// Tells whether it is a file of this user's, which no other user may open.
     pub(crate) fn is_only_for(&self, user: u32) -> bool {
         self.owner == user && self.mode & 0o7777 == OWNER_ONLY
     }
@@ -558,7 +558,7 @@ pub(crate) fn facts(file: RawFd) -> io::Result<FileFacts> {
     })
 }
 
-/// Whether it is memory in ordinary pages, as a memfd is.
+/// Tells whether it is memory in ordinary pages, as a memfd is.
 pub(super) fn is_ordinary_memory(file: &impl AsFd) -> bool {
     let mut facts = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     let raw = file.as_fd().as_raw_fd();
@@ -570,7 +570,8 @@ pub(super) fn is_ordinary_memory(file: &impl AsFd) -> bool {
     is_known && i128::from(kind) == i128::from(libc::TMPFS_MAGIC)
 }
 
-/// Whether the file can neither shrink nor grow, so that mapping it is safe whoever made it.
+/// Tells whether the file can neither shrink nor grow, so that mapping it is safe whichever process
+/// made it.
 pub(super) fn is_sealed(file: &impl AsFd) -> bool {
     const WANTED: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
     // SAFETY: no pointer is passed.

@@ -1,4 +1,4 @@
-//! What lies in an area, and its rules: all that those who emit and those who read have in common.
+//! Contents of an area, and their rules: all that emitters and readers have in common.
 
 pub(crate) mod atomics;
 pub(crate) mod chunk;

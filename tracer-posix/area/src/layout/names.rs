@@ -1,13 +1,13 @@
 //! The names of an area's user event types: one table for the whole family of processes, in which
-//! equal names have one number, whoever has opened them.
+//! equal names have one number, whichever process has opened them.
 //!
 //! A process hands out identifiers of its own ([`own_types`](crate::emit::own_types)); the numbers
 //! are what records and filters have.
 //!
-//! The entries are filled in order and never emptied: a record that nobody has read yet may be of
-//! any of them. An entry is written first, and comes into the list of its bucket after that, by one
-//! store. So nobody ever waits for anybody, and who is killed, or interrupted by a handler that
-//! opens the same name, leaves an entry that is not used, and nothing else.
+//! The entries are filled in order and never emptied: a record that was not read yet may be of any
+//! of them. An entry is written first, and comes into the list of its bucket after that, by one
+//! store. So no thread ever waits for another, and a thread that is killed, or interrupted by a
+//! handler that opens the same name, leaves an entry that is not used, and nothing else.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ pub struct NameTooLong {
 }
 
 impl NameTooLong {
-    /// Whether the name is one.
+    /// Checks whether the name is one.
     pub(crate) fn check(name: &[u8]) -> Result<(), Self> {
         let length = name.len();
         (length <= TRACE_EVENT_NAME_MAX)
@@ -39,14 +39,14 @@ impl NameTooLong {
             .ok_or(Self { length })
     }
 
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         libc::ENAMETOOLONG
     }
 }
 
-/// The number of `name`, if it is in the table.
+/// Returns the number of `name`, if it is in the table.
 pub(crate) fn find(parts: Parts<'_>, name: &[u8]) -> Option<u32> {
     match look(bucket(parts, name)?, parts, name) {
         Found::Entry(number) => Some(number),
@@ -54,8 +54,9 @@ pub(crate) fn find(parts: Parts<'_>, name: &[u8]) -> Option<u32> {
     }
 }
 
-/// The number of `name`, which is not longer than a name may be; a new one where it is not in the
-/// table, whose first identifier is `id`. `None`, which is counted, where there is no entry left.
+/// Returns the number of `name`, which is not longer than a name may be; a new one where it is not
+/// in the table, whose first identifier is `id`. `None`, which is counted, where there is no entry
+/// left.
 pub(crate) fn add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
     let added = try_to_add(parts, name, id);
     if added.is_none() {
@@ -88,12 +89,12 @@ fn try_to_add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
     None
 }
 
-/// The name with this number, or `None` where there is none.
+/// Returns the name with this number, or `None` where there is none.
 pub(crate) fn name(parts: Parts<'_>, number: u32) -> Option<Vec<u8>> {
     Some(bytes_of(parts, number)?.collect())
 }
 
-/// The same, byte by byte: without memory of its own.
+/// Returns the bytes of the name with this number, one by one, without memory of its own.
 pub(crate) fn bytes_of(
     parts: Parts<'_>,
     number: u32,
@@ -101,7 +102,7 @@ pub(crate) fn bytes_of(
     ready(parts, number).map(bytes)
 }
 
-/// The identifier of the type with this number in the process that has opened it first.
+/// Returns the identifier of the type with this number in the process that has opened it first.
 pub(crate) fn first_id(parts: Parts<'_>, number: u32) -> Option<EventTypeId> {
     let untrusted = ready(parts, number)?.first_id.load(Relaxed);
     (FIRST_USER_EVENT + 1..EVENT_ID_LIMIT)
@@ -109,7 +110,7 @@ pub(crate) fn first_id(parts: Parts<'_>, number: u32) -> Option<EventTypeId> {
         .then_some(EventTypeId(untrusted))
 }
 
-/// The numbers of all names but the first ones, in order.
+/// Returns the numbers of all names but the first ones, in order.
 pub(crate) fn numbers_from(parts: Parts<'_>, first: usize) -> impl Iterator<Item = u32> {
     let untrusted_count = parts.header().name_count.load(Acquire);
     let most = u32::try_from(NAME_SLOTS).unwrap_or(0);
@@ -117,7 +118,7 @@ pub(crate) fn numbers_from(parts: Parts<'_>, first: usize) -> impl Iterator<Item
     (first..untrusted_count.min(most)).filter_map(number_of)
 }
 
-/// How often a name was given to nobody because there was no entry left.
+/// Returns how often a name got no number because there was no entry left.
 pub(crate) fn refused(parts: Parts<'_>) -> u64 {
     parts.header().names_refused.load(Relaxed).into()
 }
@@ -137,9 +138,9 @@ fn ready(parts: Parts<'_>, number: u32) -> Option<&NameEntry> {
 
 /// Where a list of names leads.
 enum Found<'a> {
-    /// To the name, which has this number.
+    /// The link to the name, which has this number.
     Entry(u32),
-    /// To its end.
+    /// The link to its end.
     End(&'a AtomicU32),
     /// Nowhere: what is there no process of the family writes.
     Nonsense,
@@ -197,7 +198,8 @@ fn bytes(entry: &NameEntry) -> impl ExactSizeIterator<Item = u8> + Clone {
         .map(|byte| byte.load(Relaxed))
 }
 
-/// The beginning of the list that a name belongs in (FNV-1a). `None` where there is no memory.
+/// Returns the beginning of the list that a name belongs in (FNV-1a). `None` where there is no
+/// memory.
 fn bucket<'a>(parts: Parts<'a>, name: &[u8]) -> Option<&'a AtomicU32> {
     let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -207,7 +209,7 @@ fn bucket<'a>(parts: Parts<'a>, name: &[u8]) -> Option<&'a AtomicU32> {
     is_provided(parts, bucket).then_some(bucket)
 }
 
-/// Whether there is memory for a part that is smaller than a page.
+/// Tells whether there is memory for a part that is smaller than a page.
 fn is_provided<T>(parts: Parts<'_>, part: &T) -> bool {
     const PAGE: usize = 4096;
     let part = NonNull::from(part).cast::<u8>();

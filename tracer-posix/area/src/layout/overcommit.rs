@@ -2,7 +2,7 @@
 //!
 //! A page of shared memory that is touched first when the limit is reached is SIGBUS, not an error.
 //! So there, and there alone, the kernel is asked for the pages before they are touched: that
-//! fails, and ends nobody.
+//! fails, and ends no process.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,8 +12,8 @@ use tracer_common::area::{AreaHeader, NAME_BUCKETS_OFFSET, STREAM_WINDOWS_OFFSET
 use super::mapping::Parts;
 use crate::system::errno;
 
-/// Whether the kernel refuses memory beyond its limit. `false` where `/proc` does not say: whoever
-/// opens a stream asks again.
+/// Tells whether the kernel refuses memory beyond its limit. `false` where `/proc` does not say:
+/// the next stream that is opened asks again.
 ///
 /// Async-signal-safe.
 fn is_strict() -> bool {
@@ -32,8 +32,8 @@ fn is_strict() -> bool {
     read == 1 && mode == STRICT
 }
 
-/// Provides what a process touches of a new area before anybody traces it. `false` where there is
-/// no memory.
+/// Provides what a process touches of a new area before it is traced. `false` where there is no
+/// memory.
 pub(crate) fn provide_new(parts: Parts<'_>) -> bool {
     !is_strict() || (provide(parts.base(), STREAM_WINDOWS_OFFSET) && note(parts.header()))
 }

@@ -3,8 +3,8 @@
 //! # Why chunks are as good as one buffer
 //!
 //! A stream of *S* bytes that overwrites its oldest events holds, at any time, its newest *S*
-//! bytes. The pool has to hold them too, whoever emitted them; the merge by time then retains
-//! exactly what one buffer would have retained.
+//! bytes. The pool has to hold them too, whichever threads emitted them; the merge by time then
+//! retains exactly what one buffer would have retained.
 //!
 //! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has
 //! one at most. (A thread that is about to have one counts too: it may lose the CPU with a chunk
@@ -16,9 +16,9 @@
 //! *X*, and the one chunk that the queue of closed chunks never gives away (the one closed last,
 //! [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
 //!
-//! A stream that keeps its oldest events refuses when that many chunks are in use and nobody has
-//! read one of them: then at least *S* bytes lie in full chunks, all of them older than the event,
-//! and the stream, whose size is *S*, would have refused it too. The merge drops what is too much.
+//! A stream that keeps its oldest events refuses when that many chunks are in use and none of them
+//! was read: then at least *S* bytes lie in full chunks, all of them older than the event, and the
+//! stream, whose size is *S*, would have refused it too. The merge drops what is too much.
 //!
 //! # The law of contiguity
 //!
@@ -51,10 +51,10 @@
 //!
 //! # Who is in the way
 //!
-//! All of it is lock-free: a thread that is stopped or killed anywhere here holds nobody up. What
+//! All of it is lock-free: a thread that is stopped or killed anywhere here holds no other up. What
 //! it held is found out by its entry ([`Entered`]): as long as one is set by a thread that lives,
-//! the stream's memory is given to nobody else. What a killed thread held is found by the stream's
-//! reader ([`stranded`](crate::read::stranded)).
+//! the stream's memory is given to no other stream. What a killed thread held is found by the
+//! stream's reader ([`stranded`](crate::read::stranded)).
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -72,12 +72,12 @@ use super::mapping::{self, Parts};
 
 /// Where windows are mapped.
 pub(crate) trait Windows: Copy {
-    /// How many there are in the area's file.
+    /// Returns how many there are in the area's file.
     fn count(&self) -> usize;
-    /// Where one is mapped; maps it where that has to be done.
+    /// Returns where one is mapped; maps it where that has to be done.
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
-    /// Whether no chunk of one was ever handed out, so that it need not be looked into. (`false`
-    /// where nobody looks.)
+    /// Tells whether no chunk of one was ever handed out, so that it need not be looked into.
+    /// (`false` where that is not looked for.)
     fn is_empty(&self, _index: usize) -> bool {
         false
     }
@@ -86,7 +86,7 @@ pub(crate) trait Windows: Copy {
     fn provide(&self, _base: NonNull<u8>, _bytes: usize) -> bool {
         true
     }
-    /// The time now, in ticks. `None` where nobody emits.
+    /// Returns the time now, in ticks. `None` where no thread emits.
     fn ticks(&self) -> Option<u64> {
         None
     }
@@ -121,7 +121,7 @@ pub(crate) struct Entered<'a> {
 }
 
 impl Entered<'_> {
-    /// The thread is done.
+    /// Takes the thread's entry away: it is done.
     pub(crate) fn leave(self) {
         let times = self.entry.times.load(Relaxed);
         self.entry.times.store(times.wrapping_add(1), Release);
@@ -160,22 +160,22 @@ impl<'a, W: Windows> Pool<'a, W> {
         None
     }
 
-    /// Where a chunk is. `None` where there is no such chunk, or it cannot be mapped.
+    /// Returns where a chunk is. `None` where there is no such chunk, or it cannot be mapped.
     pub(crate) fn chunk_ref(&self, ordinal: u32) -> Option<ChunkRef<'a>> {
         let (window, index) = self.shape.window_and_index(ordinal);
         let base = self.windows.base(self.window(window)?)?;
         Some(self.shape.chunk_within(ordinal, base, index))
     }
 
-    /// The stream's n-th window, if it has so many.
+    /// Returns the stream's n-th window, if it has so many.
     fn window(&self, n: usize) -> Option<usize> {
         let entry = self.parts.stream_window(self.slot, n)?;
         let untrusted = usize::try_from(entry.load(Acquire)).ok()?.checked_sub(1)?;
         (untrusted < self.windows.count()).then_some(untrusted)
     }
 
-    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on;
-    /// `None` of a window in which none was.
+    /// Returns every chunk that was ever handed out, window by window of the stream, from the n-th
+    /// on; `None` of a window in which none was.
     pub(crate) fn chunks_by_window(
         &self,
         first: usize,
@@ -280,7 +280,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         Some(chunk_ref)
     }
 
-    /// Leaves a chunk to whoever needs one: its thread has ended, or has another one.
+    /// Leaves a chunk to any thread that needs one: its thread has ended, or has another one.
     pub(crate) fn end(&self, chunk_ref: &ChunkRef<'a>) {
         if let Some(chunk) = chunk_ref.chunk() {
             // A mark that is set is of an emission that its thread has left for good.
@@ -294,8 +294,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk whose thread has ended, with space for an event and the name of its new thread.
-    /// Those without are closed; where there are many, the rest of them by who comes next.
+    /// Returns a chunk whose thread has ended, with space for an event and the name of its new
+    /// thread. Those without are closed; where there are many, the rest of them by who comes next.
     fn take_ended(
         &self,
         identity: Identity,
@@ -323,8 +323,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         None
     }
 
-    /// A chunk that is nobody's: one that was read, one that was never used, or else, where the
-    /// oldest may be overwritten, the one that was closed first.
+    /// Takes a free chunk: one that was read, one that was never used, or else, where the oldest
+    /// may be overwritten, the one that was closed first.
     pub(crate) fn take_free(&self) -> Option<ChunkRef<'a>> {
         let consumed = self.control.consumed.load(Acquire);
         let was_read = self.closed().pop(|closing| closing < consumed);
@@ -356,7 +356,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// Makes a chunk this thread's that nobody else has. Whoever reads it finds out.
+    /// Makes a free chunk this thread's. A reader of the chunk finds out.
     fn claim(&self, chunk_ref: &ChunkRef<'a>) -> bool {
         let state = &chunk_ref.header.state;
         let word = state.load(Acquire);
@@ -407,7 +407,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk that was claimed goes back to those that are free.
+    /// Returns a chunk that was claimed to those that are free.
     fn put_back(&self, chunk_ref: &ChunkRef<'a>) {
         chunk_ref.header.first.store(0, Relaxed);
         if let Some(chunk) = chunk_ref.chunk() {
@@ -418,13 +418,14 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk that was never used, if the stream may have one more.
+    /// Returns a chunk that was never used, if the stream may have one more.
     pub(crate) fn take_unused(&self) -> Option<u32> {
         self.take_unused_beside(1)
     }
 
-    /// Threads that change the pool now, this one too. Each may be about to get its first chunk, or
-    /// may have one that is neither open nor closed, and it may have no CPU for long.
+    /// Returns the number of threads that change the pool now, this one too. Each may be about to
+    /// get its first chunk, or may have one that is neither open nor closed, and it may have no CPU
+    /// for long.
     fn entered(&self) -> u32 {
         let is_taken = |entry: &EnteringEntry| entry.thread.load(Relaxed) != 0;
         let entries = (0..ENTERING_SLOTS).filter_map(|at| self.parts.entering(self.slot, at));
@@ -473,7 +474,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         Some(())
     }
 
-    /// Whether there is memory for the headers at the start of a window. They are read by
+    /// Tells whether there is memory for the headers at the start of a window. They are read by
     /// everybody, whatever became of the chunks.
     fn has_headers(&self, index: usize) -> bool {
         let base = self.windows.base(index);
@@ -492,7 +493,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         Some(index)
     }
 
-    /// A chunk that was claimed is this thread's from now on.
+    /// Begins in a chunk that was claimed: it is this thread's from now on.
     fn begin(
         &self,
         chunk_ref: &ChunkRef<'a>,
@@ -518,7 +519,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.control.changes.fetch_add(1, Release);
     }
 
-    /// Says whose the chunk is. It is not open: nobody has it but who says so.
+    /// Names the chunk's writer in the chunk. It is not open: only the thread that names itself has
+    /// it.
     fn name_writer(&self, chunk_ref: &ChunkRef<'a>, identity: Identity) {
         let changes = self.control.changes.fetch_add(1, AcqRel);
         if let Some(chunk) = chunk_ref.chunk() {
@@ -528,7 +530,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         thread.store(identity.thread_word(), Release);
     }
 
-    /// A chunk of an ended thread is this thread's from now on.
+    /// Continues a chunk of an ended thread: it is this thread's from now on.
     fn go_on(&self, chunk_ref: &ChunkRef<'a>, identity: Identity, is_restartable: bool) {
         let header = chunk_ref.header;
         header.restartable.store(is_restartable.into(), Relaxed);
@@ -538,9 +540,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.control.changes.fetch_add(1, Release);
     }
 
-    /// Closes a chunk of this thread's. Gives its chain back, which has none now, and the chain's
-    /// events up to here: the chunk may be anybody's as soon as it is closed, and say something
-    /// else.
+    /// Closes a chunk of this thread's. Returns its chain, which has no chunk now, and the chain's
+    /// events up to here: any thread may take the chunk as soon as it is closed, and it may say
+    /// something else then.
     fn close(&self, chunk_ref: &ChunkRef<'a>) -> (u32, u64) {
         let chain = chunk_ref.header.chain.load(Relaxed);
         let events = chunk_ref.events_of_chain();

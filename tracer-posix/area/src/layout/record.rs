@@ -16,14 +16,14 @@ const ADDRESS_BITS: u32 = 48;
 /// Set in the event type's 16 bits when the data was truncated.
 const TRUNCATED: u64 = 0x8000;
 
-/// Bytes that a record with this much data takes in a chunk.
+/// Returns the number of bytes that a record with this much data takes in a chunk.
 #[inline(always)]
 pub(super) const fn record_bytes(data_length: u64) -> u64 {
     // `next_multiple_of` for what never overflows: lengths have 16 bits.
     HEAD + ((data_length + (WORD - 1)) & !(WORD - 1))
 }
 
-/// What a trace point says.
+/// Contents of an event, as the trace point passes them.
 #[derive(Clone, Copy)]
 pub(crate) struct Emission<'a> {
     /// The process's own identifier of the type.
@@ -32,19 +32,19 @@ pub(crate) struct Emission<'a> {
     pub(crate) number: u32,
     /// Address of the trace point.
     pub(crate) address: u64,
-    /// What is recorded of the data: at most `MAX_DATA_BYTES`.
+    /// The part of the data that is recorded: at most `MAX_DATA_BYTES`.
     pub(crate) data: &'a [u8],
     pub(crate) is_truncated: bool,
 }
 
 impl Emission<'_> {
-    /// The second word of the record. It lacks the CPU.
+    /// Returns the second word of the record. It lacks the CPU.
     #[inline(always)]
     pub(crate) fn second_word(&self) -> u64 {
         self.address & ((1 << ADDRESS_BITS) - 1)
     }
 
-    /// The third word of the record.
+    /// Returns the third word of the record.
     #[inline(always)]
     pub(crate) fn third_word(&self) -> u64 {
         let truncated = if self.is_truncated { TRUNCATED } else { 0 };
@@ -54,7 +54,7 @@ impl Emission<'_> {
     }
 }
 
-/// The CPU plus one, or 0, where the second word of a record has it.
+/// Returns the CPU plus one, or 0, where the second word of a record has it.
 #[inline(always)]
 pub(super) fn cpu_bits(cpu_plus_one: u16) -> u64 {
     u64::from(cpu_plus_one) << ADDRESS_BITS
@@ -89,14 +89,14 @@ pub(super) fn put_data(mut left: &[AtomicU64], data: &[u8]) {
     }
 }
 
-/// Fewer bytes than a word has, filled up with zeros.
+/// Returns fewer bytes than a word has, filled up with zeros.
 #[inline(always)]
 pub(crate) fn last_word(rest: &[u8]) -> u64 {
     u64::from_ne_bytes(part_of_word(rest).to_le_bytes())
 }
 
-/// One to seven bytes as the low bytes of a word. Two loads that overlap, and no call: a trace
-/// point does this.
+/// Returns one to seven bytes as the low bytes of a word. Two loads that overlap, and no call: a
+/// trace point does this.
 #[inline(always)]
 fn part_of_word(bytes: &[u8]) -> u64 {
     let shift = |width: usize| (bytes.len() - width) * 8;
@@ -111,25 +111,25 @@ fn part_of_word(bytes: &[u8]) -> u64 {
     bytes.first().map_or(0, |byte| u64::from(*byte))
 }
 
-/// How much data a record has, by its third word.
+/// Returns how much data a record has, by its third word.
 #[inline(always)]
 pub(super) fn data_length(word2: u64) -> u64 {
     word2 >> 48
 }
 
-/// The event type in the third word, and whether the data was truncated.
+/// Returns the event type in the third word, and whether the data was truncated.
 pub(super) fn event_type(third: u64) -> (EventTypeId, bool) {
     let bits = (third >> 32) & 0xffff;
     let id = u32::try_from(bits & !TRUNCATED).unwrap_or(0);
     (EventTypeId(id), bits & TRUNCATED != 0)
 }
 
-/// The type's number in the area, by the third word of a record.
+/// Returns the type's number in the area, by the third word of a record.
 pub(super) fn number(third: u64) -> u32 {
     u32::try_from(third & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// The trace point's address in the second word, and the CPU.
+/// Returns the trace point's address in the second word, and the CPU.
 pub(super) fn address_and_cpu(second: u64) -> (u64, Option<u32>) {
     let cpu = u32::try_from(second >> ADDRESS_BITS).ok();
     (

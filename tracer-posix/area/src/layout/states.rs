@@ -1,4 +1,4 @@
-//! What a chunk's header says of it, and how its state changes.
+//! State of a chunk in its header, and how it changes.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -7,7 +7,7 @@ use tracer_common::area::chunk_state;
 use super::chunk_ref::ChunkRef;
 
 impl ChunkRef<'_> {
-    /// Events of its chain up to its end, those refused included.
+    /// Returns the number of events of its chain up to its end, those refused included.
     pub(super) fn events_of_chain(&self) -> u64 {
         let events = self.chunk().map_or(0, |chunk| chunk.head().events());
         let refused = self.header.refused.load(Relaxed);

@@ -1,7 +1,7 @@
 //! The clock of a trace area, and its way back to the kernel's.
 //!
 //! Events carry *ticks*: the raw cycle counter where the kernel itself makes its clocks from it,
-//! `CLOCK_MONOTONIC` elsewhere. Whoever reads turns them into nanoseconds by interpolation between
+//! `CLOCK_MONOTONIC` elsewhere. The reader turns them into nanoseconds by interpolation between
 //! [`Anchor`]s, pairs of both clocks taken at the same moment, one before the event and one after.
 //!
 //! A tick may take so long that an event and its effect would fall into the same one: 16 to 62 ns
@@ -18,7 +18,7 @@ use tracer_common::area::clock;
 
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
-/// What ticks are.
+/// The clock that ticks are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickSource {
     /// The processor's cycle counter.
@@ -28,7 +28,7 @@ pub enum TickSource {
 }
 
 impl TickSource {
-    /// The cycle counter where the kernel trusts it for its own clocks.
+    /// Returns the cycle counter where the kernel trusts it for its own clocks.
     #[must_use]
     pub fn of_this_machine() -> Self {
         if COUNTER.is_some_and(kernel_keeps_time_by) {
@@ -38,8 +38,9 @@ impl TickSource {
         }
     }
 
-    /// What the controllers of an area have agreed on, in its header; where none of them has been
-    /// there before, what this machine has, from now on. `None` where the header says nonsense.
+    /// Returns the source that the controllers of an area have agreed on, in its header; where
+    /// there was no controller before, this machine's, from now on. `None` where the header says
+    /// nonsense.
     pub(crate) fn agreed(header: &AtomicU32) -> Option<Self> {
         let said = header.load(Acquire);
         if said != clock::UNDECIDED {
@@ -70,7 +71,8 @@ impl TickSource {
     /// Returns when the tick is over that was there when it was called, where ticks are long; at
     /// once on x86-64, where none is as long as anything takes from one thread to another.
     ///
-    /// It reads nothing but the clock, and what the program stores afterwards nobody sees before.
+    /// It reads nothing but the clock, and no other thread sees before what the program stores
+    /// afterwards.
     #[inline(always)]
     pub(crate) fn let_tick_pass(self) {
         /// A clock that moves in any step a machine may have has moved by then.
@@ -86,7 +88,7 @@ impl TickSource {
         }
     }
 
-    /// The time now. Not taken before what precedes it in the program is done.
+    /// Returns the time now. Not taken before what precedes it in the program is done.
     #[inline(always)]
     #[must_use]
     pub fn now(self) -> u64 {
@@ -94,8 +96,8 @@ impl TickSource {
         self.now_after_wait()
     }
 
-    /// The time now. Not taken before what precedes the last [`wait_for_earlier_loads`] is done,
-    /// nor, as the compiler orders it, before what is between the two.
+    /// Returns the time now. Not taken before what precedes the last [`wait_for_earlier_loads`] is
+    /// done, nor, as the compiler orders it, before what is between the two.
     #[inline(always)]
     pub(crate) fn now_after_wait(self) -> u64 {
         match self {
@@ -122,8 +124,8 @@ const TICKS_AS_ONE: u64 = if cfg!(feature = "coarse-clock") {
 #[cfg(target_arch = "x86_64")]
 pub(crate) const COARSE_TICK: u64 = 128;
 
-/// What the kernel calls the cycle counter that it makes its clocks from, where it does; `None` for
-/// machines whose counter nobody reads here.
+/// The kernel's name for the cycle counter that it makes its clocks from, where it does; `None` for
+/// machines whose counter is not read here.
 const COUNTER: Option<&str> = if cfg!(target_arch = "x86_64") {
     Some("tsc")
 } else if cfg!(target_arch = "aarch64") {
@@ -141,7 +143,7 @@ fn kernel_keeps_time_by(name: &str) -> bool {
     current.is_some_and(|current| current.trim_ascii() == name.as_bytes())
 }
 
-/// `CLOCK_MONOTONIC` now.
+/// Returns `CLOCK_MONOTONIC` now.
 #[must_use]
 pub fn monotonic_now() -> MonotonicNs {
     // It counts from the machine's start, and is never negative.
@@ -161,7 +163,7 @@ pub(crate) fn monotonic_from_kernel() -> u64 {
     nanoseconds(&now).unwrap_or(0)
 }
 
-/// `CLOCK_REALTIME` now; 0 before 1970.
+/// Returns `CLOCK_REALTIME` now; 0 before 1970.
 #[must_use]
 pub fn realtime_now() -> RealtimeNs {
     RealtimeNs(read(libc::CLOCK_REALTIME).unwrap_or(0))
@@ -184,14 +186,14 @@ fn nanoseconds(now: &libc::timespec) -> Option<u64> {
     Some(seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?)
 }
 
-/// Nothing that follows is begun before every earlier load has its value.
+/// Waits until every earlier load has its value, before anything that follows is begun.
 ///
 /// Without it the processor may read the counter before an earlier load has its value, for instance
 /// that of a lock word: an effect would be stamped before its cause. (A counter that is read after
 /// a load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
 /// clock reads the counter in the same way.
 ///
-/// Where no earlier load can have seen what caused an event, nobody has to wait
+/// Where no earlier load can have seen what caused an event, no thread has to wait
 /// (`emitter::is_sole_emitter`).
 ///
 /// It waits for everything before it, not for loads alone: the less a trace point does after it has
@@ -287,7 +289,7 @@ impl Anchor {
 #[derive(Debug)]
 pub struct TickClock {
     source: TickSource,
-    /// In order of both clocks, the newest at the back; never empty.
+    /// Anchors in order of both clocks, the newest at the back; never empty.
     anchors: VecDeque<Anchor>,
     /// From the newest but one on, where nearly every event lies.
     newest: Option<Line>,
@@ -300,7 +302,7 @@ pub struct TickClock {
 const MAX_ANCHORS: usize = 256;
 
 impl TickClock {
-    /// A clock whose first two anchors are taken now, a moment apart.
+    /// Returns a clock whose first two anchors are taken now, a moment apart.
     #[must_use]
     pub fn new(source: TickSource) -> Self {
         let (narrowest, anchor) = Anchor::take(source, 0);
@@ -319,7 +321,7 @@ impl TickClock {
         clock
     }
 
-    /// What ticks are.
+    /// Returns the clock that ticks are of.
     #[must_use]
     pub fn source(&self) -> TickSource {
         self.source
@@ -332,7 +334,7 @@ impl TickClock {
         self.add(anchor);
     }
 
-    /// The time of the newest anchor.
+    /// Returns the time of the newest anchor.
     #[must_use]
     pub fn newest(&self) -> MonotonicNs {
         self.anchors
@@ -358,7 +360,7 @@ impl TickClock {
         }
     }
 
-    /// The time at which the area's clock was at `ticks`.
+    /// Returns the time at which the area's clock was at `ticks`.
     #[inline]
     #[must_use]
     pub fn time_of(&self, ticks: u64) -> MonotonicNs {
@@ -426,7 +428,7 @@ impl Line {
     }
 }
 
-/// The line through two anchors, at `ticks`.
+/// Returns the line through two anchors, at `ticks`.
 fn between(a: Anchor, b: Anchor, ticks: u64) -> MonotonicNs {
     let width = b.ticks.saturating_sub(a.ticks).max(1);
     let rise = b.time.0.saturating_sub(a.time.0);
@@ -437,7 +439,7 @@ fn between(a: Anchor, b: Anchor, ticks: u64) -> MonotonicNs {
     })
 }
 
-/// `value` × `numerator` / `denominator` without overflow in between.
+/// Returns `value` × `numerator` / `denominator` without overflow in between.
 fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     // Nearly always: anchors are less than two seconds apart.
     if let Some(product) = value.checked_mul(numerator) {

@@ -1,9 +1,9 @@
 //! A reader that sleeps until there is an event, and the emitter that wakes it.
 //!
 //! The reader says in its stream's control words that it is about to sleep, makes every running
-//! thread pass a barrier, and looks once more; who emits looks at the word after the event is
-//! there. So one of the two sees the other. Nobody is woken twice: who wakes the reader takes its
-//! word back.
+//! thread pass a barrier, and looks once more; an emitter looks at the word after the event is
+//! there. So one of the two sees the other. The reader is not woken twice: the emitter that wakes
+//! it takes its word back.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -17,7 +17,7 @@ use crate::system::errno;
 const WAITING: u32 = 1;
 const ONE_WAKING: u32 = 2;
 
-/// Whether a reader sleeps, or is about to.
+/// Tells whether a reader sleeps, or is about to.
 #[inline(always)]
 pub(crate) fn is_awaited(control: &StreamControl) -> bool {
     control.waiting.load(Relaxed) & WAITING != 0
@@ -38,7 +38,7 @@ pub(crate) fn wake(control: &StreamControl) {
     }
 }
 
-/// Wakes whoever sleeps on a word, whatever it says. Async-signal-safe.
+/// Wakes the thread that sleeps on a word, whatever the word says. Async-signal-safe.
 pub(crate) fn wake_whoever_sleeps(waiting: &AtomicU32) {
     let before = errno::get();
     // SAFETY: the word lives as long as it is borrowed.
@@ -58,7 +58,7 @@ pub(crate) fn count_waking(waiting: &AtomicU32) {
     waiting.fetch_add(ONE_WAKING, SeqCst);
 }
 
-/// How often the reader was woken so far.
+/// Returns how often the reader was woken so far.
 pub(crate) fn wakings(waiting: &AtomicU32) -> u32 {
     waiting.load(Acquire) & !WAITING
 }
@@ -84,7 +84,7 @@ pub(crate) fn retract(waiting: &AtomicU32) {
     waiting.fetch_and(!WAITING, SeqCst);
 }
 
-/// Sleeps until somebody wakes the reader, for so long at most.
+/// Sleeps until the reader is woken, for so long at most.
 pub(crate) fn sleep(waiting: &AtomicU32, time: Duration) {
     let before = waiting.load(Acquire);
     if before & WAITING != 0 {

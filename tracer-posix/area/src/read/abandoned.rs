@@ -1,19 +1,19 @@
 //! Chunks that their threads have left open for good: in a process that was killed, that ended
 //! without the C library, or that runs another program now.
 //!
-//! Nobody else would ever go on in such a chunk, and the pool would grow by one with each. So the
-//! stream's reader leaves it to whoever needs one, as its thread would have done. That needs a
-//! proof: a chunk with two writers would be torn.
+//! No other thread would ever go on in such a chunk, and the pool would grow by one with each. So
+//! the stream's reader leaves it to any thread that needs one, as its thread would have done. That
+//! needs a proof: a chunk with two writers would be torn.
 //!
 //! A chunk is abandoned if it is open and names a thread of this process's pid namespace of which
 //! there is none now, or one as which another program has named itself since in another chunk: then
 //! the thread's process has that program now, or it has ended, and its tid is another's.
 //!
-//! The chunk's state alone does not show that: between our look at it and our look for the thread,
-//! the thread may have left it, and another one may go on in it. But who leaves a chunk counts a
-//! change before anybody can go on there, and who goes on names itself before the chunk is open. If
-//! nothing was counted between our first look and our last, and all that we look at is the same,
-//! nobody has left it, and nobody is there who could.
+//! The chunk's state alone does not show that: between the reader's look at it and the look for the
+//! thread, the thread may have left it, and another one may go on in it. But a thread that leaves a
+//! chunk counts a change before another can go on there, and the one that goes on names itself
+//! before the chunk is open. If no change was counted between the first look and the last, and all
+//! that is looked at is the same, no thread has left it, and there is none that could.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -28,7 +28,7 @@ use crate::layout::identity::thread_of;
 use crate::layout::pool::Pool;
 use crate::system::pids::own_pid_namespace;
 
-/// So many chunks may have a writer before it is asked who that is.
+/// Number of chunks that may have a writer before the writers are looked at.
 const FIRST_LOOK: usize = 16;
 
 /// Threads that are looked for at once, each with a system call.
@@ -46,7 +46,7 @@ pub(crate) struct Abandoned {
     namespace: Option<u32>,
 }
 
-/// Whose an open chunk is.
+/// Owner of an open chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Owner {
     state: u64,
@@ -56,7 +56,7 @@ struct Owner {
 }
 
 impl Abandoned {
-    /// Has not looked yet.
+    /// Makes the state of a reader that has not looked yet.
     pub(crate) fn new() -> Self {
         Self {
             due_at: FIRST_LOOK,
@@ -65,7 +65,7 @@ impl Abandoned {
         }
     }
 
-    /// The pid namespace of this process; 0 where it is not known.
+    /// Returns the pid namespace of this process; 0 where it is not known.
     pub(super) fn namespace(&mut self) -> u32 {
         let ask = || u32::try_from(own_pid_namespace()).unwrap_or(0);
         *self.namespace.get_or_insert_with(ask)
@@ -122,7 +122,7 @@ impl Abandoned {
     }
 }
 
-/// Whose the chunk is, if it is open and its thread is of this pid namespace.
+/// Returns the owner of the chunk, if the chunk is open and its thread is of this pid namespace.
 fn owner(
     pool: &Pool<'_, AreaWindows<'_>>,
     chunk_ref: &ChunkRef<'_>,

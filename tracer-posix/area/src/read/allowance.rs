@@ -3,7 +3,7 @@
 //!
 //! It is the emitting program's memory. A hostile program may say that a stream has thousands of
 //! windows, in each of thousands of areas: a tracer that is asked to end has no time for all of
-//! those. What is left is given back by whoever opens a stream in the area next.
+//! those. What is left is given back by the next process that opens a stream in the area.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use super::spent::Spent;
 use crate::discover::find::Area;
 use crate::emit::lock::PiLock;
 
-/// For one stream, where its user has taken all that there is for it.
+/// Allowance of one stream, where its user has taken all that there is for it.
 const LEAST: Duration = Duration::from_millis(2);
 
-/// For all streams in areas of one user: what some hundred streams of 16 MiB take.
+/// Allowance of all streams in areas of one user: what some hundred streams of 16 MiB take.
 const OF_USER: Duration = Duration::from_millis(100);
 
-/// For all streams of all users.
+/// Allowance of all streams of all users.
 const OF_ALL: Duration = Duration::from_millis(200);
 
-/// What was taken counts for so many times as long: who ends streams all the time has a tenth of it
-/// for that.
+/// Factor by which the time taken counts longer: a user who ends streams all the time has a tenth
+/// of it for that.
 const COUNTS_FOR: u32 = 10;
 
-/// What was taken so far.
+/// Time taken so far.
 static TAKEN: PiLock<Option<Taken>> = PiLock::new(None);
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// How long the next stream of this user may take.
+    /// Returns how long the next stream of this user may take.
     fn left(&self, owner: u32, now: Instant) -> Duration {
         let by_user = self.by_user.get(&owner).copied().unwrap_or_default();
         let of_user = OF_USER.saturating_sub(by_user.at(now)).max(LEAST);
@@ -62,13 +62,13 @@ struct OfOther {
 }
 
 impl Allowance {
-    /// From now on, for a stream that its own controller ends.
+    /// Begins the allowance of a stream that its own controller ends.
     pub(super) fn begin(area: &Area) -> Self {
         Self::of_at_least(area, Duration::ZERO)
     }
 
-    /// From now on, for a stream that was left to the area's next controller: sooner or later all
-    /// of it has to be given back.
+    /// Begins the allowance of a stream that was left to the area's next controller: sooner or
+    /// later all of it has to be given back.
     pub(super) fn begin_for_left(area: &Area) -> Self {
         Self::of_at_least(area, LEAST)
     }

@@ -6,9 +6,10 @@
 //! who sleeps on a word. So there is a thread in between, for each stream whose reader ever had to
 //! sleep; it ends with the stream.
 //!
-//! The thread is an ordinary one (`SCHED_OTHER`), whoever makes it. While a real-time thread sleeps
-//! here, and no longer, it has the policy and the priority of that thread: who may run before its
-//! reader may run before it, and nobody else keeps the reader from being woken.
+//! The thread is an ordinary one (`SCHED_OTHER`), whichever thread makes it. While a real-time
+//! thread sleeps here, and no longer, it has the policy and the priority of that thread: only
+//! threads that may run before its reader may run before it, and no others keep the reader from
+//! being woken.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -38,8 +39,8 @@ pub struct Bell {
     scheduling: AtomicU64,
 }
 
-/// What can be read once the bell has rung. Never closed: another thread may be about to sleep on
-/// it, and would sleep on what the program opens as the same descriptor.
+/// A pipe that can be read once the bell has rung. Never closed: another thread may be about to
+/// sleep on it, and would sleep on what the program opens as the same descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     reading: RawFd,
@@ -51,8 +52,8 @@ struct Pipe {
 /// Pipes of bells of streams that have ended.
 static FREE: PiLock<Vec<Pipe>> = PiLock::new(Vec::new());
 
-/// Those of them that still ring: a thread is about to sleep there, or has just been woken, and
-/// gives it back.
+/// Free pipes that still ring: a thread is about to sleep there, or has just been woken, and gives
+/// the pipe back.
 static RINGING: PiLock<Vec<Pipe>> = PiLock::new(Vec::new());
 
 /// A thread that does not need more.
@@ -99,14 +100,15 @@ impl Bell {
         is_taken
     }
 
-    /// It sleeps no more.
+    /// Notes that the reader sleeps no more.
     pub fn leave(&self) {
         self.schedule(Scheduling::OTHER);
         self.pipe.empty();
         self.has_sleeper.store(false, Release);
     }
 
-    /// What becomes readable when the bell rings; `None` where the program has closed it.
+    /// Returns the descriptor that becomes readable when the bell rings; `None` where the program
+    /// has closed it.
     pub fn file(&self) -> Option<RawFd> {
         self.pipe.is(self.pipe.reading).then_some(self.pipe.reading)
     }
@@ -116,7 +118,7 @@ impl Bell {
         self.pipe.fill();
     }
 
-    /// Has the thread run so from now on, or from when it begins.
+    /// Has the thread scheduled so from now on, or from when it begins.
     fn schedule(&self, wanted: Scheduling) {
         let wanted_word = wanted.to_word();
         if self.scheduling.swap(wanted_word, SeqCst) != wanted_word
@@ -126,7 +128,7 @@ impl Bell {
         }
     }
 
-    /// The thread begins: as it was made it has the scheduling of the thread that has made it.
+    /// Begins the thread: as it was made it has the scheduling of the thread that has made it.
     fn begin_as_wanted(&self) {
         self.thread.store(own_tid(), SeqCst);
         loop {
@@ -148,8 +150,8 @@ impl Bell {
         }
     }
 
-    /// The stream has ended: nobody goes to sleep here any more, whoever does is woken, and the
-    /// thread ends.
+    /// Ends the bell with its stream: no thread goes to sleep here any more, a thread that does is
+    /// woken, and the bell's own thread ends.
     pub fn end(&self) {
         self.is_ending.store(true, Release);
         // It may be about to sleep: on another value than it has looked at.
@@ -163,8 +165,8 @@ impl Bell {
         }
     }
 
-    /// The thread that slept at this descriptor has been woken, and its stream is not there any
-    /// more.
+    /// Gives the pipe back: the thread that slept at this descriptor has been woken, and its stream
+    /// is not there any more.
     pub fn give_back(file: RawFd) {
         let pipe = locked(&RINGING).and_then(|mut ringing| {
             let index = ringing.iter().position(|pipe| pipe.reading == file)?;
@@ -214,7 +216,7 @@ impl Pipe {
         })
     }
 
-    /// Whether this descriptor still is one of its ends.
+    /// Tells whether this descriptor still is one of its ends.
     fn is(self, end: RawFd) -> bool {
         Identity::of(end).is_ok_and(|now| now == self.identity)
     }
@@ -238,7 +240,7 @@ impl Pipe {
     }
 }
 
-/// A high copy instead, where that can be: the program counts on getting the lowest ones.
+/// Returns a high copy instead, where that can be: the program counts on getting the lowest ones.
 fn out_of_the_way(low: RawFd) -> RawFd {
     const HIGH: RawFd = 512;
     // SAFETY: takes no pointers.

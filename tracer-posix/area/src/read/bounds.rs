@@ -1,5 +1,5 @@
-//! Which of the events that are found are kept, so that what is kept has no holes: see the law of
-//! contiguity at [`pool`](crate::layout::pool).
+//! Bounds of the events that are retained of those that are found, so that the retained ones have
+//! no holes: see the law of contiguity at [`pool`](crate::layout::pool).
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
@@ -10,7 +10,7 @@ use crate::layout::ticks::TickClock;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Loss, LossCause};
 
-/// What is not read, since the stream would keep nothing of it.
+/// Events that are not read, since the stream would retain none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spared {
     /// The time of the oldest event, in ticks.
@@ -25,7 +25,7 @@ impl Spared {
         until: 0,
     };
 
-    /// What is not read here, and there.
+    /// Joins the events that are not read here, and there.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             since: self.since.min(other.since),
@@ -34,17 +34,18 @@ impl Spared {
     }
 }
 
-/// What one stream keeps of what is found in its chunks.
+/// Bounds of the events that one stream retains of those found in its chunks.
 #[derive(Debug)]
 pub(super) struct Bounds {
     /// Whether the oldest events may be overwritten.
     overwrites: bool,
-    /// Nothing that is not newer, in ticks.
+    /// Time, in ticks: only newer events are retained.
     cut: u64,
     /// When the oldest event was emitted that is missing before what is kept, as far as is known;
     /// `None` where the stream was told.
     missing_since: Option<MonotonicNs>,
-    /// Nothing that is newer, in ticks: the gate was shut then. [`gate::OPEN`] where it is open.
+    /// Time, in ticks, when the gate was shut: newer events are not retained. [`gate::OPEN`] where
+    /// it is open.
     shut: u64,
     /// Whether the stream was told so.
     is_told: bool,
@@ -56,7 +57,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Of a stream that has had no losses.
+    /// Makes the bounds of a stream that has had no losses.
     pub(super) fn new(overwrites: bool, passed: MonotonicNs) -> Self {
         Self {
             overwrites,
@@ -69,7 +70,7 @@ impl Bounds {
         }
     }
 
-    /// Whether an event of this time, in ticks, is kept.
+    /// Tells whether an event of this time, in ticks, is kept.
     #[inline(always)]
     pub(super) fn keep(&self, ticks: u64) -> bool {
         ticks > self.cut
@@ -80,8 +81,8 @@ impl Bounds {
                 .all(|(after, until)| ticks <= *after || ticks > *until)
     }
 
-    /// Events are missing that were overwritten: nothing is kept that may be older than one of
-    /// them. Nor is what the stream was `spared`.
+    /// Cuts where events are missing that were overwritten: nothing is retained that may be older
+    /// than one of them. Nor is what the stream was `spared`.
     pub(super) fn cut(
         &mut self,
         spared: Option<Spared>,
@@ -119,15 +120,15 @@ impl Bounds {
         self.missing_since = Some(before.min(since));
     }
 
-    /// An event of this time was found and not kept.
+    /// Notes that an event of this time was found and not retained.
     pub(super) fn note_dropped(&mut self, ticks: u64, time: MonotonicNs) {
         if ticks <= self.cut && self.missing_since.is_some() {
             self.note_missing(time.max(self.passed));
         }
     }
 
-    /// All up to this time was handed over: says where events are missing, if none that is older
-    /// can be found any more.
+    /// Says where events are missing, when all up to this time was handed over, if none that is
+    /// older can be found any more.
     pub(super) fn tell_missing(
         &mut self,
         until: MonotonicNs,
@@ -164,8 +165,9 @@ impl Bounds {
         });
     }
 
-    /// All that was there at this time, in ticks, was handed over: says that the stream was full,
-    /// if it was by then and that was not said. What is older than `settled` can come no more.
+    /// Says that the stream was full, when all that was there at this time, in ticks, was handed
+    /// over, if it was by then and that was not said. What is older than `settled` can come no
+    /// more.
     pub(super) fn tell(
         &mut self,
         read_until: u64,
@@ -180,13 +182,14 @@ impl Bounds {
         self.closings.retain(|(_, until)| *until > settled);
     }
 
-    /// The gate was shut since then, as far as is known, and was opened before `now`, in ticks.
+    /// Notes that the gate was shut since then, as far as is known, and was opened before `now`, in
+    /// ticks.
     pub(super) fn open(&mut self, since: u64, now: u64) {
         self.closings.push((since.min(self.shut), now));
         self.shut = gate::OPEN;
     }
 
-    /// Since when the gate is shut, as far as is known.
+    /// Returns since when the gate is shut, as far as is known.
     pub(super) fn shut_since(&self) -> Option<u64> {
         (self.shut != gate::OPEN).then_some(self.shut)
     }

@@ -11,11 +11,11 @@ use tracer_engine::event::MonotonicNs;
 /// threads at once.
 const OF_EACH: usize = 1024;
 
-/// What there may be beside those, of all areas: a hostile process may say of each of its areas
-/// that it has 65,536.
+/// Chains that all areas may have beside those, together: a hostile process may say of each of its
+/// areas that it has 65,536.
 const SHARED: usize = 1 << 18;
 
-/// What there is beside those.
+/// Chains that there are beside those.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The chains that were seen.
@@ -27,8 +27,8 @@ pub(super) struct ChainCursors {
 }
 
 impl ChainCursors {
-    /// The cursor of a chain, which begins with nothing older than `since`. `None`, and counted,
-    /// where there are too many.
+    /// Returns the cursor of a chain, which begins with nothing older than `since`. `None`, and
+    /// counted, where there are too many.
     pub(super) fn follow(&mut self, chain: u32, since: MonotonicNs) -> Option<&mut ChainCursor> {
         if !self.known.contains_key(&chain) {
             if self.known.len() >= OF_EACH && TAKEN.fetch_add(1, Relaxed) >= SHARED {
@@ -41,19 +41,20 @@ impl ChainCursors {
         self.known.get_mut(&chain)
     }
 
-    /// The cursor of a chain that is followed.
+    /// Returns the cursor of a chain that is followed.
     pub(super) fn get_mut(&mut self, chain: u32) -> Option<&mut ChainCursor> {
         self.known.get_mut(&chain)
     }
 
-    /// How many events of a chain are missing before the one with this index: all, of a chain that
-    /// was never seen.
+    /// Returns how many events of a chain are missing before the one with this index: all, of a
+    /// chain that was never seen.
     pub(super) fn missing_before(&self, chain: u32, index: u64) -> u64 {
         let known = self.known.get(&chain);
         known.map_or(index, |known| known.missing_before(index))
     }
 
-    /// How often since the last call one could not be followed, and what was in it not be read.
+    /// Returns how often since the last call one could not be followed, and what was in it not be
+    /// read.
     pub(super) fn take_refused(&mut self) -> u64 {
         std::mem::take(&mut self.refused)
     }

@@ -43,7 +43,7 @@ pub(super) struct ChunkCursor {
     /// Refused events that were reported.
     pub(super) refused: u64,
     pub(super) identity: Identity,
-    /// Nothing older than this can come from it, in ticks.
+    /// Time, in ticks, than which nothing older can come from it.
     pub(super) settled: u64,
     /// The mark that was found set, and since when.
     pub(super) stuck: Option<Stuck>,
@@ -74,14 +74,14 @@ impl ChainCursor {
         }
     }
 
-    /// How many events of the chain are missing before the one with this index.
+    /// Returns how many events of the chain are missing before the one with this index.
     pub(super) fn missing_before(&self, index: u64) -> u64 {
         let missing = index.wrapping_sub(self.accounted);
         // An index that is less than what was accounted for already makes this "negative".
         if missing > u64::MAX / 2 { 0 } else { missing }
     }
 
-    /// All events of the chain up to this index were read, or are lost.
+    /// Accounts for all events of the chain up to this index: they were read, or are lost.
     pub(super) fn account_up_to(&mut self, events: u64, cause: LossCause, batch: &mut Batch<'_>) {
         let lost = self.missing_before(events);
         if lost == 0 {
@@ -152,7 +152,7 @@ impl ChunkCursor {
     }
 }
 
-/// What reading a chunk needs beside the chunk.
+/// The state that reading a chunk needs beside the chunk.
 pub(super) struct Reader<'a, 'b> {
     pub(super) pool: &'a Pool<'b, AreaWindows<'b>>,
     pub(super) clock: &'a TickClock,
@@ -315,7 +315,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What reading a chunk has brought so far.
+/// Result of reading a chunk, so far.
 pub(super) struct Read {
     pub(super) cursor: Cursor,
     pub(super) identity: Identity,

@@ -28,7 +28,7 @@ pub struct DeferredSource {
     next_look: Instant,
     /// Whether there may have been events in an area that was not available.
     lacks_area: bool,
-    /// The same, since it was last asked.
+    /// Value of `lacks_area` since it was last asked for.
     lacked_area: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum TargetError {
 }
 
 impl TargetError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -250,7 +250,8 @@ mod tests {
     use crate::layout::mapping::{self, HIGH_DESCRIPTORS, Mapping, Parts};
     use crate::read::slot::RingMode;
 
-    /// A process that has this descriptor as well where areas are looked for, until its input ends.
+    /// Starts a process that has this descriptor as well where areas are looked for, until its
+    /// input ends.
     fn with_descriptor(file: Option<&OwnedFd>) -> Child {
         let raw = file.map(AsRawFd::as_raw_fd);
         let mut command = Command::new("cat");
@@ -269,7 +270,7 @@ mod tests {
         command.spawn().unwrap()
     }
 
-    /// An area of a version that nobody knows.
+    /// Makes an area of an unknown version.
     fn unreadable_area() -> OwnedFd {
         let file = mapping::create_file().unwrap();
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
@@ -279,8 +280,8 @@ mod tests {
         file
     }
 
-    /// A stream on a process that had no area when the stream was made: what is said of it after a
-    /// look, twice, and in the end.
+    /// Returns what is said of a stream on a process that had no area when the stream was made:
+    /// after a look, twice, and in the end.
     fn said_of(pid: i32) -> ([bool; 2], Unread) {
         let request = StreamRequest {
             target: Some(pid),

@@ -1,11 +1,11 @@
-//! What it costs to read another process's area, beside its events.
+//! Cost of reading another process's area, beside its events.
 
 use std::time::{Duration, Instant};
 
 use super::slot::StreamRequest;
 use crate::layout::chunk_ref::Shape;
 
-/// So long an area is waited for in any case. An emitting program's own is read within
+/// Time for which an area is waited for in any case. An emitting program's own is read within
 /// milliseconds, if the machine is not too busy.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -16,19 +16,19 @@ const SPARE: u64 = 64;
 /// How often each window may be mapped in a round.
 const TIMES: u64 = 4;
 
-/// What a round of reading costs beside its events: windows that are mapped, and threads that are
+/// Cost of a round of reading beside its events: windows that are mapped, and threads that are
 /// waited for, of which a hostile process may say that there are thousands.
 #[derive(Debug)]
 pub(super) struct Effort {
     since: Instant,
     /// The steps before it.
     before: u64,
-    /// Those that it may take.
+    /// The steps that it may take.
     usual: u64,
 }
 
 impl Effort {
-    /// Of a stream as it was asked for, and not as its area says.
+    /// Makes the effort for a stream as it was asked for, and not as its area says.
     pub(super) fn new(request: &StreamRequest) -> Self {
         let max_data = u32::try_from(request.max_data).unwrap_or(u32::MAX);
         let shape = Shape::new(Shape::for_data(max_data));
@@ -44,14 +44,14 @@ impl Effort {
         }
     }
 
-    /// A round begins after so many steps.
+    /// Begins a round after so many steps.
     pub(super) fn begin(&mut self, steps: u64) {
         self.since = Instant::now();
         self.before = steps;
     }
 
-    /// Whether others need not wait for the round any more: it takes long, and that is not for its
-    /// events.
+    /// Tells whether others need not wait for the round any more: it takes long, and that is not
+    /// for its events.
     pub(super) fn is_too_much(&self, steps: u64) -> bool {
         steps.wrapping_sub(self.before) > self.usual && self.since.elapsed() > TIMEOUT
     }

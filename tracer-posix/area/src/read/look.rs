@@ -33,16 +33,16 @@ pub(super) struct Look {
     /// The kernel has made every emission of this process begin anew since.
     has_restarted: bool,
     stage: Stage,
-    /// What was found so far.
+    /// The round, as found so far.
     round: Round,
-    /// What was found so far of the chain at hand.
+    /// The run of the chain at hand, as found so far.
     run: Option<Run>,
     settled: u64,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Which chunks have something to read?
+    /// Search for the chunks that have something to read.
     Chunks {
         /// How often the pool had changed.
         changes: u64,
@@ -50,7 +50,7 @@ enum Stage {
         windows: usize,
         claims: Claims,
     },
-    /// How far do they go?
+    /// Search for how far the chunks go.
     Snapshots {
         /// Chunks that were looked into.
         chunks: usize,
@@ -123,7 +123,7 @@ impl Reading {
         (stage, closed)
     }
 
-    /// Goes on with a look. Whether it is done.
+    /// Continues a look. Returns whether it is done.
     pub(super) fn go_on_looking(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -169,7 +169,7 @@ impl Reading {
     }
 
     /// Finds the chunks that may have something to read, in as many windows as there is time for.
-    /// Whether those are all.
+    /// Returns whether those are all.
     fn find_chunks(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -199,7 +199,7 @@ impl Reading {
         true
     }
 
-    /// Finds how far the chunks go, of as many as there is time for. Whether those are all.
+    /// Finds how far the chunks go, of as many as there is time for. Returns whether those are all.
     fn take_snapshots(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -241,8 +241,8 @@ impl Reading {
         true
     }
 
-    /// Whether the newest events of a chain are in no chunk any more. `closed` is of each chain how
-    /// many events it had.
+    /// Tells whether the newest events of a chain are in no chunk any more. `closed` is of each
+    /// chain how many events it had.
     fn lacks_ends(&self, closed: &[(u32, u64)]) -> bool {
         let mut ends: HashMap<u32, u64> = HashMap::new();
         for present in &self.present {
@@ -312,7 +312,7 @@ impl Reading {
     }
 }
 
-/// The `closing` of the chunk that was closed last, or of one before it.
+/// Returns the `closing` of the chunk that was closed last, or of one before it.
 fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
     let newest = links::index_of(pool.control.newest.load(Acquire))?;
     Some(pool.chunk_ref(newest)?.header.closing.load(Acquire))

@@ -1,5 +1,5 @@
-//! Which chunks need not be read: a stream that keeps its newest events has no use for what others
-//! push out of it at once.
+//! Chunks that need not be read: a stream that retains its newest events has no use for those that
+//! others push out of it at once.
 //!
 //! The pool holds more than the stream, as each writer has a chunk open and events take more of the
 //! stream's space than of a chunk's. Of the chunks that were closed, let *X* be any. All that is in
@@ -16,8 +16,8 @@ use crate::layout::chunk::{Cursor, Head};
 use crate::layout::record::HEAD;
 use tracer_engine::sizes::EVENT_HEADER_BYTES;
 
-/// Least bytes that what is unread of a chunk takes in a stream. Who says that there are more
-/// events than have space is not believed.
+/// Returns the least bytes that what is unread of a chunk takes in a stream. Who says that there
+/// are more events than have space is not believed.
 pub(super) fn least_size(head: Head, read: Cursor, events_read: u64) -> u64 {
     let have_space = read.bytes_before(head) / HEAD;
     let events = head.events().saturating_sub(events_read).min(have_space);
@@ -26,18 +26,18 @@ pub(super) fn least_size(head: Head, read: Cursor, events_read: u64) -> u64 {
 
 /// The chunks of a pool, newest first.
 pub(super) struct Newest {
-    /// What the stream keeps, in bytes.
+    /// Bytes that the stream retains.
     keeps: u64,
-    /// What is certain to be newer than the chunks that are still to come.
+    /// Bytes that are certain to be newer than the chunks that are still to come.
     newer: u64,
-    /// Of each chain, what its oldest chunk so far holds, which may have been open when the next
-    /// one of another chain was closed.
+    /// Bytes that the oldest chunk so far of each chain holds, which may have been open when the
+    /// next one of another chain was closed.
     oldest: HashMap<u32, u64>,
 }
 
 impl Newest {
-    /// Of a stream that keeps so many bytes; `open` are the chains of the chunks that are not
-    /// closed, and what is in them.
+    /// Begins for a stream that retains so many bytes; `open` are the chains of the chunks that are
+    /// not closed, and what is in them.
     pub(super) fn new(keeps: u64, open: impl Iterator<Item = (u32, u64)>) -> Self {
         Self {
             keeps,
@@ -46,8 +46,8 @@ impl Newest {
         }
     }
 
-    /// Whether the chunk that was closed before all others so far, and holds so many bytes, need
-    /// not be read.
+    /// Tells whether the chunk that was closed before all others so far, and holds so many bytes,
+    /// need not be read.
     pub(super) fn is_overwritten(&mut self, chain: u32, bytes: u64) -> bool {
         // More, and not as much: so the stream is full and says so.
         if self.newer > self.keeps {

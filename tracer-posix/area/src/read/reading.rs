@@ -39,16 +39,16 @@ const PORTION_BYTES: u64 = 128 << 10;
 /// chains as there can be. Those that have no turn in one portion are the first of the next.
 const MOST_TURNS_BYTES: u64 = 8 << 20;
 
-/// Bytes of records in a portion of so many chains.
+/// Returns the number of bytes of records in a portion of so many chains.
 fn portion_bytes(chains: usize) -> u64 {
     let chains = u64::try_from(chains).unwrap_or(u64::MAX);
     let turns = chains.saturating_mul(TURN_BYTES).min(MOST_TURNS_BYTES);
     PORTION_BYTES.saturating_add(turns)
 }
 
-/// Most bytes of memory that it takes to read all of so many chunks of so many chains, and to keep
-/// what they have. Records of the least size take most: about ten times as much while their order
-/// is found out, and a quarter more once they are in the stream.
+/// Returns the most bytes of memory that it takes to read all of so many chunks of so many chains,
+/// and to keep what they have. Records of the least size take most: about ten times as much while
+/// their order is found out, and a quarter more once they are in the stream.
 pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) -> usize {
     let bytes = chunks.saturating_mul(chunk_bytes);
     let chains = chains.min(chunks);
@@ -72,7 +72,7 @@ pub(super) struct Reading {
     pub(super) present: Vec<Present>,
     pub(super) abandoned: Abandoned,
     pub(super) stranded: Stranded,
-    /// What was read of each chunk, by its ordinal.
+    /// Progress of reading in each chunk, by the chunk's ordinal.
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) chains: ChainCursors,
     pub(super) bounds: Bounds,
@@ -80,14 +80,15 @@ pub(super) struct Reading {
     pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
     pub(super) keeps: Option<u64>,
-    /// Nothing older than this can come, in ticks and as time, but for what the round still has to
-    /// read.
+    /// Time, in ticks and as time, than which nothing older can come, but for what the round still
+    /// has to read.
     pub(super) settled: u64,
     pub(super) settled_time: MonotonicNs,
 }
 
 impl Reading {
-    /// Has read nothing. What is missing is lost for `cause`.
+    /// Makes the state of a stream of which nothing was read. Events that are missing are lost for
+    /// `cause`.
     pub(super) fn new(clock: TickClock, cause: LossCause) -> Self {
         let now = clock.source().now();
         let overwrites = cause == LossCause::ThreadRingOverwritten;
@@ -110,7 +111,7 @@ impl Reading {
         }
     }
 
-    /// Nothing older can come, but for what a round still has to read.
+    /// Returns the time than which nothing older can come, but for what a round still has to read.
     pub(super) fn settled(&self) -> MonotonicNs {
         self.settled_time
     }
@@ -133,7 +134,7 @@ impl Reading {
         }
     }
 
-    /// Reads the next portion of a round. Whether it brought anything.
+    /// Reads the next portion of a round. Returns whether it brought anything.
     pub(super) fn read_portion(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -164,12 +165,12 @@ impl Reading {
         is_any
     }
 
-    /// The round that was begun is given up: what it has not read is for the next one.
+    /// Gives up the round that was begun: what it has not read is for the next one.
     pub(super) fn look_again(&mut self) {
         self.changes = None;
     }
 
-    /// Whether all of a closed chunk was read.
+    /// Tells whether all of a closed chunk was read.
     pub(super) fn was_read(&self, present: Present) -> bool {
         self.chunks.get(&present.ordinal).is_some_and(|known| {
             known.turn == present.turn
@@ -178,8 +179,8 @@ impl Reading {
         })
     }
 
-    /// How far a chunk may be read, if it is there, and how many bytes of records that are, if
-    /// there is something.
+    /// Returns how far a chunk may be read, if it is there, and how many bytes of records that are,
+    /// if there is something.
     pub(super) fn snapshot(
         &mut self,
         present: Present,

@@ -36,9 +36,9 @@ pub(super) fn reclaim(
     }
 }
 
-/// Ends the stream of this generation, unless somebody has: no trace point emits for it. Its memory
-/// is given back, unless a thread is still in it; then whoever comes next does it. No two streams
-/// have the same generation, so none is ended by who means another.
+/// Ends the stream of this generation, unless that was done: no trace point emits for it. Its
+/// memory is given back, unless a thread is still in it; then the next one that comes does it. No
+/// two streams have the same generation, so none is ended by a process that means another.
 pub(super) fn end(
     area: &Area,
     parts: Parts<'_>,
@@ -98,7 +98,7 @@ pub(super) fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
 }
 
 /// Gives the memory of a stream's windows back to the machine, as far as there is time for it.
-/// Whether that is all. Where this process may not, the memory is the next stream's.
+/// Returns whether that is all. Where this process may not, the memory is the next stream's.
 fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Allowance) -> bool {
     if !area.may_be_released() {
         return !allowance.is_spent();
@@ -115,9 +115,9 @@ fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Al
     !allowance.is_spent()
 }
 
-/// How many of the first windows hold their memory: those that processes which live have prepared,
-/// so that their threads emit without a page fault. What processes had prepared that have ended
-/// goes with the memory of the stream of this generation.
+/// Returns how many of the first windows hold their memory: those that processes which live have
+/// prepared, so that their threads emit without a page fault. What processes had prepared that have
+/// ended goes with the memory of the stream of this generation.
 fn prepared_windows(
     area: &Area,
     parts: Parts<'_>,
@@ -153,7 +153,8 @@ fn prepared_windows(
     count(held)
 }
 
-/// Whether a process that the area names has ended for certain. Its first thread may end before.
+/// Tells whether a process that the area names has ended for certain. Its first thread may end
+/// before.
 fn has_process_ended(area: &Area, pid: i32) -> bool {
     pid == 0 || pid > 0 && area.is_in_own_namespace() && !process_exists(pid)
 }
@@ -188,7 +189,8 @@ impl Ended<'_> {
         in_pool || self.is_any_under_way(allowance)
     }
 
-    /// Whether the thread of an entry has ended for certain. `own` is this process's pid namespace.
+    /// Tells whether the thread of an entry has ended for certain. `own` is this process's pid
+    /// namespace.
     fn has_left(&self, word: u64, own: u64) -> bool {
         let (namespace, tid) = entered(word);
         let is_own_namespace = match namespace {
@@ -198,7 +200,7 @@ impl Ended<'_> {
         word == LEFT_FOR_GOOD || is_own_namespace && liveness::has_thread_ended(tid)
     }
 
-    /// Whether a thread may be writing a record: also where there is no time to find out.
+    /// Tells whether a thread may be writing a record: also where there is no time to find out.
     fn is_any_under_way(&self, allowance: &Allowance) -> bool {
         let Some(shape) = Shape::new(self.control.chunk_bytes.load(Relaxed)) else {
             return false;
@@ -233,7 +235,7 @@ impl Ended<'_> {
         })
     }
 
-    /// Makes windows, chains and entries anybody's.
+    /// Frees windows, chains and entries.
     fn free(&self) {
         for n in 0..WINDOW_SLOTS {
             match self.parts.stream_window(self.index, n) {

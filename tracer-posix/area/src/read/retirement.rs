@@ -1,10 +1,10 @@
-//! The end of a source whose area nobody uses any more.
+//! The end of a source whose area is no longer used.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Lets a source end, for whoever knows whether its area is still used.
+/// A handle that lets a source end, for code that knows whether its area is still used.
 #[derive(Clone, Debug, Default)]
 pub struct Retirement(Arc<State>);
 
@@ -21,7 +21,7 @@ impl Retirement {
         self.0.may_end.store(may_end, Relaxed);
     }
 
-    /// Whether the source may end.
+    /// Tells whether the source may end.
     pub(super) fn is_allowed(&self) -> bool {
         self.0.may_end.load(Relaxed)
     }
@@ -31,7 +31,7 @@ impl Retirement {
         self.0.has_ended.store(true, Relaxed);
     }
 
-    /// Whether the source has ended: it will bring nothing again, whatever is allowed now.
+    /// Tells whether the source has ended: it will bring nothing again, whatever is allowed now.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.0.has_ended.load(Relaxed)

@@ -1,4 +1,4 @@
-//! What is there to be read of a stream at one moment.
+//! Events that are there to be read of a stream at one moment.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -34,12 +34,12 @@ pub(super) struct Present {
     pub(super) first_time: Option<u64>,
 }
 
-/// What is there to be read as of one moment.
+/// Chunks that are there to be read as of one moment.
 #[derive(Debug)]
 pub(super) struct Round {
     /// The chains with something to read, the one that is furthest behind first.
     pub(super) chains: BinaryHeap<Reverse<Run>>,
-    /// What was closed by then: of each chain, how many events.
+    /// Events closed by then: how many of each chain.
     pub(super) closed: Vec<(u32, u64)>,
     /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read
     /// when the round is.
@@ -52,10 +52,10 @@ pub(super) struct Round {
     pub(super) cut: Option<Spared>,
 }
 
-/// What there is of one chain.
+/// Chunks to be read of one chain.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Nothing older comes from it.
+    /// Time than which nothing older comes from it.
     pub(super) time: MonotonicNs,
     pub(super) chain: u32,
     pub(super) chunks: VecDeque<ChunkSnapshot>,
@@ -91,17 +91,17 @@ impl Ord for Run {
 }
 
 impl Round {
-    /// Whether all of it was read.
+    /// Tells whether all of it was read.
     pub(super) fn is_read(&self) -> bool {
         self.chains.is_empty()
     }
 
-    /// What is not read yet is not older than this.
+    /// Returns a time than which nothing unread is older.
     pub(super) fn until(&self) -> Option<MonotonicNs> {
         self.chains.peek().map(|Reverse(run)| run.time)
     }
 
-    /// The chunks that were read: all with a lower `closing`.
+    /// Returns the chunks that were read: all with a lower `closing`.
     pub(super) fn consumed(&self) -> Option<u64> {
         let unread = self
             .chains
@@ -115,8 +115,8 @@ impl Round {
     }
 }
 
-/// A chunk with something to read, or that may have it, if it was opened when the pool had changed
-/// less often than `changes`. `is_there` says whether it was ever written to.
+/// Returns a chunk with something to read, or that may have it, if it was opened when the pool had
+/// changed less often than `changes`. `is_there` says whether it was ever written to.
 pub(super) fn present(
     generation: u32,
     changes: u64,
@@ -157,7 +157,7 @@ pub(super) fn present(
     (is_old_enough && is_same).then_some(found)
 }
 
-/// A chunk's state word without the state.
+/// Returns a chunk's state word without the state.
 pub(super) fn turn(word: u64) -> u64 {
     word & !0xff
 }

@@ -13,7 +13,7 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// From now on. This process's own area is looked at in one go.
+    /// Begins a slice now. This process's own area is looked at in one go.
     pub(super) fn begin(windows: &AreaWindows<'_>) -> Self {
         Self::of(windows, SLICE)
     }

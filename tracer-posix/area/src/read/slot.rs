@@ -24,7 +24,7 @@ use crate::layout::overcommit;
 use crate::system::pids::own_pid;
 use tracer_engine::StreamFullPolicy;
 
-/// What the threads' chunks do when there is no space for more.
+/// Behaviour of the threads' chunks when there is no space for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingMode {
     /// The oldest records are overwritten: for `POSIX_TRACE_LOOP`.
@@ -34,7 +34,7 @@ pub enum RingMode {
 }
 
 impl RingMode {
-    /// The mode of a stream.
+    /// Returns the mode of a stream.
     #[must_use]
     pub fn of(policy: StreamFullPolicy) -> Self {
         match policy {
@@ -58,7 +58,7 @@ pub struct StreamRequest {
     /// Bytes of events that the area keeps at least until they are read, whichever threads emit
     /// them: the size of the stream, as [`event_size`](tracer_engine::sizes::event_size) counts.
     pub bytes: usize,
-    /// What is done when that many are there.
+    /// Behaviour when that many are there.
     pub mode: RingMode,
     /// Most bytes of data recorded of one event.
     pub max_data: usize,
@@ -86,7 +86,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -96,7 +96,7 @@ impl OpenError {
     }
 }
 
-/// A slot that is ours.
+/// A slot of this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) index: usize,
@@ -203,8 +203,8 @@ impl Slot {
     }
 }
 
-/// A pool from which nothing was taken yet. Its queue of closed chunks begins with the first one,
-/// which nobody has used: a queue is never quite empty.
+/// Fills in a pool from which nothing was taken yet. Its queue of closed chunks begins with the
+/// first one, which was never used: a queue is never quite empty.
 fn empty_pool(control: &StreamControl) {
     control.writers.store(0, Relaxed);
     control.fresh.store(1, Relaxed);
@@ -220,8 +220,8 @@ fn empty_pool(control: &StreamControl) {
     control.waiting.store(0, Relaxed);
 }
 
-/// The generation of the stream, if it is one whose controller is no more. Where it cannot be seen
-/// whether the controller lives, it is believed to, as long as its lease.
+/// Returns the generation of the stream, if it is one whose controller is no more. Where it cannot
+/// be seen whether the controller lives, it is believed to, as long as its lease.
 fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
     let generation = control.generation.load(Acquire);
     if generation == 0 || control.state.load(Acquire) != stream_state::LIVE {
@@ -246,7 +246,7 @@ fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
     is_gone.then_some(generation)
 }
 
-/// The pid of a process in its own pid namespace, which is what its library knows.
+/// Returns the pid of a process in its own pid namespace, which is what its library knows.
 fn innermost_pid(pid: i32) -> i32 {
     let status = fs::read_to_string(format!("/proc/{pid}/status"));
     let innermost = status.ok().and_then(|status| {
@@ -277,7 +277,7 @@ mod tests {
 
     const GENERATION: u32 = 7;
 
-    /// The control words of a running stream of this controller.
+    /// Returns the control words of a running stream of this controller.
     fn control(controller: Identity, lease_until: u64) -> StreamControl {
         // SAFETY: all of it is atomics, for which zeros are valid.
         let control: StreamControl = unsafe { std::mem::zeroed() };

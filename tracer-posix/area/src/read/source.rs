@@ -33,9 +33,9 @@ use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread, Wai
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
 
-/// What is read of a stream is given back to the machine where it is more than that at once, and
-/// than an eighth of the stream: its reader keeps it in its own memory from then on, and does not
-/// come often.
+/// Bytes of a stream that were read are given back to the machine where they are more than this at
+/// once, and than an eighth of the stream: its reader retains them in its own memory from then on,
+/// and does not come often.
 const RELEASED_AT_LEAST: u64 = 1 << 20;
 
 /// Threads for which a stream has memory from the beginning.
@@ -54,11 +54,11 @@ pub struct AreaSource {
     /// for it.
     has: MonotonicNs,
     reading: Reading,
-    /// What was begun to be looked for, and is not found yet.
+    /// The look that was begun and has not ended yet.
     look: Option<Look>,
-    /// What was begun to be read, and is not read yet.
+    /// The round that was begun and is not read yet.
     round: Option<Round>,
-    /// What that costs.
+    /// Cost of the look and the round.
     effort: Effort,
     /// The memory of what is read goes back to the machine in a round of more bytes than that.
     release_above: u64,
@@ -122,13 +122,13 @@ impl AreaSource {
         Ok(source)
     }
 
-    /// Which area this reads.
+    /// Returns the area that this reads.
     #[must_use]
     pub fn area(&self) -> &Area {
         &self.area
     }
 
-    /// What lets this source end.
+    /// Returns the handle that lets this source end.
     #[must_use]
     pub fn retirement(&self) -> Retirement {
         self.retirement.clone()
@@ -152,13 +152,13 @@ impl AreaSource {
         }
     }
 
-    /// The traced process as it calls itself.
+    /// Returns the traced process as it calls itself.
     fn target_pid(&self) -> i32 {
         let control = self.control_words();
         control.map_or(0, |words| words.target_pid.load(Relaxed))
     }
 
-    /// The stream's control words in the area.
+    /// Returns the stream's control words in the area.
     fn control_words(&self) -> Option<&StreamControl> {
         self.area.parts()?.stream(self.slot.index)
     }
@@ -194,14 +194,15 @@ impl AreaSource {
     }
 }
 
-/// By how much a count has grown since it was `known`. One that another process takes back has not.
+/// Returns by how much a count has grown since it was `known`. One that another process takes back
+/// has not.
 fn newly(now: u64, known: &mut u64) -> u64 {
     let grown = now.saturating_sub(*known);
     *known = now.max(*known);
     grown
 }
 
-/// Most bytes of memory that it takes to read a stream as it is asked for.
+/// Returns the most bytes of memory that it takes to read a stream as it is asked for.
 pub(super) fn memory_to_be_needed(request: &StreamRequest) -> usize {
     let chunk_bytes = Shape::for_data(u32::try_from(request.max_data).unwrap_or(u32::MAX));
     let chunk_bytes = usize::try_from(chunk_bytes).unwrap_or(usize::MAX);
@@ -217,7 +218,7 @@ fn least_chunks(request: &StreamRequest) -> usize {
     chunks.saturating_add(2 * USUAL_WRITERS)
 }
 
-/// Why events are lost in a stream of this mode.
+/// Returns why events are lost in a stream of this mode.
 fn lost_in_pool(mode: RingMode) -> LossCause {
     match mode {
         RingMode::OverwriteOldest => LossCause::ThreadRingOverwritten,
@@ -418,7 +419,7 @@ impl Source for AreaSource {
 }
 
 impl AreaSource {
-    /// Up to when the other sources wait for this one, which has everything up to a moment.
+    /// Returns up to when the other sources wait for this one, which has everything up to a moment.
     fn waited_for(&self, has: MonotonicNs) -> MonotonicNs {
         let steps = steps(&self.reading, &self.area.windows());
         if self.effort.is_too_much(steps) {
@@ -454,12 +455,12 @@ impl Drop for AreaSource {
     }
 }
 
-/// What reading has taken so far beside its events.
+/// Returns the steps that reading has taken so far beside its events.
 fn steps(reading: &Reading, windows: &AreaWindows<'_>) -> u64 {
     windows.mappings().wrapping_add(reading.waits.get())
 }
 
-/// The stream's pool as this process sees it.
+/// Returns the stream's pool as this process sees it.
 fn pool<'a>(area: &'a Area, parts: Parts<'a>, slot: Slot) -> Option<Pool<'a, AreaWindows<'a>>> {
     Some(Pool {
         parts,

@@ -1,4 +1,4 @@
-//! Time that somebody has taken from others, and that counts for a while.
+//! Time that one user has taken from others, and that counts for a while.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ pub struct Spent<const COUNTS_FOR: u32> {
 }
 
 impl<const COUNTS_FOR: u32> Spent<COUNTS_FOR> {
-    /// How much of it still counts.
+    /// Returns how much of it still counts.
     #[must_use]
     pub fn at(self, now: Instant) -> Duration {
         let since = self.as_of.map(|then| now.saturating_duration_since(then));
@@ -19,7 +19,7 @@ impl<const COUNTS_FOR: u32> Spent<COUNTS_FOR> {
             .saturating_sub(since.unwrap_or_default() / COUNTS_FOR)
     }
 
-    /// So much more was taken, up to now.
+    /// Adds time that was taken, up to now.
     pub fn add(&mut self, time: Duration, now: Instant) {
         self.time = self.at(now) + time;
         self.as_of = Some(now);

@@ -2,7 +2,7 @@
 //!
 //! A thread that changes the pool holds, for a moment, a chunk and a chain that are in no list and
 //! that no open chunk has. If its process is killed there, ends, or runs another program, or if a
-//! handler jumps out of it, they are nobody's, and the pool would be smaller by them for as long as
+//! handler jumps out of it, they are stranded, and the pool would be smaller by them for as long as
 //! the stream lives. The thread's entry ([`Entered`](crate::layout::pool::Entered)) stays, and
 //! makes the stream's reader look.
 //!
@@ -12,15 +12,16 @@
 //!    no chunk has which is open or may be gone on with. A note has what changes when the thing is
 //!    put into a list, or taken into use: a chunk's state and its link, or a chain's link.
 //! 2. Wait until each entry that is set now has been left since, or is that of a thread that is no
-//!    more. Whoever had something in hand at step 1 has put it somewhere by then.
-//! 3. Note once more, and keep what is as it was noted at step 1.
+//!    more. A thread that had something in hand at step 1 has put it somewhere by then.
+//! 3. Note once more, and retain the notes that are as at step 1.
 //! 4. Wait once more.
-//! 5. What is as it was noted is nobody's: put it into a list.
+//! 5. A chunk or chain that is still as it was noted is stranded: put it into a list.
 //!
-//! What was put into a list and taken out again between the steps has another link. Once is not
-//! enough: a link is pointed elsewhere *before* the thing is in the list. Who was between the two
-//! at step 1 has put it into the list by step 3, with the link that was noted. There it is found,
-//! or somebody has taken it out, who is waited for at step 4.
+//! A chunk or chain that was put into a list and taken out again between the steps has another
+//! link. Once is not enough: a link is pointed elsewhere *before* the thing is in the list. A
+//! thread that was between the two at step 1 has put the thing into the list by step 3, with the
+//! link that was noted. There it is found, or another thread has taken it out, which is waited for
+//! at step 4.
 //!
 //! A chain may go from one chunk to the next without having been in a list, while chains in use are
 //! looked for at step 1 or 3: it is seen in neither. Its link is changed on the way as well
@@ -47,7 +48,8 @@ use crate::system::membarrier;
 const PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 10_000;
 
-/// The same while threads find no chunk, or one that may have something in hand is waited for.
+/// Pause between two looks while threads find no chunk, or while a thread that may have something
+/// in hand is waited for.
 const SHORTEST_PAUSE_MS: u64 = 1;
 
 /// Threads that are looked for at once, each with a system call.
@@ -68,10 +70,10 @@ pub(crate) struct Stranded {
     notes: Option<Notes>,
 }
 
-/// A chunk that may be nobody's: its ordinal, its state and its link.
+/// A chunk that may be stranded: its ordinal, its state and its link.
 type Note = (u32, u64, u64);
 
-/// A chain that may be nobody's: its index and its link.
+/// A chain that may be stranded: its index and its link.
 type ChainNote = (u32, u64);
 
 #[derive(Debug)]
@@ -97,8 +99,7 @@ impl Stranded {
         }
     }
 
-    /// Goes on with the search, if it is time for that. `namespace` is this process's pid
-    /// namespace.
+    /// Continues the search, if it is time for that. `namespace` is this process's pid namespace.
     pub(crate) fn recover(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -151,7 +152,7 @@ impl Stranded {
         self.due_ms = self.due_ms.min(now_ms + pause_ms);
     }
 
-    /// Takes the entries of threads away that are no more. Whether there was one.
+    /// Takes the entries of threads away that are no more. Returns whether there was one.
     fn clear_entries(&mut self, pool: &Pool<'_, AreaWindows<'_>>, namespace: u32) -> bool {
         let mut is_any = false;
         let mut left = AT_ONCE;
@@ -225,7 +226,7 @@ impl Notes {
         })
     }
 
-    /// What is now as it was when these were taken; `None` as above.
+    /// Takes notes again and retains those that are as they were here; `None` as above.
     fn again(&self, pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> Option<Self> {
         let mut again = Self::take(pool, slice)?;
         let (chunks, chains) = (as_set(&self.chunks), as_set(&self.chains));
@@ -235,7 +236,7 @@ impl Notes {
         Some(again)
     }
 
-    /// Forgets those who have left since. Whether there was one that is no more.
+    /// Forgets those who have left since. Returns whether there was one that is no more.
     fn clear_entered(&mut self, pool: &Pool<'_, AreaWindows<'_>>, namespace: u32) -> bool {
         let mut is_any_dead = false;
         self.entered.retain(|(index, thread, times)| {
@@ -251,7 +252,7 @@ impl Notes {
         is_any_dead
     }
 
-    /// Whether there was time for all.
+    /// Tells whether there was time for all.
     fn put_into_lists(self, pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> bool {
         for known in self.chunks {
             if slice.is_spent() {
@@ -289,9 +290,9 @@ fn as_set<N: Copy + Eq + Hash>(notes: &[N]) -> HashSet<N> {
     notes.iter().copied().collect()
 }
 
-/// The chunks that are in the queue of closed ones, by the links that were noted of them: others
-/// may take them out faster than the queue can be gone through. `None` where there is no such
-/// queue.
+/// Returns the chunks that are in the queue of closed ones, by the links that were noted of them:
+/// others may take them out faster than the queue can be gone through. `None` where there is no
+/// such queue.
 fn closed(pool: &Pool<'_, AreaWindows<'_>>, chunks: &[Note]) -> Option<HashSet<u32>> {
     let links = chunks.iter().map(|(ordinal, _, link)| (*ordinal, *link));
     let mut links: HashMap<u32, u64> = links.collect();
@@ -305,8 +306,8 @@ fn closed(pool: &Pool<'_, AreaWindows<'_>>, chunks: &[Note]) -> Option<HashSet<u
     Some(closed)
 }
 
-/// The indices in a stack as of one moment; `None` where it changes meanwhile, there are more than
-/// `most`, or the time is spent.
+/// Returns the indices in a stack as of one moment; `None` where it changes meanwhile, there are
+/// more than `most`, or the time is spent.
 fn indices<L: Links>(
     stack: &Stack<'_, L>,
     most: usize,
@@ -316,7 +317,7 @@ fn indices<L: Links>(
     linked(&stack.links, top, most, is_spent).filter(|_| stack.top.load(Acquire) == top)
 }
 
-/// The indices in a list whose first one this word has.
+/// Returns the indices in a list whose first one this word has.
 fn linked(
     links: &impl Links,
     first: u64,
@@ -335,7 +336,7 @@ fn linked(
     Some(indices)
 }
 
-/// A chunk that is nobody's if it is in no list and nobody has it in hand.
+/// Notes a chunk that is stranded if it is in no list and no thread has it in hand.
 fn note(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<Note> {
     let link = chunk_ref.header.next.load(Acquire);
     let state = chunk_ref.header.state.load(Acquire);
@@ -344,7 +345,7 @@ fn note(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<No
     (!is_open).then_some((chunk_ref.ordinal, state, link))
 }
 
-/// The chain whose next event may be in this chunk.
+/// Returns the chain whose next event may be in this chunk.
 fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<u32> {
     let state = chunk_ref.header.state.load(Acquire);
     let may_go_on = chunk_state::generation_of(state) == pool.generation
@@ -355,7 +356,7 @@ fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> O
     may_go_on.then(|| chunk_ref.header.chain.load(Relaxed))
 }
 
-/// The stream's chains.
+/// Returns the stream's chains.
 fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<ChainNote> {
     let count = pool.parts.header().chain_count.load(Acquire);
     (0..count)
@@ -365,7 +366,7 @@ fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<ChainNote> {
         .collect()
 }
 
-/// Puts a chunk that is nobody's where one of its state belongs.
+/// Puts a stranded chunk where one of its state belongs.
 fn put_into_list(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>, state: u64) {
     let is_own = chunk_state::generation_of(state) == pool.generation;
     match chunk_state::of(state) {

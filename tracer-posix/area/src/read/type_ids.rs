@@ -13,32 +13,32 @@ use tracer_engine::source::Batch;
 pub trait NameShare: Send + std::fmt::Debug {
     /// Takes one of them; `false` where the area may have no more.
     fn take(&self) -> bool;
-    /// A type of the area is shown without its name.
+    /// Notes that a type of the area is shown without its name.
     fn note_unnamed(&self);
-    /// So many names more were given to no type, since the area had no space for them.
+    /// Counts so many more names that were given to no type, since the area had no space for them.
     fn note_refused(&self, count: u64);
 }
 
-/// Whose identifiers of event types the stream has, where it can.
+/// Origin of the identifiers that the stream uses for event types, where it can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// Those of whoever emits first.
+    /// The identifiers of the process that emits first.
     #[default]
     Anybodys,
-    /// Those of this process, whose area it is, and which is traced.
+    /// The identifiers of this process, whose area it is, and which is traced.
     Own,
-    /// Those of another process, which is traced.
+    /// The identifiers of another process, which is traced.
     Targets(i32),
 }
 
-/// What a record says of its type.
+/// The event type, as a record states it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UntrustedType {
     /// The number in the area.
     pub(super) number: u32,
     /// The identifier that the process has that emitted it.
     pub(super) id: EventTypeId,
-    /// That process.
+    /// The process that emitted it.
     pub(super) pid: i32,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct TypeIds {
     /// `None`: as many as there are.
     pub(super) share: Option<Box<dyn NameShare>>,
     pub(super) whose: Whose,
-    /// By the area's number; 0 for one not asked for yet.
+    /// Identifiers by the area's number; 0 for one not asked for yet.
     ids: Vec<u32>,
     /// How many of this process's types the stream was told of, and how many of the area's.
     told: (usize, usize),
@@ -63,7 +63,8 @@ pub(super) struct TypeIds {
 }
 
 impl TypeIds {
-    /// The stream's identifier for the area's type with this number, if it was asked for before.
+    /// Returns the stream's identifier for the area's type with this number, if it was asked for
+    /// before.
     fn known(&self, number: u32) -> Option<EventTypeId> {
         if number == type_number::UNNAMED {
             return Some(EventTypeId::UNNAMED_USEREVENT);
@@ -72,7 +73,8 @@ impl TypeIds {
         (id != 0).then_some(EventTypeId(id))
     }
 
-    /// The stream's identifier for the type of a record; `None` when the area has no such type.
+    /// Returns the stream's identifier for the type of a record; `None` when the area has no such
+    /// type.
     pub(super) fn id_of(
         &mut self,
         parts: Parts<'_>,
@@ -96,8 +98,8 @@ impl TypeIds {
         Some(id)
     }
 
-    /// The stream's identifier for a name that this area has brought; the type without a name where
-    /// it may bring no more.
+    /// Returns the stream's identifier for a name that this area has brought; the type without a
+    /// name where it may bring no more.
     fn define(
         &self,
         name: &[u8],
@@ -168,7 +170,7 @@ impl TypeIds {
         self.refused = self.refused.max(untrusted);
     }
 
-    /// The stream will know a type that it did not know when it was told of it.
+    /// Notes that the stream will know a type that it did not know when it was told of it.
     pub(super) fn tell_again(&mut self) {
         self.told = (0, 0);
     }
@@ -192,8 +194,8 @@ impl TypeIds {
         }
     }
 
-    /// The words of the area's copy of the filter. A type whose identifier in the stream is not
-    /// known yet passes, unless no type that the stream does not know yet is wanted: the engine
+    /// Returns the words of the area's copy of the filter. A type whose identifier in the stream is
+    /// not known yet passes, unless no type that the stream does not know yet is wanted: the engine
     /// filters again.
     pub(super) fn filter_words(&self, filter: &EventSet) -> impl Iterator<Item = u64> {
         let known = |number| self.known(number);
@@ -210,7 +212,7 @@ impl TypeIds {
     }
 }
 
-/// The words of a filter that lets every type pass.
+/// Returns the words of a filter that lets every type pass.
 pub(super) fn no_filter() -> impl Iterator<Item = u64> {
     (0..FILTER_WORDS).map(first_bits)
 }

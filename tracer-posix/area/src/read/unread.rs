@@ -1,4 +1,4 @@
-//! What a stream's chunks still have when nobody reads them any more.
+//! Events that a stream's chunks still have when no reader will come any more.
 
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
@@ -12,7 +12,8 @@ use tracer_engine::source::{Batch, LossCause};
 
 impl Reading {
     /// Counts all that was not read as lost: what is there still as not read, what is not there any
-    /// more, or was refused, for the cause for which that is. Whether it could be done by `end`.
+    /// more, or was refused, for the cause for which that is. Returns whether it could be done by
+    /// `end`.
     pub(super) fn count_unread(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,

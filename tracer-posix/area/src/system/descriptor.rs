@@ -1,22 +1,22 @@
-//! Descriptors of ours in a program that may close them.
+//! Descriptors of this library in a program that may close them.
 //!
 //! A program that closes whatever is open, as daemons do, does not ask whose it is, and opens
-//! something else as the same descriptor. What it opens must never be written to, read or closed by
-//! us: so ours are known by what is behind them, and not by their value alone.
+//! something else as the same descriptor. The library must never write to, read or close what the
+//! program opens: so it knows its descriptors by what is behind them, and not by their value alone.
 
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-/// Something with a descriptor of ours.
+/// An object with a descriptor of this library.
 #[derive(Debug)]
 pub struct Guarded<T: AsFd> {
     open: ManuallyDrop<T>,
     identity: Identity,
 }
 
-/// What is behind a descriptor: a file, a socket, shared memory. While it is open nothing else has
-/// the same.
+/// Identity of the object behind a descriptor: a file, a socket, shared memory. While it is open no
+/// other object has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -24,7 +24,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What is behind a descriptor, if it is one.
+    /// Returns the identity of the object behind a descriptor, if it is one.
     pub fn of(raw: RawFd) -> io::Result<Self> {
         let mut stat = MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: `stat` may be written to; what is no descriptor is an error, not a fault.
@@ -50,17 +50,17 @@ impl<T: AsFd> Guarded<T> {
         })
     }
 
-    /// What is behind it.
+    /// Returns the identity of the object behind it.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Its descriptor, whatever is behind that by now.
+    /// Returns its descriptor, whatever is behind that by now.
     pub fn raw(&self) -> RawFd {
         self.open.as_fd().as_raw_fd()
     }
 
-    /// It, if it is still open: `EBADF` when the program has closed it.
+    /// Returns it, if it is still open: `EBADF` when the program has closed it.
     pub fn get(&self) -> io::Result<&T> {
         if self.is_open() {
             Ok(&self.open)

@@ -1,8 +1,8 @@
 //! Keeping the calling thread as it was through what this library does behind the program's back.
 
-/// Until it is dropped, `errno` is ours to change, and the thread is not cancelled: the C library
-/// ends a cancelled thread in the middle of a call such as `open()`, and no call of Rust may be
-/// left in that way.
+/// Guard of `errno` and of cancellation. While it lives the library may change `errno`, and the
+/// thread is not cancelled: the C library ends a cancelled thread in the middle of a call such as
+/// `open()`, and no call of Rust may be left in that way.
 pub struct ErrnoGuard {
     errno: libc::c_int,
     cancel_state: libc::c_int,
@@ -15,8 +15,8 @@ unsafe extern "C" {
 /// `PTHREAD_CANCEL_DISABLE` of Linux's C libraries.
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
-/// The thread's `errno`. For what a handler may leave at any moment, and where no call can be
-/// cancelled: there nothing is there to be dropped.
+/// Returns the thread's `errno`. For what a handler may leave at any moment, and where no call can
+/// be cancelled: there nothing is there to be dropped.
 pub(crate) fn get() -> libc::c_int {
     // SAFETY: `errno` is the thread's own.
     unsafe { errno().read() }
@@ -58,8 +58,8 @@ impl Drop for ErrnoGuard {
     }
 }
 
-/// Until it is dropped, `errno` is ours to change: for what makes no call at which a thread can be
-/// cancelled.
+/// Guard of `errno` alone. While it lives the library may change `errno`: for code that makes no
+/// call at which a thread can be cancelled.
 pub struct ErrnoOnlyGuard(libc::c_int);
 
 impl ErrnoOnlyGuard {

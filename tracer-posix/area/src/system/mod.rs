@@ -1,4 +1,5 @@
-//! What the kernel and the C library are asked, and descriptors of ours. It knows nothing of areas.
+//! Questions to the kernel and the C library, and descriptors of this library. This module knows
+//! nothing of areas.
 
 #[doc(hidden)]
 pub mod descriptor;

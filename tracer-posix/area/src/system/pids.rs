@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether a process with this pid exists in this pid namespace, whoever it belongs to.
+/// Tells whether a process with this pid exists in this pid namespace, of whatever user.
 pub(crate) fn process_exists(pid: i32) -> bool {
     // SAFETY: signal 0 is never delivered: the call only looks.
     let result = unsafe { libc::kill(pid, 0) };
@@ -16,7 +16,7 @@ pub(crate) fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Which pid namespace this process is in; 0 where `/proc` does not say.
+/// Returns the pid namespace that this process is in; 0 where `/proc` does not say.
 pub(crate) fn own_pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }

@@ -1,9 +1,10 @@
-//! What the kernel says of a process in `/proc/PID/stat`.
+//! State of a process in `/proc/PID/stat`, as the kernel gives it.
 
 use std::fs;
 use std::str::FromStr;
 
-/// A field of such a line, as proc(5) counts them, from the third on; `None` where there is none.
+/// Returns a field of such a line, as proc(5) counts them, from the third on; `None` where there is
+/// none.
 ///
 /// The name, the second field, may hold anything, brackets and blanks too: what counts follows its
 /// last bracket.
@@ -14,12 +15,12 @@ pub fn field(stat: &[u8], index: usize) -> Option<&str> {
     rest.split_ascii_whitespace().nth(index.checked_sub(3)?)
 }
 
-/// The parent of a process, where `/proc` shows it.
+/// Returns the parent of a process, where `/proc` shows it.
 pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     field_of(pid, 4)
 }
 
-/// When a process was started, in the kernel's ticks after boot, where `/proc` shows it.
+/// Returns when a process was started, in the kernel's ticks after boot, where `/proc` shows it.
 pub(crate) fn start_of(pid: i32) -> Option<u64> {
     field_of(pid, 22)
 }

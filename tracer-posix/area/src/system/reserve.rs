@@ -1,12 +1,12 @@
 //! Memory for when the program has none left: the allocator of the C library and of the program
 //! that records.
 //!
-//! Rust's collections end the program where an allocation fails, and a library must not: whoever is
-//! out of memory has to be able to stop tracing all the same. So what is allocated comes from the C
-//! library as always, and where that has nothing, from a *reserve*: memory that was mapped when a
-//! stream was made, as a [`Share`] for each, which making it may fail for want of. It is untouched
-//! until it is needed, so that it costs addresses (and commitment, where the kernel counts that),
-//! but no pages; not even under `mlockall(MCL_FUTURE)`.
+//! Rust's collections end the program where an allocation fails, and a library must not: a program
+//! that is out of memory has to be able to stop tracing all the same. So what is allocated comes
+//! from the C library as always, and where that has nothing, from a *reserve*: memory that was
+//! mapped when a stream was made, as a [`Share`] for each, which making it may fail for want of. It
+//! is untouched until it is needed, so that it costs addresses (and commitment, where the kernel
+//! counts that), but no pages; not even under `mlockall(MCL_FUTURE)`.
 //!
 //! A share is as large as the argument beside it says that the calls on its stream may need at
 //! most. Calls on a stream are made one at a time, so that the shares together suffice for all.
@@ -14,8 +14,9 @@
 //! [enlarges](Share::enlarge_to) it before it begins, and learns where that fails.
 //!
 //! Blocks follow each other in a share, each with a header; to find a free one all are walked
-//! through. That is slow, and short: nobody comes here who has memory. Small blocks are taken from
-//! the front and large ones from the end, so that small ones that stay do not lie between.
+//! through. That is slow, and short: a program that has memory does not come here. Small blocks are
+//! taken from the front and large ones from the end, so that small ones that stay do not lie
+//! between.
 //!
 //! A lock protects it, with the kernel's priority inheritance. A forked child begins without a
 //! reserve: what it has of its parent's may be in whatever state, and is neither taken nor given
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize};
 
 use super::pids::own_pid;
 
-/// What a program's `#[global_allocator]` is where it is never to end for want of memory.
+/// Allocator for the `#[global_allocator]` of a program that is never to end for want of memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
@@ -51,7 +52,7 @@ const UNIT: usize = 16;
 /// From here on a block is large.
 const LARGE: usize = 32 << 10;
 
-/// What is mapped at least where the reserve does not suffice.
+/// Bytes that are mapped at least where the reserve does not suffice.
 const LEAST_SEGMENT: usize = 1 << 20;
 
 /// The start of a mapping. Blocks follow, up to its end.
@@ -110,7 +111,7 @@ impl Share {
         share.enlarge_to(bytes).map(|()| share)
     }
 
-    /// Has so many bytes from now on, or more.
+    /// Enlarges it to so many bytes, or more.
     ///
     /// # Errors
     ///
@@ -227,7 +228,7 @@ fn zeroed_from_reserve(layout: Layout) -> *mut u8 {
     block
 }
 
-/// A block of the reserve; null where it has none either, and the kernel has no more.
+/// Returns a block of the reserve; null where it has none either, and the kernel has no more.
 #[cold]
 #[inline(never)]
 fn from_reserve(layout: Layout) -> *mut u8 {
@@ -280,13 +281,13 @@ fn is_of_reserve(block: *mut u8) -> bool {
 }
 
 impl Segment {
-    /// Where its blocks begin and end.
+    /// Returns where its blocks begin and end.
     fn range(&self) -> (usize, usize) {
         let start = ptr::from_ref(self).addr();
         (start + size_of::<Self>(), start + self.bytes)
     }
 
-    /// A block that was free: of the small ones the first, of the large ones the last.
+    /// Returns a block that was free: of the small ones the first, of the large ones the last.
     fn take(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         if self.owner != OWNER.load(Relaxed) {
             return None;
@@ -360,7 +361,7 @@ impl Segment {
     }
 }
 
-/// The mappings, newest first. Under the lock.
+/// Returns the mappings, newest first. Under the lock.
 fn segments() -> impl Iterator<Item = NonNull<Segment>> {
     let newest = NonNull::new(NEWEST.load(Acquire));
     std::iter::successors(newest, |segment| {
@@ -478,7 +479,7 @@ impl Drop for Locked {
     }
 }
 
-/// In a forked child nothing of its parent's reserve is used, and nobody has the lock.
+/// Begins anew in a forked child: nothing of its parent's reserve is used, and the lock is free.
 fn begin_in_this_process() {
     let (own, owner) = (own_pid(), OWNER.load(Acquire));
     if owner == own {
@@ -512,7 +513,7 @@ mod tests {
         Layout::from_size_align(bytes, align).unwrap()
     }
 
-    /// A segment of its own, which no other test takes from.
+    /// Returns a segment of its own, which no other test takes from.
     fn segment(bytes: usize) -> NonNull<Segment> {
         let _locked = Locked::lock();
         let mut segment = map(bytes, true).unwrap();

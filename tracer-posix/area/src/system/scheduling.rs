@@ -10,7 +10,7 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    /// That of threads which nobody asks more of.
+    /// Scheduling of ordinary threads.
     pub(crate) const OTHER: Self = Self {
         policy: libc::SCHED_OTHER,
         priority: 0,
@@ -19,7 +19,8 @@ impl Scheduling {
     /// Bits of a policy that are not the policy.
     const RESET_ON_FORK: c_int = 0x4000_0000;
 
-    /// The calling thread's, if it is a real-time one with a priority; else [`OTHER`](Self::OTHER).
+    /// Returns the calling thread's, if it is a real-time one with a priority; else
+    /// [`OTHER`](Self::OTHER).
     ///
     /// The kernel is asked by itself: the functions of musl only fail, since these are a thread's
     /// and not its process's.
@@ -51,13 +52,13 @@ impl Scheduling {
         };
     }
 
-    /// As a word.
+    /// Returns it as a word.
     pub(crate) fn to_word(self) -> u64 {
         let half = |value: c_int| u64::from(value.unsigned_abs());
         half(self.policy) << 32 | half(self.priority)
     }
 
-    /// What a [word](Self::to_word) says.
+    /// Decodes a [word](Self::to_word).
     pub(crate) fn from_word(word: u64) -> Self {
         let half = |value: u64| c_int::try_from(value & 0x7fff_ffff).unwrap_or(0);
         Self {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-/// What the processor raises at an instruction: held back, it would end the process.
+/// Signals that the processor raises at an instruction: held back, they would end the process.
 const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,

@@ -8,10 +8,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// What a thread runs.
+/// The function that a thread runs.
 type Run = Box<dyn FnOnce() + Send>;
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that is never joined.
 ///
 /// # Errors
 ///
