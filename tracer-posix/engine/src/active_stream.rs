@@ -97,22 +97,22 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Whether there is too little memory to [collect](Self::memory_needed) anything: until this is
-    /// taken back nothing is, and all else is done with what is there. What was emitted before and
-    /// is collected after counts as late.
+    /// Sets whether there is too little memory to [collect](Self::memory_needed) anything: until
+    /// this is taken back nothing is, and all else is done with what is there. What was emitted
+    /// before and is collected after counts as late.
     #[doc(hidden)]
     pub fn set_poor(&mut self, is_poor: bool) {
         self.is_poor = is_poor;
     }
 
-    /// From now on a collection takes no longer than this, or a little more, and a
-    /// [`sync`](Self::sync) may leave something for the next one: for who reads the areas of many
-    /// processes that nobody vouches for, and has other things to do as well.
+    /// Limits a collection from now on to this time, or a little more, so that a
+    /// [`sync`](Self::sync) may leave something for the next one: for a process that reads the
+    /// areas of many untrusted processes, and has other things to do as well.
     pub fn collect_within(&mut self, limit: Duration) {
         self.limit = Some(limit);
     }
 
-    /// Whether the last collection has left something for the next one.
+    /// Tells whether the last collection has left something for the next one.
     #[must_use]
     pub fn has_more(&self) -> bool {
         has_more(&self.sources)
@@ -253,7 +253,7 @@ impl<L: Flush> ActiveStream<L> {
         watermark
     }
 
-    /// After a source was full: it takes events again, where nobody has to read any before.
+    /// Continues after a source was full: it takes events again, where none have to be read before.
     fn go_on_where_it_was_full(&mut self) {
         let full = self.merge.take_full();
         if !self.core.waits_for_its_reader() {
@@ -310,7 +310,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// The word that the stream's emitters wake its reader by; `None` where not all of them can.
+    /// Returns the word that the stream's emitters wake its reader by; `None` where not all of them
+    /// can.
     pub fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
         match self.sources.as_slice() {
             [sole] => sole.source.waiting_word(),
@@ -327,10 +328,10 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// As [`sync`](Self::sync), until the stream is complete up to the moment of the call: what was
-    /// emitted before a call counts as before it. A thread that was stopped in the middle of an
-    /// emission is not waited for without end; and where [collecting is
-    /// limited](Self::collect_within), nobody for longer.
+    /// Collects as [`sync`](Self::sync), until the stream is complete up to the moment of the call:
+    /// what was emitted before a call counts as before it. A thread that was stopped in the middle
+    /// of an emission is not waited for without end; and where [collecting is
+    /// limited](Self::collect_within), no thread is for longer.
     pub fn settle(&mut self) -> MonotonicNs {
         let called = (self.now)();
         let limit = self.limit.unwrap_or(SETTLED_WITHIN).min(SETTLED_WITHIN);
@@ -372,19 +373,20 @@ impl<L: Flush> ActiveStream<L> {
         self.log.flush(&mut self.core, &self.types, caller);
     }
 
-    /// The stream's log, with what it needs to be written: the stream without its sources, and its
-    /// event types.
+    /// Returns the stream's log, with what it needs to be written: the stream without its sources,
+    /// and its event types.
     pub fn log(&mut self) -> (&mut L, &mut StreamCore, &EventTypes) {
         (&mut self.log, &mut self.core, &self.types)
     }
 
-    /// The stream's log, and where its events went: for completing the log.
+    /// Returns the stream's log, and where its events went: for completing the log.
     pub fn into_log(self) -> (L, EventTypes, Ledger) {
         let ledger = self.core.ledger().clone();
         (self.log, self.types, ledger)
     }
 
-    /// The oldest event that this was not asked for yet; it stays where it is, to be flushed.
+    /// Returns the oldest event that this was not asked for yet; it stays where it is, to be
+    /// flushed.
     pub fn show_next(&mut self) -> Option<Event<'_>> {
         let header = self.core.show_next(&mut self.lent)?;
         Some(Event {
@@ -393,7 +395,7 @@ impl<L: Flush> ActiveStream<L> {
         })
     }
 
-    /// Most bytes of memory that it takes to collect all that there is.
+    /// Returns the most bytes of memory that it takes to collect all that there is.
     #[must_use]
     pub fn memory_needed(&self) -> usize {
         let needed = self
@@ -403,13 +405,14 @@ impl<L: Flush> ActiveStream<L> {
         needed.fold(0, usize::saturating_add)
     }
 
-    /// The clock of the stream's own events.
+    /// Returns the clock of the stream's own events.
     #[must_use]
     pub fn now(&self) -> MonotonicNs {
         (self.now)()
     }
 
-    /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.
+    /// Returns the oldest event, if one is there. Does not collect: call [`sync`](Self::sync)
+    /// before.
     #[inline(always)]
     pub fn next_event(&mut self) -> Option<Event<'_>> {
         self.prepare_restart();
@@ -433,15 +436,15 @@ impl<L: Flush> ActiveStream<L> {
         Some((event, &self.types))
     }
 
-    /// Whether events may still come: it runs, or starts again when it has been read.
+    /// Tells whether events may still come: it runs, or starts again when it has been read.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.core.wants_events()
     }
 
-    /// Where the next event leaves a stream empty that restarts then, what came while it was full
-    /// is fetched before: so the sources have space for all that comes after the restart, and what
-    /// was lost was lost before it.
+    /// Fetches what came while the stream was full, where the next event leaves it empty and it
+    /// restarts then: so the sources have space for all that comes after the restart, and what was
+    /// lost was lost before it.
     #[inline]
     fn prepare_restart(&mut self) {
         if self.core.restarts_when_read() {
@@ -450,14 +453,14 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put
-    /// into `data`.
+    /// Returns the oldest event, if one is there, as in [`next_event`](Self::next_event); its data
+    /// is put into `data`.
     pub fn take_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
         self.prepare_restart();
         self.core.next(data, self.now)
     }
 
-    /// The oldest event; collects when none is there.
+    /// Returns the oldest event; collects when none is there.
     ///
     /// # Standard
     ///
@@ -467,8 +470,8 @@ impl<L: Flush> ActiveStream<L> {
         self.next_event()
     }
 
-    /// The identifier of the user event type `name`, in the target as well as in this stream;
-    /// defines it where it is new.
+    /// Returns the identifier of the user event type `name`, in the target as well as in this
+    /// stream; defines it where it is new.
     ///
     /// # Standard
     ///
@@ -501,8 +504,8 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// Gives the sources up that are behind `until`, where the stream ends and they are not waited
-    /// for any longer: what they have not brought counts as lost. Whether all of that could be
-    /// counted, by `end`. The rest is collected as before.
+    /// for any longer: what they have not brought counts as lost. Returns whether all of that could
+    /// be counted, by `end`. The rest is collected as before.
     pub fn leave_sources_behind(&mut self, until: MonotonicNs, end: Instant) -> bool {
         // A source that is gone has no names.
         self.learn_event_types();
@@ -524,7 +527,7 @@ impl<L: Flush> ActiveStream<L> {
         is_known
     }
 
-    /// The status now; that events were lost is reported once.
+    /// Returns the status now; that events were lost is reported once.
     ///
     /// # Standard
     ///
@@ -544,31 +547,31 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// The set of types that are not recorded.
+    /// Returns the set of types that are not recorded.
     #[must_use]
     pub fn filter(&self) -> &EventSet {
         self.core.filter()
     }
 
-    /// Where every event went so far.
+    /// Returns where every event went so far.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         self.core.ledger()
     }
 
-    /// Events that are there to be read without collecting.
+    /// Returns the number of events that are there to be read without collecting.
     #[must_use]
     pub fn held(&self) -> usize {
         self.core.held()
     }
 
-    /// Its event types.
+    /// Returns its event types.
     #[must_use]
     pub fn event_types(&self) -> &EventTypes {
         &self.types
     }
 
-    /// The name of a type as text; its identifier where it has none.
+    /// Returns the name of a type as text; its identifier where it has none.
     #[must_use]
     pub fn event_name(&self, id: EventTypeId) -> String {
         self.types.name(id).map_or_else(

@@ -44,7 +44,7 @@ pub enum InvalidAttribute {
     /// `EINVAL`.
     #[error("max-data-size is {value}, and at most {max} is possible")]
     MaxDataSize {
-        /// What was asked for, in bytes.
+        /// The value asked for, in bytes.
         value: usize,
         /// The most that is possible, in bytes.
         max: usize,
@@ -55,7 +55,7 @@ pub enum InvalidAttribute {
     /// `ENOMEM`.
     #[error("stream-min-size is {value}, and at most {max} is possible")]
     StreamMinSize {
-        /// What was asked for, in bytes.
+        /// The value asked for, in bytes.
         value: usize,
         /// The most that is possible, in bytes.
         max: usize,
@@ -63,7 +63,7 @@ pub enum InvalidAttribute {
 }
 
 impl InvalidAttribute {
-    /// The error number that the C functions return.
+    /// Returns the error number that the C functions return.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -101,7 +101,7 @@ impl Attributes {
         self
     }
 
-    /// Bytes for events, at least.
+    /// Sets the bytes for events, at least.
     #[doc(alias = "posix_trace_attr_setstreamsize")]
     #[must_use]
     pub fn with_stream_min_size(mut self, bytes: usize) -> Self {
@@ -109,7 +109,7 @@ impl Attributes {
         self
     }
 
-    /// What the stream does when it is full.
+    /// Sets the policy of a full stream.
     #[doc(alias = "posix_trace_attr_setstreamfullpolicy")]
     #[must_use]
     pub fn with_stream_full_policy(mut self, policy: StreamFullPolicy) -> Self {
@@ -117,7 +117,7 @@ impl Attributes {
         self
     }
 
-    /// Most bytes of data stored of one user event.
+    /// Sets the most bytes of data stored of one user event.
     #[doc(alias = "posix_trace_attr_setmaxdatasize")]
     #[must_use]
     pub fn with_max_data_size(mut self, bytes: usize) -> Self {
@@ -125,7 +125,7 @@ impl Attributes {
         self
     }
 
-    /// Most bytes for events in a log.
+    /// Sets the most bytes for events in a log.
     #[doc(alias = "posix_trace_attr_setlogsize")]
     #[must_use]
     pub fn with_log_max_size(mut self, bytes: usize) -> Self {
@@ -133,7 +133,7 @@ impl Attributes {
         self
     }
 
-    /// What the log does when it is full.
+    /// Sets the policy of a full log.
     #[doc(alias = "posix_trace_attr_setlogfullpolicy")]
     #[must_use]
     pub fn with_log_full_policy(mut self, policy: LogFullPolicy) -> Self {
@@ -141,7 +141,7 @@ impl Attributes {
         self
     }
 
-    /// Whether the stream gets the kernel's events too.
+    /// Sets whether the stream gets the kernel's events too.
     #[doc(alias = "posix_trace_attr_setkernelevents_np")]
     #[must_use]
     pub fn with_kernel_events(mut self, wanted: bool) -> Self {
@@ -149,7 +149,7 @@ impl Attributes {
         self
     }
 
-    /// Whether children of the target are traced too.
+    /// Sets whether children of the target are traced too.
     #[doc(alias = "posix_trace_attr_setinherited")]
     #[must_use]
     pub fn with_inheritance(mut self, inheritance: Inheritance) -> Self {
@@ -164,7 +164,7 @@ impl Attributes {
         self
     }
 
-    /// The resolution that events' timestamps are said to have.
+    /// Sets the resolution that events' timestamps are said to have.
     #[must_use]
     pub fn with_clock_resolution_ns(mut self, resolution_ns: u64) -> Self {
         self.clock_resolution_ns = resolution_ns;
@@ -172,95 +172,96 @@ impl Attributes {
     }
 }
 
-/// What was chosen.
+/// The attributes as they were chosen.
 impl Attributes {
-    /// Origin and version of the trace system.
+    /// Returns the origin and version of the trace system.
     #[doc(alias = "posix_trace_attr_getgenversion")]
     #[must_use]
     pub fn generation_version(&self) -> &TraceName {
         &self.generation_version
     }
 
-    /// The stream's name.
+    /// Returns the stream's name.
     #[doc(alias = "posix_trace_attr_getname")]
     #[must_use]
     pub fn name(&self) -> &TraceName {
         &self.name
     }
 
-    /// When the stream was made; 0 before.
+    /// Returns when the stream was made; 0 before.
     #[doc(alias = "posix_trace_attr_getcreatetime")]
     #[must_use]
     pub fn creation_time(&self) -> RealtimeNs {
         self.creation_time
     }
 
-    /// Resolution of the timestamps, in nanoseconds.
+    /// Returns the resolution of the timestamps, in nanoseconds.
     #[doc(alias = "posix_trace_attr_getclockres")]
     #[must_use]
     pub fn clock_resolution_ns(&self) -> u64 {
         self.clock_resolution_ns
     }
 
-    /// Bytes for events; in a stream's own attributes, what it really has.
+    /// Returns the number of bytes for events; in a stream's own attributes, what it really has.
     #[doc(alias = "posix_trace_attr_getstreamsize")]
     #[must_use]
     pub fn stream_min_size(&self) -> usize {
         self.stream_min_size
     }
 
-    /// What the stream does when it is full. `POSIX_TRACE_LOOP` where nothing was chosen: a
-    /// stream with a log then gets `POSIX_TRACE_FLUSH` when it is made.
+    /// Returns the policy of a full stream. `POSIX_TRACE_LOOP` where none was chosen: a stream with
+    /// a log then gets `POSIX_TRACE_FLUSH` when it is made.
     #[doc(alias = "posix_trace_attr_getstreamfullpolicy")]
     #[must_use]
     pub fn stream_full_policy(&self) -> StreamFullPolicy {
         self.stream_full_policy.unwrap_or(StreamFullPolicy::Loop)
     }
 
-    /// Most bytes of data stored of one user event.
+    /// Returns the most bytes of data stored of one user event.
     #[doc(alias = "posix_trace_attr_getmaxdatasize")]
     #[must_use]
     pub fn max_data_size(&self) -> usize {
         self.max_data_size
     }
 
-    /// Whether children of the target are traced too.
+    /// Tells whether children of the target are traced too.
     #[doc(alias = "posix_trace_attr_getinherited")]
     #[must_use]
     pub fn inheritance(&self) -> Inheritance {
         self.inheritance
     }
 
-    /// Most bytes for events in a log.
+    /// Returns the most bytes for events in a log.
     #[doc(alias = "posix_trace_attr_getlogsize")]
     #[must_use]
     pub fn log_max_size(&self) -> usize {
         self.log_max_size
     }
 
-    /// What the log does when it is full.
+    /// Returns the policy of a full log.
     #[doc(alias = "posix_trace_attr_getlogfullpolicy")]
     #[must_use]
     pub fn log_full_policy(&self) -> LogFullPolicy {
         self.log_full_policy
     }
 
-    /// Whether the stream gets the kernel's events too; `None` where nothing was chosen, and the
-    /// environment says.
+    /// Tells whether the stream gets the kernel's events too; `None` where nothing was chosen, and
+    /// the environment says.
     #[doc(alias = "posix_trace_attr_getkernelevents_np")]
     #[must_use]
     pub fn kernel_events(&self) -> Option<bool> {
         self.kernel_events
     }
 
-    /// Bytes that a user event takes that is generated with `data_length` bytes.
+    /// Returns the number of bytes that a user event takes that is generated with `data_length`
+    /// bytes.
     #[doc(alias = "posix_trace_attr_getmaxusereventsize")]
     #[must_use]
     pub fn max_user_event_size(&self, data_length: usize) -> usize {
         sizes::event_size(data_length.min(self.max_data_size))
     }
 
-    /// Most bytes that a system event takes.
+    /// Returns the most bytes that a system event takes.
     #[doc(alias = "posix_trace_attr_getmaxsystemeventsize")]
     #[must_use]
     pub fn max_system_event_size(&self) -> usize {
@@ -281,8 +282,8 @@ impl Attributes {
 }
 
 impl Attributes {
-    /// What a stream without a log is really made with: the policy decided, the size rounded up
-    /// to what at least one event and the control events need.
+    /// Returns the attributes that a stream without a log is really made with: the policy decided,
+    /// the size rounded up to the least that one event and the control events need.
     ///
     /// # Errors
     ///

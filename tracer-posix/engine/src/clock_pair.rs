@@ -5,9 +5,9 @@ use crate::event::{MonotonicNs, RealtimeNs};
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockPair {
-    /// On `CLOCK_MONOTONIC`.
+    /// The moment on `CLOCK_MONOTONIC`.
     pub monotonic: MonotonicNs,
-    /// The same moment on `CLOCK_REALTIME`.
+    /// The moment on `CLOCK_REALTIME`.
     pub realtime: RealtimeNs,
 }
 
@@ -41,8 +41,8 @@ impl ClockPair {
         best.1
     }
 
-    /// What has to be added to a time on `CLOCK_MONOTONIC` to have it on `CLOCK_REALTIME`, in
-    /// nanoseconds.
+    /// Returns the nanoseconds to add to a time on `CLOCK_MONOTONIC` to have it on
+    /// `CLOCK_REALTIME`.
     #[must_use]
     pub fn realtime_offset(self) -> i64 {
         self.realtime.0.wrapping_sub(self.monotonic.0).cast_signed()

@@ -1,4 +1,4 @@
-//! What an event is once it is in a stream.
+//! Events as they are in a stream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// The fields in its data, where it has any: those of the crate `tracing`, and what a
+    /// Returns the fields in its data, where it has any: those of the crate `tracing`, and what a
     /// [`Writer`](crate::fields::Writer) has written.
     #[must_use]
     pub fn fields(&self) -> Option<Record<'a>> {
@@ -98,13 +98,13 @@ fn record(data: &[u8], truncation: Truncation) -> Option<Record<'_>> {
 pub struct EventName(Arc<[u8]>);
 
 impl EventName {
-    /// A name of these bytes.
+    /// Returns a name of these bytes.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// The name of a type; its identifier, as in `#300`, where it has none.
+    /// Returns the name of a type; its identifier, as in `#300`, where it has none.
     #[must_use]
     pub fn of(types: &EventTypes, id: EventTypeId) -> Self {
         match types.name(id) {
@@ -113,7 +113,7 @@ impl EventName {
         }
     }
 
-    /// Its bytes, without a terminating null.
+    /// Returns its bytes, without a terminating null.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -169,7 +169,7 @@ pub struct OwnedEvent {
 }
 
 impl OwnedEvent {
-    /// A copy of an event of this name.
+    /// Returns a copy of an event of this name.
     #[must_use]
     pub fn new(event: &Event<'_>, realtime: RealtimeNs, name: EventName) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl OwnedEvent {
         }
     }
 
-    /// The same as it was in the stream.
+    /// Returns the event as it was in the stream.
     #[must_use]
     pub fn as_event(&self) -> Event<'_> {
         Event {
@@ -190,7 +190,7 @@ impl OwnedEvent {
         }
     }
 
-    /// The fields in its data, as in [`Event::fields`].
+    /// Returns the fields in its data, as in [`Event::fields`].
     #[must_use]
     pub fn fields(&self) -> Option<Record<'_>> {
         record(&self.data, self.header.truncation)
@@ -205,7 +205,7 @@ pub struct KnownNames {
 }
 
 impl KnownNames {
-    /// The name of a type, as in [`EventName::of`].
+    /// Returns the name of a type, as in [`EventName::of`].
     pub fn name(&mut self, types: &EventTypes, id: EventTypeId) -> EventName {
         let index = usize::try_from(id.0).unwrap_or(usize::MAX);
         if index >= MOST_KNOWN {

@@ -13,12 +13,12 @@ pub struct EventSet {
     words: [u64; EVENT_SET_WORDS],
 }
 
-/// What [`EventSet::filled`] puts in.
+/// Contents of a new set, for [`EventSet::filled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetKind {
     /// System types that are independent of a process (`POSIX_TRACE_WOPID_EVENTS`).
     WithoutProcess,
-    /// All system types, the standard's and our own (`POSIX_TRACE_SYSTEM_EVENTS`).
+    /// All system types, the standard's and this implementation's (`POSIX_TRACE_SYSTEM_EVENTS`).
     System,
     /// Every possible type (`POSIX_TRACE_ALL_EVENTS`).
     All,
@@ -30,20 +30,20 @@ impl EventSet {
         words: [0; EVENT_SET_WORDS],
     };
 
-    /// The set with these bits: identifier *n* is bit *n* % 64 of word *n* / 64.
+    /// Returns the set with these bits: identifier *n* is bit *n* % 64 of word *n* / 64.
     #[must_use]
     pub const fn from_words(words: [u64; EVENT_SET_WORDS]) -> Self {
         Self { words }
     }
 
-    /// Its bits: identifier *n* is bit *n* % 64 of word *n* / 64.
+    /// Returns its bits: identifier *n* is bit *n* % 64 of word *n* / 64.
     #[must_use]
     pub const fn words(&self) -> &[u64; EVENT_SET_WORDS] {
         &self.words
     }
 
-    /// The set of one of the kinds that the standard names. User types that are defined later
-    /// are in `All` already.
+    /// Returns the set of one of the kinds that the standard names. User types that are defined
+    /// later are in `All` already.
     #[must_use]
     pub fn filled(kind: SetKind) -> Self {
         let mut set = Self::EMPTY;
@@ -72,8 +72,8 @@ impl EventSet {
         }
     }
 
-    /// Whether a type is in it. A type of a stream beyond those that a set has bits for is in it
-    /// where the user type without a name of its own is.
+    /// Tells whether a type is in it. A type of a stream beyond those that a set has bits for is in
+    /// it where the user type without a name of its own is.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: EventTypeId) -> bool {
@@ -86,40 +86,40 @@ impl EventSet {
         word.is_some_and(|word| word & Self::bit(id) != 0)
     }
 
-    /// Whether every user type is in it that is not in `others`, those that are not defined yet
-    /// included.
+    /// Tells whether every user type is in it that is not in `others`, those that are not defined
+    /// yet included.
     #[must_use]
     pub fn holds_all_but(&self, others: &Self) -> bool {
         let both = self.union(others);
         (FIRST_USER_EVENT..EVENT_ID_LIMIT).all(|id| both.contains(EventTypeId(id)))
     }
 
-    /// What is in this set, in `other`, or in both.
+    /// Returns the types that are in this set, in `other`, or in both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.combined(other, |mine, others| mine | others)
     }
 
-    /// What is in this set and in `other`.
+    /// Returns the types that are in this set and in `other`.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combined(other, |mine, others| mine & others)
     }
 
-    /// What is in this set and not in `other`.
+    /// Returns the types that are in this set and not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combined(other, |mine, others| mine & !others)
     }
 
-    /// Its members in order of identifier.
+    /// Returns its members in order of identifier.
     pub fn iter(&self) -> impl Iterator<Item = EventTypeId> + '_ {
         (0..EVENT_ID_LIMIT)
             .map(EventTypeId)
             .filter(|id| self.contains(*id))
     }
 
-    /// The set as event data: the bytes of its words in the machine's order.
+    /// Returns the set as event data: the bytes of its words in the machine's order.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; SET_BYTES] {
         let mut bytes = [0; SET_BYTES];
@@ -129,7 +129,7 @@ impl EventSet {
         bytes
     }
 
-    /// The set that event data carries, or `None` where the data is too short.
+    /// Returns the set that event data carries, or `None` where the data is too short.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (bytes, _) = bytes.split_at_checked(SET_BYTES)?;

@@ -11,7 +11,7 @@ use tracer_common::event_type::{
 #[derive(Clone, Debug, Default)]
 pub struct EventTypes {
     ids: HashMap<Vec<u8>, EventTypeId>,
-    /// By identifier less that of the first named user type.
+    /// Names by identifier, less that of the first named user type.
     names: Vec<Option<Vec<u8>>>,
 }
 
@@ -19,9 +19,10 @@ pub struct EventTypes {
 const FIRST_NAMED: u32 = FIRST_USER_EVENT + 1;
 
 impl EventTypes {
-    /// The identifier of the user event type `name`; defines it when it is new, as `preferred`
-    /// where that identifier is free. A predefined name gives the predefined identifier. When all
-    /// are used up, here or where `preferred` comes from: the type without a name of its own.
+    /// Returns the identifier of the user event type `name`; defines it when it is new, as
+    /// `preferred` where that identifier is free. A predefined name gives the predefined
+    /// identifier. When all are used up, here or where `preferred` comes from: the type without a
+    /// name of its own.
     ///
     /// A type without a preferred identifier that is free has one that a set of event types has a
     /// bit for, and leaves the first half of these to others. When the second half is used up, it
@@ -100,7 +101,7 @@ impl EventTypes {
         id
     }
 
-    /// The name of a type, system or user, as bytes without a terminating null.
+    /// Returns the name of a type, system or user, as bytes without a terminating null.
     #[must_use]
     pub fn name(&self, id: EventTypeId) -> Option<&[u8]> {
         if id == EventTypeId::UNNAMED_USEREVENT {
@@ -112,7 +113,7 @@ impl EventTypes {
         }
     }
 
-    /// The first type with this identifier or a higher one.
+    /// Returns the first type with this identifier or a higher one.
     #[must_use]
     pub fn next_from(&self, id: EventTypeId) -> Option<EventTypeId> {
         let used = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
@@ -121,7 +122,7 @@ impl EventTypes {
             .find(|id| self.name(*id).is_some())
     }
 
-    /// The identifier of the user type that has this name.
+    /// Returns the identifier of the user type that has this name.
     #[must_use]
     pub fn id(&self, name: &[u8]) -> Option<EventTypeId> {
         self.ids.get(name).copied()

@@ -14,7 +14,7 @@ use crate::source::{Batch, Control, Source, Unread};
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// This many events, of so many bytes each, come before anybody looks.
+    /// This many events, of so many bytes each, come before the stream collects.
     Emit {
         count: u8,
         length: usize,
@@ -47,7 +47,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 const USER: EventTypeId = EventTypeId(300);
 const CAPACITY: usize = 4096;
 
-/// What is emitted: the time is the event's index. Shared with the source.
+/// Events that are emitted: the time is the event's index. Shared with the source.
 #[derive(Clone, Default)]
 struct Emitted(Arc<Mutex<Waiting>>);
 

@@ -12,26 +12,27 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Events recorded in the stream so far, those of the stream itself included.
+    /// Returns the number of events recorded in the stream so far, those of the stream itself
+    /// included.
     #[must_use]
     pub fn recorded(&self) -> u64 {
         self.recorded
     }
 
-    /// Recorded events given to the reader so far. `OVERFLOW` and `RESUME`, which are made when
-    /// they are read, are neither recorded nor counted here.
+    /// Returns the number of recorded events given to the reader so far. `OVERFLOW` and `RESUME`,
+    /// which are made when they are read, are neither recorded nor counted here.
     #[must_use]
     pub fn reported(&self) -> u64 {
         self.reported
     }
 
-    /// Events lost so far for this cause.
+    /// Returns the number of events lost so far for this cause.
     #[must_use]
     pub fn lost(&self, cause: LossCause) -> u64 {
         self.lost.get(index(cause)).copied().unwrap_or(0)
     }
 
-    /// Events lost so far, whatever the cause.
+    /// Returns the number of events lost so far, whatever the cause.
     #[must_use]
     pub fn lost_in_all(&self) -> u64 {
         self.lost
@@ -39,7 +40,7 @@ impl Ledger {
             .fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// Whether every recorded event was reported, overwritten, cleared, or is still `held`.
+    /// Tells whether every recorded event was reported, overwritten, cleared, or is still `held`.
     #[must_use]
     pub fn balances(&self, held: u64) -> bool {
         let gone = self.reported + self.cleared + self.lost(LossCause::StreamOverwritten);

@@ -1,5 +1,5 @@
-//! What the standard says about streams, as logic without effects: no shared memory, no files, no
-//! clock of its own.
+//! The standard's rules for streams, as logic without effects: no shared memory, no files, no clock
+//! of its own.
 //!
 //! - [`event`]: what an event is once it is in a stream.
 //! - [`fields`]: data of events as text, with names and types.
@@ -71,8 +71,8 @@
 //! # assert_eq!(names, ["posix_trace_start", "request"]);
 //! ```
 //!
-//! An [`OwnedEvent`](event::OwnedEvent) has its name and its data with it for as long as anybody
-//! wants; behind the feature `serde` it goes to and from other formats. Waiting, iterators, a
+//! An [`OwnedEvent`](event::OwnedEvent) has its name and its data with it for as long as it is
+//! held; behind the feature `serde` it goes to and from other formats. Waiting, iterators, a
 //! descriptor and asynchronous streams are those of `tracer-posix`, which has the sources. What the
 //! data of an event holds is its program's business; [`fields`] reads what the crate `tracing`
 //! records.

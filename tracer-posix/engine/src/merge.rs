@@ -17,11 +17,11 @@ const NOTHING_MORE: MonotonicNs = MonotonicNs(u64::MAX);
 pub(super) struct Merged {
     pub(super) source: Box<dyn Source>,
     pub(super) stated: MonotonicNs,
-    /// Which of the stream's sources it is.
+    /// Number of the source among the stream's sources.
     pub(super) number: u32,
 }
 
-/// Whether a source has handed over a portion only.
+/// Tells whether a source has handed over a portion only.
 pub(super) fn has_more(sources: &[Merged]) -> bool {
     sources.iter().any(|merged| merged.source.has_more())
 }
@@ -36,18 +36,19 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Where a source hands over what it has.
+    /// Returns the batch to which a source hands over its events.
     fn batch<'a>(&'a mut self, source: u32, types: &'a mut EventTypes) -> Batch<'a> {
         Batch::new(types, &mut self.events, &mut self.data, &mut self.losses)
             .of_source(source, &mut self.marks)
     }
 
-    /// The sources that have said since the last call that they are full.
+    /// Returns the sources that have said since the last call that they are full.
     pub(super) fn take_full(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.marks.full)
     }
 
-    /// All sources take events again, in a stream that starts: when they were full before is over.
+    /// Has all sources take events again, in a stream that starts: when they were full before is
+    /// over.
     pub(super) fn forget_full(&mut self) {
         self.marks.full.clear();
         self.marks.waiting.retain(|mark| !mark.is_full);
@@ -134,7 +135,7 @@ impl Merge {
     }
 
     /// Has each source count what it has not brought of the time up to `until`, by `end`, and gives
-    /// those up that have. Whether all of that is counted.
+    /// those up that have. Returns whether all of that is counted.
     pub(super) fn count_unread(
         &mut self,
         sources: &mut Vec<Merged>,
@@ -230,7 +231,7 @@ mod tests {
     const USER: EventTypeId = EventTypeId::UNNAMED_USEREVENT;
     const STEP: Duration = Duration::from_millis(10);
 
-    /// A clock that begins with the first look at it.
+    /// Returns a clock that begins with the first look at it.
     fn monotonic_now() -> MonotonicNs {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         let ns = START.elapsed().as_nanos();
@@ -337,7 +338,7 @@ mod tests {
         fn control(&mut self, _control: &Control) {}
     }
 
-    /// Has nothing, and once does not know whether that is all.
+    /// A source that has nothing, and once does not know whether that is all.
     struct Unsure {
         is_asked: bool,
     }

@@ -18,7 +18,7 @@ struct Made {
     length: usize,
 }
 
-/// What a source is to bring, and how much of it in the next round.
+/// Events that a source is to bring, and how many of them in the next round.
 #[derive(Clone, Default)]
 struct Portions(Arc<Mutex<Queue>>);
 
@@ -72,7 +72,7 @@ impl Source for Portions {
     fn control(&mut self, _: &Control) {}
 }
 
-/// What the stream gives out now, with the data's first byte as the index.
+/// Returns the events that the stream gives out now, with the data's first byte as the index.
 fn given(stream: &mut ActiveStream) -> Vec<Made> {
     let mut all = Vec::new();
     while let Some(event) = stream.next_event() {

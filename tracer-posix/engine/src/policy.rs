@@ -1,6 +1,6 @@
 //! The policies that attributes choose. The standard names every value, so the enums are closed.
 
-/// What a full trace stream does with the next event (`stream-full-policy`).
+/// Policy of a full trace stream for the next event (`stream-full-policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum StreamFullPolicy {
@@ -12,13 +12,13 @@ pub enum StreamFullPolicy {
     Flush,
 }
 
-/// What a full trace log does with the next event (`log-full-policy`).
+/// Policy of a full trace log for the next event (`log-full-policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LogFullPolicy {
     /// The oldest events make space.
     Loop,
-    /// What is flushed from then on is discarded.
+    /// Events flushed from then on are discarded.
     UntilFull,
     /// The log has no limit.
     Append,

@@ -25,7 +25,7 @@ pub const MAX_USER_DATA: usize = MAX_DATA_BYTES as usize;
 /// The largest stream: the rings of its threads have to be as large as it is.
 pub const MAX_STREAM_BYTES: usize = LARGEST as usize;
 
-/// Bytes that an event with `data_length` bytes of data takes in a stream.
+/// Returns the number of bytes that an event with `data_length` bytes of data takes in a stream.
 ///
 /// Never less than the same event takes in a thread's ring: the argument that a merge at reading
 /// time loses nothing that one global buffer would have held rests on that.
@@ -40,7 +40,7 @@ pub(crate) const START_BYTES: usize = event_size(SET_BYTES);
 /// Space set aside beyond the capacity for the STOP of a stream that has become full.
 pub(crate) const STOP_BYTES: usize = event_size(size_of::<i32>());
 
-/// The smallest stream that keeps events of `max_data_size`: one of them, and one of each
+/// Returns the smallest stream that keeps events of `max_data_size`: one of them, and one of each
 /// control event.
 #[must_use]
 pub const fn least_stream(max_data_size: usize) -> usize {

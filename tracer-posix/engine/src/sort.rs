@@ -1,9 +1,9 @@
 //! Sorting that takes little stack.
 //!
-//! What the standard library sorts by has buffers of 4 to 7 KiB on the stack, and this is called in
+//! The standard library's sort has buffers of 4 to 7 KiB on the stack, and this is called in
 //! threads that have 16 KiB.
 
-/// So few items are sorted by insertion.
+/// Number of items up to which they are sorted by insertion.
 const SHORT: usize = 16;
 
 /// Sorts by a key; items with equal keys stay in their order. Those that are in order already, or
@@ -66,7 +66,7 @@ fn merge_within<T: Copy, K: Ord>(
     }
 }
 
-/// Where the run ends that begins there.
+/// Returns where the run ends that begins there.
 fn run_at<T, K: Ord>(items: &[T], start: usize, key: impl Fn(&T) -> K) -> usize {
     let rest = items.get(start..).unwrap_or_default();
     let pairs = rest.windows(2);

@@ -15,11 +15,11 @@ use crate::{EventSet, EventTypes};
 /// exists, whatever becomes of the stream.
 #[doc(hidden)]
 pub trait WaitingWord: fmt::Debug + Send + Sync {
-    /// The word.
+    /// Returns the word.
     fn word(&self) -> &AtomicU32;
 }
 
-/// What events of one stream come from.
+/// A source of events of one stream.
 pub trait Source: Send {
     /// Hands over everything recorded since the last call, or a portion of it, and states a
     /// watermark: whatever a later call brings is not older than it.
@@ -29,21 +29,21 @@ pub trait Source: Send {
     /// A source that will never bring anything again returns `MonotonicNs(u64::MAX)`.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs;
 
-    /// Whether the last [`collect`](Self::collect) has handed over a portion only, and the next one
-    /// will go on.
+    /// Tells whether the last [`collect`](Self::collect) has handed over a portion only, and the
+    /// next one will go on.
     fn has_more(&self) -> bool {
         false
     }
 
-    /// Whether it is asked before all others where there is not time for all: its events are
-    /// nobody's who could make them take long.
+    /// Tells whether it is asked before all others where there is not time for all: its events are
+    /// of no process that could make them take long.
     fn comes_first(&self) -> bool {
         false
     }
 
-    /// Says that the stream's reader is about to sleep: whoever records an event from now on wakes
-    /// it. The reader has to [collect](Self::collect) once more before it [sleeps](Self::sleep).
-    /// `false` from a source that cannot wake anybody, or not yet.
+    /// Says that the stream's reader is about to sleep: a thread that records an event from now on
+    /// wakes it. The reader has to [collect](Self::collect) once more before it
+    /// [sleeps](Self::sleep). `false` from a source that cannot wake a reader, or not yet.
     fn announce_sleep(&mut self) -> bool {
         false
     }
@@ -57,34 +57,36 @@ pub trait Source: Send {
     /// Takes back that the reader is about to sleep.
     fn retract_sleep(&mut self) {}
 
-    /// The word that its emitters wake the reader by; `None` from a source that cannot, or not yet.
+    /// Returns the word that its emitters wake the reader by; `None` from a source that cannot, or
+    /// not yet.
     #[doc(hidden)]
     fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
         None
     }
 
-    /// Lets nobody emit any more who has not begun to, where that is decided in the source;
+    /// Lets no thread emit any more that has not begun to, where that is decided in the source;
     /// [`control`](Self::control) lets them again. What was emitted is still to be collected.
     fn hold_emitters(&mut self) {}
 
-    /// The stream records all that comes from here on, and keeps the newest of it, so many bytes as
-    /// [`event_size`](crate::sizes::event_size) counts them: what more that came after an event
-    /// pushes out need not be handed over, if it is reported as lost. `None`: all has to be.
+    /// Tells the source that the stream records all that comes from here on, and keeps the newest
+    /// of it, so many bytes as [`event_size`](crate::sizes::event_size) counts them: what more that
+    /// came after an event pushes out need not be handed over, if it is reported as lost. `None`:
+    /// all has to be.
     fn keep_newest(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
 
-    /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on
+    /// Has the next [`collect`](Self::collect) hand over what is there by then, and not continue
     /// with what was there before.
     fn begin_anew(&mut self) {}
 
-    /// The stream has space again, after this source has said that it is [full](Batch::mark_full):
-    /// whoever emits from now on is recorded.
+    /// Records again: the stream has space, after this source has said that it is
+    /// [full](Batch::mark_full), and events emitted from now on are recorded.
     fn take_again(&mut self) {}
 
-    /// The stream ends: what this has not brought of the time up to `until` nobody waits for any
-    /// longer. It is counted as lost ([`LossCause::NotRead`]), if that can be done by `end`, and
-    /// this is collected no more.
+    /// Ends the source with its stream: what it has not brought of the time up to `until` is not
+    /// waited for any longer. It is counted as lost ([`LossCause::NotRead`]), if that can be done
+    /// by `end`, and the source is collected no more.
     fn count_unread(
         &mut self,
         until: MonotonicNs,
@@ -92,19 +94,19 @@ pub trait Source: Send {
         batch: &mut Batch<'_>,
     ) -> Unread;
 
-    /// Whether events may have been lost since this was last asked, and nobody knows whether there
-    /// were any.
+    /// Tells whether events may have been lost since this was last asked, where it is not known
+    /// whether there were any.
     fn may_have_lost(&mut self) -> bool {
         false
     }
 
-    /// Most bytes of memory that it takes to collect all that there is, and to keep it.
+    /// Returns the most bytes of memory that it takes to collect all that there is, and to keep it.
     fn memory_needed(&self) -> usize {
         0
     }
 
-    /// Gives the source what the stream wants from now on, so that what nobody wants is dropped
-    /// where it arises. The engine filters again, exactly; a source may bring more than is wanted.
+    /// Gives the source what the stream wants from now on, so that unwanted events are dropped
+    /// where they arise. The engine filters again, exactly; a source may bring more than is wanted.
     fn control(&mut self, control: &Control);
 
     /// Defines a user event type where the events come from, so that the target gets the same
@@ -124,18 +126,18 @@ pub trait Source: Send {
     }
 }
 
-/// What a source has not brought when its stream ends.
+/// Events that a source has not brought when its stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// Nothing.
+    /// No events.
     Nothing,
-    /// Something, which was counted as lost.
+    /// Events that were counted as lost.
     Counted,
-    /// Something, and nobody knows how much.
+    /// Events of unknown number.
     Unknown,
 }
 
-/// What a stream wants.
+/// State that a stream asks of its sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Whether the stream records.
@@ -168,9 +170,9 @@ pub enum LossCause {
     NestedTooDeeply,
     /// A ring held what no emitter writes.
     Damaged,
-    /// It came after later events had been given out already.
+    /// The event came after later ones had been given out already.
     Late,
-    /// It was there, and the stream ended before there was time to read it.
+    /// The event was there, and the stream ended before there was time to read it.
     NotRead,
     /// The stream was full and overwrote its oldest events (`POSIX_TRACE_LOOP`).
     StreamOverwritten,
@@ -196,7 +198,7 @@ impl LossCause {
         Self::StreamFull,
     ];
 
-    /// Its identifier in logs. New causes get new ones; none is ever used again.
+    /// Returns its identifier in logs. New causes get new ones; none is ever used again.
     #[must_use]
     pub const fn log_id(self) -> u32 {
         match self {
@@ -216,7 +218,7 @@ impl LossCause {
         }
     }
 
-    /// Its name in the closing line and in JSON.
+    /// Returns its name in the closing line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -244,18 +246,18 @@ pub struct Loss {
     pub cause: LossCause,
     /// How many.
     pub count: u64,
-    /// Not later than the first of them, and not earlier than the last event before it; as exact as
-    /// the source knows.
+    /// Time not later than the first of them, and not earlier than the last event before it; as
+    /// exact as the source knows.
     pub since: MonotonicNs,
     /// Whether the source says by itself where they are missing ([`Batch::mark_missing`],
     /// [`Batch::mark_full`]). Otherwise the stream takes it that they are from `since` on.
     pub is_marked: bool,
 }
 
-/// What sources have marked.
+/// Marks that sources have set.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    /// What the stream has not come to yet.
+    /// Marks that the stream has not come to yet.
     pub(crate) waiting: Vec<Mark>,
     /// The sources that have said since they were last looked at that they are full.
     pub(crate) full: Vec<u32>,
@@ -282,7 +284,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Its data, in the store that its batch appended to.
+    /// Returns its data, in the store that its batch appended to.
     #[must_use]
     pub fn data<'a>(&self, store: &'a [u8]) -> &'a [u8] {
         store
@@ -299,14 +301,14 @@ pub struct BatchMark {
     data: usize,
 }
 
-/// What sources hand to the engine in one round.
+/// Events, types and losses that sources hand to the engine in one round.
 #[derive(Debug)]
 pub struct Batch<'a> {
     types: &'a mut EventTypes,
     events: &'a mut Vec<Pending>,
     data: &'a mut Vec<u8>,
     losses: &'a mut Vec<Loss>,
-    /// `None` where nobody marks anything.
+    /// `None` where no source marks anything.
     marks: Option<&'a mut Marks>,
     source: u32,
     /// How many events were there before, of all sources.
@@ -314,7 +316,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// A batch that appends to the given queues.
+    /// Returns a batch that appends to the given queues.
     pub fn new(
         types: &'a mut EventTypes,
         events: &'a mut Vec<Pending>,
@@ -332,7 +334,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The same for the source with this number, which marks places in `marks`.
+    /// Returns this batch for the source with this number, which marks places in `marks`.
     pub(crate) fn of_source(self, source: u32, marks: &'a mut Marks) -> Self {
         Self {
             marks: Some(marks),
@@ -405,19 +407,19 @@ impl<'a> Batch<'a> {
         (count, oldest)
     }
 
-    /// How many events are here, those of other sources included.
+    /// Returns how many events are here, those of other sources included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether no events are here.
+    /// Tells whether no events are here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// The events that came when there were so many already, with their data.
+    /// Returns the events that came when there were so many already, with their data.
     pub fn since(&self, count: usize) -> impl Iterator<Item = (&EventHeader, &[u8])> {
         let events = self.events.get(count..).unwrap_or_default();
         events
@@ -425,20 +427,20 @@ impl<'a> Batch<'a> {
             .map(|event| (&event.header, event.data(self.data)))
     }
 
-    /// The headers of the events that came to this batch, to be changed by a source that knows more
-    /// of them than the one that it has asked.
+    /// Returns the headers of the events that came to this batch, to be changed by a source that
+    /// knows more of them than the one that it has asked.
     pub fn new_headers(&mut self) -> impl Iterator<Item = &mut EventHeader> {
         let events = self.events.get_mut(self.start..).unwrap_or_default();
         events.iter_mut().map(|event| &mut event.header)
     }
 
-    /// The losses that are here, those of other sources included.
+    /// Returns the losses that are here, those of other sources included.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         self.losses
     }
 
-    /// How much is here, to go [back](Self::go_back) to.
+    /// Returns how much is here, to go [back](Self::go_back) to.
     pub fn mark(&self) -> BatchMark {
         BatchMark {
             events: self.events.len(),
@@ -459,14 +461,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether the stream knows the user event type `name`.
+    /// Tells whether the stream knows the user event type `name`.
     #[must_use]
     pub fn knows_user_event_type(&self, name: &[u8]) -> bool {
         self.types.id(name).is_some()
     }
 
-    /// The stream's identifier of the user event type `name`, whose identifier in the source is
-    /// `own`, where it has one; the same wherever no other type has taken it.
+    /// Returns the stream's identifier of the user event type `name`, whose identifier in the
+    /// source is `own`, where it has one; the same wherever no other type has taken it.
     pub fn user_event_type(&mut self, name: &[u8], own: Option<EventTypeId>) -> EventTypeId {
         self.types.define_user(name, own)
     }

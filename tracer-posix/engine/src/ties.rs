@@ -38,7 +38,7 @@ pub(super) fn settle(events: &mut [Pending], data: &[u8]) {
     }
 }
 
-/// Whether a rule begins with an event of this type.
+/// Tells whether a rule begins with an event of this type.
 fn has_rule(event_type: EventTypeId) -> bool {
     matches!(
         event_type,
@@ -51,16 +51,16 @@ fn has_rule(event_type: EventTypeId) -> bool {
     )
 }
 
-/// Whose events have an order that is known.
+/// A row of events whose order is known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Row {
-    /// Of the kernel, on a CPU.
+    /// Events of the kernel, on a CPU.
     Cpu(Option<u32>),
-    /// What a thread records itself.
+    /// Events that a thread records itself.
     Thread(i32),
 }
 
-/// What events of a run are to each other.
+/// The part of an event in the rules of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Act {
     /// The kernel makes a thread, of this identifier.
@@ -130,12 +130,12 @@ struct ToCome {
     threads: HashMap<i32, OfThread>,
 }
 
-/// Of one thread.
+/// Events of one thread.
 #[derive(Default)]
 struct OfThread {
     /// Events of its own.
     own: usize,
-    /// Those of the kernel of what it does.
+    /// Events of the kernel about the thread.
     of_kernel: usize,
     /// Whether the first of these, which has still to come, is that it gets the CPU or returns.
     begins_in_kernel: bool,
@@ -162,7 +162,7 @@ impl ToCome {
         }
     }
 
-    /// Whether something that is still to come goes first.
+    /// Tells whether something that is still to come goes first.
     fn holds_back(&self, step: &Step) -> bool {
         let elsewhere = |rows: Option<&HashMap<Row, usize>>| {
             rows.is_some_and(|rows| rows.keys().any(|row| *row != step.row))
@@ -182,7 +182,7 @@ impl ToCome {
         }
     }
 
-    /// It is where it belongs.
+    /// Forgets an event that is where it belongs.
     fn forget(&mut self, step: &Step) {
         let thread = self.threads.entry(step.tid()).or_default();
         match step.act {
@@ -216,7 +216,7 @@ fn take_one(counts: &mut HashMap<i32, HashMap<Row, usize>>, tid: i32, row: Row) 
 /// Events that something else goes before, in order within each row.
 #[derive(Default)]
 struct HeldBack {
-    /// In the order in which the first of each came.
+    /// Rows in the order in which the first event of each came.
     rows: Vec<(Row, VecDeque<Step>)>,
 }
 
@@ -233,7 +233,7 @@ impl HeldBack {
         }
     }
 
-    /// The next one that nothing goes before any more.
+    /// Returns the next one that nothing goes before any more.
     fn pop_free(&mut self, to_come: &ToCome) -> Option<Step> {
         for (_, steps) in &mut self.rows {
             if steps.front().is_some_and(|step| !to_come.holds_back(step)) {
@@ -243,7 +243,7 @@ impl HeldBack {
         None
     }
 
-    /// The first that came, where all wait for each other.
+    /// Returns the first that came, where all wait for each other.
     fn pop_any(&mut self) -> Option<Step> {
         let (_, steps) = self.rows.first_mut()?;
         steps.pop_front()
@@ -323,10 +323,10 @@ mod tests {
 
     const USER: Type = Type::UNNAMED_USEREVENT;
 
-    /// What happens at one time: type, thread, CPU, and of a fork the new thread.
+    /// An event that happens at one time: type, thread, CPU, and of a fork the new thread.
     type Said = (Type, i32, u32, u32);
 
-    /// The events in order, each by its index in `said`.
+    /// Returns the events in order, each by its index in `said`.
     fn settled(said: &[Said]) -> Vec<usize> {
         let (mut types, mut losses) = (EventTypes::default(), Vec::new());
         let (mut events, mut data) = (Vec::new(), Vec::new());

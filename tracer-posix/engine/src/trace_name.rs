@@ -21,7 +21,7 @@ impl TraceName {
         bytes: [0; TRACE_NAME_MAX],
     };
 
-    /// The start of `name` up to its first null, truncated where it is too long.
+    /// Returns the start of `name` up to its first null, truncated where it is too long.
     #[must_use]
     pub fn truncated_from(name: &[u8]) -> Self {
         let mut bytes = [0; TRACE_NAME_MAX];
@@ -32,14 +32,14 @@ impl TraceName {
         Self { bytes }
     }
 
-    /// The name without a terminating null.
+    /// Returns the name without a terminating null.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         let length = self.bytes.iter().position(|byte| *byte == 0);
         self.bytes.split_at(length.unwrap_or(MOST_BYTES)).0
     }
 
-    /// The name with its terminating null, filled up with nulls.
+    /// Returns the name with its terminating null, filled up with nulls.
     #[must_use]
     pub const fn padded(&self) -> &[u8; TRACE_NAME_MAX] {
         &self.bytes

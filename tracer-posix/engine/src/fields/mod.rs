@@ -37,8 +37,8 @@
 //! other characters that are not printed, or change the direction of writing, are `\u{1b}`. So no
 //! value ends a line, a field, or its own quotation marks.
 //!
-//! What did not fit is left out from the end. A value of which something is missing has `…` behind
-//! its quotation marks, and where whole fields are missing, the last word is `…`.
+//! Fields that did not fit are left out from the end. A value of which a part is missing has `…`
+//! behind its quotation marks, and where whole fields are missing, the last word is `…`.
 
 mod parse;
 mod value;
@@ -54,7 +54,7 @@ const RESERVED: [&str; 5] = ["name", "level", "span", "parent", "follows"];
 /// Says that something is missing.
 const MARK: &str = "…";
 
-/// Whether a field may be called so without quotation marks.
+/// Tells whether a field may be called so without quotation marks.
 fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
@@ -64,13 +64,13 @@ fn is_bare(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// Whether such a byte may be in a name without quotation marks.
+/// Tells whether such a byte may be in a name without quotation marks.
 fn is_of_bare_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_.:#-".contains(&byte)
 }
 
-/// Whether a character is written as an escape: it would end the quotation marks or the line, drive
-/// a terminal, or change the direction of writing.
+/// Tells whether a character is written as an escape: it would end the quotation marks or the line,
+/// drive a terminal, or change the direction of writing.
 fn is_escaped(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -18,7 +18,7 @@ pub struct Record<'a> {
     pub parent: Option<u64>,
     /// Spans that it follows from.
     pub follows: Vec<u64>,
-    /// What it says.
+    /// The message.
     pub message: Option<Cow<'a, str>>,
     /// Its fields, in order.
     pub fields: Vec<Field<'a>>,
@@ -36,11 +36,11 @@ enum Word<'a> {
     Follows(u64),
     Message(Cow<'a, str>),
     Field(Field<'a>),
-    /// Something is missing.
+    /// A mark that something is missing.
     Mark,
 }
 
-/// What is not written as it has to be.
+/// An error: the text is not written as it has to be.
 struct Malformed;
 
 type Parsed<T> = Result<T, Malformed>;
@@ -52,9 +52,9 @@ impl<'a> Record<'a> {
         Self::read(std::str::from_utf8(untrusted).ok()?, false)
     }
 
-    /// The same, where the stream has recorded only the beginning of the data
-    /// ([`Truncation::Record`](crate::event::Truncation)): what may be incomplete is text, or is
-    /// left out.
+    /// Reads data of which the stream has recorded only the beginning
+    /// ([`Truncation::Record`](crate::event::Truncation)): a value that may be incomplete is text,
+    /// or is left out.
     #[must_use]
     pub fn parse_beginning(untrusted: &'a [u8]) -> Option<Self> {
         let text = match std::str::from_utf8(untrusted) {
@@ -70,15 +70,15 @@ impl<'a> Record<'a> {
         Some(record)
     }
 
-    /// The value of the field `name`; of several, the last.
+    /// Returns the value of the field `name`; of several, the last.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Value<'a>> {
         let of_name = self.fields.iter().rev().find(|field| field.name == name);
         of_name.map(|field| &field.value)
     }
 
-    /// Whether it is of an event of `tracing`, or of one that is written as those are: such an
-    /// event has a level, or a span.
+    /// Tells whether it is of an event of `tracing`, or of one that is written as those are: such
+    /// an event has a level, or a span.
     #[must_use]
     pub fn has_head(&self) -> bool {
         self.level.is_some() || self.span.is_some()
@@ -117,7 +117,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The span in such data, where only that is of interest: what follows it is not looked at.
+/// Returns the span in such data, where only that is of interest: what follows it is not looked at.
 #[must_use]
 pub fn span_id(untrusted: &[u8]) -> Option<u64> {
     let beginning = match std::str::from_utf8(untrusted) {
@@ -140,7 +140,7 @@ pub fn span_id(untrusted: &[u8]) -> Option<u64> {
 
 /// A word as it was written.
 pub(super) struct Part<'a> {
-    /// Of a field: what it is called.
+    /// Name of a field.
     pub name: Option<Cow<'a, str>>,
     /// The word, without a mark.
     pub text: &'a str,
@@ -148,7 +148,7 @@ pub(super) struct Part<'a> {
     pub is_short: bool,
 }
 
-/// The words that a [`Writer`](super::Writer) has written.
+/// Returns the words that a [`Writer`](super::Writer) has written.
 pub(super) fn parts(written: &str) -> impl Iterator<Item = Part<'_>> {
     let mut words = Words {
         rest: written,
@@ -273,8 +273,8 @@ impl<'a> Words<'a> {
         unsigned(digits).ok_or(Malformed)
     }
 
-    /// What there is up to a space. Where the text may end anywhere, what goes on to its end may
-    /// not be all.
+    /// Takes the text up to a space. Where the text may end anywhere, a token that goes on to its
+    /// end may not be all.
     fn token(&mut self) -> Parsed<&'a str> {
         let end = self.rest.find(' ').unwrap_or(self.rest.len());
         let (token, rest) = self.rest.split_at_checked(end).ok_or(Malformed)?;
@@ -299,7 +299,7 @@ impl<'a> Words<'a> {
         Ok(name)
     }
 
-    /// What is in quotation marks, without them.
+    /// Takes the text in quotation marks, without them.
     fn quoted(&mut self) -> Parsed<Cow<'a, str>> {
         self.expect("\"")?;
         let inside = self.rest;
@@ -347,7 +347,7 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// The character of an escape, after its backslash.
+    /// Returns the character of an escape, after its backslash.
     fn escaped(&mut self) -> Parsed<char> {
         let mut characters = self.rest.chars();
         let Some(kind) = characters.next() else {
@@ -407,7 +407,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Digits only: `+7` and the like are nothing that anybody writes.
+/// Parses digits only: `+7` and the like are never written.
 fn unsigned(digits: &str) -> Option<u64> {
     digits
         .bytes()
@@ -416,7 +416,7 @@ fn unsigned(digits: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// A value without quotation marks.
+/// Returns a value without quotation marks.
 fn plain_value<'a>(token: &str) -> Option<Value<'a>> {
     match token {
         "true" => return Some(Value::Flag(true)),
@@ -449,7 +449,7 @@ fn plain_value<'a>(token: &str) -> Option<Value<'a>> {
     is_same.then_some(Value::Float(value))
 }
 
-/// What is left of a text of which has come what was written.
+/// The rest of a text, from which each text written to it is taken off.
 struct Rest<'a>(&'a str);
 
 impl fmt::Write for Rest<'_> {
@@ -459,7 +459,7 @@ impl fmt::Write for Rest<'_> {
     }
 }
 
-/// The bytes of hexadecimal digits; half a byte at the end of what is truncated is none.
+/// Returns the bytes of hexadecimal digits; half a byte at the end of what is truncated is none.
 fn bytes_of(digits: &str, is_short: bool) -> Option<Vec<u8>> {
     let is_whole = digits.len().is_multiple_of(2) || is_short;
     let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');

@@ -1,4 +1,4 @@
-//! What is written is read back.
+//! Tests that fields are read back as they were written.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -53,7 +53,7 @@ fn write(writer: &mut Writer, name: &str, value: &Value<'_>) {
     }
 }
 
-/// Text of any characters, those with a meaning more often than others.
+/// Returns text of any characters, those with a meaning more often than others.
 fn any_text() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         3 => any::<char>(),
@@ -143,7 +143,7 @@ fn written(record: &Record<'_>) -> Writer {
     writer
 }
 
-/// Whether a value is what `whole` begins with.
+/// Tells whether a value is what `whole` begins with.
 fn is_beginning(value: &Value<'_>, whole: &Value<'_>) -> bool {
     match (value, whole) {
         (Value::Text(part), Value::Text(whole)) | (Value::Debug(part), Value::Debug(whole)) => {

@@ -1,4 +1,4 @@
-//! What fields hold.
+//! Fields and their values.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 pub enum Level {
     /// The least important.
     Trace,
-    /// Of use to who looks for a fault.
+    /// Of use for finding a fault.
     Debug,
     /// Of use to all.
     Info,
@@ -27,7 +27,7 @@ impl Level {
         Self::Error,
     ];
 
-    /// The word for it: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`.
+    /// Returns the word for it: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Level {
         }
     }
 
-    /// The level of this word.
+    /// Returns the level of this word.
     pub(super) fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.word() == word)
     }
@@ -79,8 +79,8 @@ pub enum Value<'a> {
 /// A field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field<'a> {
-    /// What it is called.
+    /// The field's name.
     pub name: Cow<'a, str>,
-    /// What it holds.
+    /// The field's value.
     pub value: Value<'a>,
 }

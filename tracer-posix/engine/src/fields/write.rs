@@ -6,8 +6,8 @@ use std::fmt::{self, Write as _};
 use super::parse::{Part, parts};
 use super::{Level, MARK, is_bare, is_escaped};
 
-/// Most bytes that a [`Writer`] writes: as many as a stream records of an event where nobody asks
-/// for more.
+/// Most bytes that a [`Writer`] writes: as many as a stream records of an event where its
+/// attributes do not ask for more.
 pub const MOST_BYTES: usize = 1024;
 
 /// Space for what says that something is missing: a quotation mark or a space, and the mark.
@@ -237,25 +237,25 @@ impl Writer {
         }
     }
 
-    /// Whether there is nothing.
+    /// Tells whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Whether something did not fit.
+    /// Tells whether something did not fit.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.is_truncated
     }
 
-    /// All of it.
+    /// Returns all of it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// All of it.
+    /// Returns all of it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()

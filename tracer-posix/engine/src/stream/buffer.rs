@@ -16,7 +16,7 @@ pub(super) struct Gap {
     pub(super) since: MonotonicNs,
 }
 
-/// What the oldest end of the buffer gave.
+/// The oldest entry of the buffer, as it was taken out.
 pub(super) enum Oldest {
     /// An event; its data was put into the caller's vector.
     Event(EventHeader),
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// Nothing is held.
+    /// Makes an empty buffer.
     #[inline(never)]
     pub(super) fn on_heap() -> Box<Self> {
         Box::default()
@@ -92,7 +92,7 @@ impl Buffer {
         }
     }
 
-    /// Whether there is not even a gap, but for one in front.
+    /// Tells whether there is not even a gap, but for one in front.
     fn is_empty(&self) -> bool {
         self.read == self.blocks.end()
     }
@@ -144,7 +144,7 @@ impl Buffer {
         Some(oldest)
     }
 
-    /// The oldest event that was not shown yet. It stays where it is.
+    /// Returns the oldest event that was not shown yet. It stays where it is.
     pub(super) fn show_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
         if self.shown < self.read {
             self.shown = self.read.clone();
@@ -159,7 +159,7 @@ impl Buffer {
         None
     }
 
-    /// The time of the oldest event.
+    /// Returns the time of the oldest event.
     pub(super) fn oldest_time(&self) -> Option<MonotonicNs> {
         let mut at = self.read.clone();
         loop {
@@ -215,7 +215,7 @@ impl Cursor {
         (self.block, self.offset)
     }
 
-    /// The next entry, which it passes, and an event's data.
+    /// Returns the next entry, which it passes, and an event's data.
     #[inline(always)]
     fn next<'a>(&mut self, blocks: &'a Blocks) -> Option<(Entry, &'a [u8])> {
         let mut bytes = blocks.from(self.position())?;
@@ -268,7 +268,7 @@ impl Blocks {
     /// stream.
     const BLOCK: usize = 32 * 1024;
 
-    /// Where the next entry will be, if it has space there.
+    /// Returns where the next entry will be, if it has space there.
     fn end(&self) -> (u64, usize) {
         let before_last = u64::try_from(self.blocks.len().saturating_sub(1)).unwrap_or(0);
         (
@@ -311,7 +311,7 @@ impl Blocks {
         }
     }
 
-    /// What lies from a position to the end of its block.
+    /// Returns the bytes from a position to the end of its block.
     #[inline(always)]
     fn from(&self, (block, offset): (u64, usize)) -> Option<&[u8]> {
         let index = usize::try_from(block.checked_sub(self.first)?).ok()?;

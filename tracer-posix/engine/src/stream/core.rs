@@ -31,7 +31,7 @@ pub enum Filtering {
 }
 
 impl Filtering {
-    /// The filter that it makes of the one before and the given set.
+    /// Returns the filter that it makes of the one before and the given set.
     #[must_use]
     pub fn apply(self, before: &EventSet, set: &EventSet) -> EventSet {
         match self {
@@ -42,7 +42,7 @@ impl Filtering {
     }
 }
 
-/// What `posix_trace_get_status()` reports of a stream.
+/// State of a stream, as `posix_trace_get_status()` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Status {
@@ -61,9 +61,9 @@ enum Activity {
         since: MonotonicNs,
         is_restarted: bool,
     },
-    /// By a call, or never started.
+    /// Suspended by a call, or never started.
     Suspended,
-    /// By itself, because it was full; it restarts when it has been emptied.
+    /// Stopped by itself, because it was full; it restarts when it has been emptied.
     StoppedFull,
 }
 
@@ -77,10 +77,10 @@ pub struct StreamCore {
     is_full: bool,
     is_overrun: bool,
     filter: EventSet,
-    /// On the heap: it is large, and would be moved about on the stack.
+    /// The buffer is on the heap: it is large, and would be moved about on the stack.
     buffer: Box<Buffer>,
     ledger: Ledger,
-    /// What was fed up to now; older events are late.
+    /// Time up to which events were fed; older events are late.
     horizon: MonotonicNs,
     /// The time of the last event given out.
     last_reported: MonotonicNs,
@@ -91,7 +91,8 @@ pub struct StreamCore {
 }
 
 impl StreamCore {
-    /// A suspended, empty stream with an empty filter that holds `capacity` bytes of events.
+    /// Returns a suspended, empty stream with an empty filter that holds `capacity` bytes of
+    /// events.
     #[must_use]
     pub fn new(policy: StreamFullPolicy, capacity: usize) -> Self {
         Self {
@@ -170,17 +171,18 @@ impl StreamCore {
         }
     }
 
-    /// Whether sources that are full have to wait until the stream was read.
+    /// Tells whether sources that are full have to wait until the stream was read.
     pub(crate) fn waits_for_its_reader(&self) -> bool {
         self.policy == StreamFullPolicy::UntilFull
     }
 
-    /// The sources that were full take events again.
+    /// Lets the sources that were full take events again.
     pub(crate) fn sources_take_again(&mut self) {
         self.is_source_full = false;
     }
 
-    /// Whether the stream has stopped itself and holds nothing, its STOP neither: that is filtered.
+    /// Tells whether the stream has stopped itself and holds nothing, its STOP neither: that is
+    /// filtered.
     pub(crate) fn is_stopped_and_empty(&self) -> bool {
         self.activity == Activity::StoppedFull && self.buffer.events() == 0
     }
@@ -225,7 +227,8 @@ impl StreamCore {
         self.buffer.push(header, data, true);
     }
 
-    /// The stream stops itself. The STOP takes none of the space: it has space of its own.
+    /// Stops the stream, which is full, by itself. The STOP takes none of the space: it has space
+    /// of its own.
     fn stop_full(&mut self, at: MonotonicNs) {
         self.activity = Activity::StoppedFull;
         self.is_full = true;
@@ -325,7 +328,7 @@ impl StreamCore {
         }
     }
 
-    /// Whether a stream that is flushed has no space for this event, which would be recorded.
+    /// Tells whether a stream that is flushed has no space for this event, which would be recorded.
     #[must_use]
     pub fn needs_flush_before(&self, header: &EventHeader, data_length: usize) -> bool {
         let has_space =
@@ -336,7 +339,7 @@ impl StreamCore {
             && !has_space()
     }
 
-    /// Whether a stream that is flushed has no space for an event of its own.
+    /// Tells whether a stream that is flushed has no space for an event of its own.
     #[must_use]
     pub fn needs_flush_before_own(&self) -> bool {
         self.policy == StreamFullPolicy::Flush
@@ -348,13 +351,13 @@ impl StreamCore {
                 > self.capacity
     }
 
-    /// Whether half of the space is used up.
+    /// Tells whether half of the space is used up.
     #[must_use]
     pub fn is_half_full(&self) -> bool {
         self.buffer.used() >= self.capacity / 2
     }
 
-    /// A flush begins: records `FLUSH_START` if the stream runs. It takes none of the space, since
+    /// Begins a flush: records `FLUSH_START` if the stream runs. It takes none of the space, since
     /// the flush takes it away at once.
     pub fn begin_flush(&mut self, caller: Origin) {
         let event_type = EventTypeId::FLUSH_START;
@@ -365,7 +368,7 @@ impl StreamCore {
         }
     }
 
-    /// A flush has ended: records `FLUSH_STOP` if the stream runs.
+    /// Ends a flush: records `FLUSH_STOP` if the stream runs.
     pub fn end_flush(&mut self, caller: Origin) {
         if self.is_running() {
             self.record_own(EventTypeId::FLUSH_STOP, caller, &[]);
@@ -379,18 +382,20 @@ impl StreamCore {
         }
     }
 
-    /// The log is full: nothing is recorded any more until the stream is cleared and started.
+    /// Suspends the stream where the log is full: nothing is recorded any more until the stream is
+    /// cleared and started.
     pub fn suspend(&mut self) {
         self.activity = Activity::Suspended;
     }
 
-    /// The oldest event that this was not asked for yet; it stays where it is, to be flushed.
+    /// Returns the oldest event that this was not asked for yet; it stays where it is, to be
+    /// flushed.
     pub fn show_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
         self.buffer.show_next(data)
     }
 
-    /// The oldest event, if there is one; its data is put into `data`. `now` is asked for only when
-    /// the stream restarts itself because it has become empty.
+    /// Returns the oldest event, if there is one; its data is put into `data`. `now` is asked for
+    /// only when the stream restarts itself because it has become empty.
     #[inline(always)]
     pub fn next(
         &mut self,
@@ -434,15 +439,15 @@ impl StreamCore {
         header
     }
 
-    /// Whether the stream has stopped itself, and restarts when the one event that it holds is
-    /// read.
+    /// Tells whether the stream has stopped itself, and restarts when the one event that it holds
+    /// is read.
     #[inline]
     #[must_use]
     pub fn restarts_when_read(&self) -> bool {
         self.activity == Activity::StoppedFull && self.buffer.events() == 1
     }
 
-    /// After an event was read: the stream has space again, and restarts when it is empty.
+    /// Frees space after an event was read: the stream restarts when it is empty.
     #[inline]
     fn free_space(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;
@@ -467,13 +472,12 @@ impl StreamCore {
         }
     }
 
-    /// Has the next status say that events were lost: they may have been, and nobody can count
-    /// them.
+    /// Has the next status say that events were lost: they may have been, and cannot be counted.
     pub fn report_overrun(&mut self) {
         self.is_overrun = true;
     }
 
-    /// The status now; that events were lost is reported once.
+    /// Returns the status now; that events were lost is reported once.
     pub fn status(&mut self) -> Status {
         let is_running = self.is_running();
         let is_overrun = std::mem::take(&mut self.is_overrun);
@@ -484,52 +488,52 @@ impl StreamCore {
         }
     }
 
-    /// Whether it records.
+    /// Tells whether it records.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.activity, Activity::Running { .. })
     }
 
-    /// Whether its space is used up.
+    /// Tells whether its space is used up.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// How many bytes it keeps of its newest events, if it records all that comes.
+    /// Returns how many bytes it keeps of its newest events, if it records all that comes.
     #[must_use]
     pub fn keeps_newest(&self) -> Option<usize> {
         let is_all = self.is_running() && self.filter == EventSet::EMPTY;
         (self.policy == StreamFullPolicy::Loop && is_all).then_some(self.capacity)
     }
 
-    /// Whether sources should bring events: also while the stream has stopped itself, since what
-    /// it loses then is counted.
+    /// Tells whether sources should bring events: also while the stream has stopped itself, since
+    /// what it loses then is counted.
     #[must_use]
     pub fn wants_events(&self) -> bool {
         self.activity != Activity::Suspended
     }
 
-    /// The set of types that are not recorded.
+    /// Returns the set of types that are not recorded.
     #[must_use]
     pub fn filter(&self) -> &EventSet {
         &self.filter
     }
 
-    /// Where every event went so far.
+    /// Returns where every event went so far.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Events that are there to be read.
+    /// Returns the number of events that are there to be read.
     #[must_use]
     pub fn held(&self) -> usize {
         self.buffer.events()
     }
 }
 
-/// Who brought a control event forth.
+/// Origin of a control event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// Process; 0 for the trace system.
@@ -580,7 +584,8 @@ mod tests {
             .collect()
     }
 
-    /// A started stream with space for `events` events without data, its START already read.
+    /// Returns a started stream with space for `events` events without data, its START already
+    /// read.
     fn started(policy: StreamFullPolicy, events: usize) -> StreamCore {
         let mut core = StreamCore::new(policy, event_size(0) * events);
         core.filter.insert(EventTypeId::START);

@@ -167,7 +167,8 @@ impl Model {
     }
 }
 
-/// What the stream gives next, the marks of an overflow left out, as the model has none.
+/// Returns the event that the stream gives next, the marks of an overflow left out, as the model
+/// has none.
 fn read(core: &mut StreamCore, now: MonotonicNs) -> Option<(u64, EventTypeId)> {
     let mut data = Vec::new();
     loop {

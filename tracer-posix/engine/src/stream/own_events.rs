@@ -1,4 +1,4 @@
-//! What a stream records of itself: which events, with what data, under which filter.
+//! Events that a stream records of itself: their types, their data, and the filter that applies.
 
 use tracer_common::event_type::EventTypeId;
 
@@ -28,7 +28,7 @@ fn set_of(types: &[EventTypeId]) -> EventSet {
     set
 }
 
-/// A started stream with space for some events, its START already read.
+/// Returns a started stream with space for some events, its START already read.
 fn started(policy: StreamFullPolicy) -> StreamCore {
     let mut core = StreamCore::new(policy, event_size(0) * 4);
     core.start(MonotonicNs(1), Origin::NONE);

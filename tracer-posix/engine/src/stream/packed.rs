@@ -1,14 +1,14 @@
 //! The entries of a stream's buffer as bytes.
 //!
-//! What is held takes no more than it counts for, and hardly more than it took in the chunk that it
+//! An entry takes no more than it counts for, and hardly more than it took in the chunk that it
 //! came from: a thread's identifiers are once in a block, where it is first seen, and are
-//! remembered from there on by whoever writes or reads the block.
+//! remembered from there on by the writer and by the reader of the block.
 
 use tracer_common::event_type::EventTypeId;
 
 use crate::event::{EventHeader, MonotonicNs, Truncation};
 
-/// What lies in a buffer.
+/// An entry of a buffer.
 pub(super) enum Entry {
     Event(Event),
     /// Events are missing, since then.
@@ -25,7 +25,7 @@ pub(super) struct Event {
 }
 
 impl Entry {
-    /// Bytes that it takes.
+    /// Returns the number of bytes that it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.head + event.data_length,
@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// In the first word, beside the length of the data.
+/// Bit of the first word, beside the length of the data.
 const IS_GAP: u32 = 1 << 31;
 const IS_ACCOUNTED: u32 = 1 << 30;
 const IS_TRUNCATED: u32 = 1 << 29;
@@ -56,7 +56,7 @@ const WHO: usize = 16;
 /// Most bytes before an event's data.
 pub(super) const MOST_HEAD: usize = HEAD + WHO;
 
-/// Whether the first entry of these bytes is a gap.
+/// Tells whether the first entry of these bytes is a gap.
 pub(super) fn is_gap(bytes: &[u8]) -> bool {
     let word = bytes.first_chunk();
     word.is_some_and(|word| u32::from_ne_bytes(*word) & IS_GAP != 0)
@@ -83,7 +83,7 @@ impl Default for Remembered {
 impl Remembered {
     const ENTRIES: usize = 64;
 
-    /// Where a thread would be remembered.
+    /// Returns where a thread would be remembered.
     #[inline]
     fn index_of(tid: i32) -> u8 {
         // Below the count of entries.
@@ -152,8 +152,8 @@ impl Remembered {
         to.extend_from_slice(data);
     }
 
-    /// The first entry of these bytes, which follow those that were unpacked before; `None` where
-    /// there is none.
+    /// Returns the first entry of these bytes, which follow those that were unpacked before; `None`
+    /// where there is none.
     #[inline(always)]
     pub(super) fn unpack(&mut self, bytes: &[u8]) -> Option<Entry> {
         let gap: &[u8; GAP] = bytes.first_chunk()?;
