@@ -1,4 +1,4 @@
-//! What does a log cost: to write, and to read, an event?
+//! Cost of a log, for each event: to write it, and to read it.
 //!
 //! Both are measured on a file in memory, as the time that the processor spends on it, the kernel's
 //! copying included: what is asked is the format's cost, not the disk's, nor what else the machine

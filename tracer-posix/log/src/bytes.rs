@@ -3,10 +3,10 @@
 use std::fmt;
 use std::io;
 
-/// What a log is read from: a file, or bytes that somebody else keeps. It may grow, shrink or
+/// The bytes that a log is read from: a file, or memory of the caller's. They may grow, shrink or
 /// change between two calls.
 pub trait LogBytes: fmt::Debug {
-    /// How many bytes there are now.
+    /// Returns how many bytes there are now.
     ///
     /// # Errors
     ///

@@ -17,13 +17,13 @@ use super::layout::{ALIGNMENT, REGION_START};
 use super::packet_cursor::{Damage, Rejected, View};
 use super::packet_scanner::{Found, PacketScanner};
 
-/// What all packet headers together show.
+/// Result of looking at all packet headers.
 #[derive(Clone, Copy, Debug)]
 struct Survey {
     newest: Option<u64>,
-    /// Just past the newest packet.
+    /// The offset just past the newest packet.
     head: u64,
-    /// Which packet was at the region's start.
+    /// Sequence number of the packet that was at the region's start.
     start: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl CircularCursor {
         }
     }
 
-    /// The packet with just the right sequence number, here or at the region's start.
+    /// Returns the packet with just the right sequence number, here or at the region's start.
     fn expected(
         &mut self,
         scanner: &PacketScanner<impl LogBytes>,
@@ -186,8 +186,8 @@ impl CircularCursor {
         self.has_skipped = true;
     }
 
-    /// The first packet on the way that has one of the sequence numbers, and how many bytes lie
-    /// before it.
+    /// Returns the first packet on the way that has one of the sequence numbers, and how many bytes
+    /// lie before it.
     fn search(
         &self,
         scanner: &PacketScanner<impl LogBytes>,
@@ -293,7 +293,7 @@ impl CircularCursor {
     }
 }
 
-/// Whether packets were written since a survey.
+/// Tells whether packets were written since a survey.
 fn has_gone_on(
     survey: &Survey,
     scanner: &PacketScanner<impl LogBytes>,

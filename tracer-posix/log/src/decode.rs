@@ -78,7 +78,8 @@ pub(super) enum Undecoded {
 }
 
 impl Packet {
-    /// Buffer for a packet's bytes, for the caller to fill; the events that were there are gone.
+    /// Returns a buffer for a packet's bytes, for the caller to fill; the events that were there
+    /// are gone.
     ///
     /// # Errors
     ///
@@ -275,13 +276,13 @@ impl Packet {
         fits.then_some(Data::WithInteger(common, integer))
     }
 
-    /// Whether an event is left.
+    /// Tells whether an event is left.
     #[inline]
     pub fn has_next(&self) -> bool {
         self.next < self.events.len()
     }
 
-    /// The next event and the name of its thread.
+    /// Returns the next event and the name of its thread.
     #[inline]
     pub fn take_next(&mut self) -> Option<(Event<'_>, &[u8])> {
         let entry = self.events.get(self.next)?;
@@ -336,7 +337,7 @@ fn push<T>(items: &mut Vec<T>, item: T) -> Option<()> {
     Some(())
 }
 
-/// Whether an index is that of a new entry; `None` when it is of none at all.
+/// Tells whether an index is that of a new entry; `None` when it is of none at all.
 #[inline]
 fn is_new(index: u32, length: usize) -> Option<bool> {
     let index = to_usize(index);

@@ -1,4 +1,5 @@
-//! What the events of one packet have in common: written once, and by its index from then on.
+//! Values that the events of one packet have in common: written once, and by their index from then
+//! on.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -19,7 +20,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Whether this is the thread of an event, and has this name.
+    /// Tells whether this is the thread of an event, and has this name.
     #[inline]
     pub fn is(&self, header: &EventHeader, comm: &[u8]) -> bool {
         let name = comm.get(..COMM_BYTES).unwrap_or(comm);
@@ -38,7 +39,7 @@ pub(super) struct Comm {
 }
 
 impl Comm {
-    /// The start of `name`; no thread's name is longer.
+    /// Returns the start of `name`; no thread's name is longer.
     pub fn truncated_from(name: &[u8]) -> Self {
         let mut bytes = [0; COMM_BYTES];
         let mut length = 0_u8;
@@ -49,14 +50,14 @@ impl Comm {
         Self { bytes, length }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_bytes(&self) -> &[u8] {
         let length = usize::from(self.length);
         self.bytes.get(..length).unwrap_or_default()
     }
 }
 
-/// What a packet's events so far say of a thread, for those that follow.
+/// State of a thread after a packet's events so far, for those that follow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastSeen {
     /// The CPU that it named last.
@@ -74,7 +75,7 @@ impl LastSeen {
         }
     }
 
-    /// How long it has had its CPU at `time`, if that is known.
+    /// Returns how long it has had its CPU at `time`, if that is known.
     #[inline]
     pub fn ran_until(&self, time: u64) -> Option<u64> {
         time.checked_sub(self.got_cpu?)
@@ -111,14 +112,14 @@ impl<T> Default for Dictionary<T> {
 /// The index of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It was there.
+    /// The entry was there.
     Known(u32),
-    /// It came just now: its index is the one that the dictionary had as its length.
+    /// The entry came just now: its index is the one that the dictionary had as its length.
     New(u32),
 }
 
 impl Entry {
-    /// The index.
+    /// Returns the index.
     pub fn index(self) -> u32 {
         match self {
             Self::Known(index) | Self::New(index) => index,
@@ -127,7 +128,7 @@ impl Entry {
 }
 
 impl<T: Copy + Eq + Hash> Dictionary<T> {
-    /// The index of `thing`, which gets one if it has none.
+    /// Returns the index of `thing`, which gets one if it has none.
     #[inline]
     pub fn enter(&mut self, thing: &T) -> Entry {
         // Threads and sites come in runs.
@@ -152,7 +153,7 @@ impl<T: Copy + Eq + Hash> Dictionary<T> {
         Entry::New(self.last)
     }
 
-    /// What was entered last.
+    /// Returns the value that was entered last.
     #[inline]
     pub fn last(&self) -> Option<&T> {
         at(&self.entries, self.last)
@@ -176,8 +177,8 @@ pub(super) struct DataDictionary {
 }
 
 impl DataDictionary {
-    /// The index of `data`, of which those with an index lie in `buffer`. New data has to be put
-    /// there, and [`note_span`](Self::note_span) then says where.
+    /// Returns the index of `data`, of which those with an index lie in `buffer`. New data has to
+    /// be put there, and [`note_span`](Self::note_span) then says where.
     pub fn enter(&mut self, data: &[u8], buffer: &[u8]) -> Entry {
         let hash = self.hasher.hash_one(data);
         let spans = &self.spans;

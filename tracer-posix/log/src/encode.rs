@@ -20,7 +20,7 @@ pub(super) mod flags {
     pub const TRUNCATED: u8 = 1;
     /// The event is not of the same thread as the one before.
     pub const THREAD: u8 = 2;
-    /// It was on the CPU that this thread named last.
+    /// The event was on the CPU that this thread named last.
     pub const SAME_CPU: u8 = 4;
     /// Its CPU follows.
     pub const CPU: u8 = 8;
@@ -43,12 +43,13 @@ pub(super) const LONGEST_COMMON_DATA: usize = 64;
 const MAX_EVENT_OVERHEAD: usize =
     1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5 + 10);
 
-/// Bytes of a packet that are there whatever is in it.
+/// Returns the number of bytes of a packet that are there whatever is in it.
 const fn packet_bytes(definitions: usize, events: usize) -> usize {
     PACKET_HEADER_BYTES + preamble::max_bytes(definitions) + events + ALIGNMENT
 }
 
-/// Most bytes of a packet with one event that has `data_length` bytes of data, its type defined.
+/// Returns the most bytes of a packet with one event that has `data_length` bytes of data, its type
+/// defined.
 pub(super) fn single_event_packet(data_length: usize, name: Option<&[u8]>) -> usize {
     let definition = name.map_or(0, preamble::max_definition_bytes);
     packet_bytes(definition, MAX_EVENT_OVERHEAD.saturating_add(data_length))
@@ -86,7 +87,7 @@ pub(super) struct PacketBuilder {
     definitions: Definitions,
     defined: Defined,
     threads: Dictionary<Thread>,
-    /// What is remembered of each thread.
+    /// State that is remembered of each thread.
     last_seen: Vec<LastSeen>,
     last_thread: Option<u32>,
     sites: Dictionary<Site>,
@@ -112,12 +113,12 @@ impl Default for PacketBuilder {
 }
 
 impl PacketBuilder {
-    /// Events in it.
+    /// Returns the number of events in it.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Most bytes that it would take with an event more.
+    /// Returns the most bytes that it would take with an event more.
     #[inline]
     pub fn size_with(&self, event_type: EventTypeId, data: &[u8], types: &EventTypes) -> usize {
         let definition = match self.new_name(event_type, types) {
@@ -130,7 +131,7 @@ impl PacketBuilder {
         )
     }
 
-    /// The name of a user type that this packet has not defined yet.
+    /// Returns the name of a user type that this packet has not defined yet.
     #[inline]
     fn new_name<'a>(&self, id: EventTypeId, types: &'a EventTypes) -> Option<&'a [u8]> {
         if !id.is_user() || id == EventTypeId::UNNAMED_USEREVENT || self.defined.contains(id) {
@@ -328,8 +329,8 @@ fn put_cpu(bytes: &mut Scratch, flags: &mut u8, seen: &mut LastSeen, cpu: Option
     bytes.put(u64::from(cpu));
 }
 
-/// What a switch from a thread says, and, apart from it, how long that had run: all the rest comes
-/// again and again.
+/// Splits the data of a switch from a thread into how long the thread had run and all the rest,
+/// which comes again and again.
 #[inline]
 fn split_ran(id: EventTypeId, data: &[u8]) -> Option<(&[u8], u64)> {
     let is_whole = id == EventTypeId::SWITCH_OUT && data.len() == size_of::<SwitchOutData>();
@@ -347,7 +348,7 @@ pub(super) struct SealedPacket {
     definitions: Definitions,
 }
 
-/// What a packet says that is known only when it is written.
+/// Contents of a packet that are known only when it is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketContext<'a> {
     pub log_id: LogId,
@@ -358,12 +359,12 @@ pub(super) struct PacketContext<'a> {
 }
 
 impl SealedPacket {
-    /// Most bytes that it takes, whatever the losses are.
+    /// Returns the most bytes that it takes, whatever the losses are.
     pub fn max_length(&self) -> usize {
         packet_bytes(self.definitions.len(), self.events.len())
     }
 
-    /// Bytes that it takes; the losses count only by which causes there are.
+    /// Returns the number of bytes that it takes; the losses count only by which causes there are.
     pub fn length(&self, losses: &LossCounts) -> usize {
         let mut preamble = Vec::with_capacity(preamble::max_bytes(self.definitions.len()));
         preamble::put(&mut preamble, &self.definitions, losses);
@@ -398,7 +399,7 @@ impl SealedPacket {
     }
 }
 
-/// Up to the next multiple of the alignment.
+/// Rounds up to the next multiple of the alignment.
 pub(super) fn aligned(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
 }

@@ -38,7 +38,7 @@ pub enum WriteError {
     /// `EINVAL`.
     #[error("log-max-size is {max_size}, and an event of max-data-size with a STOP needs {least}")]
     TooSmall {
-        /// What was asked for, in bytes.
+        /// The size asked for, in bytes.
         max_size: u64,
         /// The least that is possible, in bytes.
         least: u64,
@@ -46,15 +46,15 @@ pub enum WriteError {
     /// `EINVAL`.
     #[error("log-max-size is {max_size}, and no file can be as large")]
     TooLarge {
-        /// What was asked for, in bytes.
+        /// The size asked for, in bytes.
         max_size: u64,
     },
     /// `ENOSPC`.
     #[error("no space for a log of {bytes} bytes: {source}")]
     NoSpace {
-        /// What was asked for.
+        /// The space asked for.
         bytes: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// `EINVAL`. The event was counted as lost in the log.
@@ -68,7 +68,7 @@ pub enum WriteError {
     /// `EINVAL`. The event was counted as lost in the log.
     #[error("an event came {late_ns} ns too late: later ones are in the log already")]
     OutOfOrder {
-        /// By how much.
+        /// Nanoseconds by which it is late.
         late_ns: u64,
     },
     /// `EINVAL`.
@@ -88,7 +88,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// The error number that the C functions return.
+    /// Returns the error number that the C functions return.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -116,7 +116,7 @@ pub enum OpenError {
     /// The system refused a read.
     #[error("cannot read the log: {0}")]
     Io(#[from] io::Error),
-    /// It does not begin as a log does.
+    /// The file does not begin as a log does.
     #[error("not a trace log")]
     NotALog,
     /// Both copies of its header are damaged.
@@ -144,7 +144,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The error number that the C functions return.
+    /// Returns the error number that the C functions return.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {

@@ -29,7 +29,7 @@ const LENGTH: std::ops::Range<usize> = 16..20;
 /// Bytes that a copy of the header may take, of this version or a later one.
 pub(super) const COPY_BYTES: usize = 4096;
 
-/// What is known of a log's content, for sure only once it is complete.
+/// Facts about a log's content, known for sure only once the log is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     /// The status at the end; `None` while the log is being written.
@@ -51,28 +51,28 @@ pub(super) struct Content {
 /// The file's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileHeader {
-    /// Which of two copies is the newer one.
+    /// Generation of the copy: of two copies the newer one has the higher.
     pub generation: u64,
     /// The log that the packets belong to.
     pub log_id: LogId,
-    /// What the log says of the stream.
+    /// The log's description of the stream.
     pub info: LogHeader,
     /// How it is laid out.
     pub options: LogOptions,
     /// Where it was made.
     pub system: System,
-    /// What is in it.
+    /// Facts about its content.
     pub content: Content,
 }
 
 /// Why a copy of the header cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderFault {
-    /// It does not begin as a log does.
+    /// The file does not begin as a log does.
     NoMagic,
     /// Its checksum is wrong, or it says what cannot be.
     Damaged,
-    /// It takes a later version to read it.
+    /// A later version is needed to read it.
     TooNew { needed: u16 },
     /// The traced programs' data is of another kind of machine.
     Foreign { byte_order: u8, word_bytes: u8 },
@@ -210,7 +210,7 @@ impl FileHeader {
         })
     }
 
-    /// The newer of the copies that are whole; the gravest fault when none is.
+    /// Returns the newer of the copies that are whole; the gravest fault when none is.
     pub fn newest(copies: [&[u8]; HEADER_COPIES.len()]) -> Result<Box<Self>, HeaderFault> {
         let [one, other] = copies.map(Self::on_heap);
         match (one, other) {
@@ -235,7 +235,7 @@ fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     bytes
 }
 
-/// What comes before the first null.
+/// Returns the bytes before the first null.
 fn until_null(bytes: &[u8]) -> Vec<u8> {
     bytes
         .iter()
@@ -244,7 +244,8 @@ fn until_null(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// The header of any version, where its checksum is right. What an earlier one lacks is zeros.
+/// Returns the header of any version, where its checksum is right. What an earlier one lacks is
+/// zeros.
 fn whole(untrusted: &[u8]) -> Option<RawFileHeader> {
     let length = u32::from_le_bytes(untrusted.get(LENGTH)?.try_into().ok()?);
     let length = usize::try_from(length).ok()?;
@@ -309,7 +310,7 @@ fn value_of<T: Copy>(values: &[(u8, T)], code: u8) -> Option<T> {
     known.map(|(_, value)| *value)
 }
 
-/// The truth values of a status, in one byte.
+/// Returns the truth values of a status, in one byte.
 pub(super) fn status_byte(status: FinalStatus) -> u8 {
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
     bit(status.is_full, status_bits::STREAM_FULL)
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(FileHeader::from_bytes(&shorter(&bytes)), Ok(expected));
     }
 
-    /// The header as versions 1 to 3 have it, with what was there before behind it.
+    /// Returns the header as versions 1 to 3 have it, with what was there before behind it.
     fn shorter(bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         bytes[LENGTH].copy_from_slice(&1024_u32.to_le_bytes());

@@ -1,19 +1,19 @@
-//! What a log says of the stream that it was made from.
+//! Description of a log, and of the stream that it was made from.
 
 use tracer_engine::{Attributes, ClockPair, LogFullPolicy};
 
 /// How a log is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// What the log does when it is full.
+    /// Policy of the log when it is full.
     pub policy: LogFullPolicy,
     /// Most bytes for events; ignored with [`LogFullPolicy::Append`].
     pub max_size: u64,
 }
 
 impl LogOptions {
-    /// The smallest limit of a log with `LOOP` or `UNTIL_FULL` for a stream with these attributes:
-    /// it holds a packet with one event of max-data-size, and a STOP.
+    /// Returns the smallest limit of a log with `LOOP` or `UNTIL_FULL` for a stream with these
+    /// attributes: it holds a packet with one event of max-data-size, and a STOP.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn least_size(attributes: &Attributes) -> u64 {
@@ -40,7 +40,7 @@ impl System {
     }
 }
 
-/// What the start of a log says.
+/// Contents of the start of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogHeader {
     /// The attributes of the stream, creation time included.

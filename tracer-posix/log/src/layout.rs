@@ -40,7 +40,7 @@ pub(super) const ALIGNMENT: usize = 8;
 /// The longest packet, and the longest trailer.
 pub(super) const MAX_PACKET_BYTES: usize = MAX_PACKET_FIELD as usize;
 
-/// The same, as the file's header states it.
+/// [`MAX_PACKET_BYTES`], as the file's header states it.
 pub(super) const MAX_PACKET_FIELD: u32 = 1 << 20;
 
 /// Bytes of the file's header, as it states it itself.
@@ -86,7 +86,7 @@ pub(super) struct RawFileHeader {
     pub magic: [u8; 8],
     pub version: U16,
     pub oldest_reader: U16,
-    /// Of the whole header, with 0 in this field.
+    /// Checksum of the whole header, with 0 in this field.
     pub crc: U32,
     pub header_bytes: U32,
     pub byte_order: u8,
@@ -132,7 +132,7 @@ pub(super) mod status_bits {
     pub const LOG_OVERRUN: u8 = 8;
 }
 
-/// What starts a packet. A preamble follows, then the events.
+/// Start of a packet. A preamble follows, then the events.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RawPacketHeader {
@@ -148,17 +148,17 @@ pub(super) struct RawPacketHeader {
     pub realtime_offset: I64,
     pub log_id: LogId,
     pub events_crc: U32,
-    /// Of what is before this field.
+    /// Checksum of what is before this field.
     pub header_crc: U32,
 }
 
-/// What starts the trailer. Event types follow.
+/// Start of the trailer. Event types follow.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RawTrailer {
     pub magic: [u8; 8],
     pub length: U32,
-    /// Of the whole trailer, with 0 in this field.
+    /// Checksum of the whole trailer, with 0 in this field.
     pub crc: U32,
     pub log_id: LogId,
     pub types: U32,

@@ -58,7 +58,7 @@
 //! being written is followed. In asynchronous functions a log is read as any other file is: on a
 //! thread for what blocks. Behind the feature `serde`, events go to and from other formats.
 //!
-//! What the data of an event holds is its program's business; of the crate `tracing` it is
+//! The data of an event is its program's business; of the crate `tracing` it is
 //! [fields](LogRecord::fields).
 //!
 //! # How it is made

@@ -28,13 +28,13 @@ pub(super) const MAX_BYTES: usize = 1 + MAX_CAUSES * (1 + 8) + 8;
 pub(super) struct LossCounts {
     /// Before they came into the log, in the order of `LossCause::ALL`.
     pub stream: [u64; STREAM_CAUSES],
-    /// In the log: overwritten by newer ones.
+    /// Events lost in the log: overwritten by newer ones.
     pub overwritten: u64,
-    /// In the log: discarded because it was full.
+    /// Events lost in the log: discarded because it was full.
     pub discarded: u64,
-    /// In the log: could not be written.
+    /// Events lost in the log: could not be written.
     pub unwritten: u64,
-    /// For causes that this reader does not know.
+    /// Events lost for causes that this reader does not know.
     pub other: u64,
     /// When they were counted, on the monotonic clock: what was lost, was lost before. 0 where that
     /// is not known.
@@ -42,7 +42,7 @@ pub(super) struct LossCounts {
 }
 
 impl LossCounts {
-    /// Events lost for a cause before they came into the log.
+    /// Returns the number of events lost for a cause before they came into the log.
     pub fn lost(&self, cause: LossCause) -> u64 {
         let position = LossCause::ALL.iter().position(|known| *known == cause);
         position
@@ -50,14 +50,14 @@ impl LossCounts {
             .unwrap_or(0)
     }
 
-    /// Events lost in the log.
+    /// Returns the number of events lost in the log.
     pub fn in_log(&self) -> u64 {
         self.overwritten
             .saturating_add(self.discarded)
             .saturating_add(self.unwritten)
     }
 
-    /// What a stream lost by now.
+    /// Returns the losses of a stream by now.
     pub fn of_stream(ledger: &Ledger) -> Self {
         Self {
             stream: LossCause::ALL.map(|cause| ledger.lost(cause)),
@@ -86,7 +86,7 @@ impl LossCounts {
         self.counted_by = self.counted_by.max(other.counted_by);
     }
 
-    /// Identifier and count of every cause that something was lost for.
+    /// Returns the identifier and count of every cause that something was lost for.
     fn by_id(&self) -> impl Iterator<Item = (u32, u64)> {
         let stream = LossCause::ALL
             .into_iter()

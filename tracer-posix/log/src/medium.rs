@@ -1,4 +1,4 @@
-//! What a log is written to, and everything that writing it takes from outside.
+//! The medium that a log is written to, and everything that writing it takes from outside.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use super::layout::LogId;
 use super::sys;
 use tracer_engine::ClockPair;
 
-/// What a log is written to. A test takes one that fails.
+/// The medium that a log is written to. A test takes one that fails.
 pub(super) trait Medium: fmt::Debug {
     /// Writes all bytes at an offset, or says why it could not; it may then have written some.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
@@ -21,7 +21,7 @@ pub(super) trait Medium: fmt::Debug {
     /// Reserves space up to `length` without making the file longer.
     fn reserve(&mut self, length: u64) -> io::Result<()>;
 
-    /// Both clocks now.
+    /// Returns both clocks now.
     fn clocks(&mut self) -> ClockPair;
 }
 
@@ -53,8 +53,8 @@ impl Medium for LogFile {
     }
 }
 
-/// An id that no other log has, as far as chance allows. It keeps packets of different logs apart;
-/// it is no secret.
+/// Returns an id that no other log has, as far as chance allows. It keeps packets of different logs
+/// apart; it is no secret.
 pub(super) fn new_log_id() -> LogId {
     let keys = RandomState::new();
     let salt = (std::process::id(), sys::monotonic_now().0);

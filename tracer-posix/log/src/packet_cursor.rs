@@ -1,4 +1,4 @@
-//! What the two ways of going through a log have in common.
+//! The common part of the two ways of going through a log.
 
 #![cfg_attr(
     not(test),
@@ -15,7 +15,7 @@ use super::packet_scanner::{Found, PacketScanner};
 use super::sequential_cursor::SequentialCursor;
 use tracer_engine::LogFullPolicy;
 
-/// What of a log could not be read so far.
+/// Parts of a log that could not be read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Damage {
@@ -28,7 +28,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Both together.
+    /// Returns both together.
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {
         Self {
@@ -43,11 +43,11 @@ impl Damage {
     }
 }
 
-/// What going through a log needs to know of it.
+/// Facts about a log that going through it needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub log_id: LogId,
-    /// Just past the region, where it has a limit.
+    /// The offset just past the region, where it has a limit.
     pub region_end: u64,
     /// Where the trailer lies, of a complete log; 0 for nowhere.
     pub trailer: u64,
@@ -74,7 +74,7 @@ impl View {
         }
     }
 
-    /// What is known to be missing when a log ends and packet `next` was to come.
+    /// Returns the damage known where a log ends and packet `next` was to come.
     pub fn missing_at_end(&self, next: u64) -> Damage {
         let packets_missing = self
             .packets
@@ -87,12 +87,12 @@ impl View {
     }
 }
 
-/// What became of a packet that was found but could not be used.
+/// Treatment of a packet that was found but could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejected {
-    /// It was skipped and counted.
+    /// The packet was skipped and counted.
     Skipped,
-    /// It may be in the middle of being written: it will be looked at again.
+    /// The packet may be in the middle of being written: it will be looked at again.
     Perhaps,
 }
 
@@ -106,7 +106,7 @@ pub(super) enum PacketCursor {
 }
 
 impl PacketCursor {
-    /// A way from the start.
+    /// Returns a way from the start.
     pub fn new(policy: LogFullPolicy) -> Self {
         match policy {
             LogFullPolicy::Loop => Self::Circular(CircularCursor::default()),
@@ -116,8 +116,8 @@ impl PacketCursor {
         }
     }
 
-    /// The next packet whose header is whole; the same again until it is accepted or rejected.
-    /// `None` at the end of what is there now.
+    /// Returns the next packet whose header is whole; the same again until it is accepted or
+    /// rejected. `None` at the end of what is there now.
     pub fn find(
         &mut self,
         scanner: &PacketScanner<impl LogBytes>,
@@ -129,7 +129,7 @@ impl PacketCursor {
         }
     }
 
-    /// Goes on after a packet.
+    /// Continues after a packet.
     pub fn accept(&mut self, found: &Found) {
         match self {
             Self::Sequential(cursor) => cursor.accept(found),
@@ -150,7 +150,7 @@ impl PacketCursor {
         }
     }
 
-    /// What could not be read up to here.
+    /// Returns the damage up to here.
     pub fn damage(&self) -> Damage {
         match self {
             Self::Sequential(cursor) => cursor.damage(),
@@ -158,7 +158,7 @@ impl PacketCursor {
         }
     }
 
-    /// Bytes of packets that were passed.
+    /// Returns the number of bytes of packets that were passed.
     pub fn passed(&self) -> u64 {
         match self {
             Self::Sequential(cursor) => cursor.passed(),

@@ -1,4 +1,4 @@
-//! What starts a packet.
+//! The start of a packet.
 
 #![cfg_attr(
     not(test),
@@ -17,7 +17,7 @@ const HEADER_CRC: usize = PACKET_HEADER_BYTES - 4;
 /// Least bytes of an event: flags, time, site, and the length of its data.
 const LEAST_EVENT_BYTES: usize = 4;
 
-/// What starts a packet, checked.
+/// The start of a packet, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketHeader {
     /// Bytes of the packet, this header included.
@@ -26,7 +26,7 @@ pub(super) struct PacketHeader {
     pub events_offset: usize,
     /// How many there are.
     pub events: u32,
-    /// Of the bytes between this header and the events.
+    /// Checksum of the bytes between this header and the events.
     pub preamble_crc: u32,
     /// Counts the packets of a log.
     pub sequence: u64,
@@ -36,9 +36,9 @@ pub(super) struct PacketHeader {
     pub first_time: u64,
     /// When the last one was.
     pub last_time: u64,
-    /// To be added to the times to have them on `CLOCK_REALTIME`.
+    /// Nanoseconds to add to the times to have them on `CLOCK_REALTIME`.
     pub realtime_offset: i64,
-    /// Of the events, and what fills the packet up.
+    /// Checksum of the events, and of what fills the packet up.
     pub events_crc: u32,
 }
 
@@ -67,7 +67,7 @@ impl PacketHeader {
         bytes
     }
 
-    /// The header of a packet of this log; `None` when it is damaged, or something else.
+    /// Returns the header of a packet of this log; `None` when it is damaged, or something else.
     pub fn from_bytes(untrusted: &[u8], log_id: LogId) -> Option<Self> {
         if !untrusted.starts_with(&PACKET_MAGIC) {
             return None;
@@ -105,7 +105,7 @@ impl PacketHeader {
     }
 }
 
-/// A length within a packet, which is never longer than [`MAX_PACKET_BYTES`].
+/// Returns a length within a packet, which is never longer than [`MAX_PACKET_BYTES`].
 fn to_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

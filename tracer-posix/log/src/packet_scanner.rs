@@ -32,7 +32,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Just past its last byte.
+    /// Returns the offset just past its last byte.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.header.length as u64)
     }
@@ -43,12 +43,12 @@ impl<B: LogBytes> PacketScanner<B> {
         Self { bytes }
     }
 
-    /// What it reads.
+    /// Returns the bytes that it reads.
     pub fn into_bytes(self) -> B {
         self.bytes
     }
 
-    /// Bytes of the file now.
+    /// Returns the number of bytes of the file now.
     pub fn file_length(&self) -> io::Result<u64> {
         self.bytes.length()
     }
@@ -70,7 +70,7 @@ impl<B: LogBytes> PacketScanner<B> {
         Ok(buffer.get(..length).unwrap_or_default())
     }
 
-    /// The packet that begins at `offset`, if its header is whole.
+    /// Returns the packet that begins at `offset`, if its header is whole.
     pub fn packet_at(&self, offset: u64, log_id: LogId) -> io::Result<Option<Found>> {
         let mut buffer = [0; PACKET_HEADER_BYTES];
         let untrusted = self.read_at(&mut buffer, offset)?;
@@ -78,7 +78,7 @@ impl<B: LogBytes> PacketScanner<B> {
         Ok(header.map(|header| Found { offset, header }))
     }
 
-    /// Just past the trailer that begins at `offset`, if one does.
+    /// Returns the offset just past the trailer that begins at `offset`, if one does.
     pub fn trailer_end(&self, offset: u64, log_id: LogId) -> io::Result<Option<u64>> {
         let mut buffer = [0; TRAILER_HEADER_BYTES];
         let untrusted = self.read_at(&mut buffer, offset)?;
@@ -86,7 +86,7 @@ impl<B: LogBytes> PacketScanner<B> {
         Ok(length.and_then(|length| offset.checked_add(length as u64)))
     }
 
-    /// A whole trailer's bytes, and whatever follows it.
+    /// Returns a whole trailer's bytes, and whatever follows it.
     pub fn trailer_at(&self, offset: u64) -> io::Result<Vec<u8>> {
         if offset < REGION_START {
             return Ok(Vec::new());
@@ -99,8 +99,8 @@ impl<B: LogBytes> PacketScanner<B> {
         Ok(buffer)
     }
 
-    /// The first packet with a whole header that begins in `from..end`, at a multiple of the
-    /// alignment.
+    /// Returns the first packet with a whole header that begins in `from..end`, at a multiple of
+    /// the alignment.
     pub fn search(&self, from: u64, end: u64, log_id: LogId) -> io::Result<Option<Found>> {
         let mut buffer = vec![0; SEARCH_BYTES];
         let Some(mut offset) = from.checked_next_multiple_of(ALIGNMENT as u64) else {

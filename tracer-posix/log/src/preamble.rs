@@ -1,5 +1,5 @@
-//! What a packet says before its events: the user event types that they use, and the events lost so
-//! far.
+//! Preamble of a packet, before its events: the user event types that they use, and the events lost
+//! so far.
 
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT};
 
@@ -7,13 +7,13 @@ use super::losses::{self, LossCounts};
 use super::varint::{self, Cursor};
 use tracer_engine::EventTypes;
 
-/// Most bytes of a preamble whose definitions take `definitions` bytes.
+/// Returns the most bytes of a preamble whose definitions take `definitions` bytes.
 pub(super) const fn max_bytes(definitions: usize) -> usize {
     // There are fewer types than three bytes count.
     3 + definitions + losses::MAX_BYTES
 }
 
-/// Most bytes that the definition of a type named `name` takes.
+/// Returns the most bytes that the definition of a type named `name` takes.
 pub(super) fn max_definition_bytes(name: &[u8]) -> usize {
     // The identifier, which is below STREAM_EVENT_ID_LIMIT, and the length.
     3 + varint::MAX_BYTES + name.len()
@@ -35,17 +35,17 @@ impl Definitions {
         self.count += 1;
     }
 
-    /// Bytes that they take.
+    /// Returns the number of bytes that they take.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The bytes themselves, without the count.
+    /// Returns the bytes themselves, without the count.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -67,7 +67,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, definitions: &Definitions, losses: &LossC
 /// Reads a preamble: the types that it defines come to `types`. `None` when it is not one; `types`
 /// is then as it was.
 ///
-/// What follows the losses is left for later versions.
+/// Bytes after the losses are left for later versions.
 pub(super) fn read(untrusted: &[u8], types: &mut EventTypes) -> Option<LossCounts> {
     let mut cursor = Cursor::new(untrusted, 0);
     let count = cursor.varint()?;
@@ -89,13 +89,13 @@ pub(super) fn read(untrusted: &[u8], types: &mut EventTypes) -> Option<LossCount
     Some(losses)
 }
 
-/// The next definition.
+/// Returns the next definition.
 pub(super) fn definition<'a>(cursor: &mut Cursor<'a>) -> Option<(EventTypeId, &'a [u8])> {
     let id = EventTypeId(cursor.varint32()?);
     Some((id, cursor.counted_bytes()?))
 }
 
-/// Whether a type is new, or defined already just so: names and identifiers are one to one.
+/// Tells whether a type is new, or defined already just so: names and identifiers are one to one.
 pub(super) fn can_be_defined(types: &EventTypes, id: EventTypeId, name: &[u8]) -> bool {
     let is_named_user_type = id.0 > FIRST_USER_EVENT && id.0 < STREAM_EVENT_ID_LIMIT;
     let id_fits = types.name(id).is_none_or(|known| known == name);

@@ -49,7 +49,7 @@ impl std::fmt::Debug for LogRecord<'_> {
 }
 
 impl<'a> LogRecord<'a> {
-    /// The name of its type as text; its identifier, as in `#300`, where it has none.
+    /// Returns the name of its type as text; its identifier, as in `#300`, where it has none.
     #[must_use]
     pub fn name(&self) -> Cow<'a, str> {
         match self.name_bytes() {
@@ -58,19 +58,19 @@ impl<'a> LogRecord<'a> {
         }
     }
 
-    /// The name of its type, if it has one: any bytes.
+    /// Returns the name of its type, if it has one: any bytes.
     #[must_use]
     pub fn name_bytes(&self) -> Option<&'a [u8]> {
         self.types.name(self.event.header.event_type)
     }
 
-    /// The fields in its data, if it has any ([`fields`](tracer_engine::fields)).
+    /// Returns the fields in its data, if it has any ([`fields`](tracer_engine::fields)).
     #[must_use]
     pub fn fields(&self) -> Option<Record<'a>> {
         self.event.fields()
     }
 
-    /// The same, to be held for longer.
+    /// Copies the record, to be held for longer.
     #[must_use]
     pub fn to_owned(&self) -> OwnedEvent {
         let name = EventName::of(self.types, self.event.header.event_type);
@@ -167,55 +167,55 @@ impl<B: LogBytes> LogReader<B> {
         Ok(reader)
     }
 
-    /// What the start of the log says.
+    /// Returns the contents of the log's start.
     #[must_use]
     pub fn header(&self) -> &LogHeader {
         &self.header.info
     }
 
-    /// The system that the log was made on.
+    /// Returns the system that the log was made on.
     #[must_use]
     pub fn system(&self) -> &System {
         &self.header.system
     }
 
-    /// How the log is laid out: its policy and its limit.
+    /// Returns how the log is laid out: its policy and its limit.
     #[must_use]
     pub fn options(&self) -> LogOptions {
         self.header.options
     }
 
-    /// Its event types: all of them where the log was completed, else those of the packets that are
-    /// there.
+    /// Returns its event types: all of them where the log was completed, else those of the packets
+    /// that are there.
     #[must_use]
     pub fn event_types(&self) -> &EventTypes {
         &self.types
     }
 
-    /// The status at the end; `None` when the log was never completed, or is being written.
+    /// Returns the status at the end; `None` when the log was never completed, or is being written.
     #[must_use]
     pub fn final_status(&self) -> Option<FinalStatus> {
         self.header.content.status
     }
 
-    /// Events that the log holds, if it was completed: as many can be read where nothing is
-    /// damaged.
+    /// Returns the number of events that the log holds, if it was completed: as many can be read
+    /// where nothing is damaged.
     #[must_use]
     pub fn events_at_end(&self) -> Option<u64> {
         let content = &self.header.content;
         content.status.map(|_| content.events)
     }
 
-    /// When the trace ended, at the last event or later; `None` where the log does not say it: it
-    /// was not completed, or is of an earlier version.
+    /// Returns when the trace ended, at the last event or later; `None` where the log does not say
+    /// it: it was not completed, or is of an earlier version.
     #[must_use]
     pub fn ended(&self) -> Option<MonotonicNs> {
         self.header.content.ended
     }
 
-    /// The next event, oldest first; `None` at the end of what is there now. Called again later, it
-    /// goes on with what was written since. A log that was cleared meanwhile is read from its new
-    /// start.
+    /// Returns the next event, oldest first; `None` at the end of what is there now. Called again
+    /// later, it goes on with what was written since. A log that was cleared meanwhile is read from
+    /// its new start.
     ///
     /// # Errors
     ///
@@ -241,8 +241,8 @@ impl<B: LogBytes> LogReader<B> {
         }))
     }
 
-    /// The events from the next one on, up to the end of what is there now, each with memory of its
-    /// own.
+    /// Returns the events from the next one on, up to the end of what is there now, each with
+    /// memory of its own.
     pub fn records(&mut self) -> Records<'_, B> {
         Records {
             reader: self,
@@ -269,39 +269,40 @@ impl<B: LogBytes> LogReader<B> {
         }
     }
 
-    /// What could not be read, up to the event at hand.
+    /// Returns the damage up to the event at hand.
     #[must_use]
     pub fn damage(&self) -> Damage {
         self.cursor.damage()
     }
 
-    /// Events that the trace lost for this cause, up to the packet at hand: lost before they came
-    /// into the log.
+    /// Returns the number of events that the trace lost for this cause, up to the packet at hand:
+    /// lost before they came into the log.
     #[must_use]
     pub fn lost(&self, cause: LossCause) -> u64 {
         self.losses.lost(cause)
     }
 
-    /// Events that the trace lost for causes that only a later version knows.
+    /// Returns the number of events that the trace lost for causes that only a later version knows.
     #[must_use]
     pub fn lost_for_other_causes(&self) -> u64 {
         self.losses.other
     }
 
-    /// Events that the log had to overwrite or discard because it was full or could not be written.
+    /// Returns the number of events that the log had to overwrite or discard because it was full or
+    /// could not be written.
     #[must_use]
     pub fn lost_in_log(&self) -> u64 {
         self.losses.in_log()
     }
 
-    /// Of the events lost in the log, those that newer ones have overwritten (`LOOP`).
+    /// Returns the number of events in the log that newer ones have overwritten (`LOOP`).
     #[must_use]
     pub fn overwritten_in_log(&self) -> u64 {
         self.losses.overwritten
     }
 
-    /// Bytes of the log up to the event at hand, and of the whole log as it is now: for a progress
-    /// bar.
+    /// Returns the bytes of the log up to the event at hand, and of the whole log as it is now: for
+    /// a progress bar.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let length = self.scanner.file_length().unwrap_or(0);
@@ -311,13 +312,13 @@ impl<B: LogBytes> LogReader<B> {
         (self.cursor.passed().min(all), all)
     }
 
-    /// The file's header, as it was read last.
+    /// Returns the file's header, as it was read last.
     pub(super) fn file_header(&self) -> &FileHeader {
         &self.header
     }
 
-    /// What was lost, up to the packet at hand. When the losses so far were counted: what was lost,
-    /// was lost before. `None` where that is not known.
+    /// Returns the time at which the losses up to the packet at hand were counted: the losses were
+    /// before it. `None` where that is not known.
     #[must_use]
     pub fn losses_counted_by(&self) -> Option<MonotonicNs> {
         (self.losses.counted_by > 0).then_some(MonotonicNs(self.losses.counted_by))
@@ -358,12 +359,12 @@ impl<B: LogBytes> LogReader<B> {
         }
     }
 
-    /// The packet that was loaded last.
+    /// Returns the packet that was loaded last.
     pub(super) fn packet_at_hand(&self) -> Option<Found> {
         self.position.found
     }
 
-    /// Whether the packet is whole: then its events are there to be taken.
+    /// Tells whether the packet is whole: then its events are there to be taken.
     fn decode(&mut self, found: &Found) -> io::Result<bool> {
         let length = found.header.length;
         let buffer = self.packet.buffer(length)?;
@@ -446,7 +447,7 @@ impl<B: LogBytes> LogReader<B> {
     }
 }
 
-/// The newer of the file's headers that are whole.
+/// Returns the newer of the file's headers that are whole.
 #[inline(never)]
 fn read_header(
     scanner: &PacketScanner<impl LogBytes>,

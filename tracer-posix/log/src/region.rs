@@ -21,11 +21,11 @@ struct Extent {
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     policy: LogFullPolicy,
-    /// Just past the last byte that packets may take.
+    /// The offset just past the last byte that packets may take.
     limit: u64,
     /// Where the next packet goes, if it fits.
     head: u64,
-    /// Just past the last byte that any packet ever took.
+    /// The offset just past the last byte that any packet ever took.
     end: u64,
     /// The packets of a `LOOP` log, oldest first. They lie one after the other from `tail` to the
     /// head, on the way round.
@@ -38,7 +38,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// An empty region of `max_size` bytes, which only `APPEND` ignores.
+    /// Returns an empty region of `max_size` bytes, which only `APPEND` ignores.
     pub fn new(policy: LogFullPolicy, max_size: u64) -> Self {
         let limit = match policy {
             LogFullPolicy::Append => u64::MAX,
@@ -59,7 +59,7 @@ impl Region {
         }
     }
 
-    /// The longest packet that fits when `pending` bytes are to be written before it.
+    /// Returns the longest packet that fits when `pending` bytes are to be written before it.
     pub fn space(&self, pending: usize) -> usize {
         let used = match self.policy {
             LogFullPolicy::Append => return usize::MAX,
@@ -70,8 +70,8 @@ impl Region {
         usize::try_from(self.limit.saturating_sub(used)).unwrap_or(usize::MAX)
     }
 
-    /// Where a packet of `length` bytes goes, and how many events are given up for it. They are
-    /// gone from now on, whether or not the packet is then written.
+    /// Returns where a packet of `length` bytes goes, and how many events are given up for it. They
+    /// are gone from now on, whether or not the packet is then written.
     pub fn allocate(&mut self, length: usize) -> (u64, u64) {
         if self.policy != LogFullPolicy::Loop {
             return (self.head, 0);
@@ -130,7 +130,7 @@ impl Region {
         self.written(length, events, sequence);
     }
 
-    /// The oldest packet that counts when `next` is the one to be written.
+    /// Returns the oldest packet that counts when `next` is the one to be written.
     pub fn oldest_sequence(&self, next: u64) -> u64 {
         match self.policy {
             LogFullPolicy::Loop => self.extents.front().map_or(next, |oldest| oldest.sequence),
@@ -138,23 +138,23 @@ impl Region {
         }
     }
 
-    /// Whether packets were overwritten.
+    /// Tells whether packets were overwritten.
     pub fn is_overwriting(&self) -> bool {
         self.is_overwriting
     }
 
-    /// Events in the log.
+    /// Returns the number of events in the log.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Just past the last byte that counts: the rest of the file may go.
+    /// Returns the offset just past the last byte that counts: the rest of the file may go.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Where the trailer goes: after the last packet, or after the region when packets have gone
-    /// round in it.
+    /// Returns where the trailer goes: after the last packet, or after the region when packets have
+    /// gone round in it.
     pub fn trailer(&self) -> u64 {
         if self.is_overwriting || self.lap_end.is_some() {
             self.limit
@@ -163,7 +163,7 @@ impl Region {
         }
     }
 
-    /// Bytes that the log may take for packets; `None` for no limit.
+    /// Returns the number of bytes that the log may take for packets; `None` for no limit.
     pub fn capacity(&self) -> Option<u64> {
         (self.limit != u64::MAX).then(|| self.limit.saturating_sub(REGION_START))
     }

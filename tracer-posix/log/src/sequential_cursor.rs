@@ -20,7 +20,7 @@ pub(super) struct SequentialCursor {
     next: u64,
     /// Damage that has been passed.
     damage: Damage,
-    /// What cannot be read at the end, so far: it may still be written.
+    /// Damage at the end, so far: the bytes there may still be written.
     at_end: Damage,
     /// Damage before the packet that was found is counted already.
     has_skipped: bool,

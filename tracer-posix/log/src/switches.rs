@@ -97,7 +97,7 @@ fn a_switch_takes_six_bytes_and_not_how_long_the_thread_ran() {
     assert!(packet.events.len() < 2 * 1_000 * 5 + 100);
 }
 
-/// The packet with one event, with these flags instead of its own.
+/// Returns the packet with one event, with these flags instead of its own.
 fn with_flags(event: (EventHeader, Vec<u8>), flags: u8) -> Result<Packet, Undecoded> {
     let mut packet = sealed(&[event]);
     *packet.events.first_mut().unwrap() = flags;

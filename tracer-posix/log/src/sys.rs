@@ -1,4 +1,4 @@
-//! What the kernel knows of a log's file, and what the standard library does not ask it.
+//! Facts about a log's file that the kernel knows and the standard library does not ask for.
 
 #![expect(unsafe_code, reason = "calls of the C library")]
 
@@ -11,18 +11,18 @@ use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 use super::System;
 
-/// Both clocks now.
+/// Returns both clocks now.
 #[must_use]
 pub fn clocks_now() -> ClockPair {
     ClockPair::read(monotonic_now, realtime_now)
 }
 
-/// `CLOCK_MONOTONIC` now.
+/// Returns `CLOCK_MONOTONIC` now.
 pub(super) fn monotonic_now() -> MonotonicNs {
     MonotonicNs(nanoseconds(libc::CLOCK_MONOTONIC))
 }
 
-/// `CLOCK_REALTIME` now; 0 before 1970.
+/// Returns `CLOCK_REALTIME` now; 0 before 1970.
 fn realtime_now() -> RealtimeNs {
     RealtimeNs(nanoseconds(libc::CLOCK_REALTIME))
 }
@@ -44,9 +44,9 @@ const NS: u64 = 1_000_000_000;
 /// How a file was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// For reading.
+    /// Whether it was opened for reading.
     pub for_reading: bool,
-    /// For writing.
+    /// Whether it was opened for writing.
     pub for_writing: bool,
     /// Every write goes to the end (`O_APPEND`), also those that name an offset.
     pub appending: bool,
@@ -54,7 +54,7 @@ pub(super) struct Opened {
     pub direct: bool,
 }
 
-/// How `file` was opened.
+/// Returns how `file` was opened.
 pub(super) fn opened(file: &File) -> io::Result<Opened> {
     // SAFETY: `F_GETFL` takes no argument and `file` is open.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
@@ -72,11 +72,11 @@ pub(super) fn opened(file: &File) -> io::Result<Opened> {
 }
 
 /// Keeps other processes from writing to `file`, as long as this one lives and until [`unlock`].
-/// Says which process does so already; `None` where it is ours now, or where the file system has no
-/// locks.
+/// Returns the process that does so already; `None` where this one does now, or where the file
+/// system has no locks.
 ///
 /// A lock of the process, and not of the descriptor: the recorder of a stream is a process of its
-/// own, and what it leaves when it is killed must not keep anybody out.
+/// own, and what it leaves when it is killed must keep no process out.
 pub(super) fn lock(file: &File) -> Option<libc::pid_t> {
     let mut lock = whole_file(libc::F_WRLCK);
     // SAFETY: `file` is open, and `lock` describes a part of it.
@@ -113,7 +113,7 @@ fn whole_file(kind: i32) -> libc::flock {
     lock
 }
 
-/// The largest file that this process may make, in bytes.
+/// Returns the largest file that this process may make, in bytes.
 pub(super) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
@@ -124,7 +124,7 @@ pub(super) fn file_size_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// The kernel and the machine that this runs on.
+/// Returns the kernel and the machine that this runs on.
 pub(super) fn system() -> System {
     // SAFETY: the structure is made of bytes: zeros are a value of it.
     let mut names: libc::utsname = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! What ends a complete log: all its event types, and the final status.
+//! The end of a complete log: all its event types, and the final status.
 
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, SYSTEM_EVENT_TYPES};
 use zerocopy::{FromBytes, IntoBytes};
@@ -17,8 +17,8 @@ pub(super) const TRAILER_HEADER_BYTES: usize = size_of::<RawTrailer>();
 /// Where its checksum lies.
 const CRC: std::ops::Range<usize> = 12..16;
 
-/// A whole trailer. Its types are all that the standard's list has: the predefined ones first. What
-/// has no space is left out: each packet defines the types of its events as well.
+/// Returns a whole trailer. Its types are all that the standard's list has: the predefined ones
+/// first. What has no space is left out: each packet defines the types of its events as well.
 pub(super) fn to_bytes(types: &EventTypes, status: FinalStatus, log_id: LogId) -> Vec<u8> {
     let mut definitions = Definitions::default();
     let system = SYSTEM_EVENT_TYPES.iter().map(|known| known.id);
@@ -59,7 +59,7 @@ pub(super) fn to_bytes(types: &EventTypes, status: FinalStatus, log_id: LogId) -
     bytes
 }
 
-/// The length of the trailer that begins here; `None` when none of this log does.
+/// Returns the length of the trailer that begins here; `None` when none of this log does.
 pub(super) fn length_of(untrusted: &[u8], log_id: LogId) -> Option<usize> {
     let (raw, _) = RawTrailer::read_from_prefix(untrusted).ok()?;
     let length = usize::try_from(raw.length.get()).ok()?;
@@ -70,7 +70,7 @@ pub(super) fn length_of(untrusted: &[u8], log_id: LogId) -> Option<usize> {
     is_one.then_some(length)
 }
 
-/// The user event types of a whole trailer; `None` when it is damaged.
+/// Returns the user event types of a whole trailer; `None` when it is damaged.
 pub(super) fn types_of(untrusted: &[u8], log_id: LogId) -> Option<EventTypes> {
     let length = length_of(untrusted, log_id)?;
     let whole = untrusted.get(..length)?;

@@ -70,14 +70,14 @@ impl Scratch {
         }
     }
 
-    /// What was added so far.
+    /// Returns the bytes that were added so far.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
-/// Reads from bytes that somebody else wrote, front to back.
+/// Reader of untrusted bytes, front to back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     untrusted: &'a [u8],
@@ -93,18 +93,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Where the next byte is.
+    /// Returns where the next byte is.
     #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// What was not read yet.
+    /// Returns the bytes that were not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.untrusted.get(self.position..).unwrap_or_default()
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     #[inline]
     pub fn byte(&mut self) -> Option<u8> {
         let byte = *self.untrusted.get(self.position)?;
@@ -112,7 +112,7 @@ impl<'a> Cursor<'a> {
         Some(byte)
     }
 
-    /// The next integer.
+    /// Returns the next integer.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let first = self.byte()?;
@@ -139,13 +139,13 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// The next integer, which has to fit into 32 bits.
+    /// Returns the next integer, which has to fit into 32 bits.
     #[inline]
     pub fn varint32(&mut self) -> Option<u32> {
         u32::try_from(self.varint()?).ok()
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     #[inline]
     pub fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
         let end = self.position.checked_add(length)?;
@@ -154,19 +154,19 @@ impl<'a> Cursor<'a> {
         Some(bytes)
     }
 
-    /// A length and that many bytes.
+    /// Reads a length and that many bytes.
     #[inline]
     pub fn counted_bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.varint()?).ok()?;
         self.bytes(length)
     }
 
-    /// Whether there is nothing more.
+    /// Tells whether there is nothing more.
     pub fn is_at_end(&self) -> bool {
         self.position >= self.untrusted.len()
     }
 
-    /// The next 64-bit integer of fixed length.
+    /// Returns the next 64-bit integer of fixed length.
     pub fn fixed64(&mut self) -> Option<u64> {
         let bytes = self.bytes(8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))

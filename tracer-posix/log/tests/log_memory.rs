@@ -1,5 +1,4 @@
-//! What writing and reading a large log takes of memory. Alone in its file: the peak is the whole
-//! process's.
+//! Memory for writing and reading a large log. Alone in its file: the peak is the whole process's.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +13,7 @@ use tracer_log::LogWriter;
 const EVENTS: u64 = 3_000;
 const DATA_BYTES: usize = 50_000;
 
-/// The most memory that this process ever had, in bytes.
+/// Returns the most memory that this process ever had, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

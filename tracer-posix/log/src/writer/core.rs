@@ -1,4 +1,4 @@
-//! What a writer does, over any medium.
+//! The logic of a writer, over any medium.
 
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
@@ -14,8 +14,8 @@ use crate::{FinalStatus, LogHeader, LogOptions, sys, trailer};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation, stop};
 use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
 
-/// What packets are filled up to: large enough that the header does not count, small enough that a
-/// damaged one is no great loss. Thousands of events fit into 64 KiB.
+/// Bytes that packets are filled up to: enough that the header does not count, and few enough that
+/// a damaged packet is no great loss. Thousands of events fit into 64 KiB.
 const PACKET_TARGET: usize = 16 * 1024;
 
 /// A packet of a `LOOP` log is at most this part of it: so much is overwritten in one go.
@@ -24,12 +24,13 @@ const LOOP_PARTS: u64 = 8;
 /// Space that an `UNTIL_FULL` log reserves for its STOP.
 const STOP_RESERVE: usize = 1024;
 
-/// Two readings of both clocks that differ by no more show that nobody has set the date. Where
-/// nobody does, both clocks go alike, and readings differ by their own errors: dates must not move
-/// by them, nor leave what the header says.
+/// Difference, in nanoseconds, up to which two readings of both clocks show that the date was not
+/// set. Where it is not, both clocks go alike, and readings differ by their own errors: dates must
+/// not move by them, nor leave what the header says.
 const READ_APART_NS: u64 = 10_000;
 
-/// The smallest limit of a log whose events have at most `max_data_size` bytes of user data.
+/// Returns the smallest limit of a log whose events have at most `max_data_size` bytes of user
+/// data.
 pub(crate) fn least_size(max_data_size: usize) -> u64 {
     let data = max_data_size.max(sizes::MAX_SYSTEM_DATA);
     let event = single_event_packet(data, Some(&[0; TRACE_EVENT_NAME_MAX]));
@@ -56,9 +57,9 @@ pub(super) struct WriterCore<M> {
     pub losses_written: LossCounts,
     /// The losses of the log's earlier streams.
     pub losses_before: LossCounts,
-    /// What the stream had lost when it was last written.
+    /// Losses of the stream when it was last written.
     stream_losses: LossCounts,
-    /// What it had lost when the log was cleared.
+    /// Losses of the stream when the log was cleared.
     losses_cleared: LossCounts,
     /// `UNTIL_FULL`, and the STOP has been added.
     pub is_closed: bool,
@@ -70,7 +71,7 @@ pub(super) struct WriterCore<M> {
     pub time_shift: u64,
     /// The end of the last packet that was written.
     pub last_realtime: u64,
-    /// What leads from `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, as it was last found to be.
+    /// Nanoseconds from `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, as last found.
     pub clocks_apart: i64,
     pub packet: Vec<u8>,
 }
@@ -114,7 +115,7 @@ impl<M: Medium> WriterCore<M> {
         Ok(core)
     }
 
-    /// A writer that has written nothing yet.
+    /// Returns a writer that has written nothing yet.
     pub fn with_header(medium: M, header: FileHeader, region: Region) -> Self {
         let clocks_apart = header.info.anchor.realtime_offset();
         let mut core = Self {
@@ -193,7 +194,7 @@ impl<M: Medium> WriterCore<M> {
         result
     }
 
-    /// Nothing is to be added before this moment, which is on the clock of the events.
+    /// Notes that nothing is to be added before this moment, which is on the clock of the events.
     pub fn advance(&mut self, to: MonotonicNs) {
         let to = MonotonicNs(to.0.saturating_add(self.time_shift));
         self.ended = self.ended.max(Some(to));
@@ -238,7 +239,7 @@ impl<M: Medium> WriterCore<M> {
         (false, Err(WriteError::EventTooLong { length, max }))
     }
 
-    /// Most bytes of a packet that can be written once `pending` bytes of others are.
+    /// Returns the most bytes of a packet that can be written once `pending` bytes of others are.
     fn longest_packet(&self, pending: usize) -> usize {
         self.without_reserve(self.region.space(pending))
             .min(MAX_PACKET_BYTES)
@@ -379,8 +380,8 @@ impl<M: Medium> WriterCore<M> {
         Ok(true)
     }
 
-    /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock
-    /// was set back, time pauses still between two packets rather than going back.
+    /// Returns the nanoseconds to add to the times of a packet to have them on `CLOCK_REALTIME`.
+    /// Where that clock was set back, time pauses between two packets rather than going back.
     fn realtime_offset(&mut self, read: i64, first_time: MonotonicNs) -> i64 {
         if read.abs_diff(self.clocks_apart) > READ_APART_NS {
             self.clocks_apart = read;
@@ -474,7 +475,7 @@ impl<M: Medium> WriterCore<M> {
         result.and(self.write_header())
     }
 
-    /// When what is in the log ends; `None` where that was not said.
+    /// Returns when what is in the log ends; `None` where that was not said.
     fn ended(&self) -> Option<MonotonicNs> {
         let ended = self.ended?.max(self.last_time);
         // What came after the log was full is not in it.
@@ -485,7 +486,8 @@ impl<M: Medium> WriterCore<M> {
         })
     }
 
-    /// What could not be written to the end is lost; what it has left in the file makes space.
+    /// Counts the events that could not be written to the end as lost; the bytes that they have
+    /// left in the file make space.
     fn give_up_pending(&mut self) {
         self.count_unwritten(self.pending.events() + u64::from(self.builder.count()));
         self.pending.clear();

@@ -15,7 +15,7 @@ use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 
-/// What leads from the one clock to the other, in truth.
+/// True difference between the two clocks, in nanoseconds.
 const APART: i64 = 1_700_000_000_000_000_000;
 
 /// A file, and clocks that are as far apart as a test says.
@@ -46,8 +46,8 @@ impl Medium for Scripted {
     }
 }
 
-/// By how much each event's date is not what its time and [`APART`] say, in a log with a packet for
-/// each reading.
+/// Returns by how much each event's date is not what its time and [`APART`] say, in a log with a
+/// packet for each reading.
 fn off(readings: &[i64]) -> Vec<i64> {
     let file = tempfile::tempfile().unwrap();
     let apart = Rc::new(Cell::new(APART));

@@ -19,10 +19,10 @@ use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 /// Events of a log.
 const EVENTS: u64 = 400;
 
-/// What a write does that fails.
+/// Effects of a write that fails.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
-    /// Which write, counted from 0.
+    /// Number of the write that fails, counted from 0.
     write: usize,
     /// Bytes of it that are written all the same.
     torn_after: usize,
@@ -139,7 +139,7 @@ fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
     core.complete(&types, &ledger, FinalStatus::default())
 }
 
-/// What a reader finds.
+/// Result of reading the log.
 #[derive(Debug)]
 struct Read {
     indices: Vec<u64>,

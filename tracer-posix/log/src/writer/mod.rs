@@ -47,7 +47,7 @@ impl LogWriter {
         Ok(Self { core })
     }
 
-    /// Goes on with the log that `file` holds already, after its last whole packet; its policy and
+    /// Continues the log that `file` holds already, after its last whole packet; its policy and
     /// size stay what they are. Returns its event types too: new events must use their identifiers.
     /// `file` has to be open for reading and writing.
     ///
@@ -108,38 +108,40 @@ impl LogWriter {
         self.core.clear()
     }
 
-    /// Whether the log is full (`posix_log_full_status`): with `UNTIL_FULL` it takes no more, with
-    /// `LOOP` it has begun to overwrite its oldest events.
+    /// Tells whether the log is full (`posix_log_full_status`): with `UNTIL_FULL` it takes no more,
+    /// with `LOOP` it has begun to overwrite its oldest events.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.core.is_full()
     }
 
-    /// Whether events of the log were overwritten, discarded or could not be written since this was
-    /// last asked (`posix_log_overrun_status`).
+    /// Tells whether events of the log were overwritten, discarded or could not be written since
+    /// this was last asked (`posix_log_overrun_status`).
     pub fn take_overrun(&mut self) -> bool {
         self.core.take_overrun()
     }
 
-    /// Events that the log had to overwrite or discard because it was full or could not be written.
+    /// Returns the number of events that the log had to overwrite or discard because it was full or
+    /// could not be written.
     #[must_use]
     pub fn lost_in_log(&self) -> u64 {
         self.core.lost_in_log()
     }
 
-    /// Whether the log takes no more: it is full, and its policy is to end then.
+    /// Tells whether the log takes no more: it is full, and its policy is to end then.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.core.is_closed
     }
 
-    /// Events that gave way to newer ones, or came after the end of a full log.
+    /// Returns the number of events that gave way to newer ones, or came after the end of a full
+    /// log.
     #[must_use]
     pub fn gave_way(&self) -> u64 {
         self.core.lost_in_log() - self.core.losses.unwritten
     }
 
-    /// Events that could not be written.
+    /// Returns the number of events that could not be written.
     #[must_use]
     pub fn unwritten(&self) -> u64 {
         self.core.losses.unwritten
@@ -156,8 +158,8 @@ impl LogWriter {
     /// Nothing may be added then. What this writer knows of the log itself (full, overrun, an error
     /// of this very flush) is added to `status`.
     ///
-    /// It is not forced to the disk: whoever needs it to outlive a power failure calls `sync_all`
-    /// on the file.
+    /// It is not forced to the disk: a program that needs it to outlive a power failure calls
+    /// `sync_all` on the file.
     ///
     /// # Errors
     ///
@@ -174,7 +176,7 @@ impl LogWriter {
     }
 }
 
-/// What a file has to be for a log. From then on no other process writes a log to it.
+/// Checks that a file is fit for a log. From then on no other process writes a log to it.
 fn check(file: &File) -> Result<(), WriteError> {
     let opened = sys::opened(file)?;
     if !opened.for_writing {

@@ -17,22 +17,22 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// The oldest.
+    /// Returns the oldest.
     pub fn first(&self) -> Option<&SealedPacket> {
         self.packets.front()
     }
 
-    /// Whether no more packets should wait.
+    /// Tells whether no more packets should wait.
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_BYTES
     }
 
-    /// Most bytes that the packets take.
+    /// Returns the most bytes that the packets take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Events in them.
+    /// Returns the number of events in them.
     pub fn events(&self) -> u64 {
         self.packets
             .iter()
@@ -61,7 +61,7 @@ impl Pending {
         }
     }
 
-    /// A buffer for events.
+    /// Returns a buffer for events.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.truncate(2);
         self.spare.pop().unwrap_or_default()

@@ -40,7 +40,7 @@ fn packets(log: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// Events that are written to it; with `LOOP` some give way.
+/// Returns the number of events that are written to it; with `LOOP` some give way.
 fn count(policy: LogFullPolicy) -> u64 {
     match policy {
         LogFullPolicy::Loop => 88,
@@ -91,7 +91,7 @@ impl Small {
         }
     }
 
-    /// The events of the packets that `is_whole` says are whole.
+    /// Returns the events of the packets that `is_whole` says are whole.
     fn events_of(&self, is_whole: impl Fn(&Packet) -> bool) -> Vec<Recorded> {
         let mut events = self.events.iter();
         let mut expected = Vec::new();
@@ -188,7 +188,8 @@ fn a_flipped_bit_costs_one_packet_at_most() {
 /// Bytes of a log that one damaged byte, or a truncation, may cost.
 const MOST_LOST_BYTES: usize = 16 * 1024;
 
-/// A log of many packets as they are written while nothing asks for a flush, and its events.
+/// Returns a log of many packets as they are written while nothing asks for a flush, and its
+/// events.
 fn large(policy: LogFullPolicy) -> Small {
     let file = file();
     let mut events: Vec<_> = (0..8_000).map(event).collect();
@@ -334,7 +335,7 @@ fn packets_of_an_earlier_log_in_the_same_file_are_none_of_this_one() {
     assert_eq!(reader.damage().sites, 1);
 }
 
-/// Every reported event is one that was written, and they come in order.
+/// Checks that every reported event is one that was written, and that they come in order.
 fn assert_subset(read: &[Recorded], written: &[Recorded]) {
     let mut written = written.iter();
     for event in read {

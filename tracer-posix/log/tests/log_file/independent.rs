@@ -1,4 +1,4 @@
-//! A reader that was written from `docs/log-format.md` alone reads the same as ours.
+//! A reader that was written from `docs/log-format.md` alone reads the same as this crate's.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::{Recorded, add, complete, contents, event, log_header, optio
 
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/read_log.py");
 
-/// What the independent reader prints.
+/// Returns the lines that the independent reader prints.
 fn by_python(log: &Path) -> Vec<Value> {
     let output = Command::new("python3")
         .arg(READER)
@@ -38,7 +38,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The same from our reader.
+/// Returns the lines of this crate's reader.
 fn by_us(log: &Path) -> Vec<Value> {
     let mut reader = LogReader::open(File::open(log).unwrap()).unwrap();
     let types = LogReader::open(File::open(log).unwrap()).unwrap();
@@ -84,7 +84,7 @@ fn by_us(log: &Path) -> Vec<Value> {
     lines
 }
 
-/// User events, and system events with data that comes again.
+/// Returns user events, and system events with data that comes again.
 fn events(count: u64) -> Vec<Recorded> {
     let mut events: Vec<_> = (0..count).map(event).collect();
     for (index, event) in events.iter_mut().enumerate().filter(|(n, _)| n % 3 == 0) {

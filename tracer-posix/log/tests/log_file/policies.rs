@@ -1,4 +1,4 @@
-//! What each policy keeps of a log's events.
+//! Tests of the events that a log retains under each policy.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What the tests of logs share: events to write, and what a reader has to say of them.
+//! The common part of the tests of logs: events to write, and the reader's expected answers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -66,7 +66,7 @@ pub fn event(index: u64) -> Recorded {
     }
 }
 
-/// A file in memory.
+/// Returns a file in memory.
 pub fn file() -> File {
     tempfile::tempfile_in("/dev/shm").unwrap()
 }
@@ -109,7 +109,7 @@ pub fn open(file: &File) -> LogReader {
     LogReader::open(file.try_clone().unwrap()).unwrap()
 }
 
-/// All events that are left.
+/// Returns all events that are left.
 pub fn rest_of(reader: &mut LogReader) -> Vec<Recorded> {
     let mut events = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
