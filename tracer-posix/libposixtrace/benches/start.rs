@@ -1,4 +1,4 @@
-//! What does a program pay at its start that is linked to the library and never traced?
+//! Cost at the start of a program that is linked to the library and never traced.
 //!
 //! The programs are C, and the library is what `cargo xtask dist` has laid out. One of them loads
 //! nothing but the C library; one also what the library needs itself (`libgcc_s`), as every C++

@@ -94,12 +94,12 @@ fn timespec(nanoseconds: u64) -> libc::timespec {
     super::clock::timespec(tracer_engine::event::RealtimeNs(nanoseconds))
 }
 
-/// Most data of a user event that a stream can be asked to record.
+/// Returns the most data of a user event that a stream can be asked to record.
 fn possible_data_size(bytes: usize) -> Result<usize, Invalid> {
     (bytes <= MAX_USER_DATA).then_some(bytes).ok_or(Invalid)
 }
 
-/// Most bytes that a system event takes; the environment may ask for the kernel's.
+/// Returns the most bytes that a system event takes; the environment may ask for the kernel's.
 fn max_system_event_size(attributes: &Attributes) -> usize {
     let has_kernel_events = tracer_posix::agent::are_wanted(attributes);
     attributes.max_system_event_size_with(has_kernel_events)

@@ -1,8 +1,8 @@
 //! C functions that want to know where they were called from.
 
 /// Defines a C function that passes its arguments on to another one, with the address that the call
-/// returns to as one more: that is where the call is in the program. The address is 0 on
-/// machines for which nobody has written this down.
+/// returns to as one more: that is where the call is in the program. The address is 0 on machines
+/// for which this was not written yet.
 ///
 /// `$x86_64` and `$aarch64` are the registers that carry the added argument by the C calling
 /// conventions of these machines.

@@ -3,8 +3,9 @@
 use tracer_engine::Attributes;
 use tracer_engine::event::RealtimeNs;
 
-/// A point of time in nanoseconds; `None` when its nanoseconds are less than 0 or no less than a
-/// second. What is before the clock's beginning or after its end is the nearest point it has.
+/// Returns a point of time in nanoseconds; `None` when its nanoseconds are less than 0 or no less
+/// than a second. What is before the clock's beginning or after its end is the nearest point it
+/// has.
 pub(super) fn nanoseconds(time: &libc::timespec) -> Option<u64> {
     let rest = u64::try_from(time.tv_nsec)
         .ok()
@@ -15,7 +16,7 @@ pub(super) fn nanoseconds(time: &libc::timespec) -> Option<u64> {
     Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
-/// As C has it.
+/// Returns it as C has it.
 pub(super) fn timespec(time: RealtimeNs) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.0 / 1_000_000_000).unwrap_or(libc::time_t::MAX),
@@ -23,7 +24,7 @@ pub(super) fn timespec(time: RealtimeNs) -> libc::timespec {
     }
 }
 
-/// The defaults, with the resolution that the kernel says its clock has.
+/// Returns the defaults, with the resolution that the kernel says its clock has.
 pub(super) fn default_attributes() -> Attributes {
     let mut resolution = libc::timespec {
         tv_sec: 0,

@@ -36,7 +36,7 @@ impl ErrorNumber for Invalid {
     }
 }
 
-/// The calls return their error number; they do not set `errno`.
+/// Returns the error number, as the calls do; they do not set `errno`.
 pub(super) fn status<E: ErrorNumber>(result: Result<(), E>) -> c_int {
     match result {
         Ok(()) => 0,

@@ -125,7 +125,8 @@ fn logged(pid: libc::pid_t, attributes: &Attributes, file: &OwnedFd) -> Result<K
     Ok(Kind::Logged(Box::new(stream)))
 }
 
-/// A descriptor of our own for what the program means by `file_desc`, or the error number.
+/// Returns a descriptor of the library's own for what the program means by `file_desc`, or the
+/// error number.
 fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     // SAFETY: takes no pointers; the kernel checks the descriptor.
     let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
@@ -137,7 +138,7 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// The error number of a failure.
+/// Returns the error number of a failure.
 #[cold]
 #[inline(never)]
 fn reported(error: &CreateError) -> c_int {
@@ -182,7 +183,7 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
     }
 }
 
-/// A log, or the error number.
+/// Returns a log, or the error number.
 #[inline(never)]
 fn recorded(file: File) -> Result<Kind, c_int> {
     let file = LogFile::new(file).map_err(|error| log_error(&error.into()))?;

@@ -38,8 +38,8 @@ fn event_without_data(id: u32, address: u64) {
     emitter::emit_enabled(EventTypeId(id), &[], address);
 }
 
-/// No object has so much: the length is that of the largest one. Of what is more than a record has
-/// space for only the beginning is read, as always.
+/// Emits an event with more data than an object can have: the length is that of the largest one. Of
+/// what is more than a record has space for only the beginning is read, as always.
 #[cold]
 fn event_with_too_much(id: u32, data: *const c_void, address: u64) {
     let length = isize::MAX.unsigned_abs();

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn posix_trace_eventid_get_name(
     }))
 }
 
-/// Whether two identifiers are of the same type.
+/// Tells whether two identifiers are of the same type.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_eventid_equal(_trid: TraceId, one: EventId, other: EventId) -> c_int {
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
     }))
 }
 
-/// Goes back to the first type of the stream's list.
+/// Returns to the first type of the stream's list.
 ///
 /// # Errors
 ///

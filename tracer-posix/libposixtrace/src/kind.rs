@@ -39,12 +39,12 @@ pub(super) enum Effort {
     Collect,
 }
 
-/// What there is to read.
+/// The next event to read, or the reason why there is none.
 pub(super) enum Next<'a> {
     Event(Event<'a>, RealtimeNs),
-    /// There may be one later.
+    /// No event; there may be one later.
     NotYet,
-    /// There may be one; there is no memory to read it.
+    /// Perhaps an event; there is no memory to read it.
     NoMemory,
     /// The log ends here.
     AtEnd,
@@ -59,7 +59,7 @@ impl From<RecorderGone> for Invalid {
 /// 0, or an error number.
 type Returned = Result<i32, Invalid>;
 
-/// What a call returns that wrote to a log.
+/// Converts the result of a call that wrote to a log into the value that the call returns.
 fn returned(result: Result<(), LogCallError>) -> Returned {
     match result {
         Ok(()) => Ok(0),
@@ -148,7 +148,7 @@ impl Kind {
         }
     }
 
-    /// What the recorder of a stream with a log is doing.
+    /// Returns the activity of the recorder, of a stream with a log.
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
         match self {
             Self::Logged(stream) => Some(Arc::clone(stream.activity())),
@@ -165,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// What wakes its reader, once there was one that slept.
+    /// Returns the bell that wakes the stream's reader, once there was a reader that slept.
     pub(super) fn bell(&self) -> Option<&Arc<Bell>> {
         match self {
             Self::Active(stream) => stream.bell(),
@@ -173,7 +173,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is active, with a log or without one.
+    /// Tells whether it is active, with a log or without one.
     pub(super) fn is_active(&self) -> bool {
         matches!(self, Self::Active(_) | Self::Logged(_))
     }
@@ -202,7 +202,7 @@ impl Kind {
         }
     }
 
-    /// Most bytes of memory that a call takes which collects what was recorded.
+    /// Returns the most bytes of memory that a call takes which collects what was recorded.
     pub(super) fn memory_needed(&self) -> usize {
         match self {
             Self::Active(stream) => stream.memory_needed(),
@@ -211,7 +211,7 @@ impl Kind {
         }
     }
 
-    /// Whether there is too little memory to collect anything.
+    /// Sets whether there is too little memory to collect anything.
     pub(super) fn set_poor(&mut self, is_poor: bool) {
         match self {
             Self::Active(stream) => stream.set_poor(is_poor),
@@ -235,7 +235,7 @@ impl Kind {
         }
     }
 
-    /// The next event. An active stream without a log removes it; the others retain it.
+    /// Returns the next event. An active stream without a log removes it; the others retain it.
     pub(super) fn next<'a>(
         &'a mut self,
         copy: &'a mut Vec<u8>,
@@ -272,7 +272,7 @@ impl Kind {
         name.ok_or(Invalid)
     }
 
-    /// The first type with this identifier or a higher one.
+    /// Returns the first type with this identifier or a higher one.
     pub(super) fn event_type_from(
         &mut self,
         id: EventTypeId,
@@ -285,7 +285,7 @@ impl Kind {
     }
 }
 
-/// The status of a log: as it was at the end. One that was never completed lacks events.
+/// Returns the status of a log: as it was at the end. One that was never completed lacks events.
 fn recorded_status(log: &LogReader<LogFile>) -> LoggedStatus {
     let Some(status) = log.final_status() else {
         return LoggedStatus {

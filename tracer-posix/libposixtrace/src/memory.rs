@@ -1,9 +1,10 @@
 //! Memory for the calls on a stream, whatever the program has left.
 //!
-//! Whoever is out of memory can stop tracing, ask for the status, and read what there is: the
-//! standard has no error for that. So each stream has a share of a [reserve](tracer_area::reserve),
-//! which is mapped when it is made; that may fail (`ENOMEM`), and nothing after it does. It has to
-//! suffice for what the calls on one stream take at most, one at a time:
+//! A program that is out of memory can stop tracing, ask for the status, and read what there is:
+//! the standard has no error for that. So each stream has a share of a
+//! [reserve](tracer_area::reserve), which is mapped when it is made; that may fail (`ENOMEM`), and
+//! nothing after it does. It has to suffice for what the calls on one stream take at most, one at a
+//! time:
 //!
 //! - what the stream holds, and what a collection takes ([`Kind::memory_needed`]): it grows with
 //!   the threads that emit, and so the share does, before a call collects. Where it cannot, the
@@ -39,13 +40,13 @@ const SPARE: usize = 2;
 pub(super) struct Memory(Share);
 
 impl Memory {
-    /// What a call needs that makes a stream, before there is one.
+    /// Takes the memory that a call needs that makes a stream, before there is one.
     pub(super) fn take() -> Result<Self, c_int> {
         let share = Share::take(CALL_BYTES);
         share.map(Self).map_err(|NoMemory| libc::ENOMEM)
     }
 
-    /// Has what the calls on a stream need as it is now; fails with `ENOMEM` where there is too
+    /// Takes what the calls on a stream need as it is now; fails with `ENOMEM` where there is too
     /// little memory for what they collect.
     pub(super) fn suffice_for(&mut self, kind: &Kind) -> Result<(), c_int> {
         let collecting = kind.memory_needed().saturating_mul(SPARE);

@@ -36,16 +36,16 @@ struct Destination {
     unavailable: *mut c_int,
 }
 
-/// What a look at a stream brought.
+/// Result of a look at a stream.
 enum Look {
     Reported,
     NotYet,
     AtEnd,
-    /// There may be one; there is no memory to collect it.
+    /// Perhaps an event; there is no memory to collect it.
     NoMemory,
 }
 
-/// Which streams may be read.
+/// Kinds of streams that may be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     Any,
@@ -189,8 +189,9 @@ impl Destination {
         })
     }
 
-    /// Makes this thread the one that the stream's emitters wake. What becomes readable then;
-    /// `None` where it has to look again and again: another thread sleeps there, or nobody wakes.
+    /// Makes this thread the one that the stream's emitters wake. Returns the descriptor that
+    /// becomes readable then; `None` where it has to look again and again: another thread sleeps
+    /// there, or no emitter can wake it.
     fn take_bell(&self, trid: TraceId) -> Option<RawFd> {
         let _errno = ErrnoGuard::keep();
         let mut held = table::find(trid).ok()?.lock().ok()?;
@@ -228,11 +229,11 @@ impl Destination {
     }
 }
 
-/// What comes next for a reader that may wait.
+/// The next step of a reader that may wait.
 enum Step {
     /// The call returns this.
     Done(c_int),
-    /// It sleeps, for this long at most.
+    /// The reader sleeps, for this long at most.
     Wait(Duration),
 }
 

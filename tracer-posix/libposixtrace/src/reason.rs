@@ -21,8 +21,8 @@ pub(super) fn say(error: &dyn Error, error_number: c_int) {
     }
 }
 
-/// From now on nothing is printed either where a bug would end the program: it is ended as by any
-/// other bug of a library in C. A panic cannot leave a C function in any case.
+/// Prints nothing from now on either where a bug would end the program: it is ended as by any other
+/// bug of a library in C. A panic cannot leave a C function in any case.
 pub(super) fn hold_panics_back() {
     // In tests of this library, where it is a part of a Rust program, that prints.
     if cfg!(debug_assertions) {

@@ -1,8 +1,8 @@
-//! Annotates our locks for a race detector in the program.
+//! Annotates this library's locks for a race detector in the program.
 //!
-//! ThreadSanitizer sees what the C library's functions touch for us, and knows the C library's
-//! locks; it does not see ours, and would take two threads that use one stream in turn for a race.
-//! Where it is in the program, it has functions that announce them.
+//! ThreadSanitizer sees what the C library's functions touch for this library, and knows the C
+//! library's locks; it does not see this library's, and would take two threads that use one stream
+//! in turn for a race. Where it is in the program, it has functions that announce them.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// One of those functions; null where it is not in the program.
 struct Annotation(AtomicPtr<c_void>);
 
-/// What comes after is after what the others did before they released it.
+/// Announcement that all that follows is after all that the others did before they released it.
 static ACQUIRE: Annotation = Annotation::missing();
 static RELEASE: Annotation = Annotation::missing();
 
@@ -21,13 +21,13 @@ pub(super) fn look() {
     RELEASE.find(c"__tsan_release");
 }
 
-/// A lock was taken.
+/// Announces that a lock was taken.
 #[inline]
 pub(super) fn acquired<T>(lock: &T) {
     ACQUIRE.annotate(std::ptr::from_ref(lock).cast());
 }
 
-/// A lock is about to be released.
+/// Announces that a lock is about to be released.
 #[inline]
 pub(super) fn releasing<T>(lock: &T) {
     RELEASE.annotate(std::ptr::from_ref(lock).cast());

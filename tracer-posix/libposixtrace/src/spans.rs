@@ -42,8 +42,8 @@ unsafe extern "C-unwind" fn end_at(id: u32, data: *const c_void, length: usize, 
     unsafe { event_at(border(&ENDS, id, "end"), data, length, address) }
 }
 
-/// The type of the beginning, or of the end, of spans of type `id`. Of a type without a name it is
-/// the type itself.
+/// Returns the type of the beginning, or of the end, of spans of type `id`. Of a type without a
+/// name it is the type itself.
 fn border(borders: &Borders, id: u32, word: &str) -> u32 {
     let known = usize::try_from(id).ok().and_then(|id| borders.get(id));
     match known {

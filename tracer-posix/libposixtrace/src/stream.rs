@@ -264,7 +264,8 @@ unsafe extern "C" fn set_filter_at(
     })
 }
 
-/// What a call returns that brings an error number of its own.
+/// Converts the result of a call that brings an error number of its own into the value that the
+/// call returns.
 fn returned(result: Result<c_int, Invalid>) -> c_int {
     result.unwrap_or_else(|error| error.error_number())
 }

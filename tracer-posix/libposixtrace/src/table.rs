@@ -1,4 +1,4 @@
-//! What a `trace_id_t` names.
+//! The streams that `trace_id_t` values name.
 //!
 //! An identifier is an index into the table and a generation that no other stream of this process
 //! has: a stale one is recognised, and no value from the caller is ever used as an address. In a
@@ -53,8 +53,8 @@ impl Stream {
         }
     }
 
-    /// To be called before anything is collected: where there is no memory for that, nothing is.
-    /// Whether there is.
+    /// Prepares memory before anything is collected: where there is none for that, nothing is
+    /// collected. Returns whether there is.
     pub(super) fn prepare(&mut self) -> bool {
         let is_enough = self.memory.suffice_for(&self.kind).is_ok();
         self.kind.set_poor(!is_enough);
@@ -65,10 +65,10 @@ impl Stream {
 /// An entry of the table, once it was needed; for good.
 #[derive(Default)]
 struct Entry {
-    /// That of the stream that is here; 0 for none. Changed under the lock.
+    /// Generation of the stream that is here; 0 for none. Changed under the lock.
     generation: AtomicU32,
     stream: PiLock<Option<Stream>>,
-    /// What its recorder is doing, if there is one: read without the lock.
+    /// Activity of the stream's recorder, if there is one: read without the lock.
     activity: PiLock<Option<Arc<Activity>>>,
     /// The filter of an active stream: as the activity.
     filter: PiLock<Option<EventSet>>,
@@ -87,7 +87,7 @@ pub(super) struct Held {
 }
 
 impl Found {
-    /// Waits for the stream. Nobody keeps it while waiting for events.
+    /// Waits for the stream. No thread holds it while waiting for events.
     #[inline]
     pub(super) fn lock(&self) -> Result<Held, Invalid> {
         let entry = self.entry;
@@ -122,26 +122,26 @@ impl Found {
         self.entry.generation.load(Acquire) == self.generation
     }
 
-    /// What the stream's recorder is doing, if it has one.
+    /// Returns the activity of the stream's recorder, if it has one.
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
         let activity = Locked::wait(&self.entry.activity).clone();
         activity.filter(|_| self.is_there())
     }
 
-    /// The filter in force, of an active stream. It waits for nobody.
+    /// Returns the filter in force, of an active stream, without waiting.
     pub(super) fn filter(&self) -> Result<EventSet, Invalid> {
         let filter = *Locked::wait(&self.entry.filter);
         filter.filter(|_| self.is_there()).ok_or(Invalid)
     }
 
-    /// The status while a flush that was asked for goes on. It waits for nobody.
+    /// Returns the status while a flush that was asked for goes on, without waiting.
     pub(super) fn status_of_flush(&self) -> Option<LoggedStatus> {
         self.activity()?.status_of_flush()
     }
 }
 
 impl Held {
-    /// The stream.
+    /// Returns the stream.
     #[inline]
     pub(super) fn stream(&mut self) -> Result<&mut Stream, Invalid> {
         self.stream.as_mut().ok_or(Invalid)
@@ -162,7 +162,7 @@ impl Held {
     }
 }
 
-/// What a lock protects, while it is held.
+/// The value that a lock protects, while the lock is held.
 pub(super) struct Locked<'a, T> {
     guard: PiGuard<'a, T>,
     lock: &'a PiLock<T>,
@@ -173,7 +173,7 @@ impl<'a, T> Locked<'a, T> {
         Self::of(lock, lock.lock())
     }
 
-    /// What it protects, if nobody has it now.
+    /// Takes the lock if it is free now.
     #[inline]
     fn try_now(lock: &'a PiLock<T>) -> Option<Self> {
         Some(Self::of(lock, lock.try_lock()?))
@@ -228,7 +228,7 @@ const INDEX_BITS: u32 = 10;
 /// Streams that one process can have at once.
 const MAX_STREAMS: usize = 1 << INDEX_BITS;
 
-/// This process's table, if it ever made a stream.
+/// Returns this process's table, if it ever made a stream.
 fn table() -> Option<&'static Table> {
     // SAFETY: tables are made by `table_made` and never freed.
     let table = unsafe { TABLE.load(Acquire).as_ref() }?;
@@ -280,7 +280,7 @@ pub(super) fn enter(kind: Kind, memory: Memory) -> Option<TraceId> {
     Some(generation << INDEX_BITS | index)
 }
 
-/// The next generation. Never 0, so that no identifier is.
+/// Returns the next generation. Never 0, so that no identifier is.
 fn next_generation() -> u32 {
     loop {
         let next = GENERATION.fetch_add(1, Relaxed).wrapping_add(1);
@@ -291,14 +291,14 @@ fn next_generation() -> u32 {
     }
 }
 
-/// How far a child's generations begin behind those of its parent, which makes streams as well
-/// after the fork: another distance for each child, and at most half of all generations.
+/// Returns how far a child's generations begin behind those of its parent, which makes streams as
+/// well after the fork: another distance for each child, and at most half of all generations.
 fn distance_from_parent() -> u32 {
     let spread = area::own_pid().unsigned_abs().wrapping_mul(0x9e37_79b9);
     1 + (spread >> (INDEX_BITS + 1))
 }
 
-/// The stream that an identifier names.
+/// Returns the stream that an identifier names.
 #[inline]
 pub(super) fn find(untrusted: TraceId) -> Result<Found, Invalid> {
     let table = table().ok_or(Invalid)?;

@@ -1,8 +1,8 @@
-//! What the functions have in common that programs call at trace points.
+//! The common part of the functions that programs call at trace points.
 
-/// Declares `$name(id, data, length)`: it returns at once where nobody traces, and goes on in `$at`
-/// otherwise, with the return address as fourth argument: on x86-64 and arm64 that of the trace
-/// point, else 0. There it is a static probe too (`trace_point_site`).
+/// Declares `$name(id, data, length)`: it returns at once where no stream traces the process, and
+/// goes on in `$at` otherwise, with the return address as fourth argument: on x86-64 and arm64 that
+/// of the trace point, else 0. There it is a static probe too (`trace_point_site`).
 macro_rules! trace_point {
     ($(#[$doc:meta])* $name:ident => $at:ident) => {
         $(#[$doc])*

@@ -39,7 +39,7 @@ pub struct TraceAttr {
     reserved: [u64; 8],
 }
 
-/// What an object that was initialised begins with.
+/// Start of an object that was initialised.
 const MARK: u64 = u64::from_le_bytes(*b"lxtrattr");
 
 impl TraceAttr {
@@ -64,7 +64,8 @@ impl TraceAttr {
         }
     }
 
-    /// What the object says; `Invalid` when it was never initialised, or destroyed.
+    /// Returns the attributes that the object holds; `Invalid` when it was never initialised, or
+    /// destroyed.
     pub(super) fn attributes(&self) -> Result<Attributes, Invalid> {
         if self.mark != MARK {
             return Err(Invalid);
@@ -93,7 +94,7 @@ impl TraceAttr {
     }
 }
 
-/// The constant that says whether kernel events are wanted.
+/// Returns the constant that says whether kernel events are wanted.
 pub(super) fn kernel_events_code(wanted: Option<bool>) -> c_int {
     match wanted {
         None => constants::LINUX_TRACE_KERNEL_EVENTS_DEFAULT,
@@ -102,7 +103,7 @@ pub(super) fn kernel_events_code(wanted: Option<bool>) -> c_int {
     }
 }
 
-/// What the constant says.
+/// Decodes the constant.
 pub(super) fn kernel_events_of(code: c_int) -> Result<Option<bool>, Invalid> {
     let values = [None, Some(false), Some(true)];
     let found = values
@@ -161,7 +162,7 @@ pub struct StatusInfo {
 pub struct Layout {
     /// As C names it.
     pub c_type: &'static str,
-    /// In bytes.
+    /// Size in bytes.
     pub size: usize,
     /// Names and offsets.
     pub members: &'static [(&'static str, usize)],

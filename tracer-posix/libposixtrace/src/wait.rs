@@ -13,8 +13,8 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// What the C library stores of a clean-up handler. Both C libraries begin with these two; what
-/// follows is theirs, and no more than this.
+/// A clean-up handler, as the C library stores it. Both C libraries begin with these two; the
+/// fields that follow are theirs, and no more than this.
 #[repr(C)]
 struct CleanUp {
     routine: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -33,7 +33,7 @@ unsafe extern "C" {
 }
 
 unsafe extern "C-unwind" {
-    /// A cancellation point.
+    /// Waits for files; a cancellation point.
     fn ppoll(
         files: *mut libc::pollfd,
         count: libc::nfds_t,
@@ -42,7 +42,7 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
-/// What the processor raises at an instruction: held back, it would end the process.
+/// Signals that the processor raises at an instruction: held back, they would end the process.
 const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,

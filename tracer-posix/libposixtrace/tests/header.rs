@@ -62,8 +62,8 @@ const CPP: [&str; 8] = [
     "c++98", "c++03", "c++11", "gnu++11", "c++14", "c++17", "c++20", "c++2b",
 ];
 
-/// In each language: alone, twice, with each way to ask the C library for more, and with the
-/// options.
+/// Compiles the header in each language: alone, twice, with each way to ask the C library for more,
+/// and with the options.
 fn compiles_with(compiler: &str, standards: &[&str], language: &str) {
     let beginnings = [
         "",
@@ -112,7 +112,7 @@ fn the_header_compiles_in_every_cpp_with_clang() {
     compiles_with("clang++", &CPP, "c++");
 }
 
-/// The words of the header itself, macros included, as the preprocessor leaves them.
+/// Returns the words of the header itself, macros included, as the preprocessor leaves them.
 fn words_of_the_header(beginning: &str) -> BTreeSet<String> {
     let source = format!("{beginning}#include <trace.h>\n");
     let preprocessed = run_compiler("gcc", "c99", "c", &["-E", "-dD"], &source);
@@ -243,7 +243,7 @@ fn the_slips_of_the_standards_text_are_no_names_of_the_header() {
     }
 }
 
-/// What a program prints that was compiled with the header.
+/// Returns the output of a program that was compiled with the header.
 fn printed_by(body: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Relaxed);

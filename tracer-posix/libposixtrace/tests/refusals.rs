@@ -20,13 +20,13 @@ use tracer_engine::source::{Batch, Control, LossCause, Source, Unread};
 use tracer_engine::{EventSet, EventTypes};
 use tracer_posix::emit::UserEvent;
 
-/// A stream sees what all threads of the process emit: one test at a time.
+/// Waits for the turn of a test: a stream sees what all threads of the process emit.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running stream on this process, which keeps its oldest events.
+/// Returns a running stream on this process, which keeps its oldest events.
 fn source() -> AreaSource {
     source_of(RingMode::KeepOldest)
 }
@@ -49,7 +49,7 @@ fn source_of(mode: RingMode) -> AreaSource {
     source
 }
 
-/// How many events came, and what was lost by cause.
+/// Returns how many events came, and what was lost by cause.
 fn collected(source: &mut AreaSource) -> (usize, Vec<(LossCause, u64)>) {
     let (mut pending, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
     let mut types = EventTypes::default();
@@ -68,7 +68,7 @@ fn collected(source: &mut AreaSource) -> (usize, Vec<(LossCause, u64)>) {
     (pending.len(), losses)
 }
 
-/// What the source has not brought when its stream ends, at `until`, by cause.
+/// Returns the losses that the source counts when its stream ends, at `until`, by cause.
 fn unread(source: &mut AreaSource, until: MonotonicNs) -> (Unread, Vec<(LossCause, u64)>) {
     let (mut pending, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
     let mut types = EventTypes::default();
@@ -122,7 +122,7 @@ fn what_is_not_read_when_the_stream_ends_is_counted_by_cause() {
     }
 }
 
-/// What the handler emits, and from where.
+/// The event that the handler emits, and its place.
 static EVENT: AtomicU32 = AtomicU32::new(0);
 static PAGES: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static DEPTH: AtomicUsize = AtomicUsize::new(0);
