@@ -1,4 +1,4 @@
-//! What lies in an area: the library's files, beside the checker's atomics and doubles of mapped
+//! Contents of an area: the library's files, beside the checker's atomics and doubles of mapped
 //! memory.
 
 pub(crate) mod atomics;

@@ -7,7 +7,7 @@
 //! `reading.rs` needs mapped memory and system calls, and is written again in `threads.rs` in a few
 //! lines each, as is what surrounds the pool in `thread.rs`, in `killed_laws.rs`.
 //!
-//! What the model leaves out:
+//! Left out of the model are:
 //!
 //! - Orders with more than three switches between threads that a thread did not ask for: there are
 //!   too many. Where a reader looks for what killed threads have left it is one switch, and a part
@@ -52,8 +52,8 @@
 //! | its thread's namespace, or program, not compared | `whose_chunks_are_abandoned` |
 //!
 //! Not noticed, since others make up for it: each of the two looks at an abandoned chunk and the
-//! count of changes between them, one at a time; and the barrier before entries are noted, as
-//! whoever sees that something was taken sees the entry of who took it.
+//! count of changes between them, one at a time; and the barrier before entries are noted, as a
+//! thread that sees that something was taken sees the entry of the thread that took it.
 
 mod area {
     pub(crate) mod doubles;
@@ -81,7 +81,7 @@ mod system {
         pub(crate) use crate::layout::atomics::barrier;
     }
     pub(crate) mod pids {
-        /// The pid namespace of the stream's reader and of all threads.
+        /// Returns the pid namespace of the stream's reader and of all threads.
         pub(crate) fn own_pid_namespace() -> u64 {
             u64::from(crate::area::doubles::HERE)
         }

@@ -1,4 +1,4 @@
-//! What the pool lies in: a few words of each kind, instead of mapped memory.
+//! Doubles of the memory that the pool lies in: a few words of each kind, instead of mapped memory.
 
 use std::ptr::NonNull;
 
@@ -42,7 +42,7 @@ pub(crate) struct StreamControl {
 pub(crate) struct AreaHeader {
     pub(crate) chain_count: AtomicU32,
     pub(crate) window_count: AtomicU32,
-    /// Nobody changes it: no step of the model.
+    /// Constant: no step of the model changes it.
     pub(crate) prepared: std::sync::atomic::AtomicU32,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The stream has just been made (`Slot::take`), with so many chunks.
+    /// Makes the pool of a stream that has just been made (`Slot::take`), with so many chunks.
     pub(crate) fn new(chunks: usize) -> Self {
         let (zero, zero_64) = (|| AtomicU32::new(0), || AtomicU64::new(0));
         Self {
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// The stream's pool.
+    /// Returns the stream's pool.
     pub(crate) fn pool(&self) -> Pool<'_, AreaWindows<'_>> {
         Pool {
             parts: Parts(self),
@@ -189,7 +189,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// `mapping::release`: nobody reads the chunk any more.
+/// Stands for `mapping::release`: the chunk is read no more.
 pub(crate) fn release(_base: NonNull<u8>, _bytes: usize) {}
 
 /// `reader_windows::AreaWindows`.
@@ -218,7 +218,7 @@ impl Shape {
         (ordinal / self.in_window, ordinal % self.in_window)
     }
 
-    /// The model's headers are anywhere.
+    /// Returns 0: the model's headers are anywhere.
     pub(crate) fn header_bytes(self) -> usize {
         0
     }

@@ -85,15 +85,15 @@ impl Scene {
         self.reader.borrow_mut().finish(&self.world);
     }
 
-    /// What the reader does, called later.
+    /// Returns the reader's looks as a function, to be called later.
     fn looking(&self, times: u64) -> impl FnOnce() + 'static {
         let scene = self.clone();
         move || scene.look(times)
     }
 }
 
-/// The chunks that are in no list and not open, and the chains that are not free and that no chunk
-/// has: somebody has them in hand.
+/// Returns the chunks that are in no list and not open, and the chains that are not free and that
+/// no chunk has: a thread has them in hand.
 fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let control = pool.control;
     let is = |ordinal: u32, wanted: u32| {
@@ -184,8 +184,8 @@ fn stopped_at(before: Deed, deed: Deed, take: Deed, accesses: [usize; 3]) -> [bo
     [is_looked, is_stopped, is_there]
 }
 
-/// Somebody who lives is amid a change whenever the reader looks, but never amid the same one:
-/// nothing that is in hand is given to anybody.
+/// A living thread is amid a change whenever the reader looks, but never amid the same one: nothing
+/// that is in hand is given away.
 ///
 /// # Panics
 ///
@@ -460,7 +460,7 @@ fn changed_under_the_reader([first, second]: [usize; 2]) -> [bool; 2] {
     [is_first, is_second]
 }
 
-/// The chunks that are open.
+/// Returns the chunks that are open.
 fn open(pool: &AnyPool<'_>) -> Vec<u32> {
     let is_open = |ordinal: &u32| {
         let chunk_ref = pool.chunk_ref(*ordinal);
@@ -594,7 +594,7 @@ fn gone_on_with([stop, access]: [usize; 2]) -> [bool; 2] {
     [is_stopped.get(), true]
 }
 
-/// The chunks that are open and name this thread.
+/// Returns the chunks that are open and name this thread.
 fn held_by(pool: &AnyPool<'_>, tid: i32) -> Vec<u32> {
     let own = u64::from(tid.unsigned_abs());
     let names = |ordinal: &u32| {
@@ -605,9 +605,9 @@ fn held_by(pool: &AnyPool<'_>, tid: i32) -> Vec<u32> {
     open(pool).into_iter().filter(names).collect()
 }
 
-/// Whose chunks are left to others: those of a thread that is gone, unless its tid counts
-/// elsewhere; and where a thread's tid is that of another program by now, those of the program
-/// before.
+/// Checks that chunks are left to others where their owner is gone: those of a thread that is gone,
+/// unless its tid counts elsewhere; and where a thread's tid is that of another program by now,
+/// those of the program before.
 ///
 /// # Panics
 ///

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use loom::sync::atomic::AtomicU64;
 
 loom::thread_local! {
-    /// The access before which this thread is stopped; `None` where nobody is going to stop it.
+    /// The access before which this thread is stopped; `None` where it is not going to be stopped.
     static END: Cell<Option<Before>> = Cell::new(None);
     static INTERRUPTION: RefCell<Option<Interruption>> = RefCell::new(None);
 }
@@ -19,11 +19,11 @@ loom::lazy_static! {
     static ref GONE: AtomicU64 = AtomicU64::new(0);
 }
 
-/// What unwinds a thread that is stopped. Nothing of the library is done meanwhile: none of it has
-/// a destructor.
+/// Payload of the panic that unwinds a thread that is stopped. No code of the library runs
+/// meanwhile: no type of it has a destructor.
 struct Stopped;
 
-/// What comes in between.
+/// An act that comes in between, and its place.
 pub(super) struct Interruption {
     before: Before,
     act: Box<dyn FnOnce()>,
@@ -38,7 +38,7 @@ pub(super) enum Before {
     Exchange(usize),
 }
 
-/// What kind of access one is.
+/// Kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Load,
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
 }
 
 impl Before {
-    /// An access of this kind is made. Whether it is the one.
+    /// Counts an access of this kind. Returns whether it is the one.
     fn is_now(&mut self, kind: Kind) -> bool {
         let (left, least) = match self {
             Self::Access(left) => (left, Kind::Load),
@@ -63,7 +63,7 @@ impl Before {
     }
 }
 
-/// Runs what a thread does, which is stopped amid it. Whether it was.
+/// Runs what a thread does, which is stopped amid it. Returns whether it was.
 pub(super) fn stopped(before: Before, act: impl FnOnce()) -> bool {
     END.with(|end| end.set(Some(before)));
     let result = catch_unwind(AssertUnwindSafe(act));
@@ -75,26 +75,26 @@ pub(super) fn stopped(before: Before, act: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs what thread `tid` does, which is killed after so many changes, or when it is done. Whether
-/// it was before.
+/// Runs what thread `tid` does, which is killed after so many changes, or when it is done. Returns
+/// whether it was before.
 pub(super) fn after(changes: usize, tid: i32, act: impl FnOnce()) -> bool {
     let was_killed = stopped(Before::Change(changes), act);
     end(tid);
     was_killed
 }
 
-/// The thread is gone.
+/// Notes that the thread is gone.
 pub(super) fn end(tid: i32) {
     // Who learns from the kernel that a thread is gone sees all that it did.
     GONE.fetch_or(1 << tid, AcqRel);
 }
 
-/// All are there again.
+/// Makes all threads live again.
 pub(super) fn begin() {
     GONE.store(0, Release);
 }
 
-/// Runs `act`, and `by` amid it. Whether it came to that.
+/// Runs `act`, and `by` amid it. Returns whether it came to that.
 pub(super) fn interrupted(before: Before, by: impl FnOnce() + 'static, act: impl FnOnce()) -> bool {
     let outer = interrupt(before, by);
     act();
@@ -107,7 +107,7 @@ pub(super) fn interrupt(before: Before, by: impl FnOnce() + 'static) -> Option<I
     INTERRUPTION.with(|now| now.replace(Some(Interruption { before, act })))
 }
 
-/// Before each access of a thread.
+/// Stops or interrupts the thread where that is due; called before each access.
 pub(crate) fn access(kind: Kind) {
     let due = INTERRUPTION.with(|interruption| {
         let mut interruption = interruption.borrow_mut();
@@ -130,7 +130,7 @@ pub(crate) fn access(kind: Kind) {
     }
 }
 
-/// The kernel's answer (`liveness::is_gone`).
+/// Returns the kernel's answer (`liveness::is_gone`).
 pub(crate) fn is_gone(tid: i32) -> bool {
     access(Kind::Load);
     GONE.load(Acquire) & 1 << tid != 0

@@ -56,7 +56,7 @@ impl<'a> User<'a> {
         Self::with(world, tid, &[])
     }
 
-    /// One who has this chunk.
+    /// Makes a thread that has this chunk.
     pub(super) fn with(world: &'a World, tid: i32, own: &[u32]) -> Self {
         let chunk_ref = own.first().and_then(|own| world.pool().chunk_ref(*own));
         let home = home::word(HERE, 0);
@@ -91,7 +91,7 @@ impl<'a> User<'a> {
         self.expect_own();
     }
 
-    /// Leaves its chunk to whoever needs one.
+    /// Leaves its chunk to any thread that needs one.
     pub(super) fn leave(&mut self) {
         self.expect_own();
         let pool = self.world.pool();
@@ -104,7 +104,7 @@ impl<'a> User<'a> {
         }
     }
 
-    /// Nobody has its chunk but itself.
+    /// Checks that no other thread has its chunk.
     pub(super) fn expect_own(&self) {
         if let Some(chunk_ref) = &self.chunk_ref {
             let state = chunk_ref.header.state.load(Acquire);
@@ -130,7 +130,7 @@ impl Reader {
         }
     }
 
-    /// All that there is to be found is found.
+    /// Has the reader find all that there is to be found.
     pub(super) fn finish(&mut self, world: &World) {
         let pool = world.pool();
         let fresh = pool.control.fresh.load(Acquire);
@@ -147,7 +147,7 @@ impl Reader {
     }
 }
 
-/// The indices in a list that nobody changes.
+/// Returns the indices in a list that no thread changes.
 pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
     let next = |index: &u32| index_of(links.link(*index)?.load(Acquire));
     std::iter::successors(index_of(first), next)
@@ -155,8 +155,8 @@ pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
         .collect()
 }
 
-/// Nobody changes the pool any more. Each chunk and each chain is in one list, or held by one
-/// thread: `held` are the chunks of those who live.
+/// Checks the pool when no thread changes it any more. Each chunk and each chain is in one list, or
+/// held by one thread: `held` are the chunks of the living ones.
 pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     atomics::barrier();
     let [closed, ended, released] = [
@@ -214,7 +214,7 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     assert_eq!(all, chains, "chains: free {free:?}, in use {in_use:?}");
 }
 
-/// The chunk that somebody has who lives.
+/// Returns the chunk that a living thread has.
 pub(super) fn held(user: &User<'_>) -> Vec<u32> {
     user.chunk_ref
         .iter()
@@ -222,8 +222,8 @@ pub(super) fn held(user: &User<'_>) -> Vec<u32> {
         .collect()
 }
 
-/// A pool of four chunks that was used: 0 and 1 are closed, 2 was left by its thread, and 3 was
-/// never used.
+/// Returns a pool of four chunks that was used: 0 and 1 are closed, 2 was left by its thread, and 3
+/// was never used.
 pub(super) fn used_pool() -> World {
     let world = World::new(4);
     let mut earlier = User::new(&world, EARLIER);
@@ -233,12 +233,12 @@ pub(super) fn used_pool() -> World {
     world
 }
 
-/// A thread is killed that has taken nothing yet: the reader looks.
+/// Kills a thread that has taken nothing yet: the reader looks.
 pub(super) fn leave_an_entry(world: &World) {
     killed::after(1, EARLIER, || User::new(world, EARLIER).refill(SHORT));
 }
 
-/// What a thread does that is killed amid it, after what it has done before.
+/// A step of a thread: the one amid which it is killed, or the one before that.
 pub(super) type Deed = fn(&mut User<'_>);
 
 pub(super) const DEEDS: [(Deed, Deed); 6] = [
@@ -282,9 +282,9 @@ fn check(most_orders: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A law for each change that a thread may be killed before, in each of its deeds: it gets what the
-/// thread has done, what it does, and after how many changes it is killed, and returns whether it
-/// was.
+/// Checks a law for each change that a thread may be killed before, in each of its deeds: the law
+/// gets what the thread has done, what it does, and after how many changes it is killed, and
+/// returns whether it was.
 fn for_each_change(law: fn(Deed, Deed, usize) -> bool) {
     for (before, deed) in DEEDS {
         for changes in 0.. {

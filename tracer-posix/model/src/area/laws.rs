@@ -16,7 +16,7 @@ pub(super) fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// What the thread returned.
+/// Returns the thread's result.
 pub(super) fn joined<T>(handle: thread::JoinHandle<T>) -> T {
     match handle.join() {
         Ok(value) => value,

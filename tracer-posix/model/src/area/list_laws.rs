@@ -182,8 +182,8 @@ pub fn a_stack_of_ended_chunks() {
     });
 }
 
-/// What a thread saw as the last of the queue has gone into the stack, alone, when the thread puts
-/// something behind it: it is put into the queue all the same.
+/// Checks that an item is put into the queue all the same where the chunk that the thread saw as
+/// the last of the queue has gone into the stack, alone.
 ///
 /// # Panics
 ///

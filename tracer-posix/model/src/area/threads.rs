@@ -28,7 +28,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The chunk is open, for the first stream.
+    /// Makes the chunk, open for the first stream.
     pub(super) fn new() -> Self {
         let shared = Self {
             state: AtomicU64::new(chunk_state::word(1, 1, chunk_state::OPEN)),
@@ -65,7 +65,7 @@ pub(super) struct Writer<'a> {
     pub(super) attempts: u64,
 }
 
-/// What an emission asks on its way (`emitter::ThisMoment`).
+/// The answers that an emission gets on its way (`emitter::ThisMoment`).
 struct Now<'a> {
     shared: &'a Shared,
     slot: &'a AtomicU32,
@@ -91,7 +91,7 @@ impl Moment for Now<'_> {
 }
 
 impl<'a> Writer<'a> {
-    /// The thread to which the chunk belongs already.
+    /// Returns the thread to which the chunk belongs already.
     pub(super) fn of(shared: &'a Shared, tid: u64) -> Self {
         Self {
             shared,
@@ -102,8 +102,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A thread that takes the chunk if it is free (`Pool::claim`, `Pool::begin`). The events that
-    /// were in it are `before` the new ones in their chain.
+    /// Takes the chunk if it is free (`Pool::claim`, `Pool::begin`). The events that were in it are
+    /// `before` the new ones in their chain.
     pub(super) fn take(shared: &'a Shared, generation: u32, tid: u64) -> Option<Self> {
         let word = shared.state.load(Acquire);
         let is_own = chunk_state::generation_of(word) == generation;
@@ -140,8 +140,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A trace point (`emitter::emit_to_stream`). The record's data says whose it is, and when it
-    /// was written.
+    /// Emits as a trace point does (`emitter::emit_to_stream`). The record's data says whose it is,
+    /// and when it was written.
     pub(super) fn emit(&mut self) {
         let now = Now {
             shared: self.shared,
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The chunk is full (`Pool::close`).
+    /// Closes the chunk, which is full (`Pool::close`).
     pub(super) fn close(self) {
         let word = self.shared.state.load(Acquire);
         let closed = chunk_state::word(
@@ -180,8 +180,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The first stream is ended (`retire::end`, `retire::finish`), and the chunk is free if nobody is
-/// in it.
+/// Ends the first stream (`retire::end`, `retire::finish`); the chunk is free if no thread is in
+/// it.
 pub(super) fn take_stream_away(shared: &Shared) {
     shared.slots[0].store(0, Release);
     barrier();
@@ -209,7 +209,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Has read nothing.
+    /// Makes a reader that has read nothing.
     pub(super) fn new(generation: u32) -> Self {
         Self {
             generation,
@@ -224,8 +224,8 @@ impl Reader {
         }
     }
 
-    /// One round (`AreaSource::collect`): each record is whole, newer than the one before and than
-    /// the last watermark, and of one thread.
+    /// Reads one round (`AreaSource::collect`): each record is whole, newer than the one before and
+    /// than the last watermark, and of one thread.
     pub(super) fn round(&mut self, shared: &Shared) {
         let now = shared.ticks();
         barrier();
@@ -250,7 +250,7 @@ impl Reader {
         }
     }
 
-    /// What is in the chunk: times and data; nothing where it has another owner by now.
+    /// Reads the chunk: times and data; none where it has another owner by now.
     fn read(
         &mut self,
         shared: &Shared,

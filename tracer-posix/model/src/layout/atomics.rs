@@ -1,4 +1,4 @@
-//! What chunks, lists and pools are made of here: the model checker's atomics, at any of whose
+//! The atomics that chunks, lists and pools are made of here: the model checker's, at any of whose
 //! changes a thread may be killed.
 
 use std::sync::atomic::Ordering;
