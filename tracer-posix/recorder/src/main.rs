@@ -10,7 +10,7 @@ use std::ffi::c_int;
 
 use tracer_area::reserve::Allocator;
 
-/// It never ends for want of memory: see [`tracer_area::reserve`].
+/// Allocator with which the recorder never ends for want of memory: see [`tracer_area::reserve`].
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
