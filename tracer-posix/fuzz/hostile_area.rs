@@ -1,5 +1,5 @@
-//! An area that somebody else writes into: what a controller reads there, and what a program emits
-//! there. The bytes are orders of eight bytes each: write this there, read, emit.
+//! An area that another process writes into: what a controller reads there, and what a program
+//! emits there. The bytes are orders of eight bytes each: write this there, read, emit.
 //!
 //! For the fuzz targets `area_read` and `area_emit`, and for the tests that run the same with
 //! orders that are always the same.
@@ -38,9 +38,9 @@ const MOST_EVENTS: usize = 2000;
 /// Where a pool is spoilt, an event can take a millisecond, and many of them would only take
 /// longer.
 const LONG: Duration = Duration::from_micros(100);
-/// So many that take long are emitted in one order.
+/// Most events that take long in one order.
 const MOST_LONG: usize = 16;
-/// There is one area of this process: who uses it is alone.
+/// Turn of a thread: this process has one area, and its user is alone.
 static TURN: Mutex<()> = Mutex::new(());
 /// Bytes of the stream.
 const BYTES: usize = 64 << 10;
@@ -120,7 +120,7 @@ impl Order<'_> {
         u32::from_le_bytes([self.0[5], self.0[6], self.0[7], 0])
     }
 
-    /// What is written where `before` was.
+    /// Returns the value to write where `before` was.
     fn value(self, before: u32, generation: u32) -> u32 {
         match self.0[4] % 10 {
             0 => self.operand(),
@@ -136,7 +136,7 @@ impl Order<'_> {
         }
     }
 
-    /// The offset of what it writes.
+    /// Returns the offset of what it writes.
     fn offset(self) -> Option<usize> {
         let (index, field) = (self.index(), self.field());
         let chunk = index % (WINDOWS * IN_WINDOW);
@@ -217,7 +217,7 @@ fn request() -> StreamRequest {
     }
 }
 
-/// A stream that reads this area, and runs.
+/// Returns a stream that reads this area, and runs.
 fn stream(area: Area) -> ActiveStream {
     let source = AreaSource::open(area, &request()).expect("a slot");
     let mut stream = ActiveStream::new(StreamFullPolicy::Loop, BYTES, monotonic_now);
@@ -241,7 +241,8 @@ fn read_all(stream: &mut ActiveStream, last: &mut u64) {
 /// A word of an area that is not zero: where, and what.
 type Written = (usize, u64);
 
-/// What an area has in which some threads have emitted, as far as emissions have written it.
+/// Returns the words of an area in which some threads have emitted, as far as emissions have
+/// written them.
 fn example() -> &'static [Written] {
     static EXAMPLE: OnceLock<Vec<Written>> = OnceLock::new();
     EXAMPLE.get_or_init(|| {
@@ -274,7 +275,7 @@ fn example() -> &'static [Written] {
     })
 }
 
-/// A word with the generation of the first stream instead of this one's.
+/// Returns a word with the generation of the first stream instead of this one's.
 fn as_of_first(offset: usize, value: u64, generation: u32) -> u64 {
     let (high, low) = (value >> 32, value & u64::from(u32::MAX));
     let is_high = (WINDOWS_OFFSET..STREAM_WINDOWS_OFFSET).contains(&offset)
@@ -322,7 +323,7 @@ pub fn area_read(bytes: &[u8]) {
     read_all(&mut stream, &mut last);
 }
 
-/// This process's area.
+/// Returns this process's area.
 fn own_file() -> OwnedFd {
     let folder = std::fs::read_dir("/proc/self/fd").expect("descriptors");
     let paths = folder.map(|entry| entry.expect("a descriptor").path());

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a fuzz target begins with.
+/// An input that a fuzz target begins with.
 pub struct Seed {
     /// Names of those that fuzzing has found begin with `found_`.
     pub name: String,
@@ -16,7 +16,7 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Whether fuzzing has found it: nothing is made of these, as there are many.
+    /// Tells whether fuzzing has found it: nothing is made of these, as there are many.
     pub fn is_found(&self) -> bool {
         self.name.starts_with("found_")
     }

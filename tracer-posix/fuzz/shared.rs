@@ -1,4 +1,4 @@
-//! What both targets use.
+//! The common part of both targets.
 
 #![allow(dead_code, reason = "each target uses its part of this")]
 
@@ -20,7 +20,7 @@ unsafe extern "C" {
     fn memfd_create(name: *const std::ffi::c_char, flags: u32) -> i32;
 }
 
-/// A file in memory with these bytes.
+/// Returns a file in memory with these bytes.
 pub fn file_of(bytes: &[u8]) -> File {
     // SAFETY: the name is a string ended by a null.
     let descriptor = unsafe { memfd_create(c"log".as_ptr(), 1) };
@@ -31,7 +31,7 @@ pub fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-/// Everything that a file says as a log, twice: the same both times.
+/// Returns everything that a file says as a log, twice: the same both times.
 pub fn read_all(file: File) -> Vec<Recorded> {
     let length = file.metadata().unwrap().len();
     let Ok(mut reader) = LogReader::open(file) else {
@@ -64,7 +64,7 @@ fn read(reader: &mut LogReader, length: u64) -> Vec<Recorded> {
     events
 }
 
-/// A small log: the lowest bits of `kind` choose its policy and whether it is complete.
+/// Returns a small log: the lowest bits of `kind` choose its policy and whether it is complete.
 pub fn valid_log(kind: u8) -> Vec<u8> {
     static LOGS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     let logs = LOGS.get_or_init(|| (0..6).map(new_log).collect());

@@ -1,4 +1,4 @@
-//! An area as a program emits into it, in which somebody else writes.
+//! An area as a program emits into it, in which another process writes.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! An area as its controller reads it, in which somebody else writes.
+//! An area as its controller reads it, in which another process writes.
 
 #![no_main]
 
