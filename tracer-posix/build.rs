@@ -7,7 +7,7 @@ use std::{env, fs, io};
 /// library that is built without it forks record.
 const RECORDER: &str = "TRACER_RECORDER";
 
-/// What library and program are built from, and have to be built from alike.
+/// Sources that library and program are built from, and have to be built from alike.
 const SOURCES: [&str; 6] = [
     "src",
     "area/src",

@@ -1,4 +1,4 @@
-//! What a trace point costs, one question each. Through the Rust interface, which is inlined.
+//! Cost of a trace point, one question each. Through the Rust interface, which is inlined.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -13,7 +13,7 @@ use tracer_engine::source::{Control, Source as _};
 use tracer_engine::{ActiveStream, EventSet, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::emit::UserEvent;
 
-/// A running stream that nobody reads.
+/// Makes a running stream without a reader.
 fn stream(mode: RingMode) -> AreaSource {
     let mut source = source(mode);
     source.control(&Control {
@@ -88,8 +88,8 @@ fn threads(criterion: &mut Criterion) {
     }
 }
 
-/// The time that all threads together take, by the events of one: on fewer CPUs than threads they
-/// take turns.
+/// Returns the time that all threads together take, by the events of one: on fewer CPUs than
+/// threads they take turns.
 fn emit_at_once(event: UserEvent, threads: usize, iterations: u64) -> Duration {
     let barrier = Barrier::new(threads);
     let emit = || {

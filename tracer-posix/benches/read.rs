@@ -1,4 +1,4 @@
-//! What reading costs, one question each. Times are by event.
+//! Cost of reading, one question each. Times are by event.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -57,7 +57,7 @@ fn empty_stream() -> ActiveStream {
     ActiveStream::new(StreamFullPolicy::Loop, 64 << 20, now)
 }
 
-/// A stream with so many sources whose events lie between each other.
+/// Returns a stream with so many sources whose events lie between each other.
 fn with_sources(sources: u32) -> ActiveStream {
     let mut stream = empty_stream();
     stream.start(Origin::NONE);

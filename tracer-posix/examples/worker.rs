@@ -15,7 +15,7 @@ use tracer_posix::emit::UserEvent;
 
 const WORKERS: usize = 3;
 
-/// What a trace shows of the program.
+/// Events of the program in its trace.
 #[derive(Clone, Copy)]
 struct Events {
     lock_wanted: UserEvent,

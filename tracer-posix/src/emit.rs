@@ -20,7 +20,7 @@ impl UserEvent {
         id: EventTypeId::UNNAMED_USEREVENT,
     };
 
-    /// The user event type of this name; equal names give equal types.
+    /// Returns the user event type of this name; equal names give equal types.
     ///
     /// A process has `{TRACE_USER_EVENT_MAX}` types that sets of event types have a bit for, the
     /// unnamed one among them. A name beyond them gives a type that only streams know by its name:
@@ -48,13 +48,13 @@ impl UserEvent {
         area::define_name_beside(name.as_bytes()).map(|id| Self { id })
     }
 
-    /// The type of this identifier, which was opened before.
+    /// Returns the type of this identifier, which was opened before.
     pub(crate) const fn from_id(id: EventTypeId) -> Self {
         Self { id }
     }
 
-    /// Its identifier in this process. In streams that trace this process it has the same, but for
-    /// a type beyond the `{TRACE_USER_EVENT_MAX}`.
+    /// Returns its identifier in this process. In streams that trace this process it has the same,
+    /// but for a type beyond the `{TRACE_USER_EVENT_MAX}`.
     #[must_use]
     pub const fn id(self) -> EventTypeId {
         self.id
@@ -76,7 +76,7 @@ impl UserEvent {
 }
 
 /// Prepares the calling thread and its process for real time: what the thread emits from now on
-/// takes neither a page fault nor a system call, at its first event neither, nor when somebody
+/// takes neither a page fault nor a system call, at its first event neither, nor when a controller
 /// attaches. That holds in streams that live now, and in others of `bytes` bytes together; the
 /// process takes as much memory, and 6 MiB. Each thread that emits prepares itself.
 ///
@@ -107,8 +107,8 @@ pub fn prefault(bytes: usize) -> Result<(), PrefaultError> {
     tracer_area::prefault::prefault(bytes)
 }
 
-/// The address of a trace point, which is a static probe as well: that of an event with this type
-/// and data.
+/// Returns the address of a trace point, which is a static probe as well: that of an event with
+/// this type and data.
 #[inline(always)]
 fn trace_point(id: EventTypeId, data: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]

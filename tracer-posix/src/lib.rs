@@ -1,7 +1,7 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
-//! A program emits events; a stream records them, beside those of the kernel; whoever has the
-//! stream reads them, at once or from a log.
+//! A program emits events; a stream records them, beside those of the kernel; the program that has
+//! the stream reads them, at once or from a log.
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -66,7 +66,7 @@
 //! ```
 //!
 //! [`events`](Stream::events) is an iterator that waits, [`try_events`](Stream::try_events) one
-//! that does not. Their events are [`OwnedEvent`]s, which live as long as anybody wants: they can
+//! that does not. Their events are [`OwnedEvent`]s, which live as long as they are held: they can
 //! be collected, sorted, and sent to another thread; or to a file, behind the feature `serde`.
 //!
 //! ```

@@ -37,10 +37,11 @@ pub struct UserSpan {
 }
 
 impl UserSpan {
-    /// The kind of span of this name; equal names give equal kinds. It takes two user event types.
+    /// Returns the kind of span of this name; equal names give equal kinds. It takes two user event
+    /// types.
     ///
     /// When all `{TRACE_USER_EVENT_MAX}` types are used up, its events are
-    /// [unnamed](UserEvent::UNNAMED), and nobody knows them to be a span.
+    /// [unnamed](UserEvent::UNNAMED), and are not known to be a span.
     ///
     /// # Errors
     ///
@@ -84,13 +85,13 @@ impl UserSpan {
         act()
     }
 
-    /// The type of its beginnings.
+    /// Returns the type of its beginnings.
     #[must_use]
     pub const fn begin(self) -> UserEvent {
         self.begin
     }
 
-    /// The type of its ends.
+    /// Returns the type of its ends.
     #[must_use]
     pub const fn end(self) -> UserEvent {
         self.end

@@ -1,10 +1,10 @@
 //! How many streams a user has in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
 //!
-//! Every stream holds a record lock on a byte of one file, which is its user's alone: nobody else
-//! can open it, so that nobody else can hold all the entries, or make us wait by a lease. The
-//! kernel lets go of such locks when the process that holds them ends or execs, however that comes
+//! Every stream holds a record lock on a byte of one file, which is its user's alone: no other user
+//! can open it, and so none can hold all the entries, or make this process wait by a lease. The
+//! kernel releases such locks when the process that holds them ends or execs, however that comes
 //! about, and a forked child does not get them: just as it is with streams. Where the file is not
-//! available (no `/dev/shm`, or somebody else has taken its name), only the limit of each area
+//! available (no `/dev/shm`, or another user has taken its name), only the limit of each area
 //! counts.
 
 use std::ffi::c_int;
@@ -20,7 +20,7 @@ use tracer_common::area::STREAM_SLOTS;
 use tracer_area as area;
 use tracer_area::descriptor::Guarded;
 
-/// What the file is called, but for the uid of its user. Nothing is in it.
+/// Name of the file, without the uid of its user. The file is empty.
 const PATH: &str = "/dev/shm/posix-trace-streams";
 
 /// Streams that a user may have at once in the whole system: `{TRACE_SYS_MAX}`.
@@ -37,32 +37,32 @@ pub struct Counted(Option<usize>);
 pub struct TooManyStreams;
 
 impl TooManyStreams {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         libc::EAGAIN
     }
 }
 
-/// What this process holds: without a lock, since a child may be forked while another thread is
-/// here.
+/// Entries that this process holds: without a lock, since a child may be forked while another
+/// thread is here.
 struct Held {
     pid: i32,
     file: Guarded<File>,
     entries: [AtomicBool; TRACE_SYS_MAX],
 }
 
-/// That of this process; in a forked child that has not counted yet, its parent's.
+/// Entries of this process; in a forked child that has not counted yet, its parent's.
 static HELD: AtomicPtr<Held> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What this process holds, if it has counted a stream.
+/// Returns the entries that this process holds, if it has counted a stream.
 fn held() -> Option<&'static Held> {
     // SAFETY: made by `made_anew`, and never freed.
     let held = unsafe { HELD.load(Acquire).as_ref() }?;
     (held.pid == area::own_pid()).then_some(held)
 }
 
-/// The same with the file open, or `None` where it is not available.
+/// Returns the entries with the file open, or `None` where the file is not available.
 fn held_open() -> Option<&'static Held> {
     let found = HELD.load(Acquire);
     match held() {
@@ -162,7 +162,7 @@ fn open() -> io::Result<File> {
     open_own(&format!("{PATH}-{user}"), user)
 }
 
-/// Opens a file of this user's, or makes it. Somebody else may have put anything there: a link, a
+/// Opens a file of this user's, or makes it. Another user may have put anything there: a link, a
 /// FIFO, a file with a lease on it. None of that is waited for or used.
 fn open_own(path: &str, user: u32) -> io::Result<File> {
     let options = |creates| {

@@ -1,4 +1,4 @@
-//! Messages between processes of ours, and events in them.
+//! Messages between processes of this project, and events in them.
 
 use std::io::{self, Read, Write};
 
@@ -28,7 +28,7 @@ pub struct SentEvent {
 }
 
 impl SentEvent {
-    /// The event, to be sent.
+    /// Returns the event, to be sent.
     #[must_use]
     pub fn new(event: &Event<'_>) -> Self {
         let header = &event.header;
@@ -45,7 +45,7 @@ impl SentEvent {
         }
     }
 
-    /// Everything but its data.
+    /// Returns everything but its data.
     #[must_use]
     pub fn header(&self) -> EventHeader {
         EventHeader {
@@ -65,7 +65,7 @@ impl SentEvent {
     }
 }
 
-/// A message as it goes over a stream of bytes: its length, and then itself.
+/// Returns a message as it goes over a stream of bytes: its length, and then itself.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn framed<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// What the other side, or the system, said.
+/// The error of the other side, or of the system.
 pub fn write_message<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
     to.write_all(&framed(message)?)
 }
@@ -91,7 +91,7 @@ pub fn write_message<T: Serialize>(to: &mut impl Write, message: &T) -> io::Resu
 ///
 /// # Errors
 ///
-/// What the system said; `InvalidData` for what is no such message.
+/// The system's error; `InvalidData` for bytes that are no such message.
 pub fn read_message<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
@@ -100,7 +100,7 @@ pub fn read_message<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> 
     parsed(&body)
 }
 
-/// The length of the message that follows these four bytes.
+/// Returns the length of the message that follows these four bytes.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ pub fn checked_length(untrusted: [u8; 4]) -> io::Result<usize> {
     length.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The message that these bytes are.
+/// Returns the message that these bytes are.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The least executor that there is.
+/// Runs a future, as the least executor that there is.
 fn run<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Arc::new(Unpark(thread::current())).into();

@@ -1,6 +1,7 @@
 //! The law of contiguity: what a stream keeps is a suffix of what was emitted, or a prefix, by all
 //! threads and processes together, and without a hole between any two places where a loss is
-//! marked. Whoever emits how fast, comes and goes, and whenever somebody reads or asks.
+//! marked. It holds whichever threads emit, come and go, how fast they do, and whenever a reader
+//! reads or asks.
 //!
 //! The writers of these tests emit one after the other, so that the order of all events is known;
 //! `tests/src/bin/stress` has those that emit at once.
@@ -18,7 +19,7 @@ use tracer_engine::{ActiveStream, EventTypes, Flush, Origin, StreamCore, StreamF
 use tracer_posix::EventTypeId;
 use tracer_posix::emit::UserEvent;
 
-/// What happens, one thing after the other.
+/// Steps of a test, one after the other.
 #[derive(Clone, Debug)]
 enum Op {
     /// A writer emits so many events of so many bytes.
@@ -79,7 +80,7 @@ impl Writer {
     }
 }
 
-/// What was flushed: of each event its type, and its number.
+/// Flushed events: of each its type, and its number.
 #[derive(Default)]
 struct Flushed(Vec<(EventTypeId, u64)>);
 
@@ -94,7 +95,7 @@ impl Flush for Flushed {
     }
 }
 
-/// The number of an event of a writer's.
+/// Returns the number of an event of a writer's.
 fn sequence(data: &[u8]) -> u64 {
     data.first_chunk()
         .map_or(0, |data| u64::from_ne_bytes(*data))
@@ -307,7 +308,8 @@ impl Run {
     }
 }
 
-/// How many events a buffer of so many bytes has space for, beside a START, of lots in this order.
+/// Returns how many events a buffer of so many bytes has space for, beside a START, of lots in this
+/// order.
 fn held_by_one_buffer<'a>(lots: impl Iterator<Item = &'a (usize, usize)>, bytes: usize) -> u64 {
     const START: usize = 512;
     let mut left = bytes.saturating_sub(START);
@@ -362,7 +364,8 @@ fn run(policy: StreamFullPolicy, bytes: usize, ops: &[Op], is_read: bool, is_ask
     run.end(is_read);
 }
 
-/// Fewer cases than is usual, each of which takes long; more where `PROPTEST_CASES` asks for more.
+/// Returns fewer cases than is usual, each of which takes long; more where `PROPTEST_CASES` asks
+/// for more.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {

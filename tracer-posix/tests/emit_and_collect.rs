@@ -1,4 +1,5 @@
-//! What a process emits comes out of its area: once, in order, with its data, whoever emits.
+//! Tests that the events that a process emits come out of its area: once, in order, with their
+//! data, from all its threads.
 //!
 //! A stream sees what all threads of the process emit: the tests of this file run one at a time.
 
@@ -346,7 +347,7 @@ fn a_forked_child_emits_under_its_own_pid_if_the_stream_is_inherited() {
     assert_eq!(of_type(&closing.collect(), event).len(), 1);
 }
 
-/// How many parts of areas this process has mapped.
+/// Returns how many parts of areas this process has mapped.
 fn mapped_parts() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let lines = maps.lines();

@@ -72,7 +72,7 @@ impl Hostile {
         self.words[offset / 8].load(Relaxed)
     }
 
-    /// A number of the kind that breaks arithmetic, or one that is nearly right.
+    /// Returns a number of the kind that breaks arithmetic, or one that is nearly right.
     fn odd(&mut self) -> u64 {
         let random = self.random();
         match random % 7 {
@@ -86,7 +86,8 @@ impl Hostile {
         }
     }
 
-    /// Where the header of a chunk is, and the chunk: the first one is taken by the headers.
+    /// Returns where the header of a chunk is, and the chunk: the first one is taken by the
+    /// headers.
     fn chunk(index: usize) -> (usize, usize) {
         let at = index + 1;
         (
@@ -155,7 +156,7 @@ impl Hostile {
     }
 }
 
-/// A reader of an area that nobody emits into, and the other side of it.
+/// Makes a reader of an area that no process emits into, and the other side of it.
 fn reader_and_hostile() -> (AreaSource, Hostile, u32) {
     let area = Area::for_command().unwrap();
     let hostile = Hostile::new(&area);
@@ -244,7 +245,7 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
     );
 }
 
-/// Chunks that nobody has written are not looked into: what is not there would have to be made.
+/// Chunks that were never written are not looked into: what is not there would have to be made.
 #[test]
 fn windows_that_are_claimed_and_never_written_cost_no_memory() {
     const WINDOWS: usize = 256;

@@ -34,13 +34,13 @@ const SEED: &str = "TRACER_SEED";
 const REACH: usize = DATA_OFFSET + 8 * WINDOW_BYTES;
 /// Longest processor time of one event, in a library that was not optimized.
 const MOST_OF_AN_EVENT: Duration = Duration::from_millis(200);
-/// How much later than it should anybody may end: others may have the processors. What one event
-/// and one round take is measured by their own time.
+/// How much later than it should any process may end: others may have the processors. What one
+/// event and one round take is measured by their own time.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Memory that a hostile process may cost others.
 const MOST_MEMORY_KIB: u64 = 200 * 1024;
 const THREADS: u64 = 3;
-/// What no emission may write over.
+/// Value of a word that no emission may write over.
 const CANARY: u64 = 0x5ca1_ab1e_0ddb_a115;
 
 struct Random(u64);
@@ -57,7 +57,7 @@ impl Random {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    /// A number of the kind that breaks arithmetic, or one that is nearly right.
+    /// Returns a number of the kind that breaks arithmetic, or one that is nearly right.
     fn odd(&mut self) -> u64 {
         let random = self.next();
         match random % 9 {
@@ -117,7 +117,7 @@ fn go(player: &mut Child) {
     player.stdin.as_mut().unwrap().write_all(b"g").unwrap();
 }
 
-/// Processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 fn own_time() -> Duration {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -131,7 +131,7 @@ fn own_time() -> Duration {
     )
 }
 
-/// Memory that windows come to lie beside.
+/// Returns memory that windows come to lie beside.
 fn canaries() -> Vec<&'static [AtomicU64]> {
     let words = WINDOW_BYTES / 8;
     let make = |_| {
@@ -141,7 +141,7 @@ fn canaries() -> Vec<&'static [AtomicU64]> {
     (0..4).map(make).collect()
 }
 
-/// The victim: threads that emit, threads that come and go, new names, and children.
+/// Plays the victim: threads that emit, threads that come and go, new names, and children.
 fn emit() {
     let is_over = AtomicBool::new(false);
     let (longest, events) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -198,7 +198,7 @@ fn child_that_emits(event: &UserEvent) {
     assert_eq!((waited, status), (child, 0), "the child was harmed");
 }
 
-/// The area of another process, as memory.
+/// Returns the area of another process, as memory.
 fn mapped(pid: i32) -> &'static [AtomicU64] {
     let area = Area::find(pid).unwrap().expect("it has an area");
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
@@ -217,7 +217,7 @@ fn mapped(pid: i32) -> &'static [AtomicU64] {
     unsafe { std::slice::from_raw_parts(base.cast(), REACH / 8) }
 }
 
-/// The hostile process.
+/// Plays the hostile process.
 fn spoil(pid: i32) {
     let words = mapped(pid);
     let mut random = Random(from_environment(SEED).unwrap());
@@ -249,7 +249,7 @@ fn spoil(pid: i32) {
     }
 }
 
-/// Goes on until its parent has ended.
+/// Continues until its parent has ended.
 fn for_ever(mut once: impl FnMut()) {
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
@@ -257,7 +257,7 @@ fn for_ever(mut once: impl FnMut()) {
     }
 }
 
-/// The hostile process that takes all chains, and always takes back how many there are.
+/// Plays the hostile process that takes all chains, and always takes back how many there are.
 fn spoil_chains(words: &[AtomicU64]) {
     let chain_count = &words[offset_of!(AreaHeader, chain_count) / 8];
     let free = &words[(STREAMS_OFFSET + offset_of!(StreamControl, free_chains)) / 8];
@@ -272,8 +272,8 @@ fn spoil_chains(words: &[AtomicU64]) {
     });
 }
 
-/// The hostile process that makes full chunks of ended threads out of others, in a list without an
-/// end.
+/// Plays the hostile process that makes full chunks of ended threads out of others, in a list
+/// without an end.
 fn spoil_ended(words: &[AtomicU64]) {
     let control = STREAMS_OFFSET / 8;
     let generation = &words[control + offset_of!(StreamControl, generation) / 8];
@@ -296,7 +296,7 @@ fn spoil_ended(words: &[AtomicU64]) {
     });
 }
 
-/// The index of a word, and what is written there.
+/// Returns the index of a word, and what is written there.
 fn nonsense(random: &mut Random, generation: u32) -> (usize, u64) {
     let fixed = [
         (0, size_of::<AreaHeader>()),

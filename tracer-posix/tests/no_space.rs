@@ -10,7 +10,7 @@ use tracer_engine::{Attributes, LogFullPolicy};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::stream::{CreateError, LogCallError, LoggedStream};
 
-/// A file on a file system of 64 KiB that only this thread has, and what it starts.
+/// Returns a file on a file system of 64 KiB that only this thread has, and what it starts.
 fn file_on_a_small_device(folder: &std::path::Path) -> std::fs::File {
     let path = std::ffi::CString::new(folder.to_str().unwrap()).unwrap();
     // SAFETY: takes an integer only.

@@ -29,7 +29,7 @@ fn running_stream() -> Stream {
     stream
 }
 
-/// The types and first eight bytes of all that a stream recorded, in its order.
+/// Returns the types and first eight bytes of all that a stream recorded, in its order.
 fn recorded(mut stream: Stream) -> Vec<(EventTypeId, u64)> {
     stream.stop();
     let status = stream.status();

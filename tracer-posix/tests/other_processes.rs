@@ -26,7 +26,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// This binary, to play the role of that name.
+/// Returns this binary, to play the role of that name.
 fn player(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -124,7 +124,7 @@ fn stream_over(source: AreaSource) -> ActiveStream {
     stream
 }
 
-/// All user events that are there: name, data, pid.
+/// Returns all user events that are there: name, data, pid.
 fn user_events(stream: &mut ActiveStream) -> Vec<(String, String, i32)> {
     stream.sync();
     let mut events = Vec::new();
@@ -144,7 +144,7 @@ fn user_events(stream: &mut ActiveStream) -> Vec<(String, String, i32)> {
         .collect()
 }
 
-/// The player's side of every test.
+/// Plays the player's side of every test.
 #[test]
 fn play() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -409,7 +409,7 @@ fn a_process_that_does_not_exist_and_one_without_an_area_are_distinguished() {
     sleeper.wait().unwrap();
 }
 
-/// A program without an area that becomes a player of that role when it is asked to.
+/// Returns a program without an area that becomes a player of that role when it is asked to.
 fn later(role: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let own = player(role);
     let mut command = Command::new("sh");

@@ -1,5 +1,5 @@
-//! The law of the pool: whichever threads emit, and however they come and go, a stream that nobody
-//! reads holds what one buffer of its size would hold. Against a model that is too simple to be
+//! The law of the pool: whichever threads emit, and however they come and go, a stream without a
+//! reader holds what one buffer of its size would hold. Against a model that is too simple to be
 //! wrong: a list, and a sum of bytes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,7 +17,7 @@ use tracer_posix::emit::UserEvent;
 
 const WRITERS: usize = 5;
 
-/// What the writers do, one after the other.
+/// Steps of the writers, one after the other.
 #[derive(Clone, Debug)]
 enum Op {
     Emit {
@@ -42,8 +42,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-/// Small events, of which a chunk has more than a small stream: some writers fill chunk after chunk
-/// while others have one open.
+/// Returns small events, of which a chunk has more than a small stream: some writers fill chunk
+/// after chunk while others have one open.
 fn small_events() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         20 => (0..WRITERS, 1_usize..2000, 0_usize..16)
@@ -195,7 +195,7 @@ impl Run {
 /// A stream sees what all threads of the process emit: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Of the events in this order, those that a buffer of so many bytes has space for.
+/// Returns, of the events in this order, those that a buffer of so many bytes has space for.
 fn that_fit<'a>(events: impl Iterator<Item = &'a Vec<u8>>, bytes: usize) -> Vec<&'a Vec<u8>> {
     let mut used = 0;
     events
@@ -206,7 +206,8 @@ fn that_fit<'a>(events: impl Iterator<Item = &'a Vec<u8>>, bytes: usize) -> Vec<
         .collect()
 }
 
-/// Fewer cases than is usual, each of which takes long; more where `PROPTEST_CASES` asks for more.
+/// Returns fewer cases than is usual, each of which takes long; more where `PROPTEST_CASES` asks
+/// for more.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {

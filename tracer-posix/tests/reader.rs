@@ -1,4 +1,4 @@
-//! What a reader of events writes: names while events are held, waiting, going through them,
+//! Tests of a reader's common uses: names while events are held, waiting, going through them,
 //! waiting for a descriptor.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

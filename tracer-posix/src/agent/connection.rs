@@ -16,7 +16,8 @@ use super::{ADDRESS_VARIABLE, AgentError, SYSTEM_ADDRESS, is_program_with_specia
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to the agent of this program, and makes sure that it is one: a process of root's or of
-/// this process's own user. Anybody else would be believed what the kernel is said to have done.
+/// this process's own user. Otherwise an untrusted process would be believed what the kernel is
+/// said to have done.
 ///
 /// # Errors
 ///
@@ -36,14 +37,14 @@ pub fn connect() -> Result<UnixStream, AgentError> {
     Ok(agent)
 }
 
-/// Where the agent listens. The caller of a program with special rights does not choose it.
+/// Returns where the agent listens. The caller of a program with special rights does not choose it.
 fn address() -> OsString {
     let named = env::var_os(ADDRESS_VARIABLE).filter(|_| !is_program_with_special_rights());
     named.unwrap_or_else(|| SYSTEM_ADDRESS.into())
 }
 
-/// Connects to a path. A listener whose queue somebody else has filled does not hold us up for
-/// longer than [`TIMEOUT`].
+/// Connects to a path. A listener whose queue another process has filled does not hold this one up
+/// for longer than [`TIMEOUT`].
 fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -74,7 +75,7 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// The user of the process that listened, as the kernel noted it then.
+/// Returns the user of the process that listened, as the kernel noted it then.
 fn user_of_peer(socket: &UnixStream) -> io::Result<libc::uid_t> {
     let mut credentials = MaybeUninit::<libc::ucred>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or_default();
@@ -107,7 +108,7 @@ impl<'a> Until<'a> {
         Self { socket, end }
     }
 
-    /// The time that is left; none is an error.
+    /// Returns the time that is left; none is an error.
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {

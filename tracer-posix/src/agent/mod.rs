@@ -31,8 +31,8 @@ pub const SYSTEM_ADDRESS: &str = "/run/tracer-user.sock";
 /// were not set otherwise.
 pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";
 
-/// Whether this program has rights that its caller does not have (set-user-ID and the like), so
-/// that its environment is not to be believed.
+/// Tells whether this program has rights that its caller does not have (set-user-ID and the like),
+/// so that its environment is not to be believed.
 fn is_program_with_special_rights() -> bool {
     // SAFETY: takes nothing but an integer.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

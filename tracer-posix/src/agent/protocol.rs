@@ -1,4 +1,4 @@
-//! What controller and agent say to each other: a request, a reply. A connection serves one stream.
+//! Protocol between controller and agent: a request, a reply. A connection serves one stream.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 /// Most bytes of events in one reply; more come with the next.
 pub const MOST_REPLY_BYTES: usize = 1 << 20;
 
-/// What a controller asks for.
+/// A request of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
     /// Comes first, and once.
@@ -29,44 +29,44 @@ pub enum Ask {
         /// Whether new events are refused when there is no space; else the oldest give way.
         keeps_oldest: bool,
     },
-    /// What the stream wants from now on.
+    /// State that the stream asks for from now on.
     Control {
         /// Whether it records.
         running: bool,
         /// The types that it does not want.
         filter: [u64; EVENT_SET_WORDS],
     },
-    /// Everything up to now.
+    /// A request for everything up to now.
     Collect,
 }
 
-/// What the agent answers.
+/// A reply of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// To `Hello` and `Control`.
+    /// The reply to `Hello` and `Control`.
     Done,
-    /// To `Hello`: it may not be.
+    /// The reply to `Hello` where it may not be.
     Refused {
         /// The standard's error number.
         error: i32,
         /// Why, and what to do.
         why: String,
     },
-    /// To `Collect`.
+    /// The reply to `Collect`.
     Events {
-        /// In order of time.
+        /// Events in order of time.
         events: Vec<SentEvent>,
         /// Events lost before them: by the index of the cause in [`LossCause::ALL`], how many, and
         /// since when.
         lost: Vec<(u32, u64, u64)>,
-        /// Nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
+        /// Time than which nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
         watermark: u64,
         /// Whether more is there already.
         has_more: bool,
     },
 }
 
-/// A cause of loss as sent.
+/// Returns a cause of loss as sent.
 #[must_use]
 pub fn sent_cause(cause: LossCause) -> u32 {
     let index = LossCause::ALL.iter().position(|known| *known == cause);
@@ -75,7 +75,7 @@ pub fn sent_cause(cause: LossCause) -> u32 {
         .unwrap_or(0)
 }
 
-/// A cause of loss as received; what is not known is the ring between kernel and agent.
+/// Returns a cause of loss as received; what is not known is the ring between kernel and agent.
 #[must_use]
 pub fn received_cause(untrusted: u32) -> LossCause {
     let index = usize::try_from(untrusted).ok();

@@ -34,7 +34,7 @@ pub struct Request {
     pub inherit: bool,
     /// Bytes of events that the agent keeps until they are collected.
     pub capacity: usize,
-    /// What it does when they do not suffice.
+    /// Behaviour of the agent when they do not suffice.
     pub mode: RingMode,
 }
 
@@ -47,7 +47,7 @@ pub enum AgentError {
         "no agent gives kernel events to this program; start it by: sudo tracer-user run -- PROGRAM"
     )]
     NoAgent,
-    /// What the agent says.
+    /// The agent's refusal.
     #[error("the agent gives no kernel events: {why}")]
     Refused {
         /// The standard's error number.
@@ -55,13 +55,13 @@ pub enum AgentError {
         /// Why, and what to do.
         why: String,
     },
-    /// `EPERM`: somebody else listens where the agent should.
+    /// `EPERM`: another user's process listens where the agent should.
     #[error(
         "what listens where the agent should is a process of user {user}, and only root's or this \
          user's own is believed; start the program by: sudo tracer-user run -- PROGRAM"
     )]
     Untrusted {
-        /// Whose process it is.
+        /// User of that process.
         user: u32,
     },
     /// `EPERM`: the agent does not answer as it should.
@@ -70,7 +70,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -118,7 +118,7 @@ impl AgentSource {
         }
     }
 
-    /// Goes on with a connection by which another process has asked for them.
+    /// Continues a connection by which another process has asked for them.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl AgentSource {
     /// Collects from an agent that says `untrusted`, whatever it is asked, and hangs up.
     #[doc(hidden)]
     pub fn collect_from_untrusted(untrusted: &[u8]) {
-        /// What a socket takes without a reader.
+        /// Bytes that a socket takes without a reader.
         const MOST: usize = 64 << 10;
         let untrusted = untrusted.get(..MOST).unwrap_or(untrusted);
         let Ok((ours, mut theirs)) = UnixStream::pair() else {
@@ -171,7 +171,7 @@ impl AgentSource {
         read_message(&mut agent)
     }
 
-    /// One reply's worth of events; whether there are more.
+    /// Collects one reply's worth of events. Returns whether there are more.
     fn collect_some(&mut self, batch: &mut Batch<'_>, end: Instant) -> io::Result<bool> {
         let Answer::Events {
             events,
@@ -217,9 +217,8 @@ impl AgentSource {
         Ok(false)
     }
 
-    /// The agent is not listened to any more. One that has ended has brought everything; of one
-    /// that does not answer as it should, nobody knows how much is missing, so that it is reported
-    /// as one loss.
+    /// Gives the agent up. One that has ended has brought everything; of one that does not answer
+    /// as it should, it is not known how much is missing, so that it is reported as one loss.
     fn give_up(&mut self, error: &io::Error, batch: &mut Batch<'_>) {
         self.is_over = true;
         let has_ended = matches!(

@@ -6,8 +6,8 @@ use super::{AgentError, AgentSource, Request, WANTED_VARIABLE, is_program_with_s
 use tracer_area::RingMode;
 use tracer_engine::{Attributes, Inheritance};
 
-/// The kernel's events for a stream that traces process `pid`, if its attributes, or else the
-/// environment, ask for them.
+/// Returns the kernel's events for a stream that traces process `pid`, if its attributes, or else
+/// the environment, ask for them.
 ///
 /// # Errors
 ///
@@ -28,13 +28,14 @@ pub fn source_if_wanted(
     AgentSource::connect(&request).map(Some)
 }
 
-/// Whether a stream's attributes, or else the environment, ask for the kernel's events.
+/// Tells whether a stream's attributes, or else the environment, ask for the kernel's events.
 #[must_use]
 pub fn are_wanted(attributes: &Attributes) -> bool {
     attributes.kernel_events().unwrap_or_else(environment_wants)
 }
 
-/// A program with special rights is not instructed by its caller.
+/// Tells whether the environment asks for them: a program with special rights is not instructed by
+/// its caller.
 fn environment_wants() -> bool {
     !is_program_with_special_rights()
         && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")

@@ -21,7 +21,7 @@ struct Slot {
     /// The identifiers of the types for entering and leaving, one in each half; 0 while they are
     /// being found out.
     borders: AtomicU64,
-    /// Those for what is made and what is over; written before the others.
+    /// The types for what is made and what is over; written before the others.
     lifetime: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Callsites {
     count: AtomicUsize,
 }
 
-/// The callsites of this process.
+/// Returns the callsites of this process.
 pub(super) fn all() -> &'static Callsites {
     static ALL: Callsites = Callsites {
         slots: [const {
@@ -49,7 +49,7 @@ pub(super) fn all() -> &'static Callsites {
 }
 
 impl Callsites {
-    /// The types of a callsite; `None` for one that is not defined.
+    /// Returns the types of a callsite; `None` for one that is not defined.
     #[inline]
     pub(super) fn find(&self, metadata: &'static Metadata<'static>) -> Option<Types> {
         let key = key(metadata);
@@ -97,7 +97,7 @@ impl Callsites {
         types
     }
 
-    /// The slots where a key may be, in the order in which they are taken.
+    /// Returns the slots where a key may be, in the order in which they are taken.
     fn slots_of(&self, key: usize) -> impl Iterator<Item = &Slot> {
         // Metadata lie close together: the upper half of the product spreads them.
         let spread = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -106,7 +106,7 @@ impl Callsites {
     }
 }
 
-/// A callsite's metadata is a static: its address names it.
+/// Returns the key of a callsite: its metadata is a static, whose address names it.
 fn key(metadata: &'static Metadata<'static>) -> usize {
     std::ptr::from_ref(metadata).addr()
 }
@@ -115,7 +115,7 @@ fn packed(first: UserEvent, second: UserEvent) -> u64 {
     u64::from(first.id().0) << 32 | u64::from(second.id().0)
 }
 
-/// Both types; `None` before they are known.
+/// Returns both types; `None` before they are known.
 fn unpacked(types: u64) -> Option<(UserEvent, UserEvent)> {
     let half = |shift: u32| u32::try_from(types >> shift & u64::from(u32::MAX)).unwrap_or(0);
     let event = |shift| UserEvent::from_id(EventTypeId(half(shift)));

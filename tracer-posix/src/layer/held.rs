@@ -1,4 +1,4 @@
-//! What a span has with it while it lives.
+//! Data that a span carries while it lives.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,19 +11,19 @@ const HEAD_BYTES: usize = 192;
 /// Spans that one is known to follow from: the first ones.
 const MOST_FOLLOWED: usize = 4;
 
-/// What is known of a span beside what the subscriber knows; only of those that have it.
+/// Data of a span beside the subscriber's; only of those spans that have it.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// Its fields, as they are written.
     fields: Box<str>,
-    /// What it follows from.
+    /// Spans that it follows from.
     follows: Vec<u64>,
     /// Whether fields were recorded that no event has shown.
     is_unshown: AtomicBool,
 }
 
 impl Held {
-    /// Space for fields that are to be held.
+    /// Returns space for fields that are to be held.
     pub fn writer() -> Writer {
         Writer::within(MOST_BYTES - HEAD_BYTES)
     }
@@ -44,7 +44,7 @@ impl Held {
         self.is_unshown.store(true, Relaxed);
     }
 
-    /// It follows from the span `id`.
+    /// Notes that it follows from the span `id`.
     pub fn follow(&mut self, id: u64) {
         if self.follows.len() < MOST_FOLLOWED {
             self.follows.push(id);

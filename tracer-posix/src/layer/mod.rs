@@ -25,7 +25,7 @@
 //! their data begins with their name. A callsite takes its types with the first of its events that
 //! is traced. Data is recorded up to 1024 bytes; what was truncated says so.
 //!
-//! While nobody traces the process, an event costs a load and a branch more than without the
+//! While no stream traces the process, an event costs a load and a branch more than without the
 //! layer. A span keeps the text of its fields, if it has any, while it lives: a stream that begins
 //! later shows them.
 
@@ -53,13 +53,13 @@ use tracer_area::emitter;
 use tracer_common::event_type::EventTypeId;
 use visit::Visitor;
 
-/// What [`layer()`] makes.
+/// The layer that [`layer()`] makes.
 #[derive(Debug)]
 pub struct TraceLayer {
     callsites: &'static Callsites,
 }
 
-/// A layer that makes spans and events user events of this process.
+/// Returns a layer that makes spans and events user events of this process.
 #[must_use]
 pub fn layer() -> TraceLayer {
     TraceLayer {
@@ -145,8 +145,8 @@ impl TraceLayer {
             .unwrap_or_else(|| self.callsites.define(metadata))
     }
 
-    /// A span was made, or is over, in a process that is traced. Not in line: its text would take
-    /// space on the stack of those that are not.
+    /// Emits that a span was made, or is over, in a process that is traced. Not in line: its text
+    /// would take space on the stack of those that are not.
     #[inline(never)]
     fn on_lifetime<S>(
         &self,
@@ -178,7 +178,7 @@ impl TraceLayer {
         event.emit(data.as_bytes());
     }
 
-    /// A span is entered, or left.
+    /// Emits that a span is entered, or left.
     #[inline(never)]
     fn on_border<S>(&self, id: &Id, context: &Context<'_, S>, moment: Moment)
     where
@@ -207,14 +207,14 @@ impl TraceLayer {
     }
 }
 
-/// The name, where the type has none.
+/// Appends the name, where the type has none.
 fn push_name(data: &mut Writer, event: UserEvent, metadata: &Metadata<'_>, moment: Moment) {
     if event == UserEvent::UNNAMED {
         data.name(format_args!("{}", full_name(metadata, moment)));
     }
 }
 
-/// The span that contains it, if there is one.
+/// Appends the span that contains it, if there is one.
 fn push_parent<S>(data: &mut Writer, span: &SpanRef<'_, S>)
 where
     S: for<'a> LookupSpan<'a>,

@@ -1,11 +1,11 @@
-//! What the event types of callsites are called.
+//! Names of the event types of callsites.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use tracer_common::event_type::TRACE_EVENT_NAME_MAX;
 use tracing::Metadata;
 
-/// Which event of a callsite.
+/// Kind of event of a callsite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// A span was made.
@@ -19,7 +19,7 @@ pub(super) enum Moment {
 }
 
 impl Moment {
-    /// What is in front of a span's name.
+    /// Returns the prefix of a span's name.
     const fn prefix(self) -> &'static str {
         match self {
             Self::New => "new ",
@@ -34,7 +34,7 @@ impl Moment {
 /// shows what belongs together.
 const MOST_PREFIX: usize = 6;
 
-/// The name of a callsite's event type, as long as one may be.
+/// Returns the name of a callsite's event type, as long as one may be.
 pub(super) fn type_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     if metadata.is_span() {
         let most = TRACE_EVENT_NAME_MAX - MOST_PREFIX;
@@ -49,7 +49,7 @@ pub(super) fn type_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     }
 }
 
-/// Its whole name.
+/// Returns its whole name.
 pub(super) fn full_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     let (target, name) = (metadata.target(), metadata.name());
     if metadata.is_span() {
@@ -61,8 +61,8 @@ pub(super) fn full_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     }
 }
 
-/// The line of an event that has no name of its own: the macros call it "event FILE:LINE", and its
-/// target says more.
+/// Returns the line of an event that has no name of its own: the macros call it "event FILE:LINE",
+/// and its target says more.
 fn line_of(metadata: &Metadata<'_>) -> Option<u32> {
     metadata
         .line()
@@ -103,7 +103,7 @@ fn hash_of(name: &str) -> String {
     format!("~{hash:08x}")
 }
 
-/// As much as fits, whole characters only.
+/// Returns as much as fits, whole characters only.
 fn beginning(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {

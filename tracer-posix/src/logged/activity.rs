@@ -26,17 +26,17 @@ const OVERRUN: u32 = 1;
 /// The log has lost events.
 const LOG_OVERRUN: u32 = 1 << 1;
 
-/// What is shared.
+/// The shared words.
 #[derive(Debug)]
 #[repr(C)]
 struct Words {
     /// Written by the recorder alone.
     said: AtomicU32,
-    /// What was lost since the controller took it out.
+    /// Losses since the controller took this out.
     lost: AtomicU32,
     /// The number of the first error of a flush since the controller took it out; 0 for none.
     flush_error: AtomicI32,
-    /// By which a thread that waits for an answer lends its priority.
+    /// Locks by which a thread that waits for an answer lends its priority.
     locks: Locks,
 }
 
@@ -56,8 +56,8 @@ unsafe impl Send for Activity {}
 unsafe impl Sync for Activity {}
 
 impl Activity {
-    /// That of a recorder that is still to be made, of a suspended and empty stream. A forked child
-    /// shares it.
+    /// Makes the activity of a recorder that is still to be made, of a suspended and empty stream.
+    /// A forked child shares it.
     pub(super) fn new() -> io::Result<Self> {
         Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
     }
@@ -68,7 +68,7 @@ impl Activity {
         Ok((Self::of_file(&file)?, file))
     }
 
-    /// In a program of its own that records: what it shares with its controller.
+    /// Maps, in a program of its own that records, what it shares with its controller.
     pub(super) fn of_file(file: &OwnedFd) -> io::Result<Self> {
         Self::map(libc::MAP_SHARED, file.as_raw_fd())
     }
@@ -108,7 +108,7 @@ impl Activity {
         &self.words().said
     }
 
-    /// In the recorder: states how the stream and its log are, between two flushes, and what was
+    /// States, in the recorder, how the stream and its log are, between two flushes, and what was
     /// lost since this was stated last.
     pub(super) fn report(&self, status: LoggedStatus) {
         let bit = |is_so, bit| if is_so { bit } else { 0 };
@@ -123,33 +123,33 @@ impl Activity {
         self.said().store(bits, Release);
     }
 
-    /// In the recorder: what was lost before does not count any more.
+    /// Forgets, in the recorder, all that was lost before.
     pub(super) fn forget_losses(&self) {
         self.words().lost.store(0, Relaxed);
         self.words().flush_error.store(0, Relaxed);
     }
 
-    /// In the recorder: a flush goes on until what is returned is dropped.
+    /// Notes, in the recorder, that a flush goes on until the returned value is dropped.
     pub(super) fn flushing(&self) -> Flushing<'_> {
         self.said().fetch_or(FLUSHING, AcqRel);
         Flushing(self)
     }
 
-    /// In the controller: a flush is asked for until what is returned is dropped.
+    /// Notes, in the controller, that a flush is asked for until the returned value is dropped.
     #[doc(hidden)]
     pub fn asking(&self) -> Asking<'_> {
         self.asking.fetch_add(1, AcqRel);
         Asking(self)
     }
 
-    /// In the controller: the status while a flush that it asked for goes on, or `None`.
+    /// Returns, in the controller, the status while a flush that it asked for goes on, or `None`.
     #[doc(hidden)]
     pub fn status_of_flush(&self) -> Option<LoggedStatus> {
         (self.asking.load(Acquire) > 0).then(|| self.status())
     }
 
-    /// The status as it was reported last. What was lost, and an error of a flush, is reported
-    /// once.
+    /// Returns the status as it was reported last. What was lost, and an error of a flush, is
+    /// reported once.
     #[doc(hidden)]
     pub fn status(&self) -> LoggedStatus {
         let said = self.said().load(Acquire);
@@ -173,7 +173,7 @@ impl Drop for Activity {
     }
 }
 
-/// Memory for a word, as a file that is never made shorter.
+/// Returns memory for a word, as a file that is never made shorter.
 fn memory_file() -> io::Result<OwnedFd> {
     const BYTES: libc::off_t = 4096;
     let mut limit = libc::rlimit {
@@ -217,7 +217,7 @@ impl Drop for Flushing<'_> {
     }
 }
 
-/// A flush that somebody waits for.
+/// A flush that a thread waits for.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Asking<'a>(&'a Activity);

@@ -35,7 +35,7 @@ pub struct LoggedStream {
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
-    /// What the recorder filters, so that nobody has to ask it.
+    /// The recorder's filter, so that the recorder need not be asked.
     filter: EventSet,
     activity: Arc<Activity>,
     /// Names that it was asked for, for events that have theirs.
@@ -56,7 +56,7 @@ struct OwnTypes {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogCallError {
-    /// Nobody records any more.
+    /// The recorder is gone.
     #[error(transparent)]
     Gone(#[from] RecorderGone),
     /// The log cannot be written: `ENOSPC`, `EFBIG`, `EIO`...
@@ -65,7 +65,7 @@ pub enum LogCallError {
 }
 
 impl LogCallError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -74,7 +74,7 @@ impl LogCallError {
         }
     }
 
-    /// What a recorder's answer says.
+    /// Converts a recorder's answer.
     fn check(reply: &Reply) -> Result<(), Self> {
         match reply {
             Reply::Failed(error) => Err(Self::Log(io::Error::from_raw_os_error(*error))),
@@ -170,7 +170,7 @@ impl LoggedStream {
         })
     }
 
-    /// The attributes that the stream has.
+    /// Returns the attributes that the stream has.
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
@@ -263,21 +263,22 @@ impl LoggedStream {
         Ok(())
     }
 
-    /// The set of types that are not recorded. Nobody is asked for it.
+    /// Returns the set of types that are not recorded, without asking the recorder.
     #[must_use]
     pub fn filter(&self) -> EventSet {
         self.filter
     }
 
-    /// What the recorder is doing, for threads that must not wait for what this stream was asked
-    /// for.
+    /// Returns the recorder's activity, for threads that must not wait for the answer to a request
+    /// of this stream.
     #[doc(hidden)]
     pub fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
 
-    /// The status as the recorder knows it now; losses and the error of a flush are reported once.
-    /// A recorder that does not answer at once is not waited for: then it is as that reported last.
+    /// Returns the status as the recorder knows it now; losses and the error of a flush are
+    /// reported once. A recorder that does not answer at once is not waited for: then it is as that
+    /// reported last.
     ///
     /// # Errors
     ///
@@ -287,9 +288,9 @@ impl LoggedStream {
         Ok(self.activity.status())
     }
 
-    /// The oldest event that is not flushed yet and was not shown, with its data and its time. It
-    /// stays in the stream. A recorder that does not answer at once is not waited for: what it
-    /// answers is the next call's.
+    /// Returns the oldest event that is not flushed yet and was not shown, with its data and its
+    /// time. It stays in the stream. A recorder that does not answer at once is not waited for:
+    /// what it answers is the next call's.
     ///
     /// # Errors
     ///
@@ -332,7 +333,7 @@ impl LoggedStream {
         Ok(Some(OwnedEvent::new(&event, realtime, name)))
     }
 
-    /// The id of the user event type `name`; defines it where it is new.
+    /// Returns the id of the user event type `name`; defines it where it is new.
     ///
     /// # Errors
     ///
@@ -368,7 +369,7 @@ impl LoggedStream {
         Ok(())
     }
 
-    /// The name of a type, if it has one.
+    /// Returns the name of a type, if it has one.
     ///
     /// # Errors
     ///
@@ -379,7 +380,7 @@ impl LoggedStream {
         reply.name().ok_or(RecorderGone)
     }
 
-    /// The first type with this id or a higher one.
+    /// Returns the first type with this id or a higher one.
     ///
     /// # Errors
     ///

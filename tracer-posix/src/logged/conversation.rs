@@ -18,23 +18,23 @@ use super::protocol::{MESSAGE_BYTES, Reply, Request};
 use super::socket;
 
 /// How long the reply to a request is waited for that has to be answered at once. What such a call
-/// waits for in all is less than a millisecond: the recorder is an ordinary process, which whoever
-/// has the CPU may keep from answering.
+/// waits for in all is less than a millisecond: the recorder is an ordinary process, which any
+/// thread that has the CPU may keep from answering.
 const AT_ONCE: Duration = Duration::from_micros(500);
 
-/// Our end of a conversation.
+/// The controller's end of a conversation.
 #[derive(Debug)]
 pub(super) struct Conversation {
     socket: Guarded<OwnedFd>,
     lending: Lending,
     message: Vec<u8>,
-    /// What was asked and is not answered yet, the oldest first; each at most once.
+    /// Requests that are not answered yet, the oldest first; each at most once.
     outstanding: VecDeque<Quick>,
     /// The next event, if it came later than it was waited for.
     event: Option<SentEvent>,
 }
 
-/// What is not waited for.
+/// A request whose reply is not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quick {
     Event,
@@ -61,7 +61,8 @@ impl Conversation {
         self.hear()
     }
 
-    /// The oldest event that was not shown yet; `None` where there is none, or it is not known yet.
+    /// Returns the oldest event that was not shown yet; `None` where there is none, or it is not
+    /// known yet.
     pub fn next_event(&mut self) -> Result<Option<SentEvent>, RecorderGone> {
         self.hear_what_came()?;
         if self.event.is_none() {
@@ -77,7 +78,7 @@ impl Conversation {
         self.ask_at_once(Quick::Status, &Request::Status)
     }
 
-    /// No event that was asked for is there any more: the stream was cleared.
+    /// Forgets the event that was asked for: the stream was cleared.
     pub fn forget_event(&mut self) {
         self.event = None;
     }
@@ -140,7 +141,7 @@ impl Conversation {
         postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
     }
 
-    /// Our end: the program may have closed it.
+    /// Returns the end on this side: the program may have closed it.
     fn open(&self) -> Result<&OwnedFd, RecorderGone> {
         self.socket.get().map_err(|_closed| RecorderGone)
     }

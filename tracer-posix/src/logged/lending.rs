@@ -25,7 +25,7 @@ const FREE: u32 = 0;
 /// The bits of a lock's word that are the tid of the thread that holds it.
 const HOLDER: u32 = 0x3fff_ffff;
 
-/// In memory that both share; zeroes to begin with.
+/// Words in memory that both share; zeroes to begin with.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Locks {
@@ -112,7 +112,7 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// To the recorder with this pid. (It has one thread.)
+    /// Makes the lending to the recorder with this pid. (It has one thread.)
     pub(super) fn to(recorder: libc::pid_t, activity: Arc<Activity>) -> Self {
         // In a namespace of its own it knows itself by another number than the kernel looks for.
         let is_known = recorder > 0 && has_children_in_its_namespace();
@@ -157,7 +157,7 @@ impl Lending {
     }
 }
 
-/// Waits for a lock, and gives it back. Whether to look again.
+/// Waits for a lock, and gives it back. Returns whether to look again.
 fn wait_for(word: &AtomicU32, end: Option<Instant>) -> bool {
     let error = match end {
         None => futex(word, libc::FUTEX_LOCK_PI, None),
@@ -186,7 +186,7 @@ fn release(word: &AtomicU32, tid: u32) {
     }
 }
 
-/// The error number, or 0. The word is in memory that is shared, so no private flag.
+/// Returns the error number, or 0. The word is in memory that is shared, so no private flag.
 fn futex(word: &AtomicU32, operation: libc::c_int, left: Option<Duration>) -> libc::c_int {
     let end = left.map(tracer_area::lock::monotonic_in);
     let end = end.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -198,8 +198,8 @@ fn futex(word: &AtomicU32, operation: libc::c_int, left: Option<Duration>) -> li
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Whether the processes that the calling thread makes are in its own pid namespace. Where there is
-/// no `/proc` that is unknown, and `false`.
+/// Tells whether the processes that the calling thread makes are in its own pid namespace. Where
+/// there is no `/proc` that is unknown, and `false`.
 fn has_children_in_its_namespace() -> bool {
     let inode = |which| {
         let path = format!("/proc/thread-self/ns/{which}");

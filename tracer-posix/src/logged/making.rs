@@ -18,7 +18,7 @@ use super::rights::Rights;
 use super::serve::settle_down;
 use super::{Activity, process, program, socket};
 
-/// What there is to do for a recorder.
+/// A recorder's job.
 pub(super) struct Job {
     /// The process to trace.
     pub target: i32,
@@ -30,7 +30,7 @@ pub(super) struct Job {
 
 /// A recorder that is ready.
 pub(super) struct Made {
-    /// Our end of the conversation.
+    /// The controller's end of the conversation.
     pub socket: Guarded<OwnedFd>,
     pub activity: Arc<Activity>,
     pub recorder: libc::pid_t,
@@ -135,7 +135,7 @@ fn by_fork(job: Job) -> Result<Made, CreateError> {
     }
 }
 
-/// What a recorder says first.
+/// Receives the first message of a recorder.
 fn first_reply(socket: &Guarded<OwnedFd>) -> io::Result<Reply> {
     let mut message = [0; 256];
     let bytes = socket::receive(socket.get()?, &mut message)?;

@@ -1,4 +1,4 @@
-//! What a recorder is to do, and the message that says so to the program that records.
+//! The order to a recorder, and the message that carries it to the program that records.
 
 use std::os::fd::RawFd;
 
@@ -11,21 +11,22 @@ use tracer_log::LogHeader;
 
 use super::rights::Rights;
 
-/// What is to be recorded, and for whom.
+/// An order to record a process for a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     /// The process to trace.
     pub target: i32,
-    /// Whose stream it is.
+    /// The controller of the stream.
     pub controller: i32,
     /// Where the controller's end of the conversation is among its descriptors, and which socket
     /// that is.
     pub end: (RawFd, u64),
-    /// What the log says of the stream.
+    /// The log's description of the stream.
     pub header: LogHeader,
 }
 
-/// What this was built from: only a program that was built from the same can decode what is said.
+/// Mark of the sources that this was built from: only a program that was built from the same ones
+/// can decode the messages.
 const SOURCES: &str = env!("TRACER_SOURCES");
 
 /// The first message to the program that records. Files come with it, in this order: the log, what
@@ -38,7 +39,7 @@ pub(super) struct Start {
     end: (RawFd, u64),
     attributes: SentAttributes,
     anchor: (u64, u64),
-    /// What it may do, before as after it was started.
+    /// Rights of the recorder, before as after it was started.
     pub rights: Rights,
     /// Whether the controller's own area comes as a file.
     pub has_area: bool,
@@ -78,7 +79,7 @@ impl Start {
         }
     }
 
-    /// Whether controller and program are of the same version.
+    /// Tells whether controller and program are of the same version.
     pub fn is_same_version(&self) -> bool {
         // As it is in memory: the build script looks for it in the program's file.
         self.sources == std::hint::black_box(SOURCES)

@@ -1,8 +1,8 @@
-//! Making a process that is no child of ours, without a signal or a zombie that the program could
-//! notice.
+//! Making a process that is no child of this one, without a signal or a zombie that the program
+//! could notice.
 //!
-//! A child that shares our memory, as `vfork()` makes one, and that lets nobody know when it ends,
-//! makes the process, and ends: so that belongs to nobody here. It is a program of its own
+//! A child that shares this process's memory, as `vfork()` makes one, and that sends no signal when
+//! it ends, makes the process, and ends: so that has no parent here. It is a program of its own
 //! ([`exec`](super::program)), or, where no program may be started, what `fork()` makes: only in
 //! `fork()` the C library makes its own state (the allocator's locks above all) fit for use in the
 //! new process.
@@ -26,10 +26,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What a child that shares our memory begins with.
+/// First function of a child that shares this process's memory.
 pub(super) type Beginning = extern "C" fn(*mut c_void) -> c_int;
 
-/// What the child that forks is given.
+/// Argument of the child that forks.
 struct Task<'a> {
     run: &'a mut dyn FnMut(),
     /// 0, or why there is no recorder.
@@ -52,8 +52,8 @@ pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
     }
 }
 
-/// Has a child that shares our memory run `begin`, with all signals blocked, while the calling
-/// thread waits for its end.
+/// Has a child that shares this process's memory run `begin`, with all signals blocked, while the
+/// calling thread waits for its end.
 ///
 /// # Safety
 ///
@@ -79,8 +79,8 @@ pub(super) unsafe fn run_in_child(
     Ok(())
 }
 
-/// Makes a child that shares our memory and lets nobody know when it ends; returns when it has
-/// ended or runs another program. Its pid, or -1.
+/// Makes a child that shares this process's memory and sends no signal when it ends; returns when
+/// it has ended or runs another program. Returns its pid, or -1.
 ///
 /// # Safety
 ///
@@ -95,7 +95,7 @@ pub(super) unsafe fn child_sharing_memory(
     unsafe { __clone(begin, stack, libc::CLONE_VM | libc::CLONE_VFORK, argument) }
 }
 
-/// In the child that shares our memory: copies it.
+/// Forks, in the child that shares this process's memory, and ends.
 extern "C" fn fork_and_end(task: *mut c_void) -> c_int {
     // SAFETY: `spawn` gives a task, and waits until we have ended.
     let Some(task) = (unsafe { task.cast::<Task<'_>>().as_mut() }) else {
@@ -120,15 +120,16 @@ extern "C" fn fork_and_end(task: *mut c_void) -> c_int {
     0
 }
 
-/// Ends the process that shares our memory, and nothing but it.
+/// Ends the process that shares its memory with this one, and nothing but it.
 pub(super) fn end_process() {
     // SAFETY: takes no pointers, and does not return.
     unsafe { libc::syscall(libc::SYS_exit_group, 0) };
 }
 
-/// Takes notice of the end of a child, if it is one. The child that shares our memory is, though no
-/// `wait()` of the program sees it: it was made without a signal. The recorder is where orphans
-/// become our children: when this is the first process of a container.
+/// Takes notice of the end of a child, if it is one. The child that shares this process's memory
+/// is, though no `wait()` of the program sees it: it was made without a signal. The recorder is
+/// one, too, where orphans become this process's children: when this is the first process of a
+/// container.
 pub(super) fn reap(child: libc::pid_t) {
     loop {
         // SAFETY: no status is asked for.
@@ -177,7 +178,8 @@ impl Drop for Stack {
     }
 }
 
-/// All signals blocked, until dropped: no handler runs in a child that shares our memory.
+/// Guard that blocks all signals until it is dropped: no handler runs in a child that shares this
+/// process's memory.
 pub(crate) struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {

@@ -23,15 +23,15 @@ pub(super) const SOCKET: RawFd = 3;
 /// Space for the stack of a child, which calls nothing but the kernel.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Who may read and run the file: nobody but its user. One that may not be read makes a process
-/// that may not be looked into, from its first moment on.
+/// Mode of the file: only its user may run it. A file that may not be read makes a process that may
+/// not be looked into, from its first moment on.
 const RUN: libc::mode_t = 0o100;
 const READ_AND_RUN: libc::mode_t = 0o500;
 
 /// Says that a program may be run from the file (Linux 6.3); its absence once said the same.
 const MFD_EXEC: libc::c_uint = 0x10;
 
-/// What the children are given.
+/// Argument of the children.
 struct Launch {
     program: &'static [u8],
     socket: RawFd,
@@ -42,12 +42,12 @@ struct Launch {
     error: c_int,
 }
 
-/// Whether this library has the program in it.
+/// Tells whether this library has the program in it.
 pub(super) fn is_there() -> bool {
     !PROGRAM.is_empty()
 }
 
-/// Starts it, with one end of a conversation. It belongs to nobody here.
+/// Starts it, with one end of a conversation. It has no parent here.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub(super) fn start(socket: &OwnedFd, rights: Rights) -> io::Result<()> {
     }
 }
 
-/// In the first child: makes the second, and ends, so that it is nobody's.
+/// Makes the second child in the first one, and ends, so that the second has no parent here.
 extern "C" fn make_and_end(launch: *mut c_void) -> c_int {
     // SAFETY: `start` gives a launch, and waits until we have ended.
     if let Some(launch) = unsafe { launch.cast::<Launch>().as_mut() } {
@@ -109,7 +109,7 @@ fn make(launch: &mut Launch) {
     }
 }
 
-/// In the second child.
+/// Runs the program, in the second child.
 extern "C" fn become_the_program(launch: *mut c_void) -> c_int {
     // SAFETY: `start` gives a launch, and both threads that made us wait.
     if let Some(launch) = unsafe { launch.cast::<Launch>().as_mut() } {
@@ -124,7 +124,7 @@ extern "C" fn become_the_program(launch: *mut c_void) -> c_int {
 
 /// Runs the program instead of this child, whose descriptors are a copy: it keeps its end of the
 /// conversation, and nothing else of the controller. In the standard ones is the program's own
-/// file, which nobody can write to.
+/// file, which no process can write to.
 fn exec(launch: &Launch) -> Result<(), c_int> {
     if launch.socket == SOCKET {
         checked(call(
@@ -164,7 +164,7 @@ fn exec(launch: &Launch) -> Result<(), c_int> {
     .map(drop)
 }
 
-/// The program in sealed memory.
+/// Returns the program in sealed memory.
 fn file_of(launch: &Launch) -> Result<RawFd, c_int> {
     let name = c"posixtrace-log".as_ptr();
     let make = |flags: libc::c_uint| {
@@ -206,7 +206,7 @@ fn file_of(launch: &Launch) -> Result<RawFd, c_int> {
     Ok(file)
 }
 
-/// A system call that takes integers only.
+/// Makes a system call that takes integers only.
 fn call(nr: c_long, [first, second, third]: [c_long; 3]) -> c_long {
     // SAFETY: no pointers are passed.
     unsafe { libc::syscall(nr, first, second, third) }
@@ -219,7 +219,7 @@ fn checked(result: c_long) -> Result<c_int, c_int> {
     }
 }
 
-/// The error of the last call. (The thread whose memory this is waits.)
+/// Returns the error of the last call. (The thread whose memory this is waits.)
 fn error() -> c_int {
     // SAFETY: takes nothing and cannot fail.
     let errno = unsafe { libc::__errno_location() };

@@ -1,5 +1,4 @@
-//! What controller and recorder say to each other: one request, one reply, each a message of its
-//! own.
+//! Protocol between controller and recorder: one request, one reply, each a message of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,7 @@ use tracer_engine::{Filtering, Origin};
 /// More than the longest message: an event with the most data.
 pub(super) const MESSAGE_BYTES: usize = tracer_engine::sizes::MAX_USER_DATA + 4096;
 
-/// What the controller asks for.
+/// A request of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     Start(Caller),
@@ -35,7 +34,7 @@ pub(super) enum Request {
     Shutdown(Caller),
 }
 
-/// What the recorder answers.
+/// A reply of the recorder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
     /// Said first: the stream is made. The recorder's process.
@@ -51,7 +50,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// The type that it names, if it answers that question.
+    /// Returns the type that it names, if it answers that question.
     pub fn event_type(&self) -> Option<Option<u32>> {
         if let Self::EventType(id) = self {
             Some(*id)
@@ -60,7 +59,7 @@ impl Reply {
         }
     }
 
-    /// The name, if it answers that question.
+    /// Returns the name, if it answers that question.
     pub fn name(self) -> Option<Option<Vec<u8>>> {
         if let Self::Name(name) = self {
             Some(name)
@@ -70,7 +69,7 @@ impl Reply {
     }
 }
 
-/// What `posix_trace_get_status()` says of a stream with a log.
+/// Status of a stream with a log, as `posix_trace_get_status()` reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LoggedStatus {

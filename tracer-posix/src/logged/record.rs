@@ -1,4 +1,4 @@
-//! What a recorder begins with, whether it is the program or a fork.
+//! Start of a recorder, whether it is the program or a fork.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -22,14 +22,14 @@ use super::{Activity, Recording, program, socket};
 /// recorder comes by again.
 const LEAST_POOL: usize = 2 << 20;
 
-/// What is allocated to make a recording: a message with the most data, and little else.
+/// Bytes allocated to make a recording: a message with the most data, and little else.
 const BEGINNING_BYTES: usize = 1 << 20;
 
 /// A recording that is ready, its memory, and its entry in the count of streams.
 pub(super) type Begun = (Recording, Share, Counted);
 
-/// The whole of the program that records (crate `tracer-recorder`): it was started with one end of
-/// a conversation, and is given there what to do.
+/// Runs the whole of the program that records (crate `tracer-recorder`): it was started with one
+/// end of a conversation, and is given there what to do.
 #[doc(hidden)]
 pub fn be_the_recorder() {
     // SAFETY: it was given to this program and nobody else has it; an integer that is no descriptor
@@ -101,8 +101,8 @@ pub(super) fn record_for(
     }
 }
 
-/// The stream and its log. The area of the controller comes as a file where this is not a fork of
-/// it.
+/// Returns the stream and its log. The area of the controller comes as a file where this is not a
+/// fork of it.
 pub(super) fn record(
     order: &Order,
     area: Option<OwnedFd>,

@@ -21,7 +21,7 @@ struct Log {
     writer: LogWriter,
     /// The number of the first error of a flush since it was asked for; 0 for none.
     first_error: i32,
-    /// That of the flush at hand.
+    /// The number of the first error of the flush at hand; 0 for none.
     error: i32,
     now: fn() -> MonotonicNs,
     /// The data of the event at hand.
@@ -97,7 +97,8 @@ impl std::fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// A suspended, empty stream that holds `capacity` bytes of events and is flushed to `log`.
+    /// Returns a suspended, empty stream that holds `capacity` bytes of events and is flushed to
+    /// `log`.
     #[must_use]
     pub fn new(
         policy: StreamFullPolicy,
@@ -154,7 +155,7 @@ impl Recording {
         }
     }
 
-    /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before
+    /// Does the recorder's regular work: under `POSIX_TRACE_FLUSH` collects, and flushes before
     /// there is no space. Returns whether anything had come, or was lost.
     pub fn tick(&mut self) -> bool {
         if self.policy != StreamFullPolicy::Flush {
@@ -180,8 +181,8 @@ impl Recording {
         come(&self.stream) != before
     }
 
-    /// Whether the stream records, or stopped itself: whether [`tick`](Self::tick) has anything to
-    /// do.
+    /// Tells whether the stream records, or stopped itself: whether [`tick`](Self::tick) has
+    /// anything to do.
     #[must_use]
     pub fn needs_ticks(&mut self) -> bool {
         self.policy == StreamFullPolicy::Flush && self.stream.log().1.wants_events()
@@ -242,21 +243,21 @@ impl Recording {
         }
     }
 
-    /// Most bytes of memory that a call takes, with what the stream holds: twice what a collection
-    /// needs, since blocks of many sizes leave holes, and what the log has: two packets of at most
-    /// 1 MiB, an event's data, and the names of event types and threads.
+    /// Returns the most bytes of memory that a call takes, with what the stream holds: twice what a
+    /// collection needs, since blocks of many sizes leave holes, and what the log has: two packets
+    /// of at most 1 MiB, an event's data, and the names of event types and threads.
     pub(super) fn memory_needed(&self) -> usize {
         const LOG: usize = 8 << 20;
         let collecting = self.stream.memory_needed().saturating_mul(2);
         collecting.saturating_add(LOG)
     }
 
-    /// Where it reports, if anywhere.
+    /// Returns where it reports, if anywhere.
     pub(super) fn activity(&mut self) -> Option<Arc<Activity>> {
         self.stream.log().0.activity.clone()
     }
 
-    /// There is no memory to collect anything any more.
+    /// Notes that there is no memory to collect anything any more.
     pub(super) fn set_poor(&mut self) {
         self.stream.set_poor(true);
     }
@@ -266,14 +267,14 @@ impl Recording {
         self.stream.sync();
     }
 
-    /// The oldest event that is not flushed yet and was not shown; it stays in the stream.
+    /// Returns the oldest event that is not flushed yet and was not shown; it stays in the stream.
     pub fn show_next(&mut self) -> Option<Event<'_>> {
         self.stream.sync();
         self.stream.show_next()
     }
 
-    /// The number of the user event type `name`, which is `id` in the target, if that is known; see
-    /// [`ActiveStream::define_event_type`].
+    /// Returns the number of the user event type `name`, which is `id` in the target, if that is
+    /// known; see [`ActiveStream::define_event_type`].
     pub fn define_event_type(
         &mut self,
         name: &[u8],
@@ -285,7 +286,7 @@ impl Recording {
         }
     }
 
-    /// The event types that are known now.
+    /// Returns the event types that are known now.
     pub fn event_types(&mut self) -> &EventTypes {
         self.stream.learn_event_types();
         self.stream.event_types()
@@ -366,7 +367,7 @@ mod tests {
         fn control(&mut self, _: &Control) {}
     }
 
-    /// A log that is completed while a source is behind: how many events count as not read, and
+    /// Completes a log while a source is behind. Returns how many events count as not read, and
     /// whether it was overrun.
     fn completed_beside(source: Behind) -> (u64, bool) {
         let file = tempfile::tempfile().unwrap();

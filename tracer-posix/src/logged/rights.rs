@@ -1,4 +1,4 @@
-//! What a process may do, and may have done to it, which another program loses or gains when it is
+//! Rights of a process, and of others over it, which another program loses or gains when it is
 //! started.
 //!
 //! A program that is started has the users and groups of the one before, but for those of the file
@@ -16,7 +16,7 @@ const CAPABILITIES_VERSION: u32 = 0x2008_0522;
 /// Capabilities that there may be.
 const CAPABILITIES: u32 = 64;
 
-/// What a thread may do.
+/// Rights of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Rights {
     /// Real, effective, and of the file system.
@@ -51,7 +51,7 @@ struct Words {
 }
 
 impl Rights {
-    /// Those of the calling thread.
+    /// Returns the rights of the calling thread.
     pub fn of_this_thread() -> Self {
         // SAFETY: takes nothing and cannot fail.
         let real_user = unsafe { libc::getuid() };
@@ -72,7 +72,8 @@ impl Rights {
         }
     }
 
-    /// Gives this process these rights, as far as it has more. Whether it has them all then.
+    /// Gives this process these rights, as far as it has more. Returns whether it has them all
+    /// then.
     pub fn take_on(&self) -> bool {
         // SAFETY: takes no pointers.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, c_ulong::from(self.is_dumpable)) };
@@ -160,8 +161,8 @@ fn call(nr: c_long, words: &mut [Words; 2]) {
     unsafe { libc::syscall(nr, &raw mut header, words.as_mut_ptr()) };
 }
 
-/// Sets the user by whom files are opened; which it was before. (Not by the C library, which would
-/// do it in all threads.)
+/// Sets the user by which files are opened; returns the one before. (Not by the C library, which
+/// would do it in all threads.)
 fn set_file_user(user: u32) -> u32 {
     // SAFETY: takes no pointers.
     id_of(unsafe { libc::syscall(libc::SYS_setfsuid, user) })
@@ -186,7 +187,7 @@ fn id_of(result: c_long) -> u32 {
 mod tests {
     use super::*;
 
-    /// What `/proc` says of this thread under a name.
+    /// Returns the line of this thread's `/proc` status that begins with a name, without the name.
     fn line_of(name: &str) -> String {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -1,4 +1,4 @@
-//! What the recorder does: collects, flushes, answers its controller, and completes the log when
+//! Work of the recorder: it collects, flushes, answers its controller, and completes the log when
 //! there is no controller any more.
 
 use std::fs;
@@ -35,7 +35,8 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// The controller with this pid, whose end has a descriptor and is the socket with an inode.
+    /// Returns the controller with this pid, whose end has a descriptor and is the socket with an
+    /// inode.
     pub(super) fn new(pid: libc::pid_t, end: (RawFd, u64)) -> Self {
         // SAFETY: takes no pointers.
         let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -49,8 +50,8 @@ impl Controller {
         }
     }
 
-    /// Whether it is still the program that made us. Where that cannot be seen it is believed to
-    /// be.
+    /// Tells whether it is still the program that made this recorder. Where that cannot be seen it
+    /// is believed to be.
     fn is_there(&mut self) -> bool {
         if Instant::now() < self.next_look {
             return true;
@@ -67,7 +68,7 @@ impl Controller {
     }
 }
 
-/// What the recorder found when it waited.
+/// Reason why the recorder stopped waiting.
 enum Woken {
     Request(Request),
     Time,

@@ -15,7 +15,7 @@ const MOST_FILES: usize = 4;
 /// Space for so many descriptors, as the kernel wants it aligned.
 type ControlBuffer = [u64; 8];
 
-/// The two ends of a conversation.
+/// Returns the two ends of a conversation.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -27,7 +27,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
 }
 
-/// A copy of a descriptor, away from the standard ones.
+/// Returns a copy of a descriptor, away from the standard ones.
 pub(super) fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
@@ -163,7 +163,7 @@ pub(super) fn receive_with_files<'a>(
     }
 }
 
-/// The descriptors that a message has brought.
+/// Returns the descriptors that a message has brought.
 fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
     // SAFETY: the kernel has filled the header in.
     let control = unsafe { libc::CMSG_FIRSTHDR(header) };
@@ -192,7 +192,7 @@ fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
         .collect()
 }
 
-/// A length, whose type is not the same in all C libraries.
+/// Returns a length, whose type is not the same in all C libraries.
 fn in_bytes(length: impl TryInto<usize>) -> usize {
     length.try_into().unwrap_or(usize::MAX)
 }
@@ -207,7 +207,7 @@ fn header_of(part: &mut libc::iovec, files: &mut ControlBuffer) -> libc::msghdr 
     header
 }
 
-/// Whether the other side has said something, or has closed its end, within a time.
+/// Tells whether the other side has said something, or has closed its end, within a time.
 pub(super) fn is_readable(socket: &OwnedFd, time: Duration) -> bool {
     let mut polled = libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -233,7 +233,7 @@ pub(super) fn is_readable(socket: &OwnedFd, time: Duration) -> bool {
     polled.revents != 0
 }
 
-/// A signal does not end a conversation.
+/// Returns the last error, unless it is a signal: that does not end a conversation.
 fn interrupted_or_failed() -> io::Result<()> {
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted {

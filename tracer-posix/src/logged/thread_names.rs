@@ -1,4 +1,4 @@
-//! What the threads of recorded events are called: asked of the kernel when the events are flushed.
+//! Names of the threads of recorded events: asked of the kernel when the events are flushed.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 16_384;
 #[derive(Debug, Default)]
 pub(super) struct ThreadNames {
     names: HashMap<(i32, i32), Name>,
-    /// Who was asked for last, in which flush, and the answer: events come in runs.
+    /// The thread asked for last, in which flush; `last_name` is the answer: events come in runs.
     last: Option<(i32, i32, Instant)>,
     last_name: Vec<u8>,
 }
@@ -29,8 +29,8 @@ struct Name {
 }
 
 impl ThreadNames {
-    /// The name of an event's thread; empty where there is none, or nobody knows it. `now` is when
-    /// the flush began.
+    /// Returns the name of an event's thread; empty where there is none, or it is not known. `now`
+    /// is when the flush began.
     pub fn of(&mut self, header: &EventHeader, now: Instant) -> &[u8] {
         let (pid, tid) = (header.pid, header.tid);
         if pid == 0 {

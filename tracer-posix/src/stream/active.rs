@@ -25,9 +25,9 @@ pub struct Stream {
     pub(super) stream: ActiveStream,
     attributes: Attributes,
     pub(super) clock: RealtimeClock,
-    /// What wakes a reader that waits for signals as well, once there was one.
+    /// The bell that wakes a reader that waits for signals as well, once there was one.
     pub(super) bell: Option<Arc<Bell>>,
-    /// What can be read when there is an event, where somebody asked for it.
+    /// The descriptor that can be read when there is an event, where the program asked for it.
     pub(super) readiness: Option<Readiness>,
     /// Names of types, for events that outlive the next call.
     pub(super) names: KnownNames,
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// What a stream's events come from, and its entry in the count of streams.
+/// The sources of a stream's events, and its entry in the count of streams.
 struct Sources {
     all: Vec<Box<dyn Source>>,
     counted: Counted,
@@ -84,7 +84,7 @@ impl Stream {
         Self::of_sources(pid, attributes, sources)
     }
 
-    /// What its events come from.
+    /// Opens the sources of its events.
     #[inline(never)]
     fn sources(pid: i32, attributes: &Attributes) -> Result<Sources, CreateError> {
         let attributes = attributes.for_stream_without_log()?;
@@ -145,7 +145,7 @@ impl Stream {
         Self::create(own_pid(), attributes)
     }
 
-    /// The attributes that the stream has.
+    /// Returns the attributes that the stream has.
     #[doc(alias = "posix_trace_get_attr")]
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
@@ -170,7 +170,7 @@ impl Stream {
         self.stream.clear();
     }
 
-    /// The set of types that are not recorded.
+    /// Returns the set of types that are not recorded.
     #[doc(alias = "posix_trace_get_filter")]
     #[must_use]
     pub fn filter(&self) -> &EventSet {
@@ -183,13 +183,13 @@ impl Stream {
         self.set_filter_for(set, how, caller(0));
     }
 
-    /// The status now; that events were lost is reported once.
+    /// Returns the status now; that events were lost is reported once.
     #[doc(alias = "posix_trace_get_status")]
     pub fn status(&mut self) -> Status {
         self.stream.status()
     }
 
-    /// The user event type `name`, in the target as well as in this stream.
+    /// Returns the user event type `name`, in the target as well as in this stream.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Stream {
         Ok(self.stream.define_event_type(name))
     }
 
-    /// The event types that are known now.
+    /// Returns the event types that are known now.
     #[doc(alias = "posix_trace_eventid_get_name")]
     #[doc(alias = "posix_trace_eventtypelist_getnext_id")]
     pub fn event_types(&mut self) -> &EventTypes {
@@ -210,7 +210,7 @@ impl Stream {
         self.stream.event_types()
     }
 
-    /// The oldest event, if one is available without collecting.
+    /// Returns the oldest event, if one is available without collecting.
     #[doc(hidden)]
     #[inline(always)]
     pub fn next_held(&mut self) -> Option<Traced<'_>> {
@@ -219,7 +219,7 @@ impl Stream {
         Some(Traced::new(event, realtime, types))
     }
 
-    /// The oldest event, if one is there. It is taken out of the stream.
+    /// Returns the oldest event, if one is there. It is taken out of the stream.
     ///
     /// ```
     /// # use tracer_posix::{Attributes, Stream, UserEvent};
@@ -248,13 +248,13 @@ impl Stream {
         self.next_held()
     }
 
-    /// Most bytes of memory that it takes to collect all that there is.
+    /// Returns the most bytes of memory that it takes to collect all that there is.
     #[doc(hidden)]
     pub fn memory_needed(&self) -> usize {
         self.stream.memory_needed()
     }
 
-    /// Whether there is too little memory to collect anything.
+    /// Sets whether there is too little memory to collect anything.
     #[doc(hidden)]
     pub fn set_poor(&mut self, is_poor: bool) {
         self.stream.set_poor(is_poor);
@@ -289,13 +289,14 @@ impl Stream {
         self.bell.as_ref().filter(|_| self.stream.announce_sleep())
     }
 
-    /// What wakes a reader, once there was one that slept.
+    /// Returns the bell that wakes a reader, once there was one that slept.
     #[doc(hidden)]
     pub fn bell(&self) -> Option<&Arc<Bell>> {
         self.bell.as_ref()
     }
 
-    /// The stream may have an event of its own: who sleeps has to look.
+    /// Rings the bell: the stream may have an event of its own, for which a thread that sleeps has
+    /// to look.
     pub(super) fn ring(&self) {
         if let Some(bell) = &self.bell {
             bell.ring();

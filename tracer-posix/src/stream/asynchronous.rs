@@ -66,15 +66,16 @@ pub struct AsyncStream {
     shared: Arc<Shared>,
 }
 
-/// What a task and the thread that wakes it have in common.
+/// State that a task shares with the thread that wakes it.
 #[derive(Debug)]
 struct Shared {
     /// The task that waits.
     state: Mutex<State>,
     changed: Condvar,
-    /// What the stream's events make readable.
+    /// The descriptor that the stream's events make readable.
     events: Arc<OwnedFd>,
-    /// What the end of its process makes readable, where that is the end of its events.
+    /// The descriptor that the end of its process makes readable, where that is the end of its
+    /// events.
     target: Option<Arc<OwnedFd>>,
     /// Readable when the thread has to end.
     end: OwnedFd,
@@ -82,7 +83,7 @@ struct Shared {
 
 #[derive(Debug)]
 enum State {
-    /// Nobody waits.
+    /// No task waits.
     Idle,
     /// A task waits.
     Waiting(Waker),
@@ -127,7 +128,7 @@ impl AsyncStream {
         started.map(|_detached| Self { stream, shared })
     }
 
-    /// The stream, to be started, stopped, and asked.
+    /// Returns the stream, to be started, stopped, and asked.
     pub fn get_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
@@ -165,13 +166,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task waits from now on.
+    /// Lets a task wait from now on.
     fn wait_for(&self, waker: Waker) {
         *self.state() = State::Waiting(waker);
         self.changed.notify_all();
     }
 
-    /// The thread: whenever a task waits, waits for the descriptor, and wakes the task.
+    /// Runs the thread: whenever a task waits, waits for the descriptor, and wakes the task.
     fn wake_when_readable(&self) {
         loop {
             let mut state = self.state();

@@ -1,9 +1,9 @@
-//! Who calls.
+//! The calling thread.
 
 use tracer_area as area;
 use tracer_engine::Origin;
 
-/// The calling thread, and the address that it calls from; 0 where that is not known.
+/// Returns the calling thread, and the address that it calls from; 0 where that is not known.
 #[doc(hidden)]
 #[must_use]
 pub fn caller(address: u64) -> Origin {

@@ -37,7 +37,7 @@ pub enum CreateError {
 }
 
 impl CreateError {
-    /// The error number that the C functions return for it.
+    /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {

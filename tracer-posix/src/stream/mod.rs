@@ -6,8 +6,8 @@
 //! | active, with a log | [`LoggedStream`] | [`LoggedStream::create`] |
 //! | pre-recorded | [`LogReader`] | [`LogReader::open`] |
 //!
-//! What the standard allows for one kind only is a method of that type only: a call that `trace.h`
-//! would answer with `EINVAL` does not compile here.
+//! A call that the standard allows for one kind only is a method of that type only: a call that
+//! `trace.h` would answer with `EINVAL` does not compile here.
 //!
 //! ```
 //! use tracer_posix::{Attributes, Stream, UserEvent};

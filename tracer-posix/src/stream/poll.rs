@@ -10,12 +10,12 @@ use super::Stream;
 /// How often a stream is looked at whose emitters cannot all wake its reader.
 const LOOK_EVERY_NS: libc::c_long = 1_000_000;
 
-/// What becomes readable.
+/// The descriptor that becomes readable.
 #[derive(Clone, Debug)]
 pub(super) enum Readiness {
     /// A copy of the bell's descriptor.
     Bell(Arc<OwnedFd>),
-    /// A timer: what the agent brings wakes nobody.
+    /// A timer: what the agent brings wakes no reader.
     Timer(Arc<OwnedFd>),
 }
 
@@ -47,7 +47,7 @@ impl Stream {
         Ok(Readiness::Bell(Arc::new(copy)))
     }
 
-    /// Nothing is there: has the next event make the descriptor readable.
+    /// Has the next event make the descriptor readable, where none is there.
     pub(super) fn wait_for_next(&mut self) {
         match &self.readiness {
             Some(Readiness::Bell(_)) => {
@@ -104,7 +104,7 @@ pub struct PollableStream {
 }
 
 impl PollableStream {
-    /// The stream without its descriptor.
+    /// Returns the stream without its descriptor.
     #[must_use]
     pub fn into_stream(mut self) -> Stream {
         if let Some(bell) = &self.stream.bell {
@@ -141,7 +141,7 @@ impl AsRawFd for PollableStream {
     }
 }
 
-/// A timer that expires again and again.
+/// Returns a timer that expires again and again.
 fn timer() -> io::Result<OwnedFd> {
     let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
     // SAFETY: takes no pointers.
@@ -169,7 +169,7 @@ fn timer() -> io::Result<OwnedFd> {
     Ok(timer)
 }
 
-/// The timer cannot be read until it expires again.
+/// Empties the timer: it cannot be read until it expires again.
 fn expire(timer: &OwnedFd) {
     let mut count = [0_u8; 8];
     // SAFETY: there is space for so many bytes; it does not wait.

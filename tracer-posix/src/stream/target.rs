@@ -14,8 +14,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The process `pid`; `None` where events may come though it has ended, or its end cannot be
-    /// found out.
+    /// Returns the process `pid`; `None` where events may come though it has ended, or its end
+    /// cannot be found out.
     pub fn of(pid: i32, attributes: &Attributes) -> Option<Self> {
         if pid == own_pid() || attributes.inheritance() == Inheritance::Inherited {
             return None;
@@ -29,13 +29,13 @@ impl Target {
         })
     }
 
-    /// A descriptor that can be read when it has ended.
+    /// Returns a descriptor that can be read when it has ended.
     #[cfg(feature = "async")]
     pub fn file(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.process)
     }
 
-    /// Whether it has ended.
+    /// Tells whether it has ended.
     pub fn has_ended(&self) -> bool {
         let mut polled = libc::pollfd {
             fd: self.process.as_raw_fd(),

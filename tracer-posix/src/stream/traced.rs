@@ -1,4 +1,4 @@
-//! What a stream reports.
+//! Events as a stream reports them.
 
 use std::borrow::Cow;
 
@@ -36,7 +36,7 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// The name of its type as text; its identifier, as in `#300`, where it has none.
+    /// Returns the name of its type as text; its identifier, as in `#300`, where it has none.
     #[must_use]
     pub fn name(&self) -> Cow<'a, str> {
         match self.name_bytes() {
@@ -45,25 +45,25 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// The name of its type, if it has one: any bytes.
+    /// Returns the name of its type, if it has one: any bytes.
     #[must_use]
     pub fn name_bytes(&self) -> Option<&'a [u8]> {
         self.types.name(self.event.header.event_type)
     }
 
-    /// The fields in its data, if it has any ([`fields`](tracer_engine::fields)).
+    /// Returns the fields in its data, if it has any ([`fields`](tracer_engine::fields)).
     #[must_use]
     pub fn fields(&self) -> Option<Record<'a>> {
         self.event.fields()
     }
 
-    /// The event types of the stream.
+    /// Returns the event types of the stream.
     #[must_use]
     pub fn event_types(&self) -> &'a EventTypes {
         self.types
     }
 
-    /// The same, to be held for longer.
+    /// Copies the event, to be held for longer.
     #[must_use]
     pub fn to_owned(&self) -> OwnedEvent {
         let name = EventName::of(self.types, self.event.header.event_type);

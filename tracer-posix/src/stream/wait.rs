@@ -11,7 +11,7 @@ use super::traced::Traced;
 /// reader, and the agent does not.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// How often it is made sure that the process that is traced has not ended, which wakes nobody.
+/// How often it is made sure that the process that is traced has not ended, which wakes no reader.
 const TARGET_LOOK: Duration = Duration::from_millis(100);
 
 impl Stream {
@@ -46,15 +46,15 @@ impl Stream {
         self.try_next()
     }
 
-    /// The oldest event; waits for one, but not longer than `timeout`. Like [`next`](Self::next) it
-    /// does not wait for what cannot come.
+    /// Returns the oldest event; waits for one, but not longer than `timeout`. Like
+    /// [`next`](Self::next) it does not wait for what cannot come.
     #[doc(alias = "posix_trace_timedgetnext_event")]
     pub fn next_within(&mut self, timeout: Duration) -> Option<Traced<'_>> {
         self.wait(Some(timeout));
         self.try_next()
     }
 
-    /// All events, each waited for as by [`next`](Self::next).
+    /// Returns all events, each waited for as by [`next`](Self::next).
     ///
     /// ```
     /// use tracer_posix::{Attributes, Stream, UserEvent};
@@ -72,7 +72,7 @@ impl Stream {
         Events { stream: self }
     }
 
-    /// The events that are there, as [`try_next`](Self::try_next) gives them.
+    /// Returns the events that are there, as [`try_next`](Self::try_next) gives them.
     pub fn try_events(&mut self) -> TryEvents<'_> {
         TryEvents { stream: self }
     }
@@ -111,7 +111,7 @@ impl Stream {
         }
     }
 
-    /// Whether no event is there, and none can come.
+    /// Tells whether no event is there, and none can come.
     pub(super) fn is_over(&mut self) -> bool {
         if !self.stream.is_open() {
             return self.stream.held() == 0;

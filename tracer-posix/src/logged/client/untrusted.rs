@@ -1,5 +1,5 @@
-//! Both sides of the conversation between controller and recorder, with somebody who says what he
-//! likes: for fuzzers.
+//! Both sides of the conversation between controller and recorder, with a peer that says anything:
+//! for fuzzers.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -38,7 +38,7 @@ fn messages(mut untrusted: &[u8]) -> Vec<&[u8]> {
     messages
 }
 
-/// A recorder that is asked `untrusted`.
+/// Runs a recorder that is asked `untrusted`.
 #[doc(hidden)]
 pub fn ask_recorder(untrusted: &[u8]) {
     // SAFETY: the name ends with a null.
@@ -81,7 +81,7 @@ pub fn ask_recorder(untrusted: &[u8]) {
     let _ = recording.complete(super::Origin::NONE);
 }
 
-/// A controller whose recorder answers `untrusted`, whatever it is asked.
+/// Runs a controller whose recorder answers `untrusted`, whatever it is asked.
 #[doc(hidden)]
 pub fn hear_recorder(untrusted: &[u8]) {
     let (Ok((ours, theirs)), Ok(activity)) = (pair(), Activity::new()) else {
