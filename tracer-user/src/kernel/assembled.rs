@@ -1,4 +1,4 @@
-//! Programs of some instructions that are put together here, to ask something of the kernel.
+//! Small programs that are assembled here, to ask something of the kernel.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    /// One that needs no offset.
+    /// Returns an instruction that needs no offset.
     pub const fn new(code: u8, registers: u8, immediate: i32) -> Self {
         Self {
             code,
@@ -40,7 +40,7 @@ impl Instruction {
         }
     }
 
-    /// The same, with an offset from an address, or how far it jumps.
+    /// Returns the instruction with an offset from an address, or the distance of a jump.
     pub const fn with_offset(self, offset: i16) -> Self {
         Self { offset, ..self }
     }

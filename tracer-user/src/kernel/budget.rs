@@ -1,4 +1,4 @@
-//! How long the verifier may take for each program.
+//! Limits on the work of the verifier for each program.
 
 /// The most instructions that the verifier may walk. A change that needs more raises it in the
 /// same commit. Kernels differ a little: a tenth is allowed above what 6.18 needs.
@@ -6,9 +6,9 @@
 pub struct Budget {
     /// The program, and its tracepoint.
     pub program: &'static str,
-    /// For the program at the BTF tracepoint.
+    /// Limit for the program at the BTF tracepoint.
     pub instructions: u32,
-    /// For the program at the raw tracepoint.
+    /// Limit for the program at the raw tracepoint.
     pub raw_instructions: u32,
 }
 
@@ -20,8 +20,8 @@ const fn budget(program: &'static str, instructions: u32, raw_instructions: u32)
     }
 }
 
-/// That of a program without a row, as a new one is: what those with rows take at most. A row binds
-/// it closer.
+/// Budget of a program without a row, such as a new one: the most that programs with rows take. A
+/// row limits it more closely.
 const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.
@@ -58,7 +58,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sys_exit", 86000, 79000),
 ];
 
-/// The budget of a program.
+/// Returns the budget of a program.
 pub fn budget_of(program: &'static str) -> Budget {
     let row = BUDGETS.iter().find(|row| row.program == program);
     row.copied().unwrap_or(budget(program, MOST.0, MOST.1))

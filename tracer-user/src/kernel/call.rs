@@ -26,11 +26,11 @@ pub(super) struct ProgramAttributes {
     pub(super) expected_attach_type: u32,
 }
 
-/// A call that makes a descriptor.
+/// Makes a call of `bpf(2)` that returns a descriptor.
 ///
 /// # Safety
 ///
-/// What `attributes` names is there until the call has returned.
+/// The memory that `attributes` points to is there until the call has returned.
 pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     let attributes = std::ptr::from_ref(attributes);
     // SAFETY: `attributes` is as long as the call is given; the kernel only reads it.
@@ -38,7 +38,7 @@ pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<
     owned(fd)
 }
 
-/// The descriptor that a call has returned, or its error.
+/// Returns the descriptor that a call has returned, or its error.
 pub(super) fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(returned) {
         // SAFETY: the kernel has just made this descriptor for us.

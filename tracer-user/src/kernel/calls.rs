@@ -1,4 +1,4 @@
-//! Which system calls are wanted, and how the programs know.
+//! Wanted event types and system calls, and the maps by which the programs know them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,22 +8,22 @@ use tracer_common::kernel::{syscalls, wanted};
 use super::mapping::Mapping;
 use tracer_syscalls::choice::SyscallSet;
 
-/// What the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by whoever changes
-/// them.
+/// Events that the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by all that
+/// change them.
 #[derive(Clone)]
 pub struct Wanted(Arc<Maps>);
 
 struct Maps {
-    /// A word.
+    /// Map of one word.
     wanted: Mapping,
     syscalls: Mapping,
     wishes: Mutex<Wishes>,
 }
 
-/// Which types are wanted, as bits, and by whom.
+/// Wanted types, as bits, by those that want them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wishes {
-    /// The programs that record these are attached.
+    /// Types whose programs are attached.
     recorded: u64,
     own: u64,
     of_others: u64,
@@ -45,7 +45,7 @@ impl Wanted {
         }))
     }
 
-    /// Says which event types can be recorded. All of them are, until somebody wants less.
+    /// Sets the event types that can be recorded. All of them are recorded, until fewer are wanted.
     pub fn set_recorded(&self, bits: u64) {
         self.wish(|wishes| {
             wishes.recorded = bits;
@@ -53,13 +53,13 @@ impl Wanted {
         });
     }
 
-    /// Changes the event types that the tracer's own stream wants. In force at once.
+    /// Changes the event types that the tracer's own stream wants. Takes effect at once.
     pub fn set_types(&self, bits: u64) {
         self.wish(|wishes| wishes.own = bits);
     }
 
-    /// Changes the event types that are wanted beside those, by the streams of programs. In force
-    /// at once.
+    /// Changes the event types that are wanted beside those, by the streams of programs. Takes
+    /// effect at once.
     pub fn set_types_of_others(&self, bits: u64) {
         self.wish(|wishes| wishes.of_others = bits);
     }

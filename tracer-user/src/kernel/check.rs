@@ -1,22 +1,22 @@
-//! One line of what is looked at.
+//! One line of `tracer-user doctor`.
 
 use super::unmet::Unmet;
 
 /// One line of `tracer-user doctor`.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What was looked at, in a few words.
+    /// Subject of the check, in a few words.
     pub what: &'static str,
-    /// Whether it is as needed.
+    /// Result: everything is as needed.
     pub holds: bool,
-    /// What was found.
+    /// Finding, in words.
     pub found: String,
-    /// What to do when it does not hold.
+    /// Remedy, where it does not hold.
     pub remedy: Option<String>,
 }
 
 impl Check {
-    /// What holds.
+    /// Returns a check that holds.
     pub(super) fn held(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
@@ -26,7 +26,7 @@ impl Check {
         }
     }
 
-    /// What holds, or what is lacking.
+    /// Returns a check that holds, or lacks something.
     pub(super) fn of(what: &'static str, result: Result<String, Unmet>) -> Self {
         match result {
             Ok(found) => Self::held(what, found),
@@ -40,7 +40,7 @@ impl Check {
     }
 }
 
-/// An error with all that caused it.
+/// Describes an error with all its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! What `tracer-user doctor` prints about the kernel's events.
+//! Checks that `tracer-user doctor` prints about the kernel's events.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub fn checks(given: Option<&Path>) -> Vec<Check> {
     checks
 }
 
-/// Which processes can be traced.
+/// Describes the processes that can be traced.
 fn in_words(namespace: Option<Nested>) -> String {
     match namespace {
         None => "the first one: every process".to_owned(),
@@ -63,7 +63,7 @@ fn in_words(namespace: Option<Nested>) -> String {
     }
 }
 
-/// Whether `/proc` speaks of processes by their pids here.
+/// Checks whether `/proc` shows processes by their pids here.
 fn proc_check() -> Check {
     const PROC: &str = "/proc";
     if namespace::is_proc_own() {
@@ -77,14 +77,14 @@ fn proc_check() -> Check {
     }
 }
 
-/// What is wrong when `/proc` shows other pids.
+/// Problem where `/proc` shows other pids.
 pub const PROC_OF_ANOTHER: &str = "/proc is not there, or is that of another pid namespace";
-/// What to do about that.
+/// Remedy for that.
 pub const MOUNT_PROC: &str = "mount it: mount -t proc proc /proc (or: unshare --mount-proc)";
 
 const TYPES: &str = "kernel types (BTF)";
 
-/// What depends on the kernel's BTF.
+/// Checks everything that depends on the kernel's BTF.
 fn type_checks(given: Option<&Path>) -> Vec<Check> {
     let types = match types::read(given) {
         Ok(types) => types,
@@ -130,7 +130,7 @@ fn type_checks(given: Option<&Path>) -> Vec<Check> {
     checks
 }
 
-/// Whose types they are, and whether they are right.
+/// Describes the origin of the types, and whether they are right.
 fn whose(types: &Types, btf: &Btf<'_>, given: Option<&Path>) -> Result<String, Unmet> {
     let bytes = types.bytes.len();
     match (&types.file, given) {
@@ -154,19 +154,19 @@ fn whose(types: &Types, btf: &Btf<'_>, given: Option<&Path>) -> Result<String, U
     }
 }
 
-/// Whether the kernel has a type of event.
+/// Availability of a type of event in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It has.
+    /// Type that the kernel has.
     There,
-    /// It has not, for want of this tracepoint.
+    /// Type that the kernel lacks, for want of this tracepoint.
     Lacks(&'static str),
-    /// The kernel does not say what it has.
+    /// Unknown: the kernel does not say what it has.
     Unknown,
 }
 
-/// Says of each of the kernel's types whether this kernel has it, by the file with its types where
-/// one is `given`.
+/// Tells for each of the kernel's types whether this kernel has it, by the file with its types
+/// where one is `given`.
 ///
 /// # Errors
 ///

@@ -1,22 +1,22 @@
-//! Which processes are traced.
+//! Choice of the traced processes.
 
 use tracer_common::kernel::{Choice, traced};
 
 use tracer_text::NamePattern;
 
-/// Which processes are traced beside those that are given by pid. The programs choose them as
-/// they begin; those that run already are given by pid too.
+/// Processes that are traced beside those given by pid. The programs choose them as they begin;
+/// processes that run already are given by pid too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessChoice {
-    /// None.
+    /// No other process.
     #[default]
     Given,
-    /// Those with a name like this.
+    /// Processes with a name like this.
     Named(NamePattern),
-    /// Those in the control group (version 2) of this id, or in one within it. One that leaves
-    /// is traced no longer.
+    /// Processes in the control group (version 2) of this id, or in one within it. A process that
+    /// leaves is traced no longer.
     InGroup(u64),
-    /// All of our pid namespace but this one.
+    /// All processes of our pid namespace but this one.
     Everything,
 }
 
@@ -30,8 +30,8 @@ const NOTHING: Choice = Choice {
 };
 
 impl ProcessChoice {
-    /// As the programs read it, for an agent that may be in a pid namespace of its own; `None`
-    /// where they have nothing to choose.
+    /// Returns the choice as the programs read it, for an agent that may be in a pid namespace of
+    /// its own; `None` where they have nothing to choose.
     pub(super) fn for_programs(self, inherit: bool, is_nested: bool) -> Option<Choice> {
         let none = Choice {
             bits: bits(inherit).into(),
@@ -56,7 +56,7 @@ impl ProcessChoice {
     }
 }
 
-/// The byte of a traced process.
+/// Returns the byte of a traced process.
 pub(super) fn bits(inherit: bool) -> u8 {
     if inherit {
         traced::TRACED | traced::INHERIT

@@ -1,4 +1,4 @@
-//! From a record of the ring to an event.
+//! Decodes the records of a ring into events.
 
 use std::mem::{offset_of, size_of};
 
@@ -15,19 +15,19 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use tracer_syscalls::texts::push_item;
 
-/// A step of an exec. The new program has its credentials between both.
+/// Step of an exec. The new program gets its credentials between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecStep {
-    /// The thread is renamed: what follows may already be the new program's.
+    /// Beginning: the thread is renamed, and later records may already be the new program's.
     Begins,
-    /// The new program is there, and may be looked into by these.
+    /// End: the new program is there, and may be looked into by these.
     Done(Sight),
 }
 
-/// A step of a process's exec.
+/// Step of a process's exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecSign {
-    /// That of the event that reports it.
+    /// Time of the event that reports it.
     pub time: MonotonicNs,
     /// The process.
     pub pid: i32,
@@ -35,31 +35,31 @@ pub struct ExecSign {
     pub step: ExecStep,
 }
 
-/// Why a record is not one that our programs write.
+/// Reason why a record is not one that our programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// It is shorter than a header.
+    /// Record that is shorter than a header.
     #[error("{have} bytes are too few for a header")]
     HeaderTruncated {
-        /// Bytes there are.
+        /// Number of bytes.
         have: usize,
     },
-    /// Its type is none of the kernel's.
+    /// Type that is none of the kernel's.
     #[error("the event type {event_type} is unknown")]
     UnknownType {
         /// The type.
         event_type: u16,
     },
-    /// It has not the size of its type.
+    /// Record of another size than its type has.
     #[error("a record of type {event_type} has {have} bytes")]
     WrongSize {
         /// The type.
         event_type: u16,
-        /// Bytes there are.
+        /// Number of bytes.
         have: usize,
     },
-    /// No process or thread can have this id.
+    /// Number that cannot be the id of a process or thread.
     #[error("{id} is not the number of a process or thread")]
     WrongId {
         /// The id.
@@ -107,8 +107,8 @@ pub fn decode(
     Ok(())
 }
 
-/// The data of a probe with the texts of its arguments behind it, where this is the record of one:
-/// of each a word of 32 bits, its length with the bit [`MORE`](probed::MORE) or
+/// Returns the data of a probe with the texts of its arguments behind it, where this is the record
+/// of one: of each a word of 32 bits, its length with the bit [`MORE`](probed::MORE) or
 /// [`NONE`](probed::NONE), and its bytes.
 fn probed_texts(header: &RecordHeader, untrusted: &[u8]) -> Option<Vec<u8>> {
     const SMALL: usize = size_of::<ProbeTextsRecord<{ probe_texts::SMALL }>>();
@@ -141,15 +141,15 @@ fn probed_texts(header: &RecordHeader, untrusted: &[u8]) -> Option<Vec<u8>> {
     Some(data)
 }
 
-/// What is before each text of a probe.
+/// Words before each text of a probe.
 pub mod probed {
-    /// Of a length: there is more of it.
+    /// Bit of a length: there is more of the text.
     pub const MORE: u32 = 1 << 31;
-    /// Instead of a length: there is none, or it could not be read.
+    /// Value instead of a length: there is no text, or it could not be read.
     pub const NONE: u32 = u32::MAX;
 }
 
-/// What was recorded at a tracepoint, as far as there was space. Its type is still an index.
+/// Decodes the record of a tracepoint, as far as there was space. Its type is still an index.
 fn decode_tracepoint<'a>(
     untrusted: &'a [u8],
     header: &RecordHeader,
@@ -332,7 +332,7 @@ fn push_several(out: &mut Vec<u8>, first: u8, shape: u32, untrusted: &[u8]) {
     }
 }
 
-/// The event that `untrusted` records, whose header is this, with its data.
+/// Decodes the event that `untrusted` records, whose header is this, with its data.
 fn decode_one<'a>(
     untrusted: &'a [u8],
     header: &RecordHeader,
@@ -355,7 +355,7 @@ fn decode_one<'a>(
     Ok((header, data))
 }
 
-/// An exec, with the arguments of its record behind its file and the null of that.
+/// Decodes an exec, with the arguments of its record behind its file and the null of that.
 fn decode_exec(
     untrusted: &[u8],
     header: &RecordHeader,
@@ -398,7 +398,7 @@ fn decode_exec(
     Ok((event, all))
 }
 
-/// The header of an event of type `event_type`.
+/// Returns the header of an event of type `event_type`.
 fn event_header(
     header: &RecordHeader,
     event_type: EventTypeId,
@@ -418,10 +418,10 @@ fn event_header(
     })
 }
 
-/// The time of a record.
+/// Returns the time of a record.
 fn clock(time_ns: u64) -> MonotonicNs {
-    /// With the feature `coarse-clock`, which is for tests: as on a machine whose counter ticks 24
-    /// million times a second.
+    /// Step of the clock. With the feature `coarse-clock`, which is for tests, it is as on a
+    /// machine whose counter ticks 24 million times a second.
     const STEP_NS: u64 = if cfg!(feature = "coarse-clock") {
         42
     } else {
@@ -430,7 +430,8 @@ fn clock(time_ns: u64) -> MonotonicNs {
     MonotonicNs(time_ns / STEP_NS * STEP_NS)
 }
 
-/// What a record that is no event's data says of an exec, with its time and process.
+/// Reads the step of an exec from a record, with its time and process: facts that are no event's
+/// data.
 pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     let (header, _) = RecordHeader::read_from_prefix(untrusted).ok()?;
     let step = match EventTypeId(u32::from(header.event_type)) {
@@ -449,12 +450,12 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     })
 }
 
-/// What is known of the records of a type.
+/// Shape of the records of a type.
 #[derive(Clone, Copy)]
 struct Shape {
     record_bytes: usize,
     data_bytes: usize,
-    /// Where a text begins that ends the data.
+    /// Offset of a text that ends the data.
     text_at: Option<usize>,
 }
 
@@ -478,7 +479,7 @@ const SHAPES: [Option<Shape>; TYPES] = {
     shapes
 };
 
-/// That of the records of probes.
+/// Shape of the records of probes.
 const PROBE_SHAPE: Shape = Shape {
     record_bytes: Record::<ProbeData>::BYTES,
     data_bytes: size_of::<ProbeData>(),
@@ -492,19 +493,19 @@ fn shape(id: EventTypeId) -> Option<Shape> {
     *SHAPES.get(usize::try_from(id.0).ok()?)?
 }
 
-/// Whether this is the id of a probe, which has an index of its own and no event type yet.
+/// Tells whether this is the id of a probe, which has an index of its own and no event type yet.
 fn is_probe(id: EventTypeId) -> bool {
     id.0 >= u32::from(PROBE_RECORDS)
 }
 
-/// The data of a probe up to its last argument.
+/// Returns the data of a probe up to its last argument.
 fn arguments_only(data: &[u8]) -> &[u8] {
     let count = ProbeData::read_from_bytes(data).map_or(0, |data| usize::from(data.count));
     data.get(..PROBE_DATA_BYTES + count * size_of::<u64>())
         .unwrap_or(data)
 }
 
-/// The data up to the null that ends the text at `text_at`, the null included.
+/// Returns the data up to the null that ends the text at `text_at`, the null included.
 fn without_slack(data: &[u8], text_at: usize) -> &[u8] {
     let text = data.get(text_at..).unwrap_or_default();
     match text.iter().position(|byte| *byte == 0) {
@@ -536,7 +537,7 @@ mod tests {
         }
     }
 
-    /// An exec whose program was given so many bytes, with space for some of them.
+    /// Builds an exec whose program was given `length` bytes, with space for some of them.
     fn exec_with(file: &[u8], length: u32, space: usize) -> Vec<u8> {
         let mut record = ExecRecord {
             header: header(EventTypeId::EXEC),
@@ -569,7 +570,7 @@ mod tests {
         exec_with(file, 5, exec_space::SMALL)
     }
 
-    /// The one event of a record.
+    /// Decodes the one event of a record.
     fn one(untrusted: &[u8]) -> Result<(EventHeader, Vec<u8>), RecordError> {
         let mut event = None;
         decode(untrusted, |header, data| {

@@ -1,4 +1,4 @@
-//! What the programs say about themselves, handed on to `tracing`.
+//! Diagnostics of the programs themselves, passed on to `tracing`.
 
 use aya::Ebpf;
 use aya_log::EbpfLogger;

@@ -1,5 +1,5 @@
-//! What threads are called from which nothing was seen before: one that is moved into a chosen
-//! control group, or made there. Its program may be gone before anybody can ask for its name.
+//! Names of threads without an earlier event: a thread that is moved into a chosen control group,
+//! or made there. Its program may be gone before its name can be asked for.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracer_common::kernel::{COMM_BYTES, NAME_RECORD, Record, RenameData};
 use zerocopy::FromBytes;
 
-/// Names that are held: those of threads without an event of their own are never asked for.
+/// Names that are retained: those of threads without an event of their own are never asked for.
 const MOST: usize = 4096;
 
-/// A process and a thread of it, with its name.
+/// Process and a thread of it, with its name.
 type Named = (i32, i32, [u8; COMM_BYTES]);
 
-/// Names of threads that are traced since lately. Copies share them.
+/// Names of threads that have become traced lately. Copies share them.
 #[derive(Clone, Debug, Default)]
 pub struct FirstNames(Arc<Mutex<VecDeque<Named>>>);
 
 impl FirstNames {
-    /// Takes the record where it is one of a name. Whether it is.
+    /// Takes the record where it is one of a name. Returns whether it is.
     pub(super) fn take(&self, untrusted: &[u8]) -> bool {
         let Ok(record) = Record::<RenameData>::read_from_bytes(untrusted) else {
             return false;
@@ -38,7 +38,7 @@ impl FirstNames {
         true
     }
 
-    /// The name that the thread had when it came to be traced, which is forgotten.
+    /// Returns the name that the thread had when it came to be traced, and forgets it.
     #[must_use]
     pub fn of(&self, pid: i32, tid: i32) -> Option<[u8; COMM_BYTES]> {
         let mut names = self.names();
@@ -63,7 +63,7 @@ mod tests {
 
     const RENAME: u16 = EventTypeId::RENAME.0.to_le_bytes()[0] as u16;
 
-    /// A record of this type and this name.
+    /// Builds a record of this type and this name.
     fn record(event_type: u16, tid: u32, comm: &[u8; 4]) -> Vec<u8> {
         let mut record =
             Record::<RenameData>::read_from_bytes(&[0; size_of::<Record<RenameData>>()]).unwrap();

@@ -1,5 +1,5 @@
-//! Loading the programs: what the object is loaded with, the maps that this process uses, what is
-//! attached.
+//! Loading of the programs: the parameters of the object, the maps that this process uses, the
+//! attachments.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -34,13 +34,13 @@ use super::sampling;
 use super::traced::TRACED;
 use super::tracepoints;
 
-/// A ring may be filled to this part, one in so many, before its reader is woken.
+/// Part of a ring that may be filled before its reader is woken: one in this many.
 const WAKE_AT_ONE_IN: u32 = 4;
 
-/// Bytes that are read at most of what an argument of a system call points to.
+/// Limit on the bytes that are read of the memory to which an argument of a system call points.
 const MOST_OF_CALLS: u32 = 4096;
 
-/// Bytes that are read at least of what a program is given by an exec.
+/// Least number of bytes that are read of the arguments of an exec.
 const LEAST_OF_EXECS: u32 = 4096;
 
 /// The programs' own log: its size, and the code of the level `debug`.
@@ -62,20 +62,21 @@ const UNTOLD_ENDS: &str = "UNTOLD_ENDS";
 /// Bytes of the map `SYSCALLS`.
 const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
 
-/// What is decided before anything is loaded.
+/// Decisions made before anything is loaded.
 pub(super) struct Plan<'a> {
     options: &'a KernelOptions,
     kernel: &'a Kernel,
     cpus: u32,
     ring_bytes: u32,
     ring_count: u32,
-    /// Of who asks for wake-ups, where the kernel's own count of interrupts cannot be read.
+    /// Noting of interrupts, to find wakers, where the kernel's own count of interrupts cannot be
+    /// read.
     notes_interrupts: bool,
-    /// Which processes are traced by what they are, where that was asked for.
+    /// Processes that are traced by their properties, where that was asked for.
     chosen: Option<Choice>,
 }
 
-/// What this process uses of the programs' maps.
+/// Maps of the programs that this process uses.
 pub(super) struct Maps {
     pub rings: Rings,
     /// Readable when one of the rings is.
@@ -87,22 +88,22 @@ pub(super) struct Maps {
     pub log: Option<Diagnostics>,
 }
 
-/// What is attached.
+/// Attached programs.
 pub(super) struct Attached {
-    /// For the count of what they missed.
+    /// Descriptors of the programs, for the count of missed runs.
     pub programs: Vec<OwnedFd>,
     /// The types that are recorded, as bits.
     pub recorded: u64,
-    /// Where our pid namespace is not the first one.
+    /// List of processes, where our pid namespace is not the first one.
     pub listing: Option<Listing>,
-    /// Where it is wanted what threads do when the trace begins.
+    /// Look at threads when the trace begins, where that is wanted.
     pub looker: Option<Looker>,
     pub probes: Attachments,
     pub tracepoints: tracepoints::Attachments,
 }
 
 impl<'a> Plan<'a> {
-    /// Of these options, on this kernel.
+    /// Plans the loading for these options, on this kernel.
     pub fn new(options: &'a KernelOptions, kernel: &'a Kernel, ring_bytes: u32) -> Self {
         let cpus = requirements::cpus();
         let wants_wakeups = options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0;
@@ -118,7 +119,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether it is recorded what descriptors are.
+    /// Tells whether descriptions of descriptors are recorded.
     fn describes(&self) -> bool {
         let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
         let bits = calls.iter().fold(0, |bits, id| bits | wanted::bit(*id));
@@ -126,7 +127,7 @@ impl<'a> Plan<'a> {
             && self.options.wanted_bits() & bits != 0
     }
 
-    /// The constants of the programs.
+    /// Returns the constants of the programs.
     fn globals(&self) -> Vec<Global> {
         let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
         let stacks = &self.options.stacks;
@@ -179,8 +180,8 @@ impl<'a> Plan<'a> {
         parameters.load(object, self.kernel.btf.as_ref())
     }
 
-    /// Makes the rings, and maps what is shared with the programs. All of it is there before they
-    /// are attached.
+    /// Makes the rings, and maps what is shared with the programs. This is done before they are
+    /// attached.
     pub fn map(&self, ebpf: &mut Ebpf) -> Result<Maps, LoadError> {
         let rings = Rings::make(ebpf, self.ring_count, self.ring_bytes)?;
         let ring_fd = rings.any_readable();
@@ -270,13 +271,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The lower and the upper half of a word.
+/// Returns the lower and the upper half of a word.
 pub(super) fn halves(word: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
     [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
 }
 
-/// What the object is loaded with.
+/// Parameters with which the object is loaded.
 pub(super) struct Parameters<'a> {
     pub globals: &'a [Global],
     /// Variables of the kernel that they name.
@@ -289,17 +290,17 @@ pub(super) struct Parameters<'a> {
     pub pid_pages: u32,
     /// The types that are wanted, as bits.
     pub wanted: u64,
-    /// Whether it is read what arguments of system calls point to.
+    /// Reading of the memory that arguments of system calls point to.
     pub reads_strings: bool,
-    /// Whether it is recorded what descriptors are.
+    /// Recording of descriptions of descriptors.
     pub describes: bool,
     /// Entries of the map `PROBE_SITES`.
     pub probe_sites: usize,
     /// Entries of the map `TRACEPOINT_SITES`.
     pub tracepoints: usize,
-    /// Whether stacks of blocked threads are held.
+    /// Retention of the stacks of blocked threads.
     pub holds_blocked: bool,
-    /// Whether what these are found from is held too.
+    /// Retention also of the data from which these are found.
     pub copies_stacks: bool,
     pub is_verbose: bool,
 }
@@ -380,7 +381,7 @@ impl Parameters<'_> {
     }
 }
 
-/// Entries of a map, of which there is one at least.
+/// Returns the entries of a map, of which there is one at least.
 fn entries(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX).max(1)
 }
@@ -399,7 +400,7 @@ fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<Mapping, 
     })
 }
 
-/// A 32-bit integer fits the address space of every machine that eBPF runs on.
+/// Converts an integer of 32 bits, which fits the address space of every machine that eBPF runs on.
 pub(super) fn usize_of(value: u32) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

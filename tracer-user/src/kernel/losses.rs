@@ -1,4 +1,4 @@
-//! What the programs could not record.
+//! Events that the programs could not record.
 
 use std::fs;
 use std::mem::offset_of;
@@ -12,15 +12,16 @@ use tracer_engine::event::MonotonicNs;
 
 use super::mapping::Mapping;
 
-/// How often to ask for missed runs: a few system calls a program, for what hardly ever happens.
+/// Interval between questions for missed runs: a few system calls a program, for something that
+/// hardly ever happens.
 const MISSES_EVERY: Duration = Duration::from_millis(100);
 
-/// A count that only grows, and how much of it was reported.
+/// Count that only grows, and the part of it that was reported.
 #[derive(Debug, Default)]
 struct Reported(u64);
 
 impl Reported {
-    /// What has been added since the last call.
+    /// Returns the growth since the last call.
     fn growth(&mut self, count: u64) -> u64 {
         let growth = count.saturating_sub(self.0);
         self.0 = self.0.max(count);
@@ -33,14 +34,14 @@ impl Reported {
 pub struct LostOnOneCpu {
     /// The CPU.
     pub cpu: usize,
-    /// How many.
+    /// Number of events.
     pub count: u64,
-    /// Not later than the first of them.
+    /// Time not later than the first of them.
     pub since: MonotonicNs,
 }
 
-/// The map `LOST`, an entry a CPU: how many events found a ring full since the programs were
-/// loaded. It can be asked as long as it is there, also when the programs are gone.
+/// The map `LOST`, an entry a CPU: the number of events that found a ring full since the programs
+/// were loaded. It can be read as long as it exists, even when the programs are gone.
 #[derive(Clone)]
 pub struct LostByCpu {
     lost: Arc<Mapping>,
@@ -55,7 +56,7 @@ impl LostByCpu {
         }
     }
 
-    /// CPUs and their numbers of events, without those that lost none.
+    /// Returns CPUs and their numbers of lost events, without those that lost none.
     #[must_use]
     pub fn counts(&self) -> Vec<(usize, u64)> {
         let count_on = |cpu| {
@@ -77,10 +78,10 @@ pub struct Losses {
     programs: Vec<OwnedFd>,
     missed: Reported,
     missed_read: Option<Instant>,
-    /// A count.
+    /// Count of returns that the kernel did not see.
     unseen_returns: Mapping,
     returns: Reported,
-    /// A count.
+    /// Count of ends of requests that the kernel did not report.
     untold_ends: Mapping,
     ends: Reported,
 }
@@ -166,7 +167,7 @@ impl Losses {
     }
 }
 
-/// The kernel's count for a program (since 5.12; before that they were not counted).
+/// Returns the kernel's count for a program (since 5.12; before that they were not counted).
 fn recursion_misses(program: &OwnedFd) -> Option<u64> {
     let fd = program.as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;

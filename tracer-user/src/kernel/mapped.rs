@@ -1,5 +1,5 @@
-//! What code processes map, as the kernel reports it for profilers: a perf event on each CPU, which
-//! counts nothing. So the code of a process is known that has ended before anybody looked.
+//! Code that processes map, as the kernel reports it for profilers: a perf event on each CPU, which
+//! counts nothing. So code is known even of a process that ended before it was looked at.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use crate::stacks::Mapping;
 /// Pages of each CPU's ring: a mapping takes some 150 bytes. A power of two.
 const PAGES: usize = 128;
 
-/// Where the ring's first page has the end and the beginning of what was not read.
+/// Offsets in the ring's first page of the end and of the beginning of the unread data.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
@@ -37,16 +37,16 @@ const MMAP2: u32 = 10;
 /// Bit of a record's `misc`: it has a build identifier, and no inode.
 const HAS_BUILD_ID: u16 = 1 << 14;
 
-/// What is reported.
+/// Report of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// A process has mapped code.
+    /// Code that a process has mapped.
     Mapped(i32, Mapping),
-    /// A process, the first, was made by the second, or a thread of it.
+    /// Process, the first, that was made by the second, or by a thread of it.
     Forked(i32, i32),
-    /// A process has ended.
+    /// Process that has ended.
     Ended(i32),
-    /// Something is missing.
+    /// Lost reports: something is missing.
     Lost,
 }
 
@@ -61,7 +61,7 @@ struct Ring {
 }
 
 impl Mapped {
-    /// From now on.
+    /// Begins the reports.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Mapped {
         rings.collect::<io::Result<_>>().map(Self)
     }
 
-    /// What was reported since the last time, each with its time and in order of it.
+    /// Takes the reports since the last call, each with its time and in order of it.
     pub fn take(&mut self) -> Vec<(u64, Report)> {
         let mut reports = Vec::new();
         for ring in &self.0 {
@@ -148,7 +148,7 @@ impl Ring {
     }
 }
 
-/// Time and content of a record; `None` for one that says nothing.
+/// Reads time and content of a record; `None` for one that says nothing.
 fn parse(record: &[u8]) -> Option<(u64, Report)> {
     let word = |at: usize| {
         let bytes = record.get(at..)?.first_chunk()?;

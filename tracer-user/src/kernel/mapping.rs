@@ -12,7 +12,7 @@ pub fn page_bytes() -> usize {
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// What a mapping is for.
+/// Use of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading what the kernel writes.
@@ -21,8 +21,9 @@ pub enum Access {
     ReadWrite,
 }
 
-/// A part of a BPF map, mapped as long as this lives. Reached as atomics, for the kernel
-/// reads and writes them at the same time, but for what its protocol gives to the reader alone.
+/// Part of a BPF map, mapped as long as this lives. It is accessed by atomics, since the kernel
+/// reads and writes it at the same time, except for bytes that the protocol gives to the reader
+/// alone.
 #[derive(Debug)]
 pub struct Mapping {
     /// Page aligned; `length` bytes are mapped from here as long as `self` lives.
@@ -75,7 +76,7 @@ impl Mapping {
         Ok(Self { base, length })
     }
 
-    /// The byte at offset `at`. It may be stored to only where the mapping was made for it.
+    /// Returns the byte at offset `at`. It may be stored to only where the mapping was made for it.
     pub fn byte(&self, at: usize) -> Option<&AtomicU8> {
         if at >= self.length {
             return None;
@@ -95,7 +96,7 @@ impl Mapping {
         }
     }
 
-    /// The 64-bit word at offset `at`, a multiple of 8. It may be stored to only where the
+    /// Returns the 64-bit word at offset `at`, a multiple of 8. It may be stored to only where the
     /// mapping was made for it.
     pub fn word(&self, at: usize) -> Option<&AtomicU64> {
         if !at.is_multiple_of(8) || at.checked_add(8)? > self.length {
@@ -108,7 +109,7 @@ impl Mapping {
         Some(unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) })
     }
 
-    /// The 32-bit word at offset `at`, a multiple of 4. It may be stored to only where the
+    /// Returns the 32-bit word at offset `at`, a multiple of 4. It may be stored to only where the
     /// mapping was made for it.
     pub fn half_word(&self, at: usize) -> Option<&AtomicU32> {
         if !at.is_multiple_of(4) || at.checked_add(4)? > self.length {
@@ -121,11 +122,11 @@ impl Mapping {
         Some(unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) })
     }
 
-    /// The bytes from offset `at` on.
+    /// Returns the bytes from offset `at` on.
     ///
     /// # Safety
     ///
-    /// Nobody may write them as long as they are borrowed.
+    /// They may not be written as long as they are borrowed.
     pub unsafe fn bytes(&self, at: usize, length: usize) -> Option<&[u8]> {
         if at.checked_add(length)? > self.length {
             return None;

@@ -4,13 +4,13 @@
 //!   where fields lie, or a file that is compared with it (`btf`, `types`, `self_check`;
 //!   `assembled`), and loads (`object`, `options`, `loading`) and attaches the programs
 //!   (`programs`, `probes`, `tracepoints`; `perf`, `sampling`).
-//! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
-//!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
-//!   are (`choice`); and which system calls are recorded (`calls`).
-//! - `look` says what threads do when a trace begins.
-//! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`,
-//!   `stacks`), with a watermark and the count of what was lost (`losses`, `switches`).
-//! - [`checks`] is what `tracer-user doctor` prints.
+//! - [`KernelTracer`] sets the processes that are traced: a byte a process, in a map that it has in
+//!   its memory (`traced`), and pids there (`namespace`); the processes that are chosen by their
+//!   properties (`choice`); and the system calls that are recorded (`calls`).
+//! - `look` records what threads do when a trace begins.
+//! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
+//!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`).
+//! - [`checks`] makes the lines that `tracer-user doctor` prints.
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
 
@@ -66,8 +66,8 @@ pub fn look_through_btf(untrusted: &[u8]) {
     }
 }
 
-/// The tracepoints that this kernel's BTF has, or that in the file that is `given`, which needs no
-/// privileges.
+/// Returns the tracepoints that this kernel's BTF has, or that in the file that is `given`, which
+/// needs no privileges.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
-//! The pid namespace in which this process is, and what its processes are called in the first one.
+//! The pid namespace in which this process is, and the pids of its processes in the first one.
 //!
 //! The programs find a process by its pid in the kernel's first pid namespace. Where this process
-//! is in another, as in a container, those pids are not to be seen: the kernel is asked for both
-//! numbers of every process that is there (a BPF iterator, which shows those of the reader's own
-//! namespace), and a program notes both for every one that begins.
+//! is in another, as in a container, those pids cannot be seen: the kernel is asked for both pids
+//! of every existing process (a BPF iterator, which shows those of the reader's own namespace), and
+//! a program notes both for every process that begins.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -34,11 +34,11 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("NAMESPACE_INODE", "pid_namespace", "ns.inum"),
 ];
 
-/// A pid namespace that is not the first one, by its inode.
+/// Pid namespace that is not the first one, by its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nested(pub u32);
 
-/// The pid namespace of this process; `None` for the first one.
+/// Returns the pid namespace of this process; `None` for the first one.
 pub fn own() -> io::Result<Option<Nested>> {
     let inode = fs::metadata("/proc/self/ns/pid")?.ino();
     if inode == FIRST_PID_NAMESPACE {
@@ -48,12 +48,13 @@ pub fn own() -> io::Result<Option<Nested>> {
     Ok(Some(Nested(inode)))
 }
 
-/// Whether this process is in a user namespace of its own, where no capability counts for eBPF.
+/// Tells whether this process is in a user namespace of its own, where no capability counts for
+/// eBPF.
 pub fn is_in_user_namespace() -> bool {
     fs::metadata("/proc/self/ns/user").is_ok_and(|file| file.ino() != FIRST_USER_NAMESPACE)
 }
 
-/// Whether `/proc` shows the processes by the numbers of this process's own pid namespace.
+/// Tells whether `/proc` shows the processes by the pids of this process's own pid namespace.
 pub fn is_proc_own() -> bool {
     let shown = fs::read_link("/proc/self").ok();
     let shown = shown.and_then(|link| link.to_str()?.parse::<u32>().ok());
@@ -65,8 +66,8 @@ pub fn is_proc_own() -> bool {
 pub struct Listing;
 
 impl Listing {
-    /// Loads the program, whose first run also gives the other programs the pids of what is
-    /// there.
+    /// Loads the program, whose first run also gives the other programs the pids of existing
+    /// processes.
     pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self, LoadError> {
         let program = program(ebpf)?;
         program
@@ -78,7 +79,7 @@ impl Listing {
         Ok(Self)
     }
 
-    /// The threads that are there now.
+    /// Returns the threads that exist now.
     pub fn threads(&self, ebpf: &mut Ebpf) -> Result<Vec<TaskIds>, LoadError> {
         let bytes = read(program(ebpf)?).map_err(|source| LoadError::Listing { source })?;
         let whole = bytes.chunks_exact(size_of::<TaskIds>());
@@ -87,7 +88,7 @@ impl Listing {
             .collect())
     }
 
-    /// The processes that are there now: by their pid here, and in the first namespace.
+    /// Returns the processes that exist now: by their pid here, and in the first namespace.
     pub fn processes(&self, ebpf: &mut Ebpf) -> Result<Vec<Process>, LoadError> {
         let threads = self.threads(ebpf)?;
         let of_first_threads = threads.iter().filter(|thread| thread.tid == thread.pid);
@@ -100,12 +101,12 @@ impl Listing {
     }
 }
 
-/// A process, by its pids.
+/// Process, by its pids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// In our pid namespace.
+    /// Pid in our pid namespace.
     pub here: i32,
-    /// In the first one.
+    /// Pid in the first one.
     pub first: i32,
 }
 
@@ -117,7 +118,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, LoadError> {
         .map_err(|_other_kind| LoadError::PartMissing { name: LISTING })
 }
 
-/// What the program says, with an attachment that ends with the reading.
+/// Reads the program's output, with an attachment that ends with the reading.
 pub(super) fn read(program: &mut Iter) -> io::Result<Vec<u8>> {
     let link = program.attach().map_err(io::Error::other)?;
     let link = program.take_link(link).map_err(io::Error::other)?;

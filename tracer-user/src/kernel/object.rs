@@ -4,7 +4,7 @@
 static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/ebpf/tracer-ebpf.o"));
 
-/// The object.
+/// Returns the object.
 pub fn object() -> &'static [u8] {
     OBJECT
 }

@@ -1,4 +1,4 @@
-//! What the kernel source is made with.
+//! Options of the kernel source.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::tracepoints::Tracepoint;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 
-/// What to load the eBPF programs with.
+/// Options with which the eBPF programs are loaded.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
     /// Bytes of each BPF ring; rounded up to a power of two of pages. There is one for every few
@@ -26,31 +26,32 @@ pub struct KernelOptions {
     pub wanted: Vec<EventTypeId>,
     /// The system calls that are recorded, where those types are wanted.
     pub syscalls: SyscallSet,
-    /// Bytes that are read of what an argument of theirs points to, at most 4096; 0: none.
+    /// Bytes that are read of the memory to which an argument of theirs points, at most 4096; 0:
+    /// none.
     pub string_bytes: u32,
-    /// What is recorded of descriptors.
+    /// Recording of descriptors.
     pub descriptors: DescriptorOptions,
-    /// Which stacks are recorded.
+    /// Recording of stacks.
     pub stacks: StackOptions,
-    /// What is probed in programs.
+    /// Probes in programs.
     pub probes: Probes,
-    /// What is recorded of the kernel by its name.
+    /// Tracepoints of the kernel that are recorded by name.
     pub tracepoints: Vec<Tracepoint>,
-    /// Which processes are traced without being given by pid.
+    /// Processes that are traced without being given by pid.
     pub choice: ProcessChoice,
-    /// Whether a child that a chosen process makes is traced too.
+    /// Inheritance: a child that a chosen process makes is traced too.
     pub inherit: bool,
-    /// Whether the reader is woken by each exec: it has to look at the new program at once.
+    /// Wake-up of the reader by each exec: it has to look at the new program at once.
     pub wakes_at_exec: bool,
     /// The file with the kernel's types, where they are not to be only the kernel's own.
     pub types: Option<PathBuf>,
-    /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
-    /// `tracer_ebpf`, level debug.
+    /// Output of the programs' own diagnostics. They go to `tracing`, target `tracer_ebpf`, level
+    /// debug.
     pub verbose: bool,
 }
 
 impl KernelOptions {
-    /// The size of the ring as the kernel takes it.
+    /// Returns the size of the ring as the kernel takes it.
     pub(super) fn rounded_ring_bytes(&self) -> Result<u32, LoadError> {
         let bad_size = LoadError::RingSize {
             bytes: self.ring_bytes,
@@ -65,7 +66,7 @@ impl KernelOptions {
             .ok_or(bad_size)
     }
 
-    /// The optional types that are wanted, as bits.
+    /// Returns the optional types that are wanted, as bits.
     pub(super) fn wanted_bits(&self) -> u64 {
         self.wanted
             .iter()

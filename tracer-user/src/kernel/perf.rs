@@ -1,4 +1,4 @@
-//! A perf event as what a program is attached by: nobody reads it.
+//! Perf events by which programs are attached: nothing reads them.
 
 use std::io;
 use std::mem::size_of;
@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::call::{LINK_CREATE, bpf, owned};
 
-/// Instead of a pid.
+/// Value for all processes, in place of a pid.
 pub(super) const EVERY_PROCESS: i32 = -1;
 
-/// `struct perf_event_attr`, as long as it was when these members came to it.
+/// `struct perf_event_attr`, of the size that it had when these members were added.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct EventAttributes {
@@ -28,7 +28,7 @@ pub(super) struct EventAttributes {
     pub(super) branches: u64,
     pub(super) registers: u64,
     pub(super) stack_bytes: u32,
-    /// `CLOCK_...`, where the flags say so.
+    /// `CLOCK_...`, where the flags ask for it.
     pub(super) clock: i32,
 }
 

@@ -1,4 +1,4 @@
-//! The programs of the object, and how they get into the kernel.
+//! Programs of the object, and their loading into the kernel.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 
 use super::error::LoadError;
 
-/// A tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint
-/// has `_raw` after it.
+/// Tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint has
+/// `_raw` after it.
 struct Tracepoint {
-    /// Of the program, which begins with that of the tracepoint.
+    /// Name of the program, which begins with that of the tracepoint.
     name: &'static str,
     /// Types that are not recorded without it, as bits.
     records: u64,
@@ -23,12 +23,12 @@ struct Tracepoint {
 }
 
 impl Tracepoint {
-    /// Whether it is attached when these types are wanted.
+    /// Tells whether it is attached when these types are wanted.
     const fn is_for(&self, bits: u64) -> bool {
         (self.records | self.helps) & bits != 0
     }
 
-    /// Where its program is attached.
+    /// Returns the tracepoint at which its program is attached.
     fn site(&self) -> &'static str {
         self.name.strip_suffix(OF_DESCRIPTORS).unwrap_or(self.name)
     }
@@ -38,16 +38,16 @@ impl Tracepoint {
     }
 }
 
-/// Beside the bits of types: what is needed when processes are chosen by control group. No type has
-/// the bit 0.
+/// Bit beside those of types: tracepoints that are needed when processes are chosen by control
+/// group. No type has the bit 0.
 pub const CONTROL_GROUPS: u64 = 1;
-/// The same: what is needed where interrupts are noted as they begin and end. The bit is that of
-/// a type which the kernel has nothing to do with.
+/// Bit beside those of types: tracepoints that are needed where interrupts are noted as they begin
+/// and end. It is the bit of a type that the kernel does not have.
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
-/// The same: what says what descriptors are.
+/// Bit beside those of types: tracepoints that describe descriptors.
 pub const DESCRIPTORS: u64 = wanted::bit(EventTypeId::START);
 
-/// Behind the name of a tracepoint: another program there, which comes before the first.
+/// Suffix of a tracepoint's name: another program there, which comes before the first.
 const OF_DESCRIPTORS: &str = "_descriptors";
 
 /// Tracepoints that are needed for more than the types that they record.
@@ -63,8 +63,8 @@ const NEEDED_OTHERWISE: &[(&str, u64)] = &[
     ("sys_exit_descriptors", DESCRIPTORS),
 ];
 
-/// In the order in which they are attached: who exists comes before what they do, and what helps
-/// before what it helps.
+/// Tracepoints in the order in which they are attached: those of the existence of processes before
+/// those of their actions, and those that help before those that they help.
 static TRACEPOINTS: LazyLock<Vec<Tracepoint>> = LazyLock::new(|| {
     let mut all = Vec::new();
     let is_lifecycle = |known: &&KernelEventType| is_lifecycle(wanted::bit(known.entry.id));
@@ -95,7 +95,7 @@ fn add_all_of(all: &mut Vec<Tracepoint>, known: &KernelEventType) {
     }
 }
 
-/// The tracepoint of this name, which is added where it is not there yet.
+/// Returns the tracepoint of this name, and adds it where it is not there yet.
 #[expect(clippy::indexing_slicing, reason = "it was just found, or added")]
 fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoint {
     let found = all.iter().position(|tracepoint| tracepoint.name == name);
@@ -110,13 +110,13 @@ fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoi
     &mut all[index]
 }
 
-/// The tracepoints that the programs attach to.
+/// Returns the tracepoints that the programs attach to.
 pub fn tracepoint_names() -> impl Iterator<Item = &'static str> {
     let alone = |one: &&Tracepoint| one.name == one.site();
     TRACEPOINTS.iter().filter(alone).map(Tracepoint::site)
 }
 
-/// The tracepoints without which `id` cannot be recorded.
+/// Returns the tracepoints without which `id` cannot be recorded.
 pub fn tracepoints_of(id: EventTypeId) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS
         .iter()
@@ -124,18 +124,18 @@ pub fn tracepoints_of(id: EventTypeId) -> impl Iterator<Item = &'static str> {
         .map(|tracepoint| tracepoint.name)
 }
 
-/// What [`attach`] did.
+/// Result of [`attach`].
 pub struct Attached {
     /// The programs' descriptors.
     pub programs: Vec<ProgramFd>,
-    /// The types of which all tracepoints are there, as bits.
+    /// Types all of whose tracepoints are attached, as bits.
     pub recorded: u64,
 }
 
 /// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel has
-/// their tracepoints: `has` says of which it does. Types that say which processes exist cannot be
-/// done without. Without the kernel's own types, `btf`, all are raw. `after_first` is called once
-/// new processes are seen, and nothing else is.
+/// their tracepoints: `has` tells which the kernel has. Types that tell which processes exist are
+/// required. Without the kernel's own types, `btf`, all programs are raw. `after_first` is called
+/// when new processes are seen, but nothing else is yet.
 pub fn attach(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
@@ -234,23 +234,23 @@ mod tests {
     use crate::kernel::requirements::{self, Kernel};
     use crate::unwind::REGISTERS_BYTES;
 
-    /// What changes the programs, beside the kernel.
+    /// Variation of the programs, apart from the kernel.
     #[derive(Clone, Copy, Debug)]
     struct Variant {
         is_verbose: bool,
         namespace: u32,
         string_bytes: u32,
-        /// Of each half of a stack; 0: no stacks.
+        /// Addresses of each half of a stack; 0: no stacks.
         frames: u32,
-        /// Of a program's stack; 0: it is found by frame pointers.
+        /// Bytes copied of a program's stack; 0: it is found by frame pointers.
         copied_bytes: u32,
-        /// Processes are chosen by what they are, and interrupts are noted.
+        /// Choice of processes by their properties, and noting of interrupts.
         is_choosing: bool,
-        /// Descriptors are looked up.
+        /// Descriptions of descriptors.
         describes: bool,
     }
 
-    /// With what adds most to the programs.
+    /// Variant that adds most to the programs.
     const MOST: Variant = Variant {
         is_verbose: false,
         namespace: 0,
@@ -261,7 +261,7 @@ mod tests {
         describes: true,
     };
 
-    /// The object as loaded without anything attached, or `None` where this test may not run.
+    /// Loads the object without attaching anything; `None` where this test may not run.
     fn load(variant: Variant) -> Option<(Ebpf, Kernel)> {
         let Ok(mut kernel) = requirements::examine(None) else {
             let is_required =
@@ -306,7 +306,7 @@ mod tests {
         Some((ebpf, kernel))
     }
 
-    /// The tracepoints that this kernel has: only those that help may be missing.
+    /// Returns the tracepoints that this kernel has: only those that help may be missing.
     fn tracepoints_of_kernel(kernel: &Kernel) -> impl Iterator<Item = &'static Tracepoint> {
         TRACEPOINTS.iter().filter(|tracepoint| {
             let is_there = kernel.tracepoints.contains(&tracepoint.site());
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// With what adds least.
+    /// Variant that adds least.
     const LEAST: Variant = Variant {
         string_bytes: 0,
         frames: 0,
@@ -451,7 +451,7 @@ mod tests {
         }
     }
 
-    /// The end of what the verifier says: what it does not like.
+    /// Returns the end of the verifier's messages: its objection.
     fn last_words(error: &ProgramError) -> String {
         let ProgramError::LoadError {
             io_error,
@@ -466,8 +466,8 @@ mod tests {
         format!("{io_error}\n{}", lines.join("\n"))
     }
 
-    /// Loads what is attached where somebody names it. Earlier kernels, which do not say which
-    /// site was passed, refuse it.
+    /// Loads the programs that are attached at places named by users. Earlier kernels, which do not
+    /// say which site was passed, refuse it.
     fn load_others(ebpf: &mut Ebpf) {
         let has_cookies = |kind| is_helper_supported(kind, BpfHelper::BPF_FUNC_get_attach_cookie);
         let probe: &mut UProbe = ebpf.program_mut("probe").unwrap().try_into().unwrap();

@@ -1,5 +1,5 @@
-//! What the kernel and this process must have, found out before anything is loaded: the
-//! verifier's own words would not say it.
+//! Requirements on the kernel and this process, checked before anything is loaded: the verifier's
+//! own messages would not name them.
 
 use std::path::Path;
 use std::{fs, io};
@@ -20,7 +20,7 @@ use super::unmet::Unmet;
 
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 
-/// What loading needs to know of the kernel.
+/// Facts about the kernel that loading needs.
 pub struct Kernel {
     /// Its own types; `None` where they are from a file.
     pub btf: Option<Btf>,
@@ -34,14 +34,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Whether it says how deep it is in interrupts.
+    /// Tells whether the kernel gives the depth in interrupts.
     pub fn counts_interrupts(&self) -> bool {
         let counts = ["PREEMPT_COUNT", "TASK_PREEMPT_COUNT"];
         let mut globals = self.globals.iter();
         globals.any(|global| counts.contains(&global.name) && global.value != NO_OFFSET)
     }
 
-    /// Whether it gives programs the registers of the thread that runs.
+    /// Tells whether the kernel gives programs the registers of the thread that runs.
     pub fn gives_registers(&self) -> bool {
         let mut globals = self.globals.iter();
         globals.any(|global| global.name == "HAS_TASK_PT_REGS" && global.value != 0)
@@ -80,7 +80,7 @@ pub fn examine(given: Option<&Path>) -> Result<Kernel, Unmet> {
     })
 }
 
-/// The flags of workers, which the types do not say.
+/// Returns the flags of workers, which the types do not give.
 fn user_worker() -> Global {
     // Before 6.4 the second one is free; in the first releases of 5.15, and before, all programs
     // may have it from the first one (`PF_USED_ASYNC`).
@@ -91,19 +91,19 @@ fn user_worker() -> Global {
     }
 }
 
-/// The variables that can be named, since the types are the kernel's own.
+/// Returns the variables that can be named, since the types are the kernel's own.
 fn with_variables(btf: &reader::Btf<'_>, mut globals: Vec<Global>) -> (Vec<Global>, Vec<Variable>) {
     let (variables, offsets) = variables::find(btf);
     globals.extend(offsets);
     (globals, variables)
 }
 
-/// The pid namespace of this process; `None` for the first one.
+/// Returns the pid namespace of this process; `None` for the first one.
 pub fn pid_namespace() -> Result<Option<Nested>, Unmet> {
     namespace::own().map_err(|source| Unmet::PidNamespace { source })
 }
 
-/// Whether the kernel's types say which pids processes have in a pid namespace.
+/// Checks whether the kernel's types give the pids of processes in a pid namespace.
 fn has_upids(globals: &[Global]) -> Result<(), Unmet> {
     let lacks = |name: &str| {
         globals
@@ -122,7 +122,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Whether this process may load tracing programs. Returns what it was found by.
+/// Checks whether this process may load tracing programs. Returns the right that allows it.
 ///
 /// # Errors
 ///
@@ -161,7 +161,7 @@ fn judge_capabilities(held: u64) -> Result<&'static str, Unmet> {
     }
 }
 
-/// Whether eBPF programs may read the kernel's memory. Returns the mode.
+/// Checks whether eBPF programs may read the kernel's memory. Returns the mode.
 pub fn lockdown() -> Result<String, Unmet> {
     // Not there: securityfs is not mounted or the kernel knows no lockdown.
     let modes = fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default();
@@ -172,14 +172,14 @@ pub fn lockdown() -> Result<String, Unmet> {
     }
 }
 
-/// The mode in brackets, as in `none [integrity] confidentiality`.
+/// Returns the mode in brackets, as in `none [integrity] confidentiality`.
 fn chosen_mode(modes: &str) -> Option<&str> {
     modes
         .split_whitespace()
         .find_map(|mode| mode.strip_prefix('[')?.strip_suffix(']'))
 }
 
-/// Whether the kernel has ring buffers: by making one, since distributions bring features to
+/// Checks whether the kernel has ring buffers by making one, since distributions bring features to
 /// older kernels.
 pub fn ring_buffers() -> Result<(), Unmet> {
     match is_map_supported(MapType::RingBuf) {
@@ -212,18 +212,18 @@ pub fn locked_memory() -> Result<bool, Unmet> {
     })
 }
 
-/// Whether a link to many sites of programs can be for one process: before 6.10 some kernels then
-/// pass over its other threads.
+/// Tells whether a link to many sites of programs can be for one process: before 6.10 some kernels
+/// then pass over its other threads.
 pub fn scopes_links_by_process() -> bool {
     is_at_least(6, 10)
 }
 
-/// Whether the kernel is of this version or a later one.
+/// Tells whether the kernel is of this version or a later one.
 pub fn is_at_least(major: u32, minor: u32) -> bool {
     version(&release()).is_some_and(|version| version >= (major, minor))
 }
 
-/// The kernel's release, as `uname -r` prints it.
+/// Returns the kernel's release, as `uname -r` prints it.
 pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(
         |_| "unknown".to_owned(),
@@ -236,7 +236,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// CPUs that the machine may have: their indices are below this.
+/// Returns the number of CPUs that the machine may have: their indices are below this.
 pub fn cpus() -> u32 {
     let possible = aya::util::nr_cpus().ok();
     let possible = possible.and_then(|cpus| u32::try_from(cpus).ok());

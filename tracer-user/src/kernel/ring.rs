@@ -1,10 +1,10 @@
-//! The reader's end of a BPF ring.
+//! Reader's end of a BPF ring.
 //!
 //! A ring has a page with the position up to which it was read, a page with the position up to
 //! which it was written, and its bytes. The kernel lets a process map the bytes twice in a row, so
-//! that a record that goes on at the ring's start lies in one piece. Both times count as memory of
-//! the process: here they are mapped once, and the few records that are in two pieces are put
-//! together.
+//! that a record that continues at the ring's start lies in one piece. Both mappings count as
+//! memory of the process: here they are mapped once, and the few records that are in two pieces are
+//! put together.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -12,24 +12,25 @@ use std::sync::atomic::Ordering;
 use super::error::LoadError;
 use super::mapping::{Access, Mapping, page_bytes};
 
-/// How often to look again at a record that is reserved and not yet submitted. A program takes
-/// well below a microsecond in between; longer only when its virtual CPU is taken away.
+/// Number of further looks at a record that is reserved and not yet submitted. A program takes well
+/// below a microsecond in between; longer only when its virtual CPU is taken away.
 const BUSY_LOOKS: u32 = 200;
 
-/// What the writers know at once: the word is one that they read for each record.
+/// Bytes given back to the writers at once: the word with the position is one that they read for
+/// each record.
 const GIVE_BACK_BYTES: u64 = 32 * 1024;
 
-/// Before each record is its length, with these bits, and four bytes of the kernel's own.
+/// Bytes before each record: its length, with these bits, and four bytes of the kernel's own.
 const HEADER_BYTES: u64 = 8;
 const IS_BUSY: u32 = 1 << 31;
 const IS_DISCARDED: u32 = 1 << 30;
 
-/// A position in the ring: bytes since it was made.
+/// Position in the ring: bytes since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position(u64);
 
 impl Position {
-    /// Whether `other` comes after this. Positions wrap around.
+    /// Tells whether `other` comes after this. Positions wrap around.
     fn is_before(self, other: Self) -> bool {
         let ahead = other.0.wrapping_sub(self.0);
         ahead != 0 && ahead < 1 << 63
@@ -39,21 +40,22 @@ impl Position {
 /// The reader's end of the BPF ring.
 pub struct Ring {
     map: OwnedFd,
-    /// Up to where was read, for the writers to see: the ring's first page.
+    /// Position up to which was read, for the writers to see: the ring's first page.
     read: Mapping,
     /// The first page again, that of the writers, and the bytes.
     written: Mapping,
     page_bytes: usize,
     /// Bytes of the ring, a power of two.
     ring_bytes: u64,
-    /// Up to here records were handed over.
+    /// Position up to which records were handed over.
     position: Position,
-    /// A record that was in two pieces.
+    /// Record that was in two pieces.
     joined: Vec<u8>,
 }
 
 impl Ring {
-    /// The reader's end of the ring `map`, which has so many bytes and no other reader.
+    /// Returns the reader's end of the ring `map`, which has `ring_bytes` bytes and no other
+    /// reader.
     pub fn new(map: OwnedFd, ring_bytes: u32) -> Result<Self, LoadError> {
         let page_bytes = page_bytes();
         let bytes = usize::try_from(ring_bytes).unwrap_or(usize::MAX);
@@ -78,7 +80,7 @@ impl Ring {
         })
     }
 
-    /// The position up to which space has been reserved so far.
+    /// Returns the position up to which space has been reserved so far.
     pub fn end(&self) -> Position {
         Position(word(&self.written, self.page_bytes))
     }
@@ -111,8 +113,8 @@ impl Ring {
         is_whole
     }
 
-    /// The length of the next record, and whether it was discarded; `None` when it is not submitted
-    /// soon.
+    /// Returns the length of the next record, and whether it was discarded; `None` when it is not
+    /// submitted soon.
     fn submitted(&self) -> Option<u32> {
         // A record begins at a multiple of 8, so its header is in one piece.
         let at = self.offset(0);
@@ -145,7 +147,7 @@ impl Ring {
         each(&self.joined);
     }
 
-    /// Where in the mapping the byte is that comes so long after the position.
+    /// Returns the offset in the mapping of the byte at this distance after the position.
     fn offset(&self, after: u64) -> usize {
         let in_ring = self.position.0.wrapping_add(after) & (self.ring_bytes - 1);
         // It is below the size of what is mapped.
@@ -185,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with the layout of a ring, written as the kernel writes.
+    /// File with the layout of a ring, written as the kernel writes.
     struct Writer {
         file: File,
         ring_bytes: u64,
@@ -222,7 +224,7 @@ mod tests {
             self.file.write_all_at(&end, self.ring_bytes).unwrap();
         }
 
-        /// Up to where the reader says that it has read.
+        /// Returns the position up to which the reader says that it has read.
         fn read(&self) -> u64 {
             let mut read = [0; 8];
             self.file.read_exact_at(&mut read, 0).unwrap();

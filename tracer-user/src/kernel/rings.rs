@@ -17,7 +17,7 @@ use super::ring::{Position, Ring};
 
 const RINGS: &str = "RINGS";
 
-/// How many rings a machine with so many CPUs gets: a power of two.
+/// Returns the number of rings of a machine with this many CPUs: a power of two.
 pub fn count_for(cpus: u32) -> u32 {
     let most = cpus.clamp(1, MAX_RINGS);
     1 << most.ilog2()
@@ -26,7 +26,7 @@ pub fn count_for(cpus: u32) -> u32 {
 /// The reader's ends of all rings.
 pub struct Rings {
     rings: Vec<Ring>,
-    /// Where each ring's writers were; held to save the memory.
+    /// Position of each ring's writers; retained to save allocations.
     ends: Vec<Position>,
 }
 
@@ -58,7 +58,7 @@ impl Rings {
         })
     }
 
-    /// The positions up to which space has been reserved so far.
+    /// Notes the positions up to which space has been reserved so far.
     pub fn look_at_ends(&mut self) {
         self.ends.clear();
         self.ends.extend(self.rings.iter().map(Ring::end));
@@ -74,7 +74,7 @@ impl Rings {
         is_whole
     }
 
-    /// A descriptor that becomes readable when one of the rings does.
+    /// Returns a descriptor that becomes readable when one of the rings does.
     pub fn any_readable(&self) -> io::Result<OwnedFd> {
         // SAFETY: the call takes no pointer.
         let any = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };

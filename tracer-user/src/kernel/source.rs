@@ -22,7 +22,7 @@ use super::tracepoints::Layouts;
 use crate::stacks::StackOptions;
 use tracer_syscalls::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
 
-/// How far the watermark stays behind the clock.
+/// Distance by which the watermark stays behind the clock.
 ///
 /// The programs' clock is the kernel's fast monotonic one. It may differ from the one read here
 /// while the kernel adjusts its frequency: by at most 500 parts in a million of the time since
@@ -32,7 +32,7 @@ const CLOCK_MARGIN_NS: u64 = 100_000;
 
 /// A source that also reports the steps of execs.
 pub trait ReportsExecs {
-    /// Those of the last collection, which are forgotten.
+    /// Takes the steps since the last call, and forgets them.
     fn take_exec_signs(&mut self) -> Vec<ExecSign>;
 }
 
@@ -50,9 +50,9 @@ pub struct KernelSource {
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
     switches: Switches,
-    /// Where stacks are recorded.
+    /// Stacks, where they are recorded.
     stacks: Option<Stacks>,
-    /// Where it is recorded what descriptors are.
+    /// Descriptions of descriptors, where they are recorded.
     descriptors: Option<Descriptors>,
     /// Looks at threads, as the trace began.
     looks: Found,
@@ -95,7 +95,7 @@ impl KernelSource {
         source
     }
 
-    /// The same, which takes stacks where they are recorded.
+    /// Returns the source, which also takes stacks where they are recorded.
     pub(super) fn with_stacks(self, options: &StackOptions) -> Self {
         let are_recorded = options.are_wanted();
         Self {
@@ -104,7 +104,7 @@ impl KernelSource {
         }
     }
 
-    /// The same, which takes what descriptors are where that is recorded.
+    /// Returns the source, which also takes descriptions of descriptors where they are recorded.
     pub(super) fn with_descriptors(self, options: DescriptorOptions) -> Self {
         Self {
             descriptors: Descriptors::of(options),
@@ -112,12 +112,12 @@ impl KernelSource {
         }
     }
 
-    /// The names that threads have as they come to be traced.
+    /// Returns the names that threads have as they come to be traced.
     pub(super) fn first_names(&self) -> FirstNames {
         self.first_names.clone()
     }
 
-    /// Makes one that takes looks at threads as well.
+    /// Returns the source, which also takes looks at threads.
     pub(super) fn with_looks(self, looks: Option<Found>) -> Self {
         Self {
             looks: looks.unwrap_or_default(),
@@ -157,8 +157,9 @@ impl KernelSource {
 }
 
 impl Source for KernelSource {
-    /// A record gets its time after its space. So whatever is reserved beyond the end of its ring
-    /// that is read here, after the clock, has a later time than the clock showed.
+    /// Collects the records up to the present. A record gets its time after its space. So a record
+    /// that is reserved beyond the end of its ring that is read here, after the clock, has a later
+    /// time than the clock showed.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let now = monotonic_now();
         // The clock is read before the rings' ends are: the proof above hangs on it.
@@ -255,7 +256,7 @@ impl Source for KernelSource {
         true
     }
 
-    /// How many records are in a ring only its reader finds out.
+    /// Returns what is left to read. Only its reader finds out how many records are in a ring.
     fn count_unread(&mut self, until: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
         if self.watermark >= until {
             Unread::Nothing
@@ -265,7 +266,8 @@ impl Source for KernelSource {
     }
 
     /// Types that are filtered out, and all optional ones while the stream does not run, are
-    /// dropped by the programs from now on. Those that say which processes exist keep coming.
+    /// dropped by the programs from now on. Those that tell which processes exist are still
+    /// recorded.
     fn control(&mut self, control: &Control) {
         let [filter, ..] = control.filter.words();
         let bits = if control.running { !filter } else { 0 };
@@ -276,7 +278,7 @@ impl Source for KernelSource {
     }
 }
 
-/// Which tracepoint a record is of, where it is one's.
+/// Returns the index of the tracepoint that a record is of, if it is of one.
 fn tracepoint_index(header: &EventHeader) -> Option<u32> {
     header
         .event_type

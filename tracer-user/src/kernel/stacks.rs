@@ -29,13 +29,13 @@ const MOST_PROCESSES: usize = 16_384;
 /// Mappings of a process that are known.
 const MOST_MAPPINGS: usize = 65_536;
 
-/// For so long after its end.
+/// Retention after process exit.
 const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
 
-/// A process with addresses in no mapping that we know is looked at again after so long.
+/// Interval after which a process with addresses in no mapping that we know is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Whether a record is that of a stack.
+/// Tells whether a record is that of a stack.
 pub fn is_stack(untrusted: &[u8]) -> bool {
     RecordHeader::ref_from_prefix(untrusted)
         .is_ok_and(|(header, _)| matches!(header.event_type, STACK_RECORD | UNWIND_RECORD))
@@ -44,36 +44,36 @@ pub fn is_stack(untrusted: &[u8]) -> bool {
 /// Stacks on their way to their events.
 #[derive(Debug)]
 pub struct Stacks {
-    /// The data of the stack's event.
+    /// Data of the stacks' events, by the event that each belongs to.
     waiting: HashMap<Of, Vec<u8>>,
     processes: HashMap<i32, Process>,
     build_ids: BuildIds,
-    /// `None` where the kernel does not report them.
+    /// Reports of mappings; `None` where the kernel does not report them.
     mapped: Option<Mapped>,
     /// Processes that have ended, and whose last stacks may still come.
     ended: Vec<(Instant, i32)>,
-    /// No event is older that is still to come.
+    /// Lower bound of the times of events that are still to come.
     since: MonotonicNs,
-    /// For stacks whose part of the program is found here.
+    /// Unwinder for stacks whose part of the program is found here.
     unwinder: Unwinder,
-    /// Of the program, at most so many.
+    /// Limit on the addresses of the program.
     most_frames: usize,
-    /// Whether probes have stacks for their own events.
+    /// Stacks of probes for their own events.
     are_of_probes: bool,
 }
 
-/// Whose stack it is. Both records are in one ring, which is that of a CPU. Another ring, which is
-/// read before or after it, may have older or later ones of a thread that has moved.
+/// Event that a stack belongs to. Both records are in one ring, which is that of a CPU. Another
+/// ring, which is read before or after it, may have older or later ones of a thread that has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Of {
     tid: i32,
-    /// That of the event's record.
+    /// Type of the event's record.
     record_type: u32,
     cpu: Option<u32>,
 }
 
 impl Of {
-    /// The event with this header, whose record has this type.
+    /// Returns the event with this header, whose record has this type.
     fn event(header: &EventHeader, record_type: u32) -> Self {
         Self {
             tid: header.tid,
@@ -83,12 +83,12 @@ impl Of {
     }
 }
 
-/// What is known of a process.
+/// State of a process.
 #[derive(Clone, Debug, Default)]
 struct Process {
     /// The code that it has mapped.
     space: Space,
-    /// What is not an event yet, with its time.
+    /// Mappings that are no events yet, with their times.
     unsaid: Vec<(u64, Mapping)>,
     looked: Option<Instant>,
 }
@@ -119,7 +119,7 @@ impl Process {
 }
 
 impl Stacks {
-    /// From now on, with these options.
+    /// Begins to take stacks with these options.
     pub fn begin(options: &StackOptions) -> Self {
         let mapped = Mapped::begin();
         if let Err(error) = &mapped {
@@ -186,8 +186,9 @@ impl Stacks {
         }
     }
 
-    /// Takes the record of a stack; `None` where our programs write no such one. One without an
-    /// event is pushed at once, and so is a waker's, whose event may have come from another ring.
+    /// Takes the record of a stack; `None` where our programs do not write such a record. One
+    /// without an event is pushed at once, and so is a waker's, whose event may have come from
+    /// another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
         let (header, event_type, data) = match Raw::of(untrusted) {
             Some(raw) => self.unwound(&raw)?,
@@ -271,7 +272,7 @@ impl Stacks {
         batch.push(of_type(EventTypeId::STACK), &data);
     }
 
-    /// As [`decode`], of a stack whose part of the program is found here.
+    /// Decodes as [`decode`] does, for a stack whose part of the program is found here.
     fn unwound(&mut self, raw: &Raw<'_>) -> Option<(EventHeader, u32, Vec<u8>)> {
         let (header, parts) = raw.parts()?;
         let mut found = Found::default();
@@ -291,7 +292,7 @@ impl Stacks {
         Some((header, parts.event_type, data))
     }
 
-    /// The mappings of a process that are no events yet, with their times.
+    /// Returns the mappings of a process that are no events yet, with their times.
     fn unsaid(&mut self, pid: i32, taken: &Taken<'_>) -> Vec<(u64, Mapping)> {
         if taken.head.user_frames == 0 {
             return Vec::new();
@@ -307,14 +308,15 @@ impl Stacks {
     }
 }
 
-/// Whether a record of this type is that of a probe.
+/// Tells whether a record of this type is that of a probe.
 fn is_probe(record_type: u32) -> bool {
     (u32::from(PROBE_RECORDS)..u32::from(TRACEPOINT_RECORDS)).contains(&record_type)
 }
 
-/// The data of the stack of a trace point at `address`, with no type in it yet. The stack was taken
-/// at the instruction at `probed`: that is the trace point itself, or lies in the function that was
-/// called there. So the stack begins at the trace point; of the kernel it has nothing.
+/// Returns the data of the stack of a trace point at `address`, with no type in it yet. The stack
+/// was taken at the instruction at `probed`: that is the trace point itself, or lies in the
+/// function that was called there. So the stack begins at the trace point; it has no addresses of
+/// the kernel.
 fn from_trace_point(taken: &Taken<'_>, probed: u64, address: u64, most_frames: usize) -> Vec<u8> {
     let callers = taken.user().skip_while(|of| *of == probed);
     let callers = callers.skip_while(|of| *of == address);
@@ -332,7 +334,8 @@ fn from_trace_point(taken: &Taken<'_>, probed: u64, address: u64, most_frames: u
     [head.as_bytes(), user.as_bytes()].concat()
 }
 
-/// Header, type of the event's record, and the data of the stack's event, with no type in it yet.
+/// Decodes header, type of the event's record, and the data of the stack's event, with no type in
+/// it yet.
 fn decode(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
     use tracer_common::kernel::USUAL_FRAMES;
     if untrusted.len() == size_of::<StackRecord<USUAL_FRAMES>>() {
@@ -357,8 +360,8 @@ fn decode_as<const N: usize>(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<
     Some((event_header(&record.header)?, record.event_type, data))
 }
 
-/// Addresses in so many bytes. An error: there are none, as a thread of the kernel has none of a
-/// program.
+/// Returns the number of addresses in this many bytes. A negative number is an error: there are no
+/// addresses, as a thread of the kernel has none of a program.
 fn count(bytes: i32) -> usize {
     usize::try_from(bytes).unwrap_or(0) / size_of::<u64>()
 }
@@ -376,19 +379,19 @@ fn event_header(of: &RecordHeader) -> Option<EventHeader> {
     })
 }
 
-/// What a record of a stack says, but for the part of the program.
+/// Parts of the record of a stack, except for the part of the program.
 struct Parts<'a> {
     event_type: u32,
     kernel: &'a [u64],
     off_cpu_ns: u64,
     sampled_ns: u64,
     woken_tid: u32,
-    /// From what that part is found.
+    /// Data from which that part is found.
     copied: Option<Copied<'a>>,
 }
 
 impl Parts<'_> {
-    /// The data of the stack's event, with no type in it yet.
+    /// Returns the data of the stack's event, with no type in it yet.
     fn data(&self, user: &[u8], ends: u32) -> Option<Vec<u8>> {
         let head = StackData {
             event_type: 0,
@@ -407,7 +410,7 @@ impl Parts<'_> {
 struct Raw<'a>(&'a [u8]);
 
 impl<'a> Raw<'a> {
-    /// `None` where it is another record.
+    /// Wraps the record; `None` where it is another one.
     fn of(untrusted: &'a [u8]) -> Option<Self> {
         let (header, _) = RecordHeader::ref_from_prefix(untrusted).ok()?;
         (header.event_type == UNWIND_RECORD).then_some(Self(untrusted))

@@ -14,7 +14,7 @@ use zerocopy::FromBytes;
 pub struct Switches(Vec<u64>);
 
 impl Switches {
-    /// Looks at an event. Whether a switch to its thread is missing before it.
+    /// Looks at an event. Returns whether a switch to its thread is missing before it.
     pub fn misses_one(&mut self, header: &EventHeader, data: &[u8]) -> bool {
         if header.event_type == EventTypeId::EXEC {
             // It got its CPU under another tid, which the kernel's program has noted.
@@ -34,7 +34,7 @@ impl Switches {
             && SwitchOutData::read_from_bytes(data).is_ok_and(|data| data.ran_ns == 0)
     }
 
-    /// Notes the thread. Whether it was noted before.
+    /// Notes the thread. Returns whether it was noted before.
     fn see(&mut self, tid: i32) -> bool {
         if self.0.is_empty() {
             // Zeroed pages, which are the kernel's until they are written.
@@ -48,7 +48,7 @@ impl Switches {
         was_seen
     }
 
-    /// As if the thread had not been seen.
+    /// Forgets that the thread was seen.
     fn forget(&mut self, tid: i32) {
         if let Some((word, bit)) = self.bit(tid) {
             *word &= !bit;

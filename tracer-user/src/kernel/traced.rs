@@ -21,7 +21,7 @@ pub const TRACED: &str = "TRACED";
 pub struct Traced(OwnedFd);
 
 impl Traced {
-    /// The map of the object.
+    /// Returns the map of the object.
     pub fn of(ebpf: &Ebpf) -> Result<Self, LoadError> {
         let Some(Map::Array(array)) = ebpf.map(TRACED) else {
             return Err(LoadError::PartMissing { name: TRACED });

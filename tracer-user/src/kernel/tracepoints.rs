@@ -1,8 +1,8 @@
 //! Attaching the eBPF program to tracepoints that were named.
 //!
-//! By the kernel's own calls: a perf event for each tracepoint, which nobody reads, and a link from
-//! the program to it, whose cookie says which one it is. The program runs on every CPU. It sees
-//! the fields as the kernel would write them into its own trace.
+//! By the kernel's own calls: a perf event for each tracepoint, which is never read, and a link
+//! from the program to it, whose cookie identifies the tracepoint. The program runs on every CPU.
+//! It sees the fields as the kernel would write them into its own trace.
 
 use std::io;
 use std::mem::size_of;
@@ -19,7 +19,7 @@ use crate::tracepoints::{Layout, Tracepoint};
 
 const PROGRAM: &str = "named_tracepoint";
 
-/// The map of what is recorded.
+/// Map of the sites that are recorded.
 pub(super) const SITES: &str = "TRACEPOINT_SITES";
 
 /// `PERF_TYPE_TRACEPOINT`.
@@ -30,42 +30,42 @@ const PERF_TYPE: u32 = 2;
 pub struct Attachments {
     /// The program, for the count of what it missed.
     pub program: Option<OwnedFd>,
-    /// Held open, and not otherwise used.
+    /// Links, which are only held open.
     _links: Vec<OwnedFd>,
 }
 
-/// Why tracepoints cannot be recorded.
+/// Reason why tracepoints cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TracepointError {
-    /// The kernel does not take the program.
+    /// Program that the kernel refused.
     #[error(
         "the eBPF program for tracepoints was not taken by the kernel; use Linux 5.15 or later"
     )]
     Program {
-        /// What the loader says.
+        /// Error of the loader.
         source: Box<ProgramError>,
     },
-    /// The object has no such part: it was built from other sources.
+    /// Part that the object lacks: it was built from other sources.
     #[error("the eBPF object has no {name}; run: cargo xtask build-ebpf")]
     PartMissing {
         /// The program or map.
         name: &'static str,
     },
-    /// The kernel does not know what is recorded.
+    /// Sites that cannot be given to the kernel.
     #[error("the eBPF map {SITES} cannot be written")]
     Sites {
-        /// What the loader says.
+        /// Error of the loader.
         source: Box<aya::maps::MapError>,
     },
-    /// One cannot be attached to.
+    /// Tracepoint that programs cannot be attached to.
     #[error("{call} failed for the tracepoint {name}; programs cannot be attached to all of them")]
     One {
         /// The call.
         call: &'static str,
         /// The tracepoint.
         name: String,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
@@ -127,19 +127,19 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, TracepointError> {
     })
 }
 
-/// What is recorded at tracepoints, by the index of each: the name of its event type, and how its
-/// fields are stored.
+/// Layouts of the data recorded at tracepoints, by the index of each: the name of its event type,
+/// and how its fields are stored.
 #[derive(Debug, Default)]
 pub struct Layouts(Vec<(String, Layout)>);
 
 impl Layouts {
-    /// Of these.
+    /// Returns the layouts of these tracepoints.
     pub fn of(all: &[Tracepoint]) -> Self {
         let each = all.iter();
         Self(each.map(|one| (one.event_name(), one.layout())).collect())
     }
 
-    /// The name of its type, and its data; `None` where there is none of this index.
+    /// Returns the name of its type, and its data; `None` where there is none of this index.
     pub fn event(&self, index: u32, untrusted: &[u8]) -> Option<(&str, Vec<u8>)> {
         let (name, layout) = self.0.get(usize::try_from(index).ok()?)?;
         Some((name, layout.data(untrusted)))

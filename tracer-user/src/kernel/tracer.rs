@@ -33,9 +33,9 @@ pub struct KernelTracer {
     _probes: Attachments,
     _tracepoints: tracepoints::Attachments,
     traced: Traced,
-    /// Where our pid namespace is not the first one.
+    /// List of processes, where our pid namespace is not the first one.
     listing: Option<Listing>,
-    /// Where it is wanted what threads do when the trace begins.
+    /// Look at threads when the trace begins, where that is wanted.
     looker: Option<Looker>,
     /// Readable when one of the rings is.
     ring_fd: OwnedFd,
@@ -44,9 +44,9 @@ pub struct KernelTracer {
     first_names: FirstNames,
     /// The types that are recorded, as bits.
     recorded: u64,
-    /// Whether what arguments of system calls point to is read.
+    /// Reading of the memory that arguments of system calls point to.
     reads_arguments: bool,
-    /// What is not recorded, in words.
+    /// Events that are not recorded, in words.
     left_out: Option<&'static str>,
 }
 
@@ -188,15 +188,15 @@ impl KernelTracer {
         Ok(())
     }
 
-    /// Looks what all threads of the traced processes do now, where that is wanted: it becomes an
-    /// event of each. `pids` are those processes.
+    /// Looks at what all threads of the traced processes do now, where that is wanted: it becomes
+    /// an event of each. `pids` are those processes.
     pub fn look(&mut self, pids: &[i32]) {
         if let Some(looker) = &self.looker {
             looker.look(&mut self.ebpf, pids);
         }
     }
 
-    /// The same of the processes `pids` alone, which are traced since now.
+    /// Looks at the threads of the processes `pids` alone, which are traced from now on.
     pub fn look_at_newcomers(&self, pids: &[i32]) {
         if let Some(looker) = &self.looker {
             looker.look_at_newcomers(pids);
@@ -218,40 +218,41 @@ impl KernelTracer {
         self.wanted.set_syscalls(calls);
     }
 
-    /// Whether what arguments of system calls point to is read: that may have been asked for, and
-    /// be more than the kernel takes.
+    /// Tells whether the memory that arguments of system calls point to is read: that may have been
+    /// asked for, and be more than the kernel accepts.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
         self.reads_arguments
     }
 
-    /// Whether events of this type are recorded where they are wanted: the kernel may have no
+    /// Tells whether events of this type are recorded where they are wanted: the kernel may have no
     /// tracepoint for it.
     #[must_use]
     pub fn records(&self, id: EventTypeId) -> bool {
         self.recorded & wanted::bit(id) != 0
     }
 
-    /// What is not recorded since the kernel's types are from a file, in words; `None` where they
-    /// are its own.
+    /// Returns the events that are not recorded because the kernel's types are from a file, in
+    /// words; `None` where they are its own.
     #[must_use]
     pub fn left_out(&self) -> Option<&'static str> {
         self.left_out
     }
 
-    /// What the programs are to record, to be changed by the streams of others.
+    /// Returns the events that the programs are to record, to be changed by the streams of others.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         self.wanted.clone()
     }
 
-    /// What the programs could not record on each CPU, to be asked at the end.
+    /// Returns the counts of events that the programs could not record on each CPU, to be asked for
+    /// at the end.
     #[must_use]
     pub fn lost_by_cpu(&self) -> LostByCpu {
         self.lost.clone()
     }
 
-    /// The names that threads have as they come to be traced.
+    /// Returns the names that threads have as they come to be traced.
     #[must_use]
     pub fn first_names(&self) -> FirstNames {
         self.first_names.clone()
@@ -276,7 +277,7 @@ impl KernelTracer {
     }
 }
 
-/// The index of a process, by its pid in the first pid namespace.
+/// Returns the index of a process, by its pid in the first pid namespace.
 fn checked(pid: i32) -> Result<usize, LoadError> {
     let limit = usize_of(PID_LIMIT);
     usize::try_from(pid)

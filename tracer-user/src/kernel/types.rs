@@ -1,4 +1,4 @@
-//! Whose word it is where in the kernel something is: the kernel's own, or that of a file.
+//! Sources of the kernel's types: the kernel itself, or a file.
 
 use std::fs;
 use std::io;
@@ -39,8 +39,8 @@ impl Types {
         })
     }
 
-    /// As the loader reads them, for programs that name something of the kernel: `None` where they
-    /// are from a file, whose identifiers are not the kernel's.
+    /// Parses the types for the loader, for programs that name something of the kernel: `None`
+    /// where they are from a file, whose identifiers are not the kernel's.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Types {
     }
 }
 
-/// The types of the kernel: its own where it has them, and what is in `given` must be the same
+/// Reads the types of the kernel: its own where it has them, and those in `given` must be the same
 /// then; otherwise those of `given`, which have to be [compared] yet.
 ///
 /// # Errors
@@ -117,8 +117,8 @@ fn globals_of_file(bytes: &[u8]) -> Result<Vec<Global>, FileError> {
     offsets::globals(&btf).map_err(FileError::Lacks)
 }
 
-/// The globals that types from the file at `path` give. What needs the kernel's own types is
-/// left out. Also how many offsets were found to be right.
+/// Returns the globals that types from the file at `path` give. What needs the kernel's own types
+/// is left out. Also how many offsets were found to be right.
 ///
 /// # Errors
 ///
@@ -150,5 +150,5 @@ pub fn compared(
     Ok((globals, right))
 }
 
-/// What is not recorded where types are from a file.
+/// Events that are not recorded where types are from a file, in words.
 pub const LEFT_OUT: &str = "the calls that threads block in, and stacks by --unwind dwarf";

@@ -1,4 +1,4 @@
-//! What is lacking, and what to do about it.
+//! Requirements that are not met, and their remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,111 +9,112 @@ use super::btf::reader;
 use super::requirements::release;
 use super::self_check::SelfCheckError;
 
-/// Where the kernel describes its types.
+/// File in which the kernel describes its types.
 pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 
-/// What is lacking. [`remedy`](Self::remedy) says what to do.
+/// Requirement that is not met. [`remedy`](Self::remedy) says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unmet {
-    /// Rights are missing.
+    /// Rights that are missing.
     #[error("{missing} {} missing", if missing.contains(' ') { "are" } else { "is" })]
     Capabilities {
         /// The capabilities that are missing, by name.
         missing: &'static str,
     },
-    /// The capabilities are those of a user namespace.
+    /// Capabilities that are those of a user namespace.
     #[error("the capabilities of a user namespace do not let this process use eBPF")]
     UserNamespace,
-    /// Nobody can say in which pid namespace this process is.
+    /// Pid namespace of this process that cannot be found out.
     #[error("/proc/self/ns/pid cannot be read")]
     PidNamespace {
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The kernel is locked down so far that eBPF may not read its memory.
+    /// Lockdown of the kernel that keeps eBPF from reading its memory.
     #[error("the kernel is in lockdown mode confidentiality")]
     Lockdown,
-    /// The kernel does not describe its types.
+    /// Description of the kernel's types that cannot be read.
     #[error("{BTF_PATH} cannot be read")]
     Btf {
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The kernel has no description of its types.
+    /// Description of the kernel's types that does not exist.
     #[error("this kernel does not describe its types: there is no {BTF_PATH}")]
     BtfMissing,
-    /// A file is not what the kernel's types are read from.
+    /// File that the kernel's types cannot be read from.
     #[error("{} does not serve as the kernel's types: {why}", path.display())]
     TypesFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the file.
         why: FileError,
     },
-    /// The types in a file are not those of the kernel that runs.
+    /// Types in a file that are not those of the kernel that runs.
     #[error("{} is not of this kernel ({}): {why}", path.display(), release())]
     OtherKernel {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// Difference.
         why: String,
     },
-    /// Nobody can say whether the types in a file are those of the kernel that runs.
+    /// Types in a file that cannot be compared with the kernel that runs.
     #[error("{} cannot be compared with this kernel: {why}", path.display())]
     NotCompared {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: SelfCheckError,
     },
-    /// Where types are from a file, pids are those of the first pid namespace.
+    /// Pid namespace that is not the first one, while types are from a file: pids are then those of
+    /// the first one.
     #[error(
         "with the kernel's types from a file, processes are traced from the first pid namespace alone"
     )]
     NestedWithFile,
-    /// What the kernel gives as description of its types is none.
+    /// Description of the kernel's types that cannot be parsed.
     #[error("{BTF_PATH} holds no usable type information")]
     BtfDamaged {
-        /// What is wrong with it.
+        /// Error in it.
         source: reader::BtfError,
     },
-    /// As [`BtfDamaged`](Self::BtfDamaged), found by the loader.
+    /// Description as in [`BtfDamaged`](Self::BtfDamaged), refused by the loader.
     #[error("{BTF_PATH} holds no type information that the loader can use")]
     BtfUnusable {
-        /// What is wrong with it.
+        /// Error in it.
         source: Box<aya::BtfError>,
     },
-    /// A field without which nothing can be traced is missing.
+    /// Missing field, without which nothing can be traced.
     #[error("the kernel's types are not as expected")]
     Field {
-        /// Which field.
+        /// Missing field.
         source: FieldMissing,
     },
-    /// The kernel has no BPF ring buffers.
+    /// Kernel without BPF ring buffers.
     #[error("kernel {release} has no BPF ring buffers, which came with 5.8")]
     RingBuffer {
         /// The kernel's release.
         release: String,
     },
-    /// The kernel refuses eBPF although the rights are there.
+    /// Refusal of eBPF by the kernel although the rights are there.
     #[error("the kernel refuses eBPF to this process although it has the capabilities")]
     Refused {
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// Maps count as locked memory, of which too little is allowed.
+    /// Limit of locked memory that is too low, where maps count for it.
     #[error("kernel {release} counts eBPF maps as locked memory, and its limit cannot be raised")]
     LockedMemory {
         /// The kernel's release.
         release: String,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
 
 impl Unmet {
-    /// What to do, as one would say it after "; ".
+    /// Returns the remedy, in words that follow "; ".
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -1,16 +1,17 @@
-//! What names a build of the kernel: the same in its notes and in its file with debug symbols.
+//! Identifier of a build of the kernel: its notes and its file with debug symbols have the same
+//! one.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use super::raw::read_u32;
 
-/// That of the running kernel; `None` where it does not say.
+/// Reads the identifier of the running kernel; `None` where the kernel does not give it.
 pub fn of_running_kernel() -> Option<Vec<u8>> {
     in_notes(&fs::read("/sys/kernel/notes").ok()?)
 }
 
-/// In hexadecimal digits, as tools print it.
+/// Returns the identifier in hexadecimal digits, as tools print it.
 pub fn in_digits(build_id: &[u8]) -> String {
     build_id.iter().fold(String::new(), |mut digits, byte| {
         let _ = write!(digits, "{byte:02x}");
@@ -18,7 +19,7 @@ pub fn in_digits(build_id: &[u8]) -> String {
     })
 }
 
-/// The build identifier among notes of an ELF file.
+/// Returns the build identifier among notes of an ELF file.
 fn in_notes(notes: &[u8]) -> Option<Vec<u8>> {
     /// `NT_GNU_BUILD_ID`.
     const BUILD_ID: u32 = 3;

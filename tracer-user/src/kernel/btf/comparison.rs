@@ -1,12 +1,12 @@
-//! In which offsets the types of two kernels differ.
+//! Compares the offsets in the types of two kernels.
 
 use super::offsets::{Global, member};
 use tracer_common::kernel::globals::NO_OFFSET;
 
-/// So many differences are named.
+/// Number of differences that are named.
 const NAMED: usize = 3;
 
-/// The first differences between what the kernel's own types say and what others do, in words.
+/// Describes the first differences between the kernel's own types and others.
 #[must_use]
 pub fn differences(own: &[Global], others: &[Global]) -> String {
     let different = || own.iter().zip(others).filter(|(own, other)| own != other);

@@ -1,26 +1,26 @@
-//! Types that contain themselves: no compiler writes them, and whoever followed them would not come
-//! to an end.
+//! Types that contain themselves: no compiler writes them, and following them would not end.
 
 use super::raw::{kind, read_type, read_u32};
 
-/// What is known of a type.
+/// State of a type in the search.
 #[derive(Clone, Copy)]
 enum Seen {
     NotYet,
-    /// What is being looked through is it, or lies within it.
+    /// Type being looked through, or around the one that is.
     Around,
     Whole,
 }
 
-/// A type on the way from the outermost one inwards: its index, and which of the types in it is
-/// next.
+/// Step on the way from the outermost type inwards: the index of a type, and of the next type in
+/// it.
 struct Step {
     index: usize,
     next: usize,
 }
 
-/// Where a type begins that contains itself: as a member, as an entry of an array, under another
-/// name, or deeper. What is only pointed to is not contained. Each type is looked through once.
+/// Finds where a type begins that contains itself: as a member, as an entry of an array, under
+/// another name, or deeper. A type that is only pointed to is not contained. Each type is looked
+/// through once.
 pub(super) fn type_in_itself(types: &[u8], starts: &[usize]) -> Option<usize> {
     let mut seen = vec![Seen::NotYet; starts.len()];
     let mut way = Vec::new();
@@ -45,8 +45,8 @@ pub(super) fn type_in_itself(types: &[u8], starts: &[usize]) -> Option<usize> {
     None
 }
 
-/// Goes on with a type, if it is there and was not looked through. Whether that is one around what
-/// is being looked through.
+/// Continues with a type, if it is there and was not looked through. Returns whether it is one
+/// around the type being looked through.
 fn enter(index: usize, seen: &mut [Seen], way: &mut Vec<Step>) -> bool {
     match seen.get_mut(index) {
         Some(Seen::Around) => return true,
@@ -59,8 +59,8 @@ fn enter(index: usize, seen: &mut [Seen], way: &mut Vec<Step>) -> bool {
     false
 }
 
-/// The index of a type that is a part of the one that begins at `start`: the first, the second and
-/// so on. `None` after the last.
+/// Returns the index of a type that is a part of the one that begins at `start`: the first, the
+/// second and so on. `None` after the last.
 fn contained(types: &[u8], start: usize, step: usize) -> Option<usize> {
     let outer = read_type(types, start)?;
     let id = match outer.kind {

@@ -1,5 +1,5 @@
 //! BTF in a file that the user names: as it is, as the kernel has it in `/sys`, or as the section
-//! `.BTF` of an ELF file, such as a `vmlinux`. Anybody may have made it.
+//! `.BTF` of an ELF file, such as a `vmlinux`. Any user may have made it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,38 +15,38 @@ use crate::probes::{Bounded, Budget, open_ordinary};
 /// Bytes of BTF that are read. That of a distribution's kernel has some five million.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Of an ELF file.
+/// Section of an ELF file.
 const SECTION: &str = ".BTF";
 
-/// Why a file is not what the kernel's types are read from.
+/// Reason why the kernel's types cannot be read from a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It cannot be opened or read.
+    /// File that cannot be opened or read.
     #[error("{0}")]
     Unreadable(io::Error),
-    /// It is larger than any kernel's.
+    /// File with more BTF than any kernel has.
     #[error("it has more than {} MiB of BTF, which is more than is read", MOST_BYTES >> 20)]
     TooLarge,
-    /// It begins like neither.
+    /// File that begins like neither.
     #[error("it is neither BTF nor an ELF file")]
     Neither,
-    /// An ELF file that cannot be read.
+    /// ELF file that cannot be read.
     #[error("it is a damaged ELF file: {0}")]
     DamagedElf(object::Error),
-    /// An ELF file without BTF.
+    /// ELF file without BTF.
     #[error("it is an ELF file without a section {SECTION}")]
     NoSection,
     /// BTF that cannot be read.
     #[error("its BTF is damaged: {0}")]
     Damaged(BtfError),
-    /// BTF without what every kernel has.
+    /// BTF without fields that every kernel has.
     #[error("its BTF is none of a kernel's that can be traced: {0}")]
     Lacks(FieldMissing),
 }
 
 impl FileError {
-    /// What to do, as one would say it after "; ".
+    /// Returns the remedy, in words that follow "; ".
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -68,16 +68,16 @@ impl FileError {
     }
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Contents {
     /// BTF.
     pub bytes: Vec<u8>,
-    /// Which build it is of, where the file says so.
+    /// Build identifier of the kernel, where the file has it.
     pub build_id: Option<Vec<u8>>,
 }
 
-/// The BTF that a file holds. It is not looked into.
+/// Reads the BTF that a file holds, without looking into it.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ pub fn read(path: &Path) -> Result<Contents, FileError> {
     }
 }
 
-/// The first bytes, as far as there are any.
+/// Reads the first bytes, as far as there are any.
 fn start_of(file: &File) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     (&mut &*file).take(4).read_to_end(&mut start)?;
@@ -152,11 +152,11 @@ mod tests {
 
     const BTF: &[u8] = &0x1_eb9f_u32.to_ne_bytes();
 
-    /// Where in such a file the headers of its sections begin, and how long each is.
+    /// Offset of the section headers in such a file, and the size of each.
     const HEADERS: usize = 64;
     const HEADER_BYTES: usize = 64;
 
-    /// An ELF file with one section of this name, and one of names.
+    /// Builds an ELF file with one section of this name, and one of names.
     fn elf(section: &str, bytes: &[u8]) -> Vec<u8> {
         const SECTIONS: usize = 3;
         let names = format!("\0{section}\0.names\0");

@@ -1,7 +1,7 @@
-//! What the kernel's types do not say of the machine, and its C library.
+//! Facts about the machine, and its C library, that the kernel's types do not give.
 
-/// The bit by which a task says that it is in a system call of a 32-bit program; 0 where nobody has
-/// written it down.
+/// The bit by which a task says that it is in a system call of a 32-bit program; 0 where none is
+/// known.
 pub const COMPAT_STATUS: u32 = if cfg!(target_arch = "x86_64") {
     /// `TS_COMPAT`, in `thread_info.status`.
     const TS_COMPAT: u32 = 2;
@@ -14,8 +14,9 @@ pub const COMPAT_STATUS: u32 = if cfg!(target_arch = "x86_64") {
     0
 };
 
-/// How far below the thread pointer the C library has what a `pthread_t` is the address of. It is
-/// that of this program's: programs with another C library may have another distance.
+/// Returns the distance below the thread pointer of the place that a `pthread_t` points to in the C
+/// library. It is the distance in this program: programs with another C library may have another
+/// distance.
 pub fn thread_id_below() -> u32 {
     #[cfg(target_arch = "aarch64")]
     {

@@ -1,13 +1,13 @@
-//! What the running kernel says about its own types, in BTF.
+//! Types of the running kernel, in BTF.
 //!
-//! - `build_id`: which build of the kernel it is.
-//! - `comparison`: in which offsets two kernels differ.
+//! - `build_id`: identifies the build of the kernel.
+//! - `comparison`: compares the offsets of two kernels.
 //! - `file`: BTF in a file that the user names.
 //! - `reader`: finds structs, their members and function prototypes.
 //! - `raw`: integers, and the fixed part of each type.
 //! - `containment`: refuses types that contain themselves.
-//! - `offsets`: the answers that the eBPF programs need.
-//! - `tracepoints`: what it says of all tracepoints.
+//! - `offsets`: the offsets that the eBPF programs need.
+//! - `tracepoints`: lists all tracepoints with their fields.
 //! - `variables`: the variables that they read.
 
 pub mod build_id;

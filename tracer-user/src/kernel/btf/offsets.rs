@@ -1,4 +1,4 @@
-//! Where the fields lie that the eBPF programs read, and which arguments tracepoints have.
+//! Offsets of the fields that the eBPF programs read, and the arguments of tracepoints.
 
 use tracer_common::kernel::globals::{
     NO_CALL, NO_OFFSET, SWITCH_STATE_LAST, SWITCH_STATE_SECOND, SWITCH_WITHOUT_STATE,
@@ -17,7 +17,7 @@ pub struct Global {
     pub value: u32,
 }
 
-/// A field that programs read.
+/// Field that programs read.
 #[derive(Clone, Copy)]
 struct Field {
     global: &'static str,
@@ -28,23 +28,23 @@ struct Field {
     need: Need,
 }
 
-/// A way to a field.
+/// Way to a field.
 #[derive(Clone, Copy)]
 struct Way {
-    /// The member, a member of that, and so on.
+    /// Path: the member, a member of that, and so on.
     path: &'static [&'static str],
     /// Bytes into the last one, where that is an array.
     plus: u32,
 }
 
-/// What it means that a field is not there.
+/// Consequence of a missing field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
-    /// Nothing can be traced.
+    /// Required field: without it, nothing can be traced.
     Required,
-    /// Something is recorded as 0.
+    /// Wanted field: without it, something is recorded as 0.
     Wanted,
-    /// Nothing: not every machine has it.
+    /// Field of some machines: not every machine has it.
     OfSomeMachines,
 }
 
@@ -52,7 +52,7 @@ const fn way(path: &'static [&'static str]) -> Way {
     Way { path, plus: 0 }
 }
 
-/// Register `index` of a machine that has them in an array.
+/// Returns the way to register `index` of a machine that has them in an array.
 const fn register(array: &'static [&'static str], index: u32) -> Way {
     Way {
         path: array,
@@ -349,15 +349,15 @@ const FIELDS: &[Field] = &[
     of_some("NETLINK_PORT", "netlink_sock", &[way(&["portid"])]),
 ];
 
-/// Bits of an address to which a function returns. On arm64, whoever signs addresses puts the
-/// signature above them.
+/// Bits of an address to which a function returns. On arm64, signed addresses have their signature
+/// above them.
 const CODE_ADDRESS_BITS: u32 = if cfg!(target_arch = "aarch64") {
     48
 } else {
     64
 };
 
-/// Where the kernel has put the mask of blocked signals beside what it restores as a signal handler
+/// Offsets of the mask of blocked signals in the state that the kernel restores as a signal handler
 /// ends: `ucontext::uc_sigmask` in the frame that is on the stack then. The last two are those of
 /// i386, which has frames of two kinds.
 const SIGNAL_MASKS: [(&str, u32); 3] = [
@@ -374,7 +374,7 @@ const SIGNAL_MASKS: [(&str, u32); 3] = [
     ("COMPAT_OLD_MASK_AT", 80),
 ];
 
-/// A field without which nothing can be traced is not in this kernel's BTF.
+/// Missing field, without which nothing can be traced, in this kernel's BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("struct {of} has no member {field}")]
 pub struct FieldMissing {
@@ -384,7 +384,7 @@ pub struct FieldMissing {
     pub field: &'static str,
 }
 
-/// The globals of the eBPF object for the kernel whose BTF this is.
+/// Returns the globals of the eBPF object for the kernel whose BTF this is.
 ///
 /// # Errors
 ///
@@ -492,9 +492,9 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
     Ok(globals)
 }
 
-/// The bits of the kernel's count that say that an interrupt is served which is no soft one, those
-/// that cannot be masked included. Kernels that count too how often interrupts were disabled (seen
-/// in 7.3) do so in the bits that others have for that.
+/// Returns the bits of the kernel's count that say that an interrupt is served which is no soft
+/// one, those that cannot be masked included. Kernels that count too how often interrupts were
+/// disabled (seen in 7.3) do so in the bits that others have for that.
 fn interrupt_bits(btf: &Btf<'_>) -> u32 {
     if btf.variable("local_interrupt_disable_state").is_some() {
         0x7f00_0000
@@ -503,7 +503,7 @@ fn interrupt_bits(btf: &Btf<'_>) -> u32 {
     }
 }
 
-/// The fields that this kernel does not have, as `struct.member`.
+/// Returns the fields that this kernel does not have, as `struct.member`.
 #[must_use]
 pub fn missing(btf: &Btf<'_>) -> Vec<String> {
     FIELDS
@@ -513,7 +513,8 @@ pub fn missing(btf: &Btf<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The member that a global is the offset of, as `struct.member`; `None` where it is no offset.
+/// Returns the member that a global is the offset of, as `struct.member`; `None` where it is no
+/// offset.
 #[must_use]
 pub fn member(global: &str) -> Option<String> {
     let mut fields = FIELDS.iter();
@@ -535,8 +536,8 @@ fn first_name(field: &Field) -> &'static str {
         .unwrap_or_default()
 }
 
-/// Which arguments `sched_switch` has. Prototypes carry no names, but the order of tasks
-/// (pointers) and integers is another one in each of the three.
+/// Returns the form of the arguments of `sched_switch`. Prototypes carry no names, but the order of
+/// tasks (pointers) and integers is another one in each of the three.
 fn switch_arguments(arguments: Option<&[Argument]>) -> u32 {
     use Argument::{Integer, Pointer};
     match arguments {

@@ -29,11 +29,11 @@ pub(super) struct Type {
     pub(super) kind: u8,
     /// Members, parameters or values that follow.
     pub(super) length: usize,
-    /// Whether member offsets carry the size of a bit field.
+    /// Member offsets that carry the size of a bit field.
     pub(super) has_bit_fields: bool,
-    /// The size, or the type that this one refers to.
+    /// Size, or the type that this one refers to.
     pub(super) size_or_type: u32,
-    /// Where what follows begins, in the section of types.
+    /// Offset of the data that follows, in the section of types.
     pub(super) rest: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A reader of BTF, for as much of it as is needed here: where a struct's member lies, and which
-//! arguments a tracepoint has.
+//! Reader of BTF, for as much of it as is needed here: the offset of a struct's member, and the
+//! arguments of a tracepoint.
 //!
 //! The bytes come from the kernel. Still every offset and count is checked: damaged bytes give
 //! an error or no answer, never a panic or an endless loop.
@@ -9,63 +9,63 @@ use std::ops::Range;
 use super::containment::type_in_itself;
 use super::raw::{Type, kind, read_type, read_u16, read_u32};
 
-/// Why the bytes are not BTF.
+/// Reason why the bytes are not BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BtfError {
-    /// The header is truncated.
+    /// Header that is truncated.
     #[error("{have} bytes are too few for a header")]
     HeaderTruncated {
-        /// Bytes there are.
+        /// Number of bytes.
         have: usize,
     },
     /// The first bytes are not those of BTF in this machine's byte order.
     #[error("the magic is {found:#06x}")]
     Magic {
-        /// What is there.
+        /// First bytes that are there.
         found: u16,
     },
-    /// A section reaches beyond the end.
+    /// Section that reaches beyond the end.
     #[error("a section reaches beyond the end")]
     SectionTruncated,
-    /// A type reaches beyond the section of types.
+    /// Type that reaches beyond the section of types.
     #[error("the type at byte {at} of its section is truncated")]
     TypeTruncated {
-        /// Where it begins.
+        /// Byte at which it begins.
         at: usize,
     },
-    /// A type of a kind that is not known, so that its size is not.
+    /// Type of an unknown kind, so that its size is not known either.
     #[error("the type at byte {at} of its section has the unknown kind {kind}")]
     UnknownKind {
-        /// Where it begins.
+        /// Byte at which it begins.
         at: usize,
         /// Its kind.
         kind: u8,
     },
-    /// A type of which a part is that type again: it would have no end.
+    /// Type of which a part is that type again: it would have no end.
     #[error("the type at byte {at} of its section contains itself")]
     ContainsItself {
-        /// Where it begins.
+        /// Byte at which it begins.
         at: usize,
     },
 }
 
 const MAGIC: u16 = 0xeb9f;
 
-/// How deep anonymous structs, typedefs and modifiers may nest before we stop to follow. In the
-/// kernel it is less than 8.
+/// Depth to which anonymous structs, typedefs and modifiers are followed. In the kernel it is less
+/// than 8.
 const DEPTH_LIMIT: u32 = 32;
 
 /// Identifies a type. Unique within one [`Btf`]; 0 is `void`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypeId(pub(super) u32);
 
-/// What an argument is, as far as it matters here.
+/// Kind of an argument, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// An address.
+    /// Address.
     Pointer,
-    /// An integer or truth value.
+    /// Integer or truth value.
     Integer,
 }
 
@@ -74,14 +74,14 @@ pub enum Argument {
 pub struct Btf<'a> {
     pub(super) types: &'a [u8],
     pub(super) strings: &'a [u8],
-    /// Where each type begins; the type with identifier *n* is at *n* - 1.
+    /// Beginning of each type; the type with identifier *n* is at *n* - 1.
     pub(super) starts: Vec<usize>,
 }
 
-/// A member of a struct or union.
+/// Member of a struct or union.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    /// From the beginning, in bits.
+    /// Offset from the beginning, in bits.
     bits: u32,
     /// Its type.
     of: TypeId,
@@ -89,7 +89,7 @@ struct Member {
 }
 
 impl<'a> Btf<'a> {
-    /// Whether a file that begins so may be BTF of this machine.
+    /// Tells whether a file that begins so may be BTF of this machine.
     #[must_use]
     pub fn begins(untrusted: &[u8]) -> bool {
         read_u16(untrusted, 0) == Some(MAGIC)
@@ -126,9 +126,9 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// Offset in bytes of a member of `struct_name`. `path` names the member, and then members
-    /// of the struct that it is; anonymous structs and unions on the way are looked through.
-    /// `None` where there is no such member or it is a bit field.
+    /// Returns the offset in bytes of a member of `struct_name`. `path` names the member, and then
+    /// members of the struct that it is; anonymous structs and unions on the way are looked
+    /// through. `None` where there is no such member or it is a bit field.
     #[must_use]
     pub fn member_offset(&self, struct_name: &str, path: &[&str]) -> Option<u32> {
         let mut id = self.find(kind::STRUCT, struct_name)?;
@@ -144,7 +144,7 @@ impl<'a> Btf<'a> {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
-    /// Offset in bits of the member `name` of `struct_name`, which is a bit field.
+    /// Returns the offset in bits of the member `name` of `struct_name`, which is a bit field.
     #[must_use]
     pub fn bit_field(&self, struct_name: &str, name: &str) -> Option<u32> {
         let id = self.find(kind::STRUCT, struct_name)?;
@@ -152,13 +152,13 @@ impl<'a> Btf<'a> {
         member.is_bit_field.then_some(member.bits)
     }
 
-    /// The number of the variable `name`, by which an eBPF program may name it.
+    /// Returns the number of the variable `name`, by which an eBPF program may name it.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<u32> {
         self.find(kind::VAR, name).map(|id| id.0)
     }
 
-    /// How far from the beginning of its section the variable `name` is.
+    /// Returns the offset of the variable `name` in its section.
     #[must_use]
     pub fn offset_of_variable(&self, name: &str) -> Option<u32> {
         let variable = self.variable(name)?;
@@ -176,19 +176,20 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// The number of the function `name`, by which an eBPF program may call it where it may at all.
+    /// Returns the number of the function `name`, by which an eBPF program that may call it does
+    /// so.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<u32> {
         self.find(kind::FUNC, name).map(|id| id.0)
     }
 
-    /// The number of the struct `name`.
+    /// Returns the number of the struct `name`.
     #[must_use]
     pub fn structure(&self, name: &str) -> Option<u32> {
         self.find(kind::STRUCT, name).map(|id| id.0)
     }
 
-    /// How many entries the variable `name` has, which is an array.
+    /// Returns the number of entries of the variable `name`, which is an array.
     #[must_use]
     pub fn entries_of_variable(&self, name: &str) -> Option<u32> {
         let variable = self.get(self.find(kind::VAR, name)?)?;
@@ -198,21 +199,21 @@ impl<'a> Btf<'a> {
         (array.kind == kind::ARRAY).then(count).flatten()
     }
 
-    /// Bytes of a struct.
+    /// Returns the bytes of a struct.
     #[must_use]
     pub fn struct_bytes(&self, name: &str) -> Option<u32> {
         let id = self.find(kind::STRUCT, name)?;
         self.get(id).map(|found| found.size_or_type)
     }
 
-    /// Whether the kernel has the helper `name` for eBPF programs. Said of helpers that the kernel
-    /// defines by its macro `BPF_CALL`, which is nearly all of them.
+    /// Tells whether the kernel has the helper `name` for eBPF programs. This holds for helpers
+    /// that the kernel defines by its macro `BPF_CALL`, which is nearly all of them.
     #[must_use]
     pub fn has_helper(&self, name: &str) -> bool {
         self.find(kind::TYPEDEF, &format!("btf_{name}")).is_some()
     }
 
-    /// The arguments of the BTF tracepoint `name`, or `None` where the kernel has none.
+    /// Returns the arguments of the BTF tracepoint `name`, or `None` where the kernel has none.
     #[must_use]
     pub fn tracepoint_arguments(&self, name: &str) -> Option<Vec<Argument>> {
         // typedef void (*btf_trace_NAME)(void *, ...): the first one is the tracer's own.
@@ -239,7 +240,7 @@ impl<'a> Btf<'a> {
             .collect()
     }
 
-    /// Where the member `name` of a struct or union is.
+    /// Finds the member `name` of a struct or union.
     ///
     /// Each type is looked through once, however often it is reached: one that does not have the
     /// member does not have it the next time either.
@@ -288,7 +289,7 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// The type without typedefs and modifiers such as `const`.
+    /// Returns the type without typedefs and modifiers such as `const`.
     fn strip(&self, mut id: TypeId) -> Option<TypeId> {
         for _ in 0..DEPTH_LIMIT {
             let found = self.get(id)?;
@@ -477,7 +478,7 @@ mod tests {
         );
     }
 
-    /// What is said of BTF whose type at byte `at` contains itself.
+    /// Returns the error for BTF whose type at byte `at` contains itself.
     fn endless(at: usize) -> Result<(), BtfError> {
         Err(BtfError::ContainsItself { at })
     }

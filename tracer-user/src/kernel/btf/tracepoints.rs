@@ -1,23 +1,23 @@
-//! The tracepoints of a kernel, as its BTF has them: names, and the fields of those whose record is
-//! called as they are. Tracepoints that share a record have only their names there.
+//! The tracepoints of a kernel, as its BTF has them: names, and the fields of those whose record
+//! has the same name. Tracepoints that share a record have only their names there.
 
 use std::collections::HashMap;
 
 use super::raw::{kind, read_type, read_u32};
 use super::reader::{Btf, TypeId};
 
-/// How far types refer to others before we stop to follow.
+/// Depth to which types that refer to others are followed.
 const DEPTH_LIMIT: u32 = 16;
 
 /// Bytes of a name.
 const MOST_NAME_BYTES: usize = 256;
 
-/// Before the fields of a record.
+/// Member before the fields of a record.
 const COMMON: &str = "ent";
-/// Behind them.
+/// Member behind them.
 const BEHIND: &str = "__data";
 
-/// A tracepoint, as BTF has it.
+/// Tracepoint, as BTF has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// Its name.
@@ -27,7 +27,7 @@ pub struct Described {
 }
 
 impl Btf<'_> {
-    /// Every tracepoint, in order of its name.
+    /// Lists every tracepoint, in order of its name.
     #[must_use]
     pub fn tracepoints(&self) -> Vec<Described> {
         let mut names = Vec::new();
@@ -58,7 +58,7 @@ impl Btf<'_> {
         described.collect()
     }
 
-    /// The fields of a tracepoint's record.
+    /// Returns the fields of a tracepoint's record.
     fn fields(&self, record: TypeId) -> Option<Vec<(String, String)>> {
         let record = self.get(record)?;
         let mut fields = Vec::new();
@@ -78,7 +78,7 @@ impl Btf<'_> {
         Some(fields)
     }
 
-    /// A type, nearly as C writes it.
+    /// Describes a type, nearly as C writes it.
     fn describe(&self, id: TypeId, depth: u32) -> String {
         if id.0 == 0 {
             return "void".to_owned();

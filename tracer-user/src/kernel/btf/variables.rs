@@ -1,4 +1,4 @@
-//! Variables that the kernel keeps for each CPU, and what the eBPF programs read of them.
+//! Variables that the kernel has for each CPU, and the members of them that the eBPF programs read.
 
 use tracer_common::kernel::cpu_variable;
 
@@ -6,7 +6,7 @@ use super::offsets::Global;
 use super::reader::Btf;
 use crate::kernel::assembled::{CALL, EXIT, Instruction, JUMP, LOAD, READ, SET, load};
 
-/// A variable, or the function by which all of them are read, as the object names it and as the
+/// Variable, or the function by which all of them are read, as the object names it and as the
 /// kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
@@ -16,8 +16,8 @@ pub struct Variable {
     pub id: u32,
 }
 
-/// The variables that this kernel has, and the globals that say where in them something is. The
-/// programs do without those that it has not.
+/// Returns the variables that this kernel has, and the globals that say where in them something is.
+/// The programs do without those that it has not.
 ///
 /// Where it lets programs read at any address (since 6.2) they are found from the run queue, at no
 /// cost; elsewhere by their names, where the kernel was built with those.
@@ -43,8 +43,8 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
     (variables, globals)
 }
 
-/// The globals for programs that read everything by a helper, and so need no identifier of the
-/// kernel's: variables are found from the run queue, or not at all.
+/// Returns the globals for programs that read everything by a helper, and so need no identifier of
+/// the kernel: variables are found from the run queue only.
 #[must_use]
 pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
     if !has_run_queue(btf) {
@@ -61,8 +61,8 @@ pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
     globals
 }
 
-/// Each variable that there is: how far it is from the run queue, where that is known, and the
-/// globals that say where in it something is.
+/// Returns each variable that there is: its distance from the run queue, where that is known, and
+/// the globals that say where in it something is.
 fn of_each_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {
     let variables = [
         (
@@ -81,7 +81,7 @@ fn of_each_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {
     found.collect()
 }
 
-/// From the run queue of a CPU to another of its variables, modulo 2^32.
+/// Returns the distance from the run queue of a CPU to another of its variables, modulo 2^32.
 fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
     let offset = match btf.offset_of_variable(name) {
         None if name == "__preempt_count" => btf.offset_of_variable("pcpu_hot"),
@@ -90,8 +90,8 @@ fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
     Some(offset?.wrapping_sub(btf.offset_of_variable("runqueues")?))
 }
 
-/// The function that makes any address readable, and the type of what is read there; `None` where
-/// one or the other is not there.
+/// Returns the function that makes any address readable, and the type of what is read there; `None`
+/// where one or the other is not there.
 fn readable(btf: &Btf<'_>) -> Option<(Variable, Global)> {
     let value = btf.structure("rb_node")?;
     let id = btf.function("bpf_rdonly_cast")?;
@@ -103,7 +103,7 @@ fn readable(btf: &Btf<'_>) -> Option<(Variable, Global)> {
     is_callable(id, value).then_some((variable, Global { name, value }))
 }
 
-/// Whether there is a way from a task to the run queue of its CPU.
+/// Tells whether there is a way from a task to the run queue of its CPU.
 fn has_run_queue(btf: &Btf<'_>) -> bool {
     let queue = btf.member_offset("task_struct", &["se", "cfs_rq"]);
     queue.is_some() && btf.member_offset("cfs_rq", &["rq"]).is_some()
@@ -121,7 +121,7 @@ fn found(placeholder: u64, id: u32, globals: &[(&'static str, u32)]) -> Found {
     (Variable { placeholder, id }, named(globals))
 }
 
-/// The count of interrupts: from 6.2 to 6.14 it was in a struct. Only on x86.
+/// Finds the count of interrupts: from 6.2 to 6.14 it was in a struct. Only on x86.
 fn preempt_count(btf: &Btf<'_>) -> Option<Found> {
     const NAME: &str = "PREEMPT_COUNT";
     if let Some(id) = btf.variable("__preempt_count") {
@@ -132,7 +132,7 @@ fn preempt_count(btf: &Btf<'_>) -> Option<Found> {
     Some(found(cpu_variable::PREEMPT_COUNT, id, &[(NAME, offset)]))
 }
 
-/// High-resolution timers: a timer runs when its clock says which.
+/// Finds the high-resolution timers: a timer runs when its clock says which.
 fn hrtimers(btf: &Btf<'_>) -> Option<Found> {
     let clocks = btf.member_offset("hrtimer_cpu_base", &["clock_base"])?;
     let running = btf.member_offset("hrtimer_clock_base", &["running"])?;
@@ -147,7 +147,7 @@ fn hrtimers(btf: &Btf<'_>) -> Option<Found> {
     Some(found(cpu_variable::HRTIMER_BASES, id, &globals))
 }
 
-/// All other timers, in two or three groups.
+/// Finds all other timers, in two or three groups.
 fn timers(btf: &Btf<'_>) -> Option<Found> {
     let globals = [
         (
@@ -161,7 +161,7 @@ fn timers(btf: &Btf<'_>) -> Option<Found> {
     Some(found(cpu_variable::TIMER_BASES, id, &globals))
 }
 
-/// Whether a program may name the variable with this id: not before 5.10, and not where the
+/// Tells whether a program may name the variable with this id: not before 5.10, and not where the
 /// kernel was built without the names of its variables (`CONFIG_KALLSYMS_ALL`).
 fn is_named(id: u32) -> bool {
     let Ok(id) = i32::try_from(id) else {
@@ -176,8 +176,8 @@ fn is_named(id: u32) -> bool {
     ])
 }
 
-/// Whether a program may call the function with this id for an address that it reads a word of that
-/// type at.
+/// Tells whether a program may call the function with this id for an address at which it reads a
+/// word of that type.
 fn is_callable(function: u32, word: u32) -> bool {
     let (Ok(function), Ok(word)) = (i32::try_from(function), i32::try_from(word)) else {
         return false;
@@ -192,18 +192,18 @@ fn is_callable(function: u32, word: u32) -> bool {
     ])
 }
 
-/// Whether the kernel loads a program.
+/// Tells whether the kernel loads a program.
 fn is_taken(program: &[Instruction]) -> bool {
     load(program).is_ok()
 }
 
 /// The helper `bpf_this_cpu_ptr`.
 const THIS_CPU_POINTER: i32 = 154;
-/// `BPF_PSEUDO_KFUNC_CALL`, in the upper half of the registers: what is called is a function of the
-/// kernel's.
+/// `BPF_PSEUDO_KFUNC_CALL`, in the upper half of the registers: the called function is one of the
+/// kernel.
 const FUNCTION: u8 = 2;
 
-/// Makes of each instruction in `object` that loads the constant of a variable one that loads the
+/// Turns each instruction in `object` that loads the constant of a variable into one that loads the
 /// address of the kernel's, and of one that loads that of the function a call of it. The rest stays
 /// as it is: constants that the programs never reach.
 pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
@@ -235,7 +235,7 @@ const INSTRUCTION: usize = 16;
 /// `BPF_PSEUDO_BTF_ID`, in the upper half of the registers: the constant names a variable.
 const VARIABLE: u8 = 3;
 
-/// The constant that an instruction loads; `None` for one that does something else.
+/// Returns the constant that an instruction loads; `None` for one that does something else.
 fn loaded_constant(instruction: &[u8]) -> Option<u64> {
     let half = |at: usize| -> Option<u32> {
         let bytes = instruction.get(at..)?.first_chunk()?;

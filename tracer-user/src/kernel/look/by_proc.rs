@@ -12,7 +12,7 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 use super::by_program::Looked;
 use crate::asking;
 
-/// The threads of a process; none of one that keeps the kernel from answering.
+/// Returns the threads of a process; none of one that keeps the kernel from answering.
 pub fn look(pid: i32, is_followed: bool) -> Vec<Looked> {
     let looked = asking::of_process(pid, move || {
         let is_compat = is_of_32_bits(pid);
@@ -33,7 +33,7 @@ fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Whether the program of a process is one of 32 bits: what its file says.
+/// Tells whether the program of a process has 32 bits, by its file.
 fn is_of_32_bits(pid: i32) -> bool {
     /// `ELFCLASS32`, behind the four bytes that all begin with.
     const CLASS: usize = 4;
@@ -43,7 +43,7 @@ fn is_of_32_bits(pid: i32) -> bool {
     is_read.is_ok() && head[CLASS] == 1
 }
 
-/// `None` where the thread has ended.
+/// Looks at a thread; `None` where it has ended.
 fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Looked> {
     let task = format!("/proc/{pid}/task/{tid}");
     // Before all that is read: what comes later has a later time.
@@ -107,16 +107,16 @@ fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Loo
 /// The contents of `/proc/PID/task/TID/syscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syscall {
-    /// It is in this one.
+    /// System call that blocks the thread.
     Call { nr: u16, args: [u64; 6], ip: u64 },
-    /// It is blocked, and in none.
+    /// No system call, though the thread is blocked.
     None,
-    /// It does not block.
+    /// Thread that does not block.
     Running,
 }
 
 impl Syscall {
-    /// `None` where it says something else, or nothing.
+    /// Reads the contents; `None` where they say something else, or nothing.
     fn parse(untrusted: &str) -> Option<Self> {
         let mut words = untrusted.split_ascii_whitespace();
         match words.next()? {

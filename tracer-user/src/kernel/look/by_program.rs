@@ -15,12 +15,12 @@ use super::super::namespace::read;
 /// The program.
 const PROGRAM: &str = "look_at_tasks";
 
-/// A look at one thread.
+/// Look at one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The record of its event.
     pub event: Vec<u8>,
-    /// Where it is in the kernel, the innermost first.
+    /// Addresses in the kernel, the innermost first.
     pub kernel: Vec<u64>,
     /// The registers of its program, where these are known.
     pub registers: Option<[u64; REGISTERS]>,
@@ -44,7 +44,7 @@ impl Looked {
         Some(looked)
     }
 
-    /// The header of its event.
+    /// Returns the header of its event.
     pub fn header(&self) -> Option<RecordHeader> {
         let (header, _) = RecordHeader::read_from_prefix(&self.event).ok()?;
         Some(header)

@@ -20,7 +20,7 @@ use crate::stacks::StackOptions;
 use by_program::Looked;
 use user_stack::Stacks;
 
-/// Records on their way from who looks to the source.
+/// Records on their way from the look to the source.
 #[derive(Clone, Debug, Default)]
 pub struct Found(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -39,18 +39,18 @@ impl Found {
 /// Looks at threads.
 #[derive(Debug)]
 pub struct Looker {
-    /// Whether the program is there.
+    /// Presence of the program.
     has_program: bool,
-    /// Whether it writes stacks.
+    /// Stacks that the program writes.
     writes_stacks: bool,
-    /// Whether what threads do next is recorded too.
+    /// Recording of the thread's next steps too.
     is_followed: bool,
-    /// Where their stacks are recorded too.
+    /// Stacks of threads, where they are recorded too.
     stacks: Option<Stacks>,
     found: Found,
 }
 
-/// Where registers of a program lie among those that the kernel saves, in words.
+/// Offsets of a program's registers among those that the kernel saves, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Places {
     address: usize,
@@ -59,7 +59,7 @@ struct Places {
 }
 
 impl Places {
-    /// As the kernel's types say.
+    /// Reads the offsets from the kernel's types.
     fn of(globals: &[Global]) -> Option<Self> {
         let word = |name| {
             let global = globals.iter().find(|global| global.name == name)?;
@@ -109,7 +109,7 @@ impl Looker {
         }
     }
 
-    /// Looks that the source has yet to take.
+    /// Returns the looks that the source has yet to take.
     pub fn found(&self) -> Found {
         self.found.clone()
     }

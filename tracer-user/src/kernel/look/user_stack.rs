@@ -17,11 +17,11 @@ use super::by_program::Looked;
 use crate::asking;
 use crate::stacks::StackOptions;
 
-/// Below, nobody has a stack: the kernel maps nothing there.
+/// Lowest address of a stack: the kernel maps nothing below.
 const LOWEST: u64 = 0x1_0000;
 
-/// Bits of an address to which a function returns. On arm64, whoever signs addresses puts the
-/// signature above them.
+/// Bits of an address to which a function returns. On arm64, signed addresses have their signature
+/// above them.
 const CODE: u64 = if cfg!(target_arch = "aarch64") {
     (1 << 48) - 1
 } else {
@@ -32,7 +32,7 @@ const CODE: u64 = if cfg!(target_arch = "aarch64") {
 #[derive(Debug)]
 pub struct Stacks {
     options: StackOptions,
-    /// `None`: nothing is known of a program's registers.
+    /// Offsets of registers; `None`: nothing is known of a program's registers.
     places: Option<Places>,
 }
 
@@ -45,7 +45,7 @@ enum User {
     Memory(Vec<u8>),
 }
 
-/// A thread whose program is to be read.
+/// Thread whose program is to be read.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     /// Index among those that were looked at.
@@ -61,8 +61,8 @@ impl Stacks {
         Self { options, places }
     }
 
-    /// The records of threads that were looked at: of each its stack, where it has one, and its
-    /// event.
+    /// Returns the records of threads that were looked at: of each its stack, where it has one, and
+    /// its event.
     pub fn records(&self, looked: Vec<Looked>) -> Vec<Vec<u8>> {
         let mut users = self.users(&looked);
         let mut records = Vec::with_capacity(2 * looked.len());
@@ -73,7 +73,7 @@ impl Stacks {
         records
     }
 
-    /// The parts of the programs, by the index of the thread.
+    /// Returns the parts of the programs, by the index of the thread.
     fn users(&self, looked: &[Looked]) -> BTreeMap<usize, User> {
         let mut by_process: BTreeMap<i32, Vec<Wanted>> = BTreeMap::new();
         for (index, one) in looked.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Stacks {
         (self.options.user_frames > 0 && wanted.stack >= LOWEST).then_some((pid, wanted))
     }
 
-    /// The record of a stack; `None` where nothing of it is known.
+    /// Returns the record of a stack; `None` where nothing of it is known.
     fn record(&self, looked: &Looked, user: Option<User>) -> Option<Vec<u8>> {
         if looked.kernel.is_empty() && user.is_none() {
             return None;
@@ -165,7 +165,7 @@ fn bytes_of(frames: &[u64]) -> Option<u32> {
     u32::try_from(size_of_val(frames)).ok()
 }
 
-/// The part of the program, if the thread has stayed where it was.
+/// Returns the part of the program, if the thread has stayed where it was.
 fn user_of(pid: i32, of: &Wanted, options: &StackOptions) -> Option<User> {
     let user = if options.copied_bytes > 0 {
         let mut memory = vec![0; usize::try_from(options.copied_bytes).ok()?];
@@ -181,7 +181,7 @@ fn user_of(pid: i32, of: &Wanted, options: &StackOptions) -> Option<User> {
     is_still_at(pid, of).then_some(user)
 }
 
-/// The functions of the program, by its frame pointers, the innermost first.
+/// Returns the functions of the program, by its frame pointers, the innermost first.
 fn frames(of: &Wanted, most: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<u64> {
     let mut frames = vec![of.address];
     let mut frame = of.frame;
@@ -205,9 +205,9 @@ fn frames(of: &Wanted, most: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Ve
     frames
 }
 
-/// Reads memory of a process: how many bytes there are.
+/// Reads memory of a process. Returns the number of bytes read.
 fn read_memory(pid: i32, address: u64, to: &mut [u8]) -> usize {
-    /// Where a part is not there, what comes before it is read.
+    /// Unit of reading: where a page is not there, the pages before it are read.
     const PAGE: usize = 4096;
     let mut done = 0;
     while done < to.len() {
@@ -239,14 +239,14 @@ fn read_memory(pid: i32, address: u64, to: &mut [u8]) -> usize {
     done
 }
 
-/// Whether a thread is where it was: both its stack and the place in its program.
+/// Tells whether a thread is where it was: both its stack and the place in its program.
 fn is_still_at(pid: i32, of: &Wanted) -> bool {
     let path = format!("/proc/{pid}/task/{}/syscall", of.tid);
     let line = fs::read_to_string(path).unwrap_or_default();
     ends_with(&line, of.stack, of.address)
 }
 
-/// Whether the line ends with these two.
+/// Tells whether the line ends with these two.
 fn ends_with(line: &str, stack: u64, address: u64) -> bool {
     let mut words = line.split_ascii_whitespace().rev();
     let mut word = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();

@@ -1,4 +1,4 @@
-//! Why probes cannot be attached.
+//! Reasons why probes cannot be attached.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,54 +8,54 @@ use aya::programs::ProgramError;
 /// The map of the sites.
 pub(super) const SITES: &str = "PROBE_SITES";
 
-/// Why probes cannot be attached.
+/// Reason why probes cannot be attached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// The kernel has none.
+    /// Kernel without probes of programs.
     #[error("the kernel has no probes of programs (use one built with CONFIG_UPROBE_EVENTS=y)")]
     NoUprobes {
-        /// Why it seems so.
+        /// Sign of that.
         source: io::Error,
     },
-    /// The kernel does not say which probe was passed.
+    /// Kernel that does not tell a program which probe was passed.
     #[error(
         "the kernel does not let a program know which probe was passed; use Linux 5.15 or later"
     )]
     NoCookies,
-    /// The kernel does not take the program.
+    /// Program that the kernel refused.
     #[error("the eBPF program for probes was not taken by the kernel")]
     Program {
-        /// What the loader says.
+        /// Error of the loader.
         source: Box<ProgramError>,
     },
-    /// The object has no such part: it was built from other sources.
+    /// Part that the object lacks: it was built from other sources.
     #[error("the eBPF object has no {name}; run: cargo xtask build-ebpf")]
     PartMissing {
         /// The program or map.
         name: &'static str,
     },
-    /// The kernel does not know the sites.
+    /// Sites that cannot be given to the kernel.
     #[error("the eBPF map {SITES} cannot be written")]
     Sites {
-        /// What the loader says.
+        /// Error of the loader.
         source: Box<aya::maps::MapError>,
     },
-    /// A site cannot be probed.
+    /// Site that cannot be probed.
     #[error("{call} failed for the probe at {offset:#x} of {}{}", path.display(), hint(source))]
     Site {
         /// The call.
         call: &'static str,
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// Offset in the file.
         offset: u64,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// What the kernel means by some of its errors.
+/// Explains some of the kernel's errors.
 fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EINVAL) => ": no instruction begins there, or the file is on a strange system",

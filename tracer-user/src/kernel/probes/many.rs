@@ -1,7 +1,7 @@
-//! One link for all sites of a file (`uprobe_multi`).
+//! Links of all sites of a file at once (`uprobe_multi`).
 //!
-//! The kernel wants to know when it loads the program that it is for such links, and the loader has
-//! no way to say so: the program is loaded here, with the maps that the loader has made.
+//! When the kernel loads the program, it has to be told that the program is for such links, and the
+//! loader cannot pass that on: the program is loaded here, with the maps that the loader has made.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -52,7 +52,7 @@ pub(super) fn attach(
     Some(attached)
 }
 
-/// What can be one link: the sites of a file, entries and returns apart.
+/// Groups the attachments that can be one link: the sites of a file, entries and returns apart.
 fn groups<'a>(
     attachments: &'a [Attachment<'a>],
 ) -> BTreeMap<(RawFd, bool), Vec<&'a Attachment<'a>>> {
@@ -96,7 +96,7 @@ fn load(ebpf: &Ebpf) -> Result<OwnedFd, LoadError> {
     Ok(unsafe { bpf(PROGRAM_LOAD, &attributes) }?)
 }
 
-/// The descriptor of a map of any of the kinds that the programs use.
+/// Returns the descriptor of a map of any of the kinds that the programs use.
 fn descriptor(map: &Map) -> Option<BorrowedFd<'_>> {
     let data: &MapData = match map {
         Map::Array(data)

@@ -4,7 +4,7 @@
 //!
 //! - `many`: one link for all sites of a file, which ends in a fraction of a second (since 6.6);
 //! - `single`: for each site a perf event and a link from the program to it, one of which takes a
-//!   tenth of a second to end, whoever else waits.
+//!   tenth of a second to end, even where others end at the same time.
 //!
 //! The cookie of an attachment is the site's index. A site that is the return of a function has a
 //! second attachment, at the entry: that reports returns that the kernel will not see.
@@ -49,7 +49,7 @@ const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 pub struct Attachments {
     /// The program, for the count of what it missed.
     pub program: Option<OwnedFd>,
-    /// Held open, and not otherwise used.
+    /// Links, which are only held open.
     links: Vec<OwnedFd>,
 }
 
@@ -72,16 +72,16 @@ impl Drop for Attachments {
     }
 }
 
-/// What is attached at a site: one consumer of the kernel's.
+/// Attachment at a site: one consumer in the kernel.
 #[derive(Clone, Copy)]
 struct Attachment<'a> {
     site: &'a Location,
-    /// Whether it is the return of the function that starts there.
+    /// Probe of the return of the function that starts there.
     is_return: bool,
     cookie: u64,
 }
 
-/// What is attached at the sites: for a return also its entry.
+/// Returns the attachments at the sites: for a return also its entry.
 fn attachments(sites: &[Location]) -> Vec<Attachment<'_>> {
     let of_site = |(index, site): (u64, &'_ Location)| {
         let entry = site.is_return.then_some(index | ENTRY_OF_RETURN);
@@ -172,7 +172,7 @@ fn examine() -> Result<u32, ProbeError> {
     code.map_err(|source| ProbeError::NoUprobes { source })
 }
 
-/// What `tracer-user doctor` prints about probes.
+/// Checks the probes, for `tracer-user doctor`.
 #[must_use]
 pub fn probe_check() -> Check {
     let result = examine();
@@ -187,18 +187,18 @@ pub fn probe_check() -> Check {
     }
 }
 
-/// What is known of the probes.
+/// Kinds of the probes, with their names.
 #[derive(Debug, Default)]
 pub struct ProbeNames {
-    /// By the index of each.
+    /// Kinds by the index of each.
     pub kinds: Vec<ProbeKind>,
     /// The index of trace points, which are probed for their stacks alone.
     pub trace_points: Option<u16>,
 }
 
 impl ProbeNames {
-    /// The header with the id that the stream has given to the probe's type; `None` for a probe
-    /// that is none of ours. Headers of other events stay as they are.
+    /// Returns the header with the id that the stream has given to the probe's type; `None` for a
+    /// probe that is not one of these. Headers of other events stay as they are.
     pub fn identified(&self, header: EventHeader, batch: &mut Batch<'_>) -> Option<EventHeader> {
         let Some(index) = index_of(&header) else {
             return Some(header);
@@ -208,14 +208,14 @@ impl ProbeNames {
         Some(with_type(header, id))
     }
 
-    /// Whether this is the record of a trace point.
+    /// Tells whether this is the record of a trace point.
     pub fn is_trace_point(&self, header: &EventHeader) -> bool {
         let wanted = self.trace_points.map(usize::from);
         wanted.is_some() && index_of(header) == wanted
     }
 
-    /// The data of an event with this header as it came: where the values have types, it says
-    /// itself what they are.
+    /// Returns the data of an event with this header as it came: where the values have types, it
+    /// says itself what they are.
     pub fn data<'a>(&self, header: &EventHeader, untrusted: &'a [u8]) -> Cow<'a, [u8]> {
         let kind = index_of(header).and_then(|index| self.kinds.get(index));
         match kind.and_then(|kind| kind.signature.as_ref()) {
@@ -225,7 +225,7 @@ impl ProbeNames {
     }
 }
 
-/// The address of the trace point that is the last of the values of its probe.
+/// Returns the address of the trace point that is the last of the values of its probe.
 pub fn address_of_trace_point(untrusted: &[u8]) -> Option<u64> {
     const INDEX: usize = 3;
     let mut data = ProbeData::new_zeroed();
@@ -241,7 +241,7 @@ fn index_of(header: &EventHeader) -> Option<usize> {
     usize::try_from(index).ok()
 }
 
-/// The values of a probe, as its signature says what they are.
+/// Returns the values of a probe, as its signature says what they are.
 fn typed(signature: &Signature, untrusted: &[u8]) -> Vec<u8> {
     let mut data = ProbeData::new_zeroed();
     let front = untrusted.get(..PROBE_DATA_BYTES).unwrap_or_default();
@@ -274,7 +274,7 @@ fn typed(signature: &Signature, untrusted: &[u8]) -> Vec<u8> {
     signature.data(data.kind, &values, |nth| texts.get(nth).copied().flatten())
 }
 
-/// The header, of this type.
+/// Returns the header, of this type.
 pub(super) fn with_type(header: EventHeader, event_type: EventTypeId) -> EventHeader {
     EventHeader {
         event_type,

@@ -1,4 +1,4 @@
-//! A perf event and a link for each site.
+//! Perf events and links, one of each for each site.
 
 use std::ffi::CString;
 use std::io;

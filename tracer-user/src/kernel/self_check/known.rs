@@ -1,4 +1,4 @@
-//! What this process knows of itself, by system calls and from `/proc`.
+//! Facts that this process knows of itself, by system calls and from `/proc`.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,25 +8,25 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 
-/// What there is to be compared.
+/// Facts to be compared.
 pub struct Known {
     pub pid: u64,
     pub tid: u64,
     pub comm: Vec<u8>,
     /// Fields of `stat`, from the third one on, which is a letter and 0 here.
     stat: Vec<u64>,
-    /// What `status` says.
+    /// Content of `status`.
     status: String,
-    /// Where code may run.
+    /// Addresses of code.
     pub code: Vec<Range<u64>>,
-    /// Where this thread's stack is.
+    /// Addresses of this thread's stack.
     pub stack: Range<u64>,
-    /// The address that the thread has for what is its own; `None` where it cannot be asked.
+    /// Address of the thread's own data; `None` where it cannot be asked for.
     pub thread_pointer: Option<u64>,
     pub pid_namespace: u64,
     /// The lower bits of the flags of its memory.
     pub memory_flags: Option<u64>,
-    /// Folder: its own name, where that is part of its path.
+    /// Name of the folder, where that is part of its path.
     pub folder: Option<Vec<u8>>,
     /// `/proc/PID/task/TID/comm`.
     pub file: KnownFile,
@@ -35,20 +35,20 @@ pub struct Known {
     pub streams: Option<(UnixStream, UnixStream)>,
 }
 
-/// An open file.
+/// Open file.
 pub struct KnownFile {
     pub file: File,
     pub inode: u64,
     pub magic: u64,
-    /// Where the mount is that it is in, as the last part of a path.
+    /// Place where its mount is, as the last part of a path.
     pub mount_point: Option<Vec<u8>>,
-    /// The last part of the path, within its file system, of what is mounted there.
+    /// Root of that mount, as the last part of the path within its file system.
     pub mount_root: Option<Vec<u8>>,
-    /// The same of the mount in which that is mounted.
+    /// Root of the mount in which that is mounted, likewise.
     pub parent_root: Option<Vec<u8>>,
 }
 
-/// A socket that is bound and connected to itself.
+/// Socket that is bound and connected to itself.
 pub struct Datagrams {
     pub socket: UdpSocket,
     pub port: u16,
@@ -86,12 +86,12 @@ impl Known {
         })
     }
 
-    /// A field of `stat`, as `proc(5)` counts them.
+    /// Returns a field of `stat`, as `proc(5)` counts them.
     pub fn stat(&self, field: usize) -> Option<u64> {
         self.stat.get(field.checked_sub(3)?).copied()
     }
 
-    /// The words behind a name in `status`.
+    /// Returns the words behind a name in `status`.
     pub fn status(&self, name: &str) -> impl Iterator<Item = &str> {
         let mut lines = self.status.lines();
         let rest = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -171,7 +171,7 @@ impl Mounts {
     }
 }
 
-/// The identifier of the mount that a file is in.
+/// Returns the identifier of the mount that a file is in.
 fn mount_of(file: BorrowedFd<'_>) -> io::Result<String> {
     let path = format!("/proc/thread-self/fdinfo/{}", file.as_raw_fd());
     let text = fs::read_to_string(path)?;
@@ -180,14 +180,15 @@ fn mount_of(file: BorrowedFd<'_>) -> io::Result<String> {
     Ok(id.unwrap_or_default().trim().to_owned())
 }
 
-/// The last part of a path; `/` of the root. `None` where the kernel has written it otherwise.
+/// Returns the last part of a path; `/` for the root. `None` where the kernel has written it
+/// otherwise.
 fn last_part(path: &str) -> Option<Vec<u8>> {
     let is_plain = path.starts_with('/') && !path.contains('\\') && !path.ends_with("//deleted");
     let last = path.rsplit('/').next().filter(|last| !last.is_empty());
     is_plain.then(|| last.unwrap_or("/").into())
 }
 
-/// The name of the current folder, where it is not that of a mount.
+/// Returns the name of the current folder, where it is not that of a mount.
 fn folder() -> io::Result<Option<Vec<u8>>> {
     let open = |path| {
         let mut options = File::options();
@@ -208,7 +209,7 @@ fn tid() -> u64 {
     tid.unsigned_abs().into()
 }
 
-/// Which kind of file system a file is in.
+/// Returns the number of the kind of file system that a file is in.
 fn magic(file: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: all-zero bytes are valid.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
@@ -219,7 +220,7 @@ fn magic(file: BorrowedFd<'_>) -> io::Result<u64> {
     u64::try_from(found.f_type).map_err(io::Error::other)
 }
 
-/// Where this process has code.
+/// Returns the addresses at which this process has code.
 fn code() -> io::Result<Vec<Range<u64>>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let ranges = maps.lines().filter_map(|line| {

@@ -1,12 +1,12 @@
-//! Whether types from a file are those of the kernel that runs.
+//! Checks whether types from a file are those of the kernel that runs.
 //!
-//! Types of another kernel have other offsets, and what is read there looks like data. So before
-//! they are used, a program of some hundred instructions reads, by these offsets, what this thread
-//! can say of itself as well: pids, names, users, memory, open files, sockets, registers.
+//! Types of another kernel have other offsets, and the bytes read there look like data. So before
+//! they are used, a program of some hundred instructions reads, by these offsets, facts that this
+//! thread also knows of itself: pids, names, users, memory, open files, sockets, registers.
 //!
-//! - `known`: what this process knows of itself.
-//! - `readings`: what is read, and what it has to be.
-//! - `program`: the program that reads it, and how it is made to run, on one CPU (`pinned`).
+//! - `known`: facts that this process knows of itself.
+//! - `readings`: the members that are read, and the values that they have to have.
+//! - `program`: the program that reads them, and its run on one CPU (`pinned`).
 
 mod known;
 mod pinned;
@@ -21,22 +21,22 @@ use known::Known;
 use program::observe;
 use readings::{Reading, direct, followed};
 
-/// Why types from a file are not used.
+/// Reason why types from a file are not used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfCheckError {
-    /// Something else is there.
+    /// Member at whose offset something else is.
     #[error("{name} is not where it says")]
     Differs {
         /// The member, as `struct.member`.
         name: String,
     },
-    /// Nothing can be compared.
+    /// Failure that leaves nothing to compare.
     #[error("{doing}: {why}")]
     Impossible {
-        /// What failed.
+        /// Step that failed.
         doing: &'static str,
-        /// Why.
+        /// Reason.
         why: io::Error,
     },
 }
@@ -47,14 +47,14 @@ impl SelfCheckError {
     }
 }
 
-/// Compares what is at these offsets in the kernel with what this thread knows. Returns how many
-/// members were as they have to be.
+/// Compares the values at these offsets in the kernel with those that this thread knows. Returns
+/// the number of members that were as they have to be.
 ///
 /// # Errors
 ///
 /// One was not, or nothing can be compared.
 pub fn check(btf: &Btf<'_>, globals: &[Global]) -> Result<usize, SelfCheckError> {
-    /// What another thread of this process does meanwhile may change what is there.
+    /// Number of attempts: another thread of this process may change the values meanwhile.
     const TRIES: u32 = 3;
     let mut result = check_once(btf, globals);
     for _ in 1..TRIES {
@@ -103,7 +103,7 @@ mod tests {
     use crate::kernel::btf::variables::find_from_run_queue;
     use crate::kernel::requirements::capabilities;
 
-    /// The kernel's own types, or `None` where this test may not run.
+    /// Returns the kernel's own types, or `None` where this test may not run.
     fn types() -> Option<Vec<u8>> {
         let Err(lacking) = capabilities() else {
             return Some(std::fs::read("/sys/kernel/btf/vmlinux").unwrap());

@@ -1,4 +1,4 @@
-//! This thread on one CPU for a while.
+//! Keeps this thread on one CPU for a while.
 
 use std::io;
 use std::mem::size_of;
@@ -9,7 +9,8 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// To the last CPU that it may have: that the first one is 0, as much else is, says little.
+    /// Pins the thread to the last CPU that it may have: that the first one is 0, as much else is,
+    /// says little.
     pub fn to_last() -> io::Result<Self> {
         // SAFETY: all-zero bytes are an empty set.
         let mut before: libc::cpu_set_t = unsafe { std::mem::zeroed() };

@@ -17,7 +17,7 @@ use crate::kernel::mapping::{Access, Mapping};
 
 /// The system call that is made: it takes no arguments, and so changes nothing.
 pub const CALL: u64 = libc::SYS_getpid as u64;
-/// What is given to it all the same.
+/// Arguments that are given to it all the same.
 pub const ARGUMENTS: [u64; 6] = [
     0x5a01_0000_0b1f_0001,
     0x5a02_0000_0b1f_0002,
@@ -27,24 +27,24 @@ pub const ARGUMENTS: [u64; 6] = [
     0x5a06_0000_0b1f_0006,
 ];
 
-/// What was read.
+/// Values that were read.
 pub struct Observed {
-    /// Of each reading; `None` where nothing can be read there.
+    /// Value of each reading; `None` where nothing can be read there.
     pub values: Vec<Option<[u8; VALUE_BYTES]>>,
     pub around: Around,
 }
 
-/// What the kernel's helpers say of the same moment.
+/// Values of the kernel's helpers at the same moment.
 pub struct Around {
     pub cpu: u64,
     /// The thread's control group.
     pub group: u64,
     pub root_group: u64,
-    /// Where the registers lie.
+    /// Address of the registers.
     pub registers: u64,
 }
 
-/// Where in the map something is, in bytes.
+/// Offsets in the map, in bytes.
 mod at {
     pub const DONE: i16 = 0;
     pub const CPU: i16 = 8;
@@ -52,7 +52,7 @@ mod at {
     pub const ROOT_GROUP: i16 = 24;
     pub const REGISTERS: i16 = 32;
     pub const VALUES: usize = 64;
-    /// A value, and what the helper returned that read it.
+    /// Bytes of a value, and of the return value of the helper that read it.
     pub const EACH: usize = super::VALUE_BYTES + 8;
 }
 
@@ -100,7 +100,8 @@ pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     })
 }
 
-/// The kernel writes some of a thread's registers down as the thread leaves its CPU.
+/// Leaves the CPU: the kernel writes some of a thread's registers down as the thread leaves its
+/// CPU.
 fn leave_the_cpu() {
     std::thread::sleep(Duration::from_millis(1));
 }
@@ -142,7 +143,7 @@ fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
     unsafe { bpf(RAW_TRACEPOINT_OPEN, &attributes) }
 }
 
-/// Registers of the program, and what they hold.
+/// Registers of the program, and their content.
 mod register {
     pub const RESULT: u8 = 0;
     pub const FIRST: u8 = 1;
@@ -175,7 +176,7 @@ const JUMP_IF_NOT: u8 = 0x55;
 #[derive(Default)]
 struct Assembly {
     instructions: Vec<Instruction>,
-    /// Those that jump to the end.
+    /// Indices of the instructions that jump to the end.
     leaving: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What is read at the offsets, and what it has to be.
+//! Readings at the offsets, and the values that they have to give.
 
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,7 +13,7 @@ use crate::kernel::btf::reader::Btf;
 /// Bytes of the longest reading.
 pub const VALUE_BYTES: usize = 16;
 
-/// From where it is read.
+/// Start of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// `struct task_struct` of this thread.
@@ -30,39 +30,39 @@ pub struct Reading {
     pub base: Base,
     /// Offsets: at each but the last is a pointer, which the next one counts from.
     pub steps: Vec<i32>,
-    /// How many bytes of it, at most [`VALUE_BYTES`].
+    /// Bytes of it, at most [`VALUE_BYTES`].
     pub bytes: usize,
     expected: Expected,
 }
 
-/// What is there, if the offsets are right.
+/// Value that is there if the offsets are right.
 #[derive(Clone, Debug)]
 enum Expected {
-    /// An integer.
+    /// Integer.
     Is(u64),
-    /// Of an integer, these bits: mask and value.
+    /// Bits of an integer: mask and value.
     Bits(u64, u64),
-    /// An address.
+    /// Address in one of these ranges.
     In(Vec<Range<u64>>),
-    /// A text, with a null behind it.
+    /// Text, with a null behind it.
     Text(Vec<u8>),
     /// The CPU that it is read on.
     Cpu,
     /// The identifier of the thread's control group.
     Group,
-    /// That of the root of all control groups.
+    /// Identifier of the root of all control groups.
     RootGroup,
-    /// Where the stack begins that the registers are on.
+    /// Beginning of the stack that the registers are on.
     Stack,
 }
 
 impl Reading {
-    /// Whether it is compared with what helpers say of control groups.
+    /// Tells whether it is compared with the control groups that helpers return.
     pub fn is_of_group(&self) -> bool {
         matches!(self.expected, Expected::Group | Expected::RootGroup)
     }
 
-    /// Whether this is what has to be there.
+    /// Tells whether this is the value that has to be there.
     pub fn is_right(&self, value: &[u8; VALUE_BYTES], around: &Around) -> bool {
         /// Bytes of the largest stack of a thread in the kernel.
         const MOST_STACK_BYTES: u64 = 64 << 10;
@@ -103,7 +103,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The offset that a global has.
+    /// Returns the offset that a global has.
     fn at(&self, name: &str) -> Option<i32> {
         let mut globals = self.globals.iter();
         let found = globals.find(|global| global.name == name)?;
@@ -135,12 +135,12 @@ impl<'a> List<'a> {
         }
     }
 
-    /// A member of the task.
+    /// Adds a member of the task.
     fn of_task(&mut self, name: &'static str, global: &str, bytes: usize, expected: Expected) {
         self.add(name, Base::Task, &[self.at(global)], bytes, Some(expected));
     }
 
-    /// What pointers lead to.
+    /// Adds a member that pointers lead to.
     fn behind(
         &mut self,
         name: &'static str,
@@ -151,7 +151,7 @@ impl<'a> List<'a> {
         self.add(name, Base::Task, steps, bytes, expected);
     }
 
-    /// How to come to an open file.
+    /// Returns the way to an open file.
     fn way_to(&self, file: RawFd) -> Vec<Option<i32>> {
         vec![
             self.at("TASK_FILES"),
@@ -162,7 +162,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// What is in the task itself, and the registers of its system call.
+/// Returns the readings of the task itself, and of the registers of its system call.
 pub fn direct(btf: &Btf<'_>, globals: &[Global], known: &Known) -> Vec<Reading> {
     let mut list = List::new(btf, globals);
     list.of_task("task_struct.pid", "TASK_PID", 4, Expected::Is(known.tid));
@@ -211,7 +211,7 @@ fn registers(list: &mut List<'_>, known: &Known) {
     }
 }
 
-/// What pointers of the task lead to.
+/// Returns the readings of data that pointers of the task lead to.
 pub fn followed(btf: &Btf<'_>, globals: &[Global], known: &Known) -> Vec<Reading> {
     let mut list = List::new(btf, globals);
     ids(&mut list, known);
@@ -292,7 +292,7 @@ fn memory(list: &mut List<'_>, known: &Known) {
         let expected = known.stat(field).map(Expected::Is);
         list.behind(name, &[memory, list.at(global)], 8, expected);
     }
-    /// Whether memory may be dumped, and which: the other bits change as the process runs.
+    /// Bits for whether memory may be dumped, and which: the other bits change as the process runs.
     const MASK: u64 = 0x7ff;
     let flags = known.memory_flags;
     let flags = flags.map(|flags| Expected::Bits(MASK, flags & MASK));
@@ -318,7 +318,7 @@ fn folder(list: &mut List<'_>, known: &Known) {
     list.behind("fs_struct.pwd", &name, VALUE_BYTES, expected);
 }
 
-/// A file of `/proc`, and where that is mounted.
+/// Adds a file of `/proc`, and the place where that is mounted.
 fn file(list: &mut List<'_>, known: &KnownFile, tid: u64) {
     let way = list.way_to(known.file.as_raw_fd());
     let (inode, super_block) = (list.at("FILE_INODE"), list.at("INODE_SUPER"));
@@ -443,7 +443,7 @@ fn streams(list: &mut List<'_>, known: &Known) {
     list.behind("unix_sock.peer", &peer, 2, Some(Expected::Is(FAMILY)));
 }
 
-/// What the kernel keeps for each CPU.
+/// Adds the data that the kernel has for each CPU.
 fn run_queue(list: &mut List<'_>) {
     let fair = list.at("TASK_FAIR_QUEUE");
     let queue = list.at("FAIR_QUEUE_RUN_QUEUE");
