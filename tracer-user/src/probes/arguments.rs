@@ -1,5 +1,5 @@
-//! How static probes describe their arguments: `-4@%edi 8@-8(%rbp) 8@$5`, a size and an operand of
-//! the assembler each.
+//! Arguments of static probes as their notes describe them: `-4@%edi 8@-8(%rbp) 8@$5`, a size and
+//! an operand of the assembler each.
 
 use tracer_common::kernel::{ProbeArgument, probe_source};
 
@@ -8,14 +8,14 @@ use super::registers::{Register, named};
 /// One argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// Where its value is found.
+    /// Location of its value.
     pub location: ProbeArgument,
-    /// Whether it is a signed integer.
+    /// Signed integer.
     pub is_signed: bool,
 }
 
 impl Argument {
-    /// A register as a whole, whatever the function takes it for.
+    /// Returns a register as a whole, whatever the function takes it for.
     pub fn in_register(register: Register) -> Self {
         let location = ProbeArgument {
             register: register.offset,
@@ -29,13 +29,15 @@ impl Argument {
     }
 }
 
-/// The arguments that `described` lists. What cannot be read on this machine (a floating-point
-/// register, an address relative to the instruction) is an argument without a location.
+/// Returns the arguments that `described` lists. What cannot be read on this machine (a
+/// floating-point register, an address relative to the instruction) is an argument without a
+/// location.
 pub fn parse(described: &str) -> Vec<Argument> {
     split(described).iter().map(|word| argument(word)).collect()
 }
 
-/// An operand may have spaces (`8@[sp, 16]`): each argument starts with its size.
+/// Splits a description into arguments. An operand may have spaces (`8@[sp, 16]`): each argument
+/// starts with its size.
 fn split(described: &str) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     for word in described.split_ascii_whitespace() {
@@ -68,7 +70,7 @@ fn argument(word: &str) -> Argument {
     }
 }
 
-/// `-4`, `8`, or `8f` for a floating-point value.
+/// Reads the size and sign: `-4`, `8`, or `8f` for a floating-point value.
 fn size_and_sign(typed: &str) -> Option<(u8, bool)> {
     let signed_size: i8 = typed.strip_suffix('f').unwrap_or(typed).parse().ok()?;
     let size = signed_size.unsigned_abs();
@@ -83,7 +85,7 @@ fn operand_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     }
 }
 
-/// `$5`, `%eax`, `-8(%rbp)`, `16(%rax,%rbx,4)`.
+/// Reads an operand such as `$5`, `%eax`, `-8(%rbp)`, `16(%rax,%rbx,4)`.
 fn x86_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     if let Some(constant) = operand.strip_prefix('$') {
         return Some(constant_of(integer(constant)?, size));
@@ -124,7 +126,7 @@ fn x86_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     })
 }
 
-/// `5`, `x1`, `[sp]`, `[x0,16]`.
+/// Reads an operand such as `5`, `x1`, `[sp]`, `[x0,16]`.
 fn arm_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     if let Some(inside) = operand.strip_prefix('[') {
         let inside = inside.strip_suffix(']')?;
@@ -157,7 +159,7 @@ fn constant_of(value: u64, size: u8) -> ProbeArgument {
     }
 }
 
-/// An argument without a location that can be read.
+/// Returns an argument without a location that can be read.
 const fn nowhere(size: u8) -> ProbeArgument {
     ProbeArgument {
         value: 0,
@@ -170,7 +172,7 @@ const fn nowhere(size: u8) -> ProbeArgument {
     }
 }
 
-/// An integer as the assembler writes it, wrapped to 64 bits.
+/// Reads an integer as the assembler writes it, wrapped to 64 bits.
 fn integer(typed: &str) -> Option<u64> {
     let (is_negative, digits) = match typed.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,5 +1,4 @@
-//! A program or library, as a file: its functions, its static probes, and where in the file they
-//! are.
+//! Program or library as a file: its functions, its static probes, and their offsets in the file.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,45 +25,46 @@ use super::served::Unsafe;
 use super::types::Signature;
 use super::unwind_data::UnwindData;
 
-/// Which file it is, whatever it is called.
+/// Identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
     inode: u64,
 }
 
-/// A program or library. The file stays open: what is read and what is probed is the same one, even
-/// if another takes its name.
+/// Program or library. The file stays open: the file that is read and the file that is probed are
+/// the same one, even if another takes its name.
 #[derive(Debug)]
 pub struct Binary {
     path: PathBuf,
     file: File,
     identity: Identity,
-    /// Where symbols of a stripped file may be found: the root that its path starts from.
+    /// Root that the path of the file starts from: symbols of a stripped file may be found below
+    /// it.
     root: PathBuf,
 }
 
-/// Why a file cannot be probed.
+/// Reason why a file cannot be probed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BinaryError {
-    /// It cannot be opened or read.
+    /// File that cannot be opened or read.
     #[error("{} cannot be read", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// It is no program or library, or a damaged one.
+    /// File that is no program or library, or a damaged one.
     #[error("{} is no program or library", path.display())]
     NotOne {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the file.
         source: object::Error,
     },
-    /// More of it would have to be read than any program needs.
+    /// File of which more would have to be read than any program needs.
     #[error(
         "{}: its tables have more than {} MiB, which is more than is read", path.display(),
         MOST_BYTES >> 20
@@ -73,24 +73,24 @@ pub enum BinaryError {
         /// The file.
         path: PathBuf,
     },
-    /// It has more static probes than any program has.
+    /// File with more static probes than any program has.
     #[error("{} has more than {MOST_NOTES} sites of static probes, which is more than is read", path.display())]
     TooManyProbes {
         /// The file.
         path: PathBuf,
     },
-    /// It is for other processors, or for programs of 32 bits.
+    /// File for other processors, or for programs of 32 bits.
     #[error("{} is a {found:?} program; only programs of this machine's own kind can be probed", path.display())]
     OtherMachine {
         /// The file.
         path: PathBuf,
-        /// What it is for.
+        /// Processor that it is for.
         found: Architecture,
     },
 }
 
 impl BinaryError {
-    /// Whether it may be a program all the same, which somebody has put where it is not looked at.
+    /// Tells whether it may be a program all the same, put at a place that is not looked into.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         match self {
@@ -109,34 +109,34 @@ impl BinaryError {
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Bytes of it; 0 where nobody says.
+    /// Bytes of it; 0 where unknown.
     pub size: u64,
-    /// Where in the file it starts.
+    /// Offset in the file at which it starts.
     pub offset: u64,
-    /// Whether it only chooses one of several functions, once.
+    /// Function that only chooses one of several functions, once.
     pub is_indirect: bool,
 }
 
-/// A static probe of a file, at one site.
+/// Static probe of a file, at one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticProbe {
-    /// Who it says it is from.
+    /// Provider that the probe names.
     pub provider: String,
-    /// What it is called.
+    /// Name of the probe.
     pub name: String,
-    /// How its arguments are found.
+    /// Locations of its arguments, in words of the assembler.
     pub arguments: String,
-    /// Where in the file it is.
+    /// Offset in the file.
     pub offset: u64,
-    /// Where in the file its semaphore is: a counter that is not 0 while somebody listens.
+    /// Offset in the file of its semaphore: a counter that is not 0 while a tracer listens.
     pub semaphore: Option<u64>,
 }
 
 type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
 
 impl Binary {
-    /// Opens the file at `location`, which people know as `path`. `root` is where absolute paths
-    /// start for who uses it.
+    /// Opens the file at `location`, which users know as `path`. `root` is where absolute paths
+    /// start for the process that uses it.
     ///
     /// # Errors
     ///
@@ -145,16 +145,17 @@ impl Binary {
         Self::of(open_ordinary(location), path, root)
     }
 
-    /// As [`open`](Self::open), by the name that it has for who uses it.
+    /// Opens the file as [`open`](Self::open) does, by the name that it has for the process that
+    /// uses it.
     ///
     /// # Errors
     ///
-    /// It cannot be opened, or is none.
+    /// It cannot be opened, or is no program or library.
     pub fn open_below(root: &Path, path: &Path) -> Result<Self, BinaryError> {
         Self::of(open_ordinary_below(root, path), path, root)
     }
 
-    /// As [`open`](Self::open), of what is open already, or is not.
+    /// Takes a file that is open already, or could not be opened: see [`open`](Self::open).
     pub(crate) fn of(
         opened: io::Result<File>,
         path: &Path,
@@ -185,13 +186,13 @@ impl Binary {
         Ok(binary)
     }
 
-    /// What people know it as.
+    /// Returns the path by which users know it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is called itself, where the name that people know is a link to it.
+    /// Returns the file's own name, where the path that users know is a link to it.
     #[must_use]
     pub fn own_name(&self) -> Option<OsString> {
         let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -199,18 +200,18 @@ impl Binary {
         (self.path.file_name() != Some(&name)).then_some(name)
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Whether of its functions only those that it exports can be found.
+    /// Tells whether only the functions that it exports can be found.
     ///
     /// # Errors
     ///
@@ -223,7 +224,7 @@ impl Binary {
         self.read(|parsed| parsed.symbols().next().is_some())
     }
 
-    /// The first bytes of one of its functions, at most `length`.
+    /// Returns the first bytes of one of its functions, at most `length`.
     ///
     /// # Errors
     ///
@@ -265,8 +266,8 @@ impl Binary {
         Ok(functions)
     }
 
-    /// The arguments of one of its functions, where it says itself what they are, or the file with
-    /// its debugger's part does.
+    /// Returns the arguments of one of its functions, where it says itself what they are, or the
+    /// file with its debugger's part does.
     pub(super) fn signature(&self, function: &Function, left: &mut Entries) -> Option<Signature> {
         // The compiler has made another one of it, with other arguments (`f.constprop.0`).
         if function.name.contains('.') {
@@ -283,21 +284,21 @@ impl Binary {
         }
     }
 
-    /// Its debugger's part, or that of the file that has it.
+    /// Returns its debugger's part, or that of the file that has it.
     pub(crate) fn debug_data(&self) -> Option<DebugData> {
         let own = self.read(|parsed| DebugData::of(Segments::of(parsed), parsed));
         let others = || self.for_debuggers(|parsed, segments| DebugData::of(segments, parsed));
         own.ok().flatten().or_else(|| others()?)
     }
 
-    /// What it says of how its functions call; `None` where that is nothing.
+    /// Returns its unwind data; `None` where it has none.
     pub(crate) fn unwind_data(&self) -> Option<UnwindData> {
         let read = self.read(|parsed| UnwindData::of(Segments::of(parsed), parsed));
         read.ok().flatten()
     }
 
-    /// Functions from where distributions put the debugger's part of this very file, if it is
-    /// there.
+    /// Reads functions from the place where distributions put the debugger's part of this very
+    /// file, if it is there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
         self.for_debuggers(|parsed, segments| functions(parsed, &segments))
             .unwrap_or_default()
@@ -328,7 +329,7 @@ impl Binary {
         Some(look(&parsed, segments))
     }
 
-    /// Whether Go has made it.
+    /// Tells whether it was made by Go.
     ///
     /// # Errors
     ///
@@ -342,8 +343,8 @@ impl Binary {
         })
     }
 
-    /// By what it may leave a function otherwise than by its return, if it says that: the function
-    /// that throws exceptions, or changes stacks.
+    /// Returns the name of the function, if the file refers to one, by which its code may leave a
+    /// function otherwise than by its return: one that throws exceptions, or changes stacks.
     ///
     /// # Errors
     ///
@@ -420,7 +421,7 @@ impl Binary {
     }
 }
 
-/// What this machine's own programs are for.
+/// Returns the processor that programs of this machine are for.
 const fn native() -> Architecture {
     if cfg!(target_arch = "aarch64") {
         Architecture::Aarch64
@@ -429,7 +430,7 @@ const fn native() -> Architecture {
     }
 }
 
-/// A part of the file that is mapped.
+/// Part of the file that is mapped.
 #[derive(Debug)]
 struct Segment {
     address: u64,
@@ -439,7 +440,7 @@ struct Segment {
     is_executable: bool,
 }
 
-/// The parts of a file that are mapped, few enough to be looked through for each address.
+/// Parts of a file that are mapped, few enough to be looked through for each address.
 #[derive(Debug)]
 pub(super) struct Segments(Vec<Segment>);
 
@@ -464,7 +465,7 @@ impl Segments {
         Self(segments.take(MOST_SEGMENTS).collect())
     }
 
-    /// Where in the file an address of its address space is.
+    /// Returns the offset in the file of an address of its address space.
     fn offset(&self, address: u64, is_executable: bool) -> Option<u64> {
         let segment = self.0.iter().find(|segment| {
             let inside = address.checked_sub(segment.address);
@@ -474,7 +475,7 @@ impl Segments {
         (address - segment.address).checked_add(segment.offset)
     }
 
-    /// The address of what is at this offset in the file, where that is code.
+    /// Returns the address of what is at this offset in the file, where that is code.
     pub(super) fn address(&self, offset: u64) -> Option<u64> {
         let segment = self.0.iter().find(|segment| {
             let inside = offset.checked_sub(segment.offset);
@@ -507,8 +508,8 @@ fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
     functions.collect()
 }
 
-/// The addresses of the variables that descriptions of probes name, if any does. Static ones of
-/// several sources may have one name: then nobody knows which is meant.
+/// Returns the addresses of the variables that descriptions of probes name, if any does. Static
+/// ones of several sources may have one name: then it is unknown which is meant.
 fn variables(parsed: &Parsed<'_>, notes: &[Note]) -> HashMap<Vec<u8>, Option<u64>> {
     let mut variables = HashMap::new();
     if !notes.iter().any(|note| note.arguments.contains(BASE)) {
@@ -533,7 +534,7 @@ fn variables(parsed: &Parsed<'_>, notes: &[Note]) -> HashMap<Vec<u8>, Option<u64
     variables
 }
 
-/// What is needed to find the site of a note.
+/// Data needed to find the site of a note.
 struct SiteLocator {
     base: Option<u64>,
     segments: Segments,

@@ -1,5 +1,5 @@
-//! Reading a file that anybody may have made: no part of it, and not all parts together, take all
-//! of the memory.
+//! Reading of a file that any user may have made: no part of it, and not all parts together, take
+//! all of the memory.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -13,7 +13,7 @@ pub const MOST_BYTES: u64 = 128 << 20;
 /// Bytes of a name.
 const MOST_NAME_BYTES: u64 = 64 << 10;
 
-/// What may still be read.
+/// Bytes that may still be read.
 #[derive(Debug)]
 pub struct Budget {
     left: Cell<u64>,
@@ -30,7 +30,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Whether more was asked for than may be read.
+    /// Tells whether more was asked for than may be read.
     pub fn is_exceeded(&self) -> bool {
         self.is_exceeded.get()
     }
@@ -49,7 +49,7 @@ impl Budget {
     }
 }
 
-/// A file of which no more is read than the budget allows.
+/// File of which no more is read than the budget allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounded<'b, R> {
     file: R,

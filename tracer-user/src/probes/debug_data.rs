@@ -1,6 +1,6 @@
 //! The debugger's part of a file (DWARF), plain or compressed.
 //!
-//! Whoever made the file says how large a compressed section will be, and may lie both ways: no
+//! The maker of the file says how large a compressed section will be, and may lie both ways: no
 //! more than that is unpacked, all sections together have a limit, and memory is taken only as
 //! bytes come.
 
@@ -17,7 +17,7 @@ use ruzstd::decoding::StreamingDecoder;
 use super::binary::Segments;
 use super::bounded::MOST_BYTES;
 
-/// A section, as it is read.
+/// Section, as it is read.
 pub type Slice<'a> = EndianSlice<'a, NativeEndian>;
 
 /// The sections that are looked at. Without lines and lists, units that name them are not read.
@@ -43,7 +43,8 @@ pub(crate) struct DebugData {
 }
 
 impl DebugData {
-    /// That of a file, whose own segments say what is where; `None` where it has none.
+    /// Reads the debugger's part of a file whose own segments give the addresses; `None` where it
+    /// has none.
     pub(super) fn of<'a, R: ReadRef<'a>>(
         segments: Segments,
         parsed: &object::File<'a, R>,
@@ -61,13 +62,13 @@ impl DebugData {
         })
     }
 
-    /// What is read of it.
+    /// Returns the sections, parsed.
     pub fn dwarf(&self) -> Dwarf<Slice<'_>> {
         self.sections
             .borrow(|bytes| EndianSlice::new(bytes, NativeEndian))
     }
 
-    /// The address of what is at this offset in the file.
+    /// Returns the address of what is at this offset in the file.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.segments.address(offset)
     }
@@ -79,7 +80,7 @@ pub fn info_bytes<'a, R: ReadRef<'a>>(parsed: &object::File<'a, R>) -> Option<u6
     Some(section.compressed_file_range().ok()?.uncompressed_size)
 }
 
-/// The sections of a file; what cannot be read, or is too much, is empty.
+/// Reads the sections of a file; a section that cannot be read, or is too large, is empty.
 pub fn sections<'a, R: ReadRef<'a>, T: Default>(
     parsed: &object::File<'a, R>,
     make: impl Fn(Cow<'a, [u8]>) -> T,
@@ -99,7 +100,7 @@ pub fn sections<'a, R: ReadRef<'a>, T: Default>(
     }
 }
 
-/// What a section holds, of which no more is unpacked than `left`.
+/// Returns the content of a section; no more than `left` is unpacked.
 fn content<'a>(data: &CompressedData<'a>, left: &mut u64) -> Option<Cow<'a, [u8]>> {
     let size = data.uncompressed_size;
     *left = left.checked_sub(size)?;
@@ -117,7 +118,7 @@ fn content<'a>(data: &CompressedData<'a>, left: &mut u64) -> Option<Cow<'a, [u8]
     (unpacked.len() as u64 == size).then_some(Cow::Owned(unpacked))
 }
 
-/// What frames of zstd hold, one after the other.
+/// Unpacks frames of zstd, one after the other.
 fn zstd(mut frames: &[u8], size: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     while !frames.is_empty() && (bytes.len() as u64) < size {

@@ -1,9 +1,10 @@
-//! What the debugger's part of a file (DWARF) says of the arguments of a function.
+//! Arguments of a function as the debugger's part of a file (DWARF) describes them.
 //!
-//! Only what the calling convention has in registers of its own is taken over: integers, addresses
-//! and floating-point values. A struct that is passed or returned moves others, so nothing behind
-//! it is known. Whoever made the file may have made all of this up: what is followed has limits,
-//! and what is shown is at worst a register under a wrong name.
+//! Only values that the calling convention passes in registers of their own are taken over:
+//! integers, addresses and floating-point values. A struct that is passed or returned moves others,
+//! so nothing behind it is known. The maker of the file may have made all of this up: the
+//! references that are followed have limits, and the worst that is shown is a register under a
+//! wrong name.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,8 @@ use super::types::{Signature, ValueType};
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
-/// What may be looked at, for all functions together: some seconds of work. Of a function for which
-/// nothing is left, no more is known than without.
+/// Allowance of entries to look at, for all functions together: some seconds of work. A function
+/// for which nothing is left is treated as one without a debugger's part.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries {
     left: u64,
@@ -41,14 +42,14 @@ impl Entries {
         Some(())
     }
 
-    /// A unit is begun. How long that takes, its entries do not say: many small ones may each have
+    /// Begins a unit. Its entries do not say how long that takes: many small units may each have
     /// the largest table of abbreviations.
     fn begin_unit(&mut self) -> Option<()> {
         (Instant::now() < self.until).then_some(())
     }
 }
 
-/// How long units are begun.
+/// Time for which units are begun.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Bytes that take as long to read as an entry takes to look at.
@@ -60,7 +61,8 @@ const MOST_STEPS: u32 = 16;
 /// Bytes of a name.
 const MOST_NAME_BYTES: usize = 64;
 
-/// The arguments of the function that starts where `is_start` says; `None` where that is not known.
+/// Returns the arguments of the function that starts where `is_start` says; `None` where that is
+/// not known.
 pub fn signature<'a, R: ReadRef<'a>>(
     parsed: &object::File<'a, R>,
     is_start: impl Fn(u64) -> bool,
@@ -89,15 +91,15 @@ pub fn signature<'a, R: ReadRef<'a>>(
     None
 }
 
-/// A unit, with what its entries are read by.
+/// Unit, with the data by which its entries are read.
 struct Of<'d, 'a> {
     dwarf: &'d Dwarf<Slice<'a>>,
     unit: &'d Unit<Slice<'a>>,
 }
 
 impl<'a> Of<'_, 'a> {
-    /// The function's arguments where it is in this unit; `None` where there is no use in looking
-    /// further.
+    /// Returns the function's arguments where it is in this unit; `None` where there is no use in
+    /// looking further.
     fn signature(
         &self,
         is_start: &impl Fn(u64) -> bool,
@@ -176,7 +178,7 @@ impl<'a> Of<'_, 'a> {
         }
     }
 
-    /// An attribute of an entry, or of what it is an instance of.
+    /// Returns an attribute of an entry, or of the entry that it is an instance of.
     fn attribute(
         &self,
         entry: &Entry<'a>,
@@ -195,7 +197,7 @@ impl<'a> Of<'_, 'a> {
         None
     }
 
-    /// The entry of this unit that is referred to.
+    /// Returns the entry of this unit that is referred to.
     fn entry(&self, reference: AttributeValue<Slice<'a>>) -> Option<Entry<'a>> {
         let offset = match reference {
             AttributeValue::UnitRef(offset) => offset,
@@ -216,7 +218,7 @@ impl<'a> Of<'_, 'a> {
         name
     }
 
-    /// The type that is referred to; `None` where it is passed in no register of its own.
+    /// Returns the type that is referred to; `None` where it is passed in no register of its own.
     fn value_type(&self, reference: AttributeValue<Slice<'a>>) -> Option<ValueType> {
         let entry = self.unqualified(reference)?.0;
         match entry.tag() {
@@ -236,8 +238,8 @@ impl<'a> Of<'_, 'a> {
         }
     }
 
-    /// A text where it leads to characters that the function does not change; what it is to fill in
-    /// is none yet.
+    /// Returns the type of a pointer: a text where it leads to characters that the function does
+    /// not change; a buffer that the function is to fill in is no text yet.
     fn pointer(&self, entry: &Entry<'a>) -> ValueType {
         let pointee = entry.attr_value(constants::DW_AT_type);
         let pointee = pointee.and_then(|pointee| self.unqualified(pointee));
@@ -256,7 +258,7 @@ impl<'a> Of<'_, 'a> {
         }
     }
 
-    /// What is behind other names and qualifiers, and whether it is constant.
+    /// Returns the type behind other names and qualifiers, and whether it is constant.
     fn unqualified(&self, reference: AttributeValue<Slice<'a>>) -> Option<(Entry<'a>, bool)> {
         let mut entry = self.entry(reference)?;
         let mut is_constant = false;
@@ -327,7 +329,7 @@ mod tests {
         struct large returned(int first) { nine.a[0] = first; return nine; }
         int main(void) { return 0; }";
 
-    /// A program in C with its debugger's part.
+    /// Builds a program in C with its debugger's part.
     fn program() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let (source, made) = (folder.path().join("a.c"), folder.path().join("a"));

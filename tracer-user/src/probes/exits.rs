@@ -1,60 +1,62 @@
-//! Where a function is left: its return instructions, found in its code.
+//! Finds the exits of a function: its return instructions, in its code.
 //!
-//! The kernel can stop at the return of a function by itself, by writing over the return address
-//! on the stack. Whoever else reads or moves that stack fails: an exception that unwinds through
-//! the function ends the program, and so does Go when a stack grows; coroutines go on elsewhere. A
-//! probe at the instruction that returns writes nothing on any stack.
+//! The kernel can stop at the return of a function by itself, by writing over the return address on
+//! the stack. Other code that reads or moves that stack fails: an exception that unwinds through
+//! the function ends the program, and so does Go when a stack grows; coroutines continue elsewhere.
+//! A probe at the instruction that returns writes nothing on any stack.
 //!
-//! It sees every way out only where the code can be decoded whole. Where that is not certain the
-//! function is refused, and why is said.
+//! It sees every way out only where the whole code can be decoded. Where that is not certain the
+//! function is refused, with the reason.
 
-/// A piece of a function's code. A compiler may put what is seldom executed elsewhere.
+/// Piece of a function's code. A compiler may put seldom executed code elsewhere.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Where in the file it is.
+    /// Offset in the file.
     pub offset: u64,
     /// The code.
     pub code: Vec<u8>,
 }
 
-/// Where a function begins and ends.
+/// Beginning and ends of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Borders {
-    /// Where in the file it begins: behind the check of the stack, where that comes back to the
-    /// start.
+    /// Offset in the file of its beginning: behind the check of the stack, where that comes back to
+    /// the start.
     pub entry: u64,
-    /// Where in the file it returns.
+    /// Offsets in the file of its return instructions.
     pub returns: Vec<u64>,
-    /// Where in the file it goes on in another function, which returns to its caller (a tail call).
+    /// Offsets in the file at which it continues in another function, which returns to its caller
+    /// (a tail call).
     pub tail_calls: Vec<u64>,
 }
 
-/// Why it is not certain where a function is left.
+/// Reason why it is not certain where a function is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotDecoded {
-    /// Nobody says how long it is.
+    /// Size that is not known.
     #[error("its size is not known")]
     NoSize,
-    /// There are bytes that are no instruction.
+    /// Bytes that are no instruction.
     #[error("what is at +{0:#x} is no instruction")]
     NoInstruction(u64),
-    /// A jump to an address that is computed.
+    /// Jump to a computed address.
     #[error("the jump at +{0:#x} may leave it, or not: its address is computed")]
     ComputedJump(u64),
-    /// A conditional jump to another function.
+    /// Conditional jump to another function.
     #[error("the conditional jump at +{0:#x} leaves it or not")]
     ConditionalLeave(u64),
-    /// A loop over its first instruction.
+    /// Loop over its first instruction.
     #[error("the jump at +{0:#x} goes back to its first instruction, as a call would")]
     LoopsToStart(u64),
-    /// No instruction leaves it.
+    /// Function that no instruction leaves.
     #[error("no instruction of it returns")]
     NeverReturns,
 }
 
-/// The borders of the function whose code is in these pieces, the one with its start first; whether
-/// its language has tail calls, so that a jump by a table may be one: to a function of several.
+/// Returns the borders of the function whose code is in these pieces, the one with its start first;
+/// whether its language has tail calls, so that a jump by a table may be one: to a function of
+/// several.
 pub fn borders(pieces: &[Piece], has_tail_calls: bool) -> Result<Borders, NotDecoded> {
     let start = match pieces.first() {
         Some(first) if !first.code.is_empty() => first.offset,
@@ -106,24 +108,25 @@ pub fn borders(pieces: &[Piece], has_tail_calls: bool) -> Result<Borders, NotDec
 
 /// One instruction.
 struct Step {
-    /// Where in the file it is.
+    /// Offset in the file.
     at: u64,
     kind: Kind,
 }
 
 enum Kind {
-    /// It goes on behind it, or in a function that returns there.
+    /// Instruction behind which the function continues, or a jump to within the function or to a
+    /// function that returns there.
     Plain,
     Return,
     Jump {
         target: u64,
         is_conditional: bool,
     },
-    /// To an address of another function's, in a table of the linker's.
+    /// Jump to an address of another function, in a table of the linker.
     JumpElsewhere,
-    /// To one of the addresses of a table: of a switch, or of functions.
+    /// Jump to one of the addresses of a table: of a switch, or of functions.
     ByTable,
-    /// To an address that is computed.
+    /// Jump to a computed address.
     Computed,
     Invalid,
 }
@@ -181,7 +184,7 @@ mod machine {
         }
     }
 
-    /// What is certain of a jump to an address that is not in the instruction.
+    /// Classifies a jump to an address that is not in the instruction.
     fn indirect(instruction: &Instruction, before: Option<&Instruction>) -> Kind {
         // `notrack`: only to within the function is a compiler certain that it may jump so.
         if instruction.segment_prefix() == Register::DS {
@@ -210,7 +213,8 @@ mod machine {
         if is_sum { Kind::Plain } else { Kind::Computed }
     }
 
-    /// Where the code behind a comparison of the stack pointer is, if that is what it begins with.
+    /// Returns the offset of the code behind a comparison of the stack pointer, if the function
+    /// begins with one.
     pub(super) fn after_stack_check(piece: &Piece) -> Option<u64> {
         const LONGEST: usize = 4;
         let is_stack = |instruction: &Instruction| {
@@ -238,7 +242,7 @@ mod machine {
 #[cfg(not(target_arch = "x86_64"))]
 use arm64 as machine;
 
-/// As on arm64, whose instructions are four bytes each.
+/// Decoder for arm64, whose instructions are four bytes each.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod arm64 {
     use super::{Kind, NotDecoded, Piece, Step};
@@ -288,7 +292,7 @@ mod arm64 {
         }
     }
 
-    /// Where the code behind a comparison of the stack pointer is: not known here.
+    /// Returns the offset of the code behind a comparison of the stack pointer: not known here.
     #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "for arm64"))]
     pub(super) fn after_stack_check(_piece: &Piece) -> Option<u64> {
         None

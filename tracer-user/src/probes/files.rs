@@ -13,7 +13,8 @@ use super::opening::open_ordinary;
 use crate::asking;
 use tracer_text::say;
 
-/// Scripts may be interpreted by scripts; the kernel follows so many.
+/// Interpreters that are followed: scripts may be interpreted by scripts, and the kernel follows
+/// this many.
 const MAX_INTERPRETERS: usize = 4;
 
 /// Bytes of `maps` that are read: of 65,530 mappings, which is the kernel's usual limit, with long
@@ -23,12 +24,12 @@ const MOST_MAPS_BYTES: u64 = 32 << 20;
 /// Files of a process that are looked at.
 const MOST_FILES: usize = 2048;
 
-/// A program or library that a process uses.
+/// Program or library that a process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// What the process knows it as.
+    /// Path by which the process knows it.
     pub path: PathBuf,
-    /// Where we find it: the very file, in whatever mount namespace.
+    /// Path by which we reach this very file, in whatever mount namespace.
     location: PathBuf,
     root: PathBuf,
 }
@@ -52,17 +53,17 @@ impl Used {
     }
 }
 
-/// Where absolute paths start for a process.
+/// Returns the folder at which absolute paths of a process start.
 pub fn root_of(pid: i32) -> PathBuf {
     format!("/proc/{pid}/root").into()
 }
 
-/// Whether there is such a process.
+/// Tells whether the process exists.
 pub fn is_there(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// The files of which process `pid` has code mapped.
+/// Returns the files of which process `pid` has code mapped.
 ///
 /// # Errors
 ///
@@ -82,7 +83,7 @@ pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
     Ok(used)
 }
 
-/// The files in lines of `maps`: a process may have millions of them.
+/// Returns the files in lines of `maps`: a process may have millions of them.
 fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
     let mut used = Vec::new();
     let mut known = HashSet::new();
@@ -108,8 +109,8 @@ fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
     Ok(used)
 }
 
-/// Range, as the kernel names it in `map_files`, and path in a line of `maps`, where it is of a
-/// file's code.
+/// Reads the range, as the kernel names it in `map_files`, and path in a line of `maps`, where it
+/// is of a file's code.
 fn code_mapping(line: &[u8]) -> Option<(String, &Path)> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
     let (start, end) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
@@ -123,8 +124,8 @@ fn code_mapping(line: &[u8]) -> Option<(String, &Path)> {
     (is_code && path.starts_with(b"/")).then(|| (range, Path::new(OsStr::from_bytes(path))))
 }
 
-/// The files that `command` will have mapped when it has been started: itself, or what interprets
-/// it, and its libraries. What it loads later nobody knows.
+/// Returns the files that `command` will have mapped when it has been started: itself, or what
+/// interprets it, and its libraries. Libraries that it loads later are unknown.
 ///
 /// # Errors
 ///
@@ -145,7 +146,7 @@ pub fn of_command(command: &OsStr) -> Result<Vec<Used>, BinaryError> {
     Ok(used)
 }
 
-/// A file of ours.
+/// Returns a file of our own mount namespace.
 pub fn here(path: PathBuf) -> Used {
     Used {
         location: path.clone(),
@@ -154,7 +155,7 @@ pub fn here(path: PathBuf) -> Used {
     }
 }
 
-/// The command as the kernel is asked to run it.
+/// Returns the command as the kernel is asked to run it.
 fn on_path(command: &OsStr) -> Option<PathBuf> {
     if command.as_bytes().contains(&b'/') {
         return None;
@@ -165,12 +166,12 @@ fn on_path(command: &OsStr) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The program that a name in the folders of `PATH` leads to.
+/// Returns the program that a name in the folders of `PATH` leads to.
 pub fn of_link(name: &OsStr) -> Option<Binary> {
     here(on_path(name)?).open().ok()
 }
 
-/// What the first line of a script names.
+/// Returns the interpreter that the first line of a script names.
 fn interpreter_of_script(path: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
     let length = open_ordinary(path).ok()?.read(&mut start).ok()?;
@@ -180,7 +181,7 @@ fn interpreter_of_script(path: &Path) -> Option<PathBuf> {
     (!word.is_empty()).then(|| OsStr::from_bytes(word).into())
 }
 
-/// The libraries that the dynamic linker of a program says it will load.
+/// Returns the libraries that the dynamic linker of a program says it will load.
 fn libraries_of(program: &Path) -> Vec<Used> {
     let Some(linker) = linker_of(program) else {
         return Vec::new();
@@ -197,7 +198,7 @@ fn libraries_of(program: &Path) -> Vec<Used> {
     lines.filter_map(listed_library).map(here).collect()
 }
 
-/// The program that loads a program's libraries.
+/// Returns the program that loads a program's libraries.
 fn linker_of(program: &Path) -> Option<PathBuf> {
     use object::read::elf::{ElfFile64, ProgramHeader};
 
@@ -209,7 +210,7 @@ fn linker_of(program: &Path) -> Option<PathBuf> {
     Some(OsStr::from_bytes(path).into())
 }
 
-/// The path in `libc.so.6 => /lib/libc.so.6 (0x7f…)`.
+/// Reads the path in `libc.so.6 => /lib/libc.so.6 (0x7f…)`.
 fn listed_library(line: &[u8]) -> Option<PathBuf> {
     let line = String::from_utf8_lossy(line);
     let location = line

@@ -1,4 +1,4 @@
-//! From what was asked for to locations in files.
+//! Finds the locations in files of the probes that were asked for.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -24,31 +24,31 @@ use tracer_text::say;
 /// The most probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;
 
-/// Who is to be probed.
+/// Processes or command to be probed.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
     /// Processes that run.
     Processes(&'a [i32]),
-    /// A command that is to be started.
+    /// Command that is to be started.
     Command(&'a OsStr),
 }
 
-/// A location that is to be probed.
+/// Location that is to be probed.
 #[derive(Clone, Debug)]
 pub struct Location {
     /// The file.
     pub binary: Arc<Binary>,
-    /// Where in it.
+    /// Offset in the file.
     pub offset: u64,
-    /// Where in the file the semaphore is.
+    /// Offset of the semaphore in the file.
     pub semaphore: Option<u64>,
-    /// Whether the return is probed of the function that starts there.
+    /// Probe of the return of the function that starts there.
     pub is_return: bool,
-    /// What the eBPF program knows of it.
+    /// Description of the site for the eBPF program.
     pub site: ProbeSite,
 }
 
-/// What is known of a probe: several locations may be one.
+/// Kind of a probe: several locations may have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeKind {
     /// The name of its event type.
@@ -57,52 +57,52 @@ pub struct ProbeKind {
     pub signature: Option<Signature>,
 }
 
-/// What is to be probed.
+/// Probes to be set.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    /// What is known of each probe, by its index.
+    /// Kinds of the probes, by index.
     pub kinds: Vec<ProbeKind>,
     /// The locations, each of which belongs to one probe.
     pub locations: Vec<Location>,
     /// The index of the probe that trace points are, where those are probed: it is no kind.
     pub trace_points: Option<u16>,
-    /// The processes that are to be stopped there; `None` for all, of which the traced ones are
+    /// Processes in which the probes are set; `None` for all, of which the traced ones are
     /// recorded.
     pub only: Option<Vec<i32>>,
 }
 
-/// Why a probe cannot be set.
+/// Reason why a probe cannot be set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
-    /// A process's files cannot be looked at.
+    /// Process whose files cannot be looked at.
     #[error("the files of process {pid} cannot be looked at (run as root, or give CAP_SYS_PTRACE)")]
     Maps {
         /// The process.
         pid: i32,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// A file is no use.
+    /// File that cannot be used.
     #[error(transparent)]
     Binary(#[from] BinaryError),
-    /// No file has this static probe.
+    /// Static probe that no file has.
     #[error(
         "no static probe {provider}:{name} in {}{}; `tracer-user probes PID` lists those of a process",
         files_text(*files),
         similar.as_ref().map_or_else(String::new, |name| format!(" (is {name} meant?)"))
     )]
     NoUsdt {
-        /// Who it was to be from.
+        /// Provider that was asked for.
         provider: String,
         /// Its name.
         name: String,
         /// Files that were looked at.
         files: usize,
-        /// One that is there and nearly so called.
+        /// Existing static probe with a similar name.
         similar: Option<String>,
     },
-    /// No file has trace points.
+    /// Files without trace points.
     #[error(
         "no trace point of libposixtrace in {}, so no user event can have a stack \
          (--stack-for user); is the program linked with the library of this version? \
@@ -113,15 +113,15 @@ pub enum FindError {
         /// Files that were looked at.
         files: usize,
     },
-    /// No file is called so.
+    /// File name that no mapped file has.
     #[error("no file {} is mapped; give one of: {}", file.display(), mapped.join(", "))]
     NotMapped {
-        /// What was asked for.
+        /// File that was asked for.
         file: PathBuf,
-        /// What is there.
+        /// Files that are mapped.
         mapped: Vec<String>,
     },
-    /// The file has no such function.
+    /// Function that the file does not have.
     #[error("{}{} has no function {symbol}{}", file.display(), link_text(link.as_deref()), if *is_stripped {
         "; it is stripped of all symbols but those that it exports: use the unstripped file, or \
          install the package with its symbols (Debian: -dbgsym)"
@@ -131,14 +131,14 @@ pub enum FindError {
     NoFunction {
         /// The file.
         file: PathBuf,
-        /// What the file is a link to.
+        /// Own name of the file, where the given name is a link to it.
         link: Option<OsString>,
         /// The function.
         symbol: String,
-        /// Whether it lacks most symbols.
+        /// File that lacks most symbols.
         is_stripped: bool,
     },
-    /// The function only chooses another.
+    /// Function that only chooses another.
     #[error(
         "{symbol} of {} is no function but chooses one when the program starts (an indirect \
          function): probe the one it chooses, such as __{symbol}_avx2", file.display()
@@ -149,7 +149,7 @@ pub enum FindError {
         /// The function.
         symbol: String,
     },
-    /// It is not certain where the function is left.
+    /// Function whose exits are not certain.
     #[error(
         "where {symbol} of {} is left cannot be seen in its code: {why}; name what its spans begin \
          and end with (--span NAME=probe:F..probe:G, with --probe for both), or probe its return \
@@ -163,10 +163,10 @@ pub enum FindError {
         file: PathBuf,
         /// The function.
         symbol: String,
-        /// Why.
+        /// Reason.
         why: NotDecoded,
     },
-    /// The return of a function of Go.
+    /// Return of a function of Go.
     #[error(
         "{} is made by Go, which ends a program whose return is probed when a stack grows; \
          use --span {}:{symbol}, or --probe with +BYTES at its return instructions",
@@ -179,7 +179,7 @@ pub enum FindError {
         /// The function.
         symbol: String,
     },
-    /// The offset is not in the function.
+    /// Offset that is not in the function.
     #[error("{symbol} of {} has {size} bytes, and {offset} is not within", file.display())]
     Outside {
         /// The file.
@@ -188,23 +188,23 @@ pub enum FindError {
         symbol: String,
         /// Its size.
         size: u64,
-        /// What was asked for.
+        /// Offset that was asked for.
         offset: u64,
     },
-    /// A probe there would damage the program.
+    /// Offset at which a probe would damage the program.
     #[error("no instruction begins {offset} bytes into {symbol} of {}", file.display())]
     NoInstruction {
         /// The file.
         file: PathBuf,
         /// The function.
         symbol: String,
-        /// What was asked for.
+        /// Offset that was asked for.
         offset: u64,
     },
-    /// Too many.
+    /// Number of probes above the limit.
     #[error("{asked} probes are more than {MAX_PROBES}, which is the most there may be")]
     TooMany {
-        /// So many.
+        /// Number of probes asked for.
         asked: usize,
     },
 }
@@ -272,7 +272,7 @@ pub fn find(
     Ok(probes)
 }
 
-/// All trace points of these files, as the probe with this index.
+/// Finds all trace points of these files, as the probe with this index.
 fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindError> {
     let (provider, name) = TRACE_POINT;
     let found = usdt(provider, name, used).map_err(|error| match error {
@@ -286,10 +286,10 @@ fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindE
     Ok(locations.collect())
 }
 
-/// A location, and what is known of its values.
+/// Location, and the signature of its values where that is known.
 type Known = (Location, Option<Signature>);
 
-/// The files, each once.
+/// Returns the files, each once.
 fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
     let used: Vec<Used> = match subject {
         Subject::Command(command) => files::of_command(command)?,
@@ -439,7 +439,7 @@ fn locations_of(
     }
 }
 
-/// A probe at an instruction.
+/// Returns a probe at an instruction.
 fn instruction(binary: &Arc<Binary>, offset: u64, site: ProbeSite) -> Location {
     Location {
         binary: Arc::clone(binary),
@@ -450,7 +450,7 @@ fn instruction(binary: &Arc<Binary>, offset: u64, site: ProbeSite) -> Location {
     }
 }
 
-/// The functions of that name, and where each begins and is left.
+/// Finds the functions of that name, with their beginnings and exits.
 fn bordered(
     binaries: &[Arc<Binary>],
     symbol: &str,
@@ -468,7 +468,8 @@ fn bordered(
     Ok(found)
 }
 
-/// What its code says. Of a function that is megabytes long nobody wants that.
+/// Finds the borders of a function in its code. At most 4 MiB of each piece are read: larger
+/// functions are not meant.
 fn borders_of(
     binary: &Binary,
     function: &Function,
@@ -496,7 +497,8 @@ fn borders_of(
     Ok(exits::borders(&pieces, has_tail_calls))
 }
 
-/// Refuses what would end the programs of a file for certain, and warns of what may.
+/// Refuses a probe of a return that is certain to end the programs of a file, and warns of one that
+/// may.
 fn warn_of_returns(found: &[(Arc<Binary>, Function)], symbol: &str) -> Result<(), FindError> {
     for (binary, _) in found {
         if binary.is_of_go()? {
@@ -550,8 +552,8 @@ fn static_location(binary: &Arc<Binary>, found: &StaticProbe) -> Location {
     }
 }
 
-/// What the eBPF program knows of a location whose values have types. Which probe it is of is known
-/// later.
+/// Describes a location whose values have types, for the eBPF program. The index of the probe is
+/// set later.
 fn typed_site(kind: u16, signature: &Signature, located: &[ProbeArgument]) -> ProbeSite {
     let signs = signature.values.iter().map(|(_, of)| of.is_signed());
     let arguments: Vec<_> = located
@@ -571,7 +573,7 @@ fn typed_site(kind: u16, signature: &Signature, located: &[ProbeArgument]) -> Pr
     }
 }
 
-/// The same of one whose values have none.
+/// Describes a location whose values have no types, for the eBPF program.
 fn site(kind: u16, arguments: &[Argument]) -> ProbeSite {
     let mut args = [ProbeArgument::new_zeroed(); PROBE_ARGUMENTS];
     let mut signed = 0;
@@ -599,7 +601,7 @@ fn link_text(name: Option<&OsStr>) -> String {
     })
 }
 
-/// The files that `file` names: one by its path, or those of the mapped ones that are so called.
+/// Returns the files that `file` names: one by its path, or the mapped files that have this name.
 fn named(
     file: &Path,
     used: &[Arc<Binary>],
@@ -636,8 +638,8 @@ fn named(
 /// another one.
 const DELETED: &[u8] = b" (deleted)";
 
-/// The file of that path. Where one is mapped that was replaced there meanwhile, it is that one,
-/// and the new one too, which may be run next.
+/// Returns the file of that path. Where one is mapped that was replaced there meanwhile, it is that
+/// one, and the new one too, which may be run next.
 fn at_path(
     file: &Path,
     used: &[Arc<Binary>],
@@ -658,8 +660,8 @@ fn at_path(
     Ok(found)
 }
 
-/// The file of that path, as who is to be probed sees it, or as `/proc/PID` leads to it. It need
-/// not be mapped yet.
+/// Returns the file of that path, as who is to be probed sees it, or as `/proc/PID` leads to it. It
+/// need not be mapped yet.
 fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
     if let Some((pid, rest)) = in_proc(file) {
         return match rest.strip_prefix("root") {
@@ -676,14 +678,14 @@ fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
     Binary::open_below(&root, file)
 }
 
-/// The process in whose folder of `/proc` a path is, and the rest of it.
+/// Returns the process in whose folder of `/proc` a path is, and the rest of it.
 fn in_proc(file: &Path) -> Option<(i32, &Path)> {
     let mut parts = file.strip_prefix("/proc").ok()?.components();
     let pid = parts.next()?.as_os_str().to_str()?.parse().ok()?;
     Some((pid, parts.as_path()))
 }
 
-/// Whether a file is called so: `libc.so.6`, or `libc` for any version.
+/// Tells whether a file has this name: `libc.so.6`, or `libc` for any version.
 fn is_called(path: &Path, name: &OsStr) -> bool {
     let Some(file) = path.file_name() else {
         return false;
@@ -692,7 +694,7 @@ fn is_called(path: &Path, name: &OsStr) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest == DELETED || rest.starts_with(b".so"))
 }
 
-/// The functions of that name, and the files that they are in.
+/// Finds the functions of that name, and the files that they are in.
 fn functions(
     binaries: &[Arc<Binary>],
     symbol: &str,
@@ -744,8 +746,8 @@ fn functions(
     }
 }
 
-/// Whether a function whose file calls it `name` is asked for as `symbol`: so, or as its source has
-/// it, with its parameters or without.
+/// Tells whether `symbol` asks for the function that its file calls `name`: by that name, or by the
+/// name in its source, with its parameters or without.
 fn is_function(name: &str, symbol: &str) -> bool {
     if name == symbol {
         return true;
@@ -757,7 +759,8 @@ fn is_function(name: &str, symbol: &str) -> bool {
     shown == symbol || without_parameters(&shown) == Some(symbol)
 }
 
-/// `ns::f` of `ns::f(int) const`; `None` of what has no parameters, or is a part of a function.
+/// Returns `ns::f` of `ns::f(int) const`; `None` for a name that has no parameters, or is a part of
+/// a function.
 fn without_parameters(shown: &str) -> Option<&str> {
     let shown = shown.strip_suffix(" const").unwrap_or(shown);
     let mut depth = 0_usize;
@@ -773,7 +776,8 @@ fn without_parameters(shown: &str) -> Option<&str> {
     None
 }
 
-/// Whether an instruction begins there. Nobody means one that is megabytes into a function.
+/// Tells whether an instruction begins there. Offsets of megabytes into a function are not looked
+/// at.
 fn begins_at(binary: &Binary, function: &Function, offset: u64) -> Result<bool, BinaryError> {
     const FARTHEST: usize = 16 << 20;
     const LONGEST_INSTRUCTION: usize = 16;

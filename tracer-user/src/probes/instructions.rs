@@ -1,7 +1,7 @@
-//! Where instructions begin: a probe replaces the first byte of one, and would damage the program
-//! anywhere else.
+//! Finds where instructions begin: a probe replaces the first byte of an instruction, and would
+//! damage the program anywhere else.
 
-/// Whether an instruction begins `offset` bytes into `code`, which begins with one.
+/// Tells whether an instruction begins `offset` bytes into `code`, which begins with one.
 #[cfg(target_arch = "x86_64")]
 pub fn begins_at(code: &[u8], offset: usize) -> bool {
     use iced_x86::{Decoder, DecoderOptions};
@@ -15,7 +15,7 @@ pub fn begins_at(code: &[u8], offset: usize) -> bool {
     decoder.position() == offset
 }
 
-/// Whether an instruction begins `offset` bytes into `code`, which begins with one.
+/// Tells whether an instruction begins `offset` bytes into `code`, which begins with one.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn begins_at(code: &[u8], offset: usize) -> bool {
     offset.is_multiple_of(4) && offset < code.len()

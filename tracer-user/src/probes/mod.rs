@@ -3,12 +3,11 @@
 //!
 //! - [`ProbeSpec`] is what a user asks for;
 //! - `files` finds the programs and libraries that a process uses, or a command will;
-//! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
-//!   their arguments (`arguments`, `registers`), and what types say of those of a function
-//!   (`types`), which a file may say itself (`dwarf`, `debug_data`), and how its functions call
-//!   (`unwind_data`);
-//! - `exits` finds in a function's code where it is left;
-//! - `opening` opens files that anybody may have put there, but not what programs of others serve
+//! - [`Binary`] is one of them: its functions, its static probes (`notes`) with the descriptions of
+//!   their arguments (`arguments`, `registers`), the types of a function's arguments (`types`),
+//!   which a file may contain itself (`dwarf`, `debug_data`), and its unwind data (`unwind_data`);
+//! - `exits` finds the exits of a function in its code;
+//! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`served`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
 //!   to.
@@ -53,7 +52,8 @@ pub fn look_through_notes(untrusted: &[u8]) {
     }
 }
 
-/// How many arguments a description lists, and how many of those can be read on this machine.
+/// Counts the arguments that a description lists, and those of them that can be read on this
+/// machine.
 #[must_use]
 pub fn argument_counts(described: &str) -> (usize, usize) {
     let arguments = arguments::parse(described);

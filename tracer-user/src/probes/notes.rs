@@ -15,25 +15,25 @@ pub const MOST_NOTES: usize = 100_000;
 /// Bytes of a note's texts that are held. Real ones have some hundred.
 const MOST_TEXT_BYTES: usize = 4096;
 
-/// A static probe at one site.
+/// Static probe at one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Who it says it is from.
+    /// Provider that the probe names.
     pub provider: String,
-    /// What it is called.
+    /// Name of the probe.
     pub name: String,
-    /// How its arguments are found, in words of the assembler.
+    /// Locations of its arguments, in words of the assembler.
     pub arguments: String,
     /// Its address in the file's address space, as written.
     pub address: u64,
-    /// Where `.stapsdt.base` was then.
+    /// Address of `.stapsdt.base` when the note was written.
     pub base: u64,
     /// The address of its semaphore, as written; 0 for none.
     pub semaphore: u64,
 }
 
-/// The probes in a section's bytes, which anybody may have written. What is not whole is left out;
-/// `None` where there are more than [`MOST_NOTES`].
+/// Reads the probes in a section's bytes, which any user may have written. A truncated note is left
+/// out; `None` where there are more than [`MOST_NOTES`].
 pub fn parse(untrusted: &[u8]) -> Option<Vec<Note>> {
     let mut notes = Vec::new();
     let mut rest = untrusted;
@@ -47,7 +47,7 @@ pub fn parse(untrusted: &[u8]) -> Option<Vec<Note>> {
     Some(notes)
 }
 
-/// The first note, where it is such a probe, and what follows.
+/// Returns the first note, where it is such a probe, and what follows.
 fn first(bytes: &[u8]) -> Option<(Option<Note>, &[u8])> {
     let (owner_bytes, bytes) = word(bytes)?;
     let (content_bytes, bytes) = word(bytes)?;
@@ -89,7 +89,7 @@ fn address(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_ne_bytes(*word), rest))
 }
 
-/// `length` bytes, and what follows their padding to whole words.
+/// Returns `length` bytes, and what follows their padding to whole words.
 fn padded(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(length).ok()?;
     let (content, rest) = bytes.split_at_checked(length)?;

@@ -1,11 +1,12 @@
 //! Opening files that others have put where we look: what is no ordinary file is not opened, and
 //! none can make us wait.
 //!
-//! To open a FIFO waits for somebody at its other end, a device may do anything, a terminal without
-//! a session becomes that of ours, and a file with a lease on it keeps us for as long as the holder
-//! may answer. So a file is first taken hold of without being opened (`O_PATH`), looked at, and
-//! then opened through that same hold: it cannot become another one between. Nor is a file asked
-//! for that somebody else's program serves ([`served`](super::served)).
+//! Opening a FIFO waits for a process at its other end, a device may do anything, a terminal
+//! without a session becomes the terminal of our session, and a file with a lease on it makes us
+//! wait for as long as the holder may take to answer. So a file is first held without being opened
+//! (`O_PATH`), looked at, and then opened through that same descriptor: it cannot become another
+//! one in between. A file that another user's program serves is not asked for either
+//! ([`served`](super::served)).
 
 use std::fs::File;
 use std::io;
@@ -34,9 +35,10 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
     open_held(&held?, &path)
 }
 
-/// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and
-/// `..`, do not lead out of there. Where somebody else serves one of its mounts, no name leads into
-/// another one than its root's: the server would be asked for the rest of the name.
+/// Opens a file as [`open_ordinary`] does, where `path` is one of a process whose root is `root`:
+/// its links, and `..`, do not lead out of there. Where another user serves one of its mounts, no
+/// name leads into another mount than its root's: the server would be asked for the rest of the
+/// name.
 ///
 /// # Errors
 ///
@@ -50,7 +52,8 @@ pub fn open_ordinary_below(root: &Path, path: &Path) -> io::Result<File> {
     open_held(&hold(root, path, libc::RESOLVE_IN_ROOT | stays)?, root)
 }
 
-/// The process in whose folder of `/proc` a path is: it may keep the kernel from following it.
+/// Returns the process in whose folder of `/proc` a path is: it may keep the kernel from following
+/// it.
 fn process_of(path: &Path) -> Option<i32> {
     let mut parts = path.strip_prefix("/proc").ok()?.components();
     parts.next()?.as_os_str().to_str()?.parse().ok()

@@ -1,7 +1,7 @@
-//! Where the saved registers are: `struct pt_regs` of this machine, which is part of the kernel's
+//! Offsets of the saved registers: `struct pt_regs` of this machine, which is part of the kernel's
 //! interface (`<asm/ptrace.h>`) and has the layout of libc's `user_regs_struct`.
 
-/// A register or a part of one.
+/// Register or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register {
     /// Its offset in the saved registers, in bytes.
@@ -16,7 +16,7 @@ mod machine {
 
     /// Offset of the instruction's address.
     pub const ADDRESS: usize = offset_of!(Saved, rip);
-    /// Offsets of what the first arguments are passed in.
+    /// Offsets of the registers that pass the first arguments.
     pub const ARGUMENTS: [usize; 6] = [
         offset_of!(Saved, rdi),
         offset_of!(Saved, rsi),
@@ -25,7 +25,7 @@ mod machine {
         offset_of!(Saved, r8),
         offset_of!(Saved, r9),
     ];
-    /// Offset of what the result is returned in.
+    /// Offset of the register that returns the result.
     pub const RESULT: usize = offset_of!(Saved, rax);
 
     /// Name of the whole register, of its lower half, quarter and eighth.
@@ -78,9 +78,9 @@ mod machine {
 
     /// Offset of the instruction's address.
     pub const ADDRESS: usize = offset_of!(Saved, pc);
-    /// Offsets of what the first arguments are passed in.
+    /// Offsets of the registers that pass the first arguments.
     pub const ARGUMENTS: [usize; 6] = [0, 8, 16, 24, 32, 40];
-    /// Offset of what the result is returned in.
+    /// Offset of the register that returns the result.
     pub const RESULT: usize = 0;
 
     pub fn offset(name: &str) -> Option<usize> {
@@ -92,22 +92,22 @@ mod machine {
     }
 }
 
-/// The register of this name.
+/// Returns the register of this name.
 pub fn named(name: &str) -> Option<Register> {
     machine::offset(name).map(at)
 }
 
-/// Where the instruction's address is.
+/// Returns the register of the instruction's address.
 pub fn address() -> Register {
     at(machine::ADDRESS)
 }
 
-/// What functions get their first arguments in.
+/// Returns the registers that pass the first arguments.
 pub fn arguments() -> [Register; 6] {
     machine::ARGUMENTS.map(at)
 }
 
-/// What functions leave their result in.
+/// Returns the register that returns the result.
 pub fn result() -> Register {
     at(machine::RESULT)
 }

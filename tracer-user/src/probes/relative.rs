@@ -1,11 +1,12 @@
 //! Arguments that are variables of the program: `8+table(%rip)`, an address relative to that of the
 //! instruction.
 
-/// What makes an argument relative.
+/// Suffix that makes an argument relative.
 pub const BASE: &str = "(%rip)";
 
-/// The description with each such variable as an integer: its distance from `probe`, the address of
-/// the probe. `address_of` knows variables by name; those that it does not know stay as they are.
+/// Returns the description with each such variable as an integer: its distance from `probe`, the
+/// address of the probe. `address_of` knows variables by name; those that it does not know stay as
+/// they are.
 pub fn resolved(described: &str, probe: u64, address_of: impl Fn(&str) -> Option<u64>) -> String {
     let word = |word: &str| {
         let (size, operand) = word.split_once('@')?;
@@ -19,7 +20,7 @@ pub fn resolved(described: &str, probe: u64, address_of: impl Fn(&str) -> Option
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The value of `8+table-4`: integers, and at least one variable.
+/// Returns the value of `8+table-4`: integers, and at least one variable.
 fn sum(expression: &str, address_of: &impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let mut total = 0_u64;
     let mut has_variable = false;

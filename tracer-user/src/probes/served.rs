@@ -1,4 +1,4 @@
-//! Files that a program of somebody else's serves (FUSE). Whoever asks for one waits until that
+//! Files that another user's program serves (FUSE). A process that asks for one waits until that
 //! program answers, and cannot even be killed meanwhile; a probe in one would keep all processes of
 //! the machine from forking as long.
 //!
@@ -14,16 +14,16 @@ use std::path::{Component, Path, PathBuf};
 /// itself.
 const MOST_MOUNTINFO_BYTES: u64 = 256 << 10;
 
-/// Why a file is not opened that is there.
+/// Reason why an existing file is not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsafe {
-    /// A FIFO, a device, a folder.
+    /// FIFO, device or folder.
     #[error("it is no ordinary file, and is not opened")]
     NoOrdinaryFile,
-    /// In FUSE.
+    /// File in FUSE.
     #[error("a program of another user serves it (FUSE) and may stop to, so it is not opened")]
     Served,
-    /// In a mount of which nothing is known.
+    /// File in a mount of which nothing is known.
     #[error("it is in a mount that neither tracer-user nor the process sees, so it is not opened")]
     Hidden,
 }
@@ -58,8 +58,8 @@ pub fn ensure_unserved(held: &OwnedFd, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a process sees other mounts than we do, under its `root`, those it may have made itself,
-/// and one of them is served by somebody else; also where that is not known.
+/// Tells whether a process sees other mounts than we do, under its `root`, perhaps made by itself,
+/// and one of them is served by another user; also true where that is not known.
 pub fn sees_served_mounts(root: &Path) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let process = root.parent().unwrap_or(root);
@@ -90,14 +90,14 @@ fn is_somebody_else(server: Server) -> bool {
     matches!(server, Server::User(other) if other != 0 && other != user)
 }
 
-/// Who serves a file system.
+/// Server of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Kernel,
     User(u32),
 }
 
-/// Whether a file is on a block device, as the kernel remembers it: nobody is asked.
+/// Tells whether a file is on a block device, by the kernel's own memory: no server is asked.
 fn is_on_disk(held: &OwnedFd) -> io::Result<bool> {
     // SAFETY: all-zero bytes are valid.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -118,7 +118,7 @@ fn is_on_disk(held: &OwnedFd) -> io::Result<bool> {
     Ok(found.stx_dev_major != 0)
 }
 
-/// The id of the mount that a file is in.
+/// Returns the id of the mount that a file is in.
 fn mount_of(held: &OwnedFd) -> io::Result<u64> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", held.as_raw_fd()))?;
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
@@ -126,7 +126,7 @@ fn mount_of(held: &OwnedFd) -> io::Result<u64> {
     mount.ok_or_else(|| Unsafe::Hidden.into())
 }
 
-/// The mounts of the process in whose folder of `/proc` the path is.
+/// Returns the mounts of the process in whose folder of `/proc` the path is.
 fn mounts_of_process(path: &Path) -> Option<PathBuf> {
     let mut parts = path.strip_prefix("/proc").ok()?.components();
     match parts.next()? {
@@ -140,8 +140,8 @@ fn find(mounts: impl BufRead, mount: u64) -> Option<Server> {
     lines.find_map(|line| server_in(&String::from_utf8_lossy(&line), mount))
 }
 
-/// Who serves a mount, if a line of `mountinfo` is of it: id, parent, device, root, mount point,
-/// options, ..., a dash, kind, source, options.
+/// Returns the server of a mount, if a line of `mountinfo` describes it: id, parent, device, root,
+/// mount point, options, ..., a dash, kind, source, options.
 fn server_in(line: &str, mount: u64) -> Option<Server> {
     let (of_mount, of_system) = line.split_once(" - ")?;
     if of_mount.split(' ').next()?.parse() != Ok(mount) {

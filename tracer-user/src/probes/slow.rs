@@ -1,10 +1,10 @@
-//! A program whose debugger's part takes long to read.
+//! Builds a program whose debugger's part takes long to read.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Many small units, which all have the same large table of abbreviations, in a program `a` that
-/// has a `main`.
+/// Builds a program `a`, which has a `main` and many small units that all have the same large table
+/// of abbreviations.
 pub fn build(folder: &Path) {
     // Each is of a type, without children or attributes; an integer of two bytes is its code.
     let abbreviations = (128_u32..16_000).flat_map(|code| {

@@ -1,4 +1,4 @@
-//! What a user asks to be probed.
+//! Probes as users ask for them.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use tracer_common::event_type::TRACE_EVENT_NAME_MAX;
 
 use super::types::{self, NotATypeError, ValueType};
 
-/// A probe as it was asked for.
+/// Probe as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
     /// `--usdt provider:name`: a static probe of the program.
     Usdt {
-        /// Who the probe says that it is from.
+        /// Provider that the probe names.
         provider: String,
-        /// What it is called.
+        /// Name of the probe.
         name: String,
     },
     /// `--probe PATH:symbol[+offset]` or `PATH:symbol(types)`: an instruction of a function, by
@@ -44,7 +44,8 @@ pub enum ProbeSpec {
         /// The function.
         symbol: String,
     },
-    /// The same, where the function is left: at its return instructions.
+    /// `--span PATH:symbol`: the exits of a function, for the spans of its calls: its return
+    /// instructions.
     SpanEnd {
         /// The program or library.
         file: PathBuf,
@@ -53,7 +54,7 @@ pub enum ProbeSpec {
     },
 }
 
-/// A probe that was typed wrongly.
+/// Probe that was typed wrongly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{typed:?} is no probe{}", match why {
     Some(why) => format!(": {why}"),
@@ -71,7 +72,7 @@ const FUNCTION: &str = "PATH:symbol, PATH:symbol+offset or PATH:symbol(types), s
 const RETURN: &str = "PATH:symbol or PATH:symbol(type), such as libc.so.6:malloc";
 
 impl ProbeSpec {
-    /// What `--usdt` was given.
+    /// Reads the value of `--usdt`.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl ProbeSpec {
         }
     }
 
-    /// What `--probe` was given.
+    /// Reads the value of `--probe`.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl ProbeSpec {
         })
     }
 
-    /// What `--retprobe` was given.
+    /// Reads the value of `--retprobe`.
     ///
     /// # Errors
     ///
@@ -139,8 +140,9 @@ impl ProbeSpec {
         })
     }
 
-    /// Where the spans of a function begin and end: what `--span` was given, as `--probe` takes it
-    /// too. `None` where it names no function's beginning.
+    /// Returns the probes at which the spans of a function begin and end, from the value of
+    /// `--span`, in the form of `--probe`. `None` where it does not name the beginning of a
+    /// function.
     #[must_use]
     pub fn span_borders(&self) -> Option<[Self; 2]> {
         match self {
@@ -161,7 +163,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The name of its event type, at most as long as such a name may be.
+    /// Returns the name of its event type, at most as long as such a name may be.
     #[must_use]
     pub fn event_name(&self) -> String {
         let mut name = match self {
@@ -196,9 +198,10 @@ fn no_type(typed: &str, why: NotATypeError) -> NotAProbe {
     }
 }
 
-/// What is before the types, and those; `None` where they do not end.
+/// Splits off the types; returns the text before them, and them; `None` where they do not end.
 ///
-/// A name as the source of a C++ or Rust program has it, and as stacks show it, has its own.
+/// A name as the source of a C++ or Rust program has it, and as stacks show it, has brackets of its
+/// own.
 fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
     if is_of_source(typed) {
         return Some((typed, None));
@@ -209,13 +212,13 @@ fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// Whether a function is called as its source has it, and not as its file does.
+/// Tells whether a function is named as in its source, and not as in its file.
 pub(super) fn is_of_source(symbol: &str) -> bool {
     symbol.contains("::") || symbol.contains('<')
 }
 
-/// The path may have colons and brackets, and a function of C++ too: between them is the last colon
-/// that has no other beside it and lies in no brackets.
+/// Splits path and function. The path may have colons and brackets, and a function of C++ too:
+/// between them is the last colon that has no other beside it and lies in no brackets.
 fn file_and_function(typed: &str) -> Option<(PathBuf, &str)> {
     let bytes = typed.as_bytes();
     let is_colon = |at: usize| bytes.get(at) == Some(&b':');
@@ -236,7 +239,7 @@ fn file_and_function(typed: &str) -> Option<(PathBuf, &str)> {
     (!file.is_empty() && !function.is_empty()).then(|| (file.into(), function))
 }
 
-/// A decimal integer, or a hexadecimal one after `0x`.
+/// Reads a decimal integer, or a hexadecimal one after `0x`.
 fn integer(typed: &str) -> Option<u64> {
     match typed.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

@@ -1,5 +1,5 @@
-//! Types of arguments and of results: what `--probe 'FILE:FUNCTION(str, int)'` says of them, and
-//! where a function that begins finds such arguments.
+//! Types of arguments and of results: their form in `--probe 'FILE:FUNCTION(str, int)'`, and the
+//! registers in which a function finds such arguments as it begins.
 
 use tracer_common::kernel::{PROBE_ARGUMENTS, ProbeArgument, probe_source, typed_data};
 
@@ -9,7 +9,7 @@ use tracer_text::typed::Encoder;
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueType {
-    /// How it is shown: one of [`typed_data`].
+    /// Presentation: one of [`typed_data`].
     pub kind: u8,
     /// Its bytes; of a text those of its address.
     pub size: u8,
@@ -38,25 +38,25 @@ const WORDS: &[(&str, u8, u8)] = &[
     ("double", typed_data::FLOAT, 8),
 ];
 
-/// Why types are none.
+/// Reason why a list of types cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotATypeError {
-    /// A word is none.
+    /// Word that is no type.
     #[error("{word:?} is no type of an argument; give {}", known())]
     Word {
         /// The word.
         word: String,
     },
-    /// There are too many.
+    /// Number of types above the limit.
     #[error("{count} arguments are more than {PROBE_ARGUMENTS}, which is the most that are read")]
     TooMany {
-        /// So many.
+        /// Number of types in the list.
         count: usize,
     },
-    /// A result is one value.
+    /// Result with other than one type.
     #[error("a result has one type, such as (int) or (str)")]
     NotOne,
-    /// It is in a register that the kernel does not keep for probes.
+    /// Type in a register that the kernel does not save for probes.
     #[error(
         "a result that is a {word} cannot be read: the kernel shows no floating-point registers"
     )]
@@ -72,13 +72,13 @@ fn known() -> String {
 }
 
 impl ValueType {
-    /// An address, of which no more is known.
+    /// Address, of which no more is known.
     pub const POINTER: Self = Self {
         kind: typed_data::ADDRESS,
         size: 8,
     };
 
-    /// What is in no register of its own: it is not read.
+    /// Value in no register of its own: it is not read.
     pub const UNKNOWN: Self = Self {
         kind: typed_data::BYTES,
         size: 8,
@@ -95,23 +95,23 @@ impl ValueType {
         })
     }
 
-    /// Whether it is a text, which an address leads to.
+    /// Tells whether it is a text, to which an address leads.
     pub fn is_text(self) -> bool {
         self.kind == typed_data::TEXT
     }
 
-    /// Whether it is a signed integer.
+    /// Tells whether it is a signed integer.
     pub fn is_signed(self) -> bool {
         self.kind == typed_data::SIGNED
     }
 
-    /// Whether it is passed in a register for floating-point values.
+    /// Tells whether it is passed in a register for floating-point values.
     pub fn is_float(self) -> bool {
         self.kind == typed_data::FLOAT
     }
 }
 
-/// The types in a list: `str, int`; none of an empty one.
+/// Returns the types in a list: `str, int`; none of an empty one.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn list(typed: &str) -> Result<Vec<ValueType>, NotATypeError> {
     words.into_iter().map(ValueType::of).collect()
 }
 
-/// The one type in a list.
+/// Returns the one type in a list.
 ///
 /// # Errors
 ///
@@ -142,15 +142,15 @@ pub fn result(typed: &str) -> Result<ValueType, NotATypeError> {
     }
 }
 
-/// What the values of a probe are called, and their types.
+/// Names and types of the values of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// As they are recorded, in order.
+    /// Values as they are recorded, in order.
     pub values: Vec<(String, ValueType)>,
 }
 
 impl Signature {
-    /// Of arguments whose names are not known.
+    /// Returns the signature of arguments whose names are not known.
     pub fn unnamed(types: &[ValueType]) -> Self {
         let named = (0..)
             .zip(types)
@@ -160,15 +160,15 @@ impl Signature {
         }
     }
 
-    /// Of a result.
+    /// Returns the signature of a result.
     pub fn result(kind: ValueType) -> Self {
         Self {
             values: vec![("ret".to_owned(), kind)],
         }
     }
 
-    /// Where each argument is as the function begins. Those of floating-point types are in
-    /// registers that the kernel does not keep for probes; they take none of the others.
+    /// Returns the location of each argument as the function begins. Those of floating-point types
+    /// are in registers that the kernel does not save for probes; they take none of the others.
     pub fn arguments(&self) -> Vec<ProbeArgument> {
         let mut registers = registers::arguments().into_iter();
         let located = self.values.iter().map(|(_, kind)| {
@@ -182,7 +182,7 @@ impl Signature {
         located.collect()
     }
 
-    /// Where a result is.
+    /// Returns the location of a result.
     pub fn results(&self) -> Vec<ProbeArgument> {
         let register = registers::result().offset;
         let located = self.values.iter();
@@ -191,8 +191,8 @@ impl Signature {
             .collect()
     }
 
-    /// The event's data: values as the programs have recorded them, and for each text what was
-    /// read, or nothing.
+    /// Returns the event's data: values as the programs have recorded them, and for each text what
+    /// was read, or nothing.
     pub fn data<'a>(
         &self,
         kind: u16,

@@ -1,4 +1,4 @@
-//! What a file says of how its functions call (`.eh_frame`).
+//! Unwind data of a file (`.eh_frame`): how its functions call.
 
 use object::{Object, ObjectSection, ReadRef};
 
@@ -7,31 +7,31 @@ use super::binary::Segments;
 /// Bytes of it that are read: the largest browser has some 30 million.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A part of a file.
+/// Section of a file.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Where it is mapped.
+    /// Address at which it is mapped.
     pub address: u64,
-    /// What it holds.
+    /// Content.
     pub bytes: Box<[u8]>,
 }
 
-/// What a file says of how its functions call, as bytes.
+/// Unwind data of a file, as bytes.
 #[derive(Debug)]
 pub(crate) struct UnwindData {
     /// `.eh_frame`.
     pub entries: Part,
     /// `.eh_frame_hdr`, where there is one: by it, entries are found.
     pub index: Option<Part>,
-    /// Where `.text` and `.got` are: addresses may be relative to them.
+    /// Address of `.text`: other addresses may be relative to it.
     pub text: u64,
-    /// See above.
+    /// Address of `.got`: likewise.
     pub got: u64,
     segments: Segments,
 }
 
 impl UnwindData {
-    /// That of a file, whose segments are these; `None` where it says nothing.
+    /// Reads the unwind data of a file with these segments; `None` where it has none.
     pub(super) fn of<'a, R: ReadRef<'a>>(
         segments: Segments,
         parsed: &object::File<'a, R>,
@@ -59,13 +59,13 @@ impl UnwindData {
         })
     }
 
-    /// That of a program or library in memory.
+    /// Reads the unwind data of a program or library in memory.
     pub fn of_image(image: &[u8]) -> Option<Self> {
         let parsed = object::File::parse(image).ok()?;
         Self::of(Segments::of(&parsed), &parsed)
     }
 
-    /// The address of what is at this offset in the file.
+    /// Returns the address of what is at this offset in the file.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.segments.address(offset)
     }
