@@ -1,7 +1,7 @@
-//! How the functions of a file call, by `.eh_frame`.
+//! Rules by which a caller is found from a function of a file, from `.eh_frame`.
 //!
-//! Whoever made the file may have made that up. What is read of it has limits: the rules for one
-//! address are found in a bounded part of it, and what they compute ends after so many steps.
+//! The maker of the file may have made that up. Reading it has limits: the rules for one address
+//! are found in a bounded part of it, and what they compute ends after a bounded number of steps.
 
 use std::cell::Cell;
 
@@ -39,40 +39,40 @@ const MOST_RULES: usize = 64;
 const INDEX_HEAD: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const INDEX_HEAD_BYTES: usize = 12;
 
-/// How the functions of a file call.
+/// Unwind information of a file: how its functions call.
 #[derive(Debug)]
 pub struct FrameInfo {
     data: UnwindData,
     bases: BaseAddresses,
-    /// Where functions begin, and where their entries are; where the file has no index of them.
+    /// Start and entry of each function, where the file has no index of them.
     entries: Option<Box<[(u64, usize)]>>,
 }
 
-/// How one comes from a function to its caller, at an address.
+/// Rule that leads from a function to its caller, at an address.
 #[derive(Debug)]
 pub struct Rule {
     cfa: CfaRule<usize>,
     registers: Vec<(u16, RegisterRule<usize>)>,
     return_register: u16,
     encoding: Encoding,
-    /// It is what the kernel calls a signal handler from: the caller was interrupted.
+    /// Code that the kernel calls a signal handler from: the caller was interrupted.
     is_signal: bool,
 }
 
-/// Why one does not come to the caller.
+/// Reason for not finding the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// There is none.
+    /// Outermost function: there is no caller.
     Beginning,
-    /// It is in memory that is not there.
+    /// Memory that is not there.
     Memory,
-    /// It is not said how.
+    /// No rule for the code.
     Code,
-    /// What is said makes no sense.
+    /// Rule that makes no sense.
     Damaged,
 }
 
-/// What the callers of a stack are found from.
+/// Data that the callers of a stack are found from.
 #[derive(Debug)]
 pub struct Source<'a> {
     /// The memory of the thread.
@@ -82,7 +82,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// From what was copied.
+    /// Returns the source with this copied memory.
     pub fn new(memory: Memory<'a>) -> Self {
         Self {
             memory,
@@ -96,12 +96,12 @@ impl<'a> Source<'a> {
 pub struct Caller {
     /// Its registers.
     pub registers: Registers,
-    /// Whether it has not called, but was interrupted.
+    /// Caller that was interrupted and has not called.
     pub was_interrupted: bool,
 }
 
 impl FrameInfo {
-    /// By what a file says.
+    /// Builds the rules from the unwind data of a file.
     pub fn new(data: UnwindData) -> Self {
         let mut bases = BaseAddresses::default()
             .set_eh_frame(data.entries.address)
@@ -121,7 +121,7 @@ impl FrameInfo {
         info
     }
 
-    /// The address of what is at this offset in the file.
+    /// Returns the address of what is at this offset in the file.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.data.address(offset)
     }
@@ -132,7 +132,7 @@ impl FrameInfo {
         self.data.bytes() + 16 * entries as u64
     }
 
-    /// How many entries were found one by one; `None` where the file has an index of them.
+    /// Returns the number of entries found one by one; `None` where the file has an index of them.
     #[cfg(test)]
     pub fn entries(&self) -> Option<usize> {
         self.entries.as_ref().map(|entries| entries.len())
@@ -144,7 +144,7 @@ impl FrameInfo {
         section
     }
 
-    /// The rows of the index, and where its offsets count from.
+    /// Returns the rows of the index, and where its offsets count from.
     fn index(&self) -> Option<(&[u8], u64)> {
         let index = self.data.index.as_ref()?;
         let rows = index.bytes.get(INDEX_HEAD_BYTES..)?;
@@ -157,7 +157,7 @@ impl FrameInfo {
             .then_some((rows, index.address))
     }
 
-    /// Where the entry is of the function that has an address, or would have it.
+    /// Finds the entry of the function that has an address, or would have it.
     fn entry(&self, address: u64) -> Option<usize> {
         if let Some(entries) = &self.entries {
             let behind = entries.partition_point(|(begin, _)| *begin <= address);
@@ -182,7 +182,7 @@ impl FrameInfo {
         usize::try_from(entry.checked_sub(self.data.entries.address)?).ok()
     }
 
-    /// All entries, in order of their functions.
+    /// Reads all entries, in order of their functions.
     fn read_entries(&self) -> Box<[(u64, usize)]> {
         let section = self.section();
         let mut found = Vec::new();
@@ -198,7 +198,7 @@ impl FrameInfo {
         found.into()
     }
 
-    /// What entries have in common, unless that is more than a compiler makes of it.
+    /// Reads the part that entries have in common, unless it is larger than a compiler makes it.
     fn common<'a>(
         &'a self,
         section: &EhFrame<Slice<'a>>,
@@ -214,8 +214,8 @@ impl FrameInfo {
         }
     }
 
-    /// How one comes from the function that has this address to its caller; `None` where that is
-    /// not said.
+    /// Finds the rule that leads from the function at this address to its caller; `None` where the
+    /// file has none.
     pub fn rule(&self, address: u64, context: &mut UnwindContext<usize>) -> Option<Rule> {
         let section = self.section();
         let offset = EhFrameOffset(self.entry(address)?);
@@ -241,7 +241,7 @@ impl FrameInfo {
         })
     }
 
-    /// The caller of the function that has these registers.
+    /// Finds the caller of the function that has these registers.
     pub fn caller(
         &self,
         rule: &Rule,
@@ -280,7 +280,7 @@ impl FrameInfo {
     }
 }
 
-/// What the values of a caller's registers are computed from.
+/// Inputs from which the values of a caller's registers are computed.
 struct Computation<'a> {
     info: &'a FrameInfo,
     rule: &'a Rule,
@@ -320,7 +320,7 @@ impl Computation<'_> {
         self.source.memory.word(address).ok_or(Halt::Memory)
     }
 
-    /// What an expression computes, which begins with this value.
+    /// Computes an expression, which begins with this value.
     fn expression(
         &self,
         expression: &UnwindExpression<usize>,

@@ -1,21 +1,21 @@
 //! Memory of a program that was copied.
 
-/// What was copied of a stack, from its innermost end on.
+/// Copied part of a stack, from its innermost end on.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory<'a> {
-    /// Where it begins in the program.
+    /// Address in the program at which it begins.
     pub start: u64,
-    /// What was there.
+    /// Bytes that were there.
     pub bytes: &'a [u8],
 }
 
 impl Memory<'_> {
-    /// The word at an address; `None` where it was not copied.
+    /// Returns the word at an address; `None` where it was not copied.
     pub fn word(&self, address: u64) -> Option<u64> {
         self.bytes(address, 8)
     }
 
-    /// So many bytes at an address, eight at most.
+    /// Returns `count` bytes at an address, eight at most.
     pub fn bytes(&self, address: u64, count: u8) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
         let bytes = self.bytes.get(at..)?.get(..usize::from(count))?;

@@ -1,10 +1,10 @@
-//! From the registers of a thread, and what was copied of its stack, to its functions.
+//! Finds the functions of a thread from its registers and the copied part of its stack.
 //!
-//! Programs of distributions have no frame pointers. How one comes from a function to its caller is
-//! said by its file, for exceptions (`.eh_frame`): `frame_info` reads that, with gimli. Where
-//! nothing is said, or the memory was not copied, the stack ends, and says so: nothing is guessed.
+//! Programs of distributions have no frame pointers. The file of a function gives the way to its
+//! caller, for exceptions (`.eh_frame`): `frame_info` reads that, with gimli. Where the file does
+//! not give it, or the memory was not copied, the stack ends, with the reason: nothing is guessed.
 //!
-//! An unwinder of others was left alone: it takes frame pointers where it knows nothing better, and
+//! An existing unwinder was not used: it takes frame pointers where it knows nothing better, and
 //! evaluates what files say to compute without an end.
 
 mod frame_info;
@@ -39,7 +39,7 @@ const MOST_RULES: usize = 1 << 16;
 /// A file: its path and build identifier.
 type FileKey = (Arc<[u8]>, Vec<u8>);
 
-/// What was copied of a thread.
+/// Copied state of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied<'a> {
     /// Its registers, as the kernel has saved them.
@@ -51,9 +51,9 @@ pub struct Copied<'a> {
 /// The functions that a thread was in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Where it was in them, the innermost first.
+    /// Addresses in the functions, the innermost first.
     pub addresses: Vec<u64>,
-    /// Why they end there: see [`stack_ends`].
+    /// Reason why they end there: see [`stack_ends`].
     pub ends: u32,
     /// The last one is in no mapping that is known.
     pub is_unmapped: bool,
@@ -62,21 +62,22 @@ pub struct Found {
 /// Finds functions.
 #[derive(Debug, Default)]
 pub struct Unwinder {
-    /// By path and build identifier; `None` where the file says nothing.
+    /// Files by path and build identifier; `None` where the file has no unwind information.
     files: HashMap<FileKey, Option<u32>>,
     infos: Vec<FrameInfo>,
     /// Bytes of all of those.
     bytes: u64,
-    /// By file, and address in it.
+    /// Rules by file, and address in it.
     rules: HashMap<(u32, u64), Option<Arc<Rule>>>,
     context: UnwindContext<usize>,
     build_ids: BuildIds,
-    /// So often everything was forgotten, so that no mapping has an index of then.
+    /// Number of times that everything was forgotten: an index that a mapping has from before no
+    /// longer counts.
     generation: u32,
 }
 
 impl Unwinder {
-    /// The functions that a thread of process `pid` was in, `most` of them at most.
+    /// Finds the functions that a thread of process `pid` was in, `most` of them at most.
     pub fn find(&mut self, pid: i32, space: &mut Space, copied: &Copied<'_>, most: usize) -> Found {
         let mut found = Found::default();
         let mut registers = match Registers::of_kernel(copied.registers) {
@@ -177,7 +178,7 @@ impl Unwinder {
         info.caller(&rule, registers, source).map_err(Stop::Halt)
     }
 
-    /// The file of a mapping, if it says anything.
+    /// Returns the file of a mapping, if it has unwind information.
     fn file(&mut self, pid: i32, mapping: &Mapping) -> Option<u32> {
         let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
         if let Some(known) = self.files.get(&key) {
@@ -219,10 +220,10 @@ impl Unwinder {
     }
 }
 
-/// Why one does not come further.
+/// Reason for going no further.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// The code is in no mapping that is known.
+    /// Code in no mapping that is known.
     Unmapped,
     Halt(Halt),
 }
@@ -241,7 +242,7 @@ mod tests {
             volatile char space[100]; space[of & 63] = 1; return inner(of) + space[1]; }
         int main(int count, char **typed) { return outer(count) + (typed == 0); }";
 
-    /// A program without frame pointers, where its functions are, and where outer calls.
+    /// Builds a program without frame pointers; returns its file and its functions.
     fn program(folder: &Path) -> (std::path::PathBuf, Vec<crate::probes::Function>) {
         let (source, made) = (folder.join("a.c"), folder.join("a"));
         std::fs::write(&source, SOURCE).unwrap();
@@ -255,7 +256,7 @@ mod tests {
         (made, functions)
     }
 
-    /// A space with that file alone, mapped from this address on as one piece.
+    /// Returns a space with that file alone, mapped from this address on as one piece.
     fn space(file: &Path, start: u64) -> Space {
         use std::os::unix::ffi::OsStrExt;
         let mut space = Space::default();

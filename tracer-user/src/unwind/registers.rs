@@ -2,21 +2,21 @@
 
 use tracer_common::kernel::REGISTERS;
 
-/// How many registers files name.
+/// Number of registers that files name.
 const COUNT: usize = 32;
 
-/// How a machine counts its registers.
+/// Layout of a machine's registers.
 #[derive(Debug)]
 struct Machine {
     /// Bytes of `struct pt_regs`.
     bytes: u32,
-    /// Where in it each register is that files name, from the first one on.
+    /// Offset of each register that files name, from the first one on.
     offsets: &'static [usize],
-    /// Where in it the address is at which the program goes on.
+    /// Offset of the address at which the program continues.
     ip: usize,
     /// The index of the stack pointer.
     stack: u16,
-    /// Those that a function leaves as they were, if nothing is said of them.
+    /// Registers that a function leaves as they were, if nothing is said of them.
     saved: &'static [usize],
     /// The word, its bits and their value, by which the program has 32 bits.
     narrow: (usize, u64, u64),
@@ -58,18 +58,18 @@ pub const REGISTERS_BYTES: u32 = MACHINE.bytes;
 /// The registers of a function.
 #[derive(Clone, Debug)]
 pub struct Registers {
-    /// Where it goes on.
+    /// Address at which the function continues.
     pub ip: u64,
-    /// By index; `None` where nobody knows.
+    /// Values by index; `None` where unknown.
     values: [Option<u64>; COUNT],
 }
 
 impl Registers {
-    /// As the kernel has saved them.
+    /// Reads the registers as the kernel has saved them.
     ///
     /// # Errors
     ///
-    /// The program has 32 bits; this is where it goes on.
+    /// The program has 32 bits; the error is the address at which it continues.
     pub fn of_kernel(words: &[u64; REGISTERS]) -> Result<Self, u64> {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
         let (at, bits, value) = MACHINE.narrow;
@@ -86,8 +86,8 @@ impl Registers {
         })
     }
 
-    /// What a function's caller has, by what is known of it so far: its stack pointer, and what
-    /// functions leave as it was.
+    /// Returns the registers of a function's caller as far as they are known: its stack pointer,
+    /// and those that functions leave as they were.
     pub fn of_caller(&self, stack: u64) -> Self {
         let mut values = [None; COUNT];
         for index in MACHINE.saved {
@@ -100,7 +100,7 @@ impl Registers {
         caller
     }
 
-    /// The register of this index.
+    /// Returns the register of this index.
     pub fn get(&self, index: u16) -> Option<u64> {
         self.values.get(usize::from(index)).copied().flatten()
     }
@@ -112,13 +112,13 @@ impl Registers {
         }
     }
 
-    /// The stack pointer.
+    /// Returns the stack pointer.
     pub fn stack(&self) -> u64 {
         self.get(MACHINE.stack).unwrap_or(0)
     }
 }
 
-/// An address of code without what signs it.
+/// Returns an address of code without the bits that sign it.
 pub fn code(address: u64) -> u64 {
     address & MACHINE.code
 }

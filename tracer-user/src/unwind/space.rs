@@ -12,8 +12,8 @@ const MOST_MAPPINGS: usize = 65_536;
 pub struct Mapped {
     /// The mapping.
     pub mapping: Mapping,
-    /// Which of the [`Unwinder`](super::Unwinder)'s files it is of, once that was looked for.
-    /// With the generation of that.
+    /// Index among the [`Unwinder`](super::Unwinder)'s files, once that was looked up, with the
+    /// generation in which it was.
     pub(super) file: Option<(u32, Option<u32>)>,
 }
 
@@ -43,25 +43,25 @@ impl Space {
         true
     }
 
-    /// Whether exactly this mapping is known.
+    /// Tells whether exactly this mapping is known.
     pub fn has(&self, mapping: &Mapping) -> bool {
         let known = self.0.get(&mapping.start);
         known.is_some_and(|known| known.mapping == *mapping)
     }
 
-    /// The mapping that has an address.
+    /// Returns the mapping that has an address.
     pub fn find(&self, address: u64) -> Option<&Mapped> {
         let (_, mapped) = self.0.range(..=address).next_back()?;
         (address < mapped.mapping.end).then_some(mapped)
     }
 
-    /// The same, to be changed.
+    /// Returns the mapping that has an address, mutable.
     pub(super) fn find_mut(&mut self, address: u64) -> Option<&mut Mapped> {
         let (_, mapped) = self.0.range_mut(..=address).next_back()?;
         (address < mapped.mapping.end).then_some(mapped)
     }
 
-    /// All of them.
+    /// Returns all mappings.
     pub fn into_mappings(self) -> impl Iterator<Item = Mapping> {
         self.0.into_values().map(|mapped| mapped.mapping)
     }

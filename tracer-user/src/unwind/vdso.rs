@@ -9,7 +9,7 @@ use crate::probes::UnwindData;
 /// Bytes of it at most.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What it says of how its functions call, by that of this process.
+/// Reads its unwind data, from that of this process.
 pub fn unwind_data() -> Option<UnwindData> {
     let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
     let mut lines = maps.lines().map_while(Result::ok);
