@@ -8,17 +8,17 @@ use tracer_common::kernel::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A stack, as its event has it.
+/// Stack, as its event has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
-    /// What is known beside the addresses.
+    /// Facts known beside the addresses.
     pub head: StackData,
     kernel: &'a [u8],
     user: &'a [u8],
 }
 
 impl<'a> Taken<'a> {
-    /// The stack in an event's data; `None` where that is not as its type says.
+    /// Returns the stack in an event's data; `None` where that is not as its type says.
     #[must_use]
     pub fn of(untrusted: &'a [u8]) -> Option<Self> {
         let (head, frames) = StackData::read_from_prefix(untrusted).ok()?;
@@ -47,20 +47,21 @@ fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + use<'_> {
 /// Code of a file that a process has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Where it begins.
+    /// First address of the code.
     pub start: u64,
     /// The first address behind it.
     pub end: u64,
-    /// Where in the file it begins.
+    /// Offset in the file at which it begins.
     pub file_offset: u64,
     /// The file's build identifier; empty where it has none.
     pub build_id: Vec<u8>,
-    /// The file's path, as the process knows it; a word in brackets, or nothing, for what is none.
+    /// The file's path, as the process knows it; a word in brackets, or nothing, for code that has
+    /// none.
     pub path: Arc<[u8]>,
 }
 
 impl Mapping {
-    /// The mapping in an event's data; `None` where that is not as its type says.
+    /// Returns the mapping in an event's data; `None` where that is not as its type says.
     #[must_use]
     pub fn of(untrusted: &[u8]) -> Option<Self> {
         const PATH: usize = offset_of!(MappingData, path);
@@ -85,7 +86,7 @@ impl Mapping {
 /// Bytes of a build identifier at most.
 pub const MOST_BUILD_ID: usize = 20;
 
-/// The bytes before the null.
+/// Returns the bytes before the null.
 fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -1,24 +1,24 @@
-//! Why the functions of a stack end where they do.
+//! Reasons why the functions of a stack end where they do.
 
 use tracer_common::kernel::stack_ends;
 
-/// Why the functions of the program end where they do.
+/// Reason why the functions of the program end where they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The program, or the thread, begins there.
+    /// Beginning of the program, or of the thread.
     Beginning,
-    /// What follows was not copied.
+    /// Memory that was not copied.
     Memory,
-    /// It is in code of which it is not known how it calls.
+    /// Code whose unwind rules are not known.
     Code,
-    /// As many as were asked for.
+    /// Limit on the number of functions that was asked for.
     Count,
-    /// What follows is no stack.
+    /// Memory that is no stack.
     Damaged,
 }
 
 impl End {
-    /// What an event says; `None` where that is nothing.
+    /// Returns the reason in an event's data; `None` where it has none.
     #[must_use]
     pub fn of(ends: u32) -> Option<Self> {
         Some(match ends {
@@ -31,7 +31,7 @@ impl End {
         })
     }
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl End {
         }
     }
 
-    /// What is missing, in words; `None` where nothing is.
+    /// Describes the missing part; `None` where nothing is missing.
     #[must_use]
     pub fn in_words(self) -> Option<&'static str> {
         match self {

@@ -8,8 +8,8 @@ use super::Mapping;
 use super::spaces::{BuildIds, build_id};
 use crate::probes::{Binary, open_ordinary, open_ordinary_below, root_of};
 
-/// The file of a mapping of process `pid`, if it is the same one still. Where the process `is_live`
-/// it is asked first.
+/// Returns the file of a mapping of process `pid`, if it is the same one still. Where the process
+/// `is_live` it is asked first.
 pub fn binary(
     pid: i32,
     mapping: &Mapping,

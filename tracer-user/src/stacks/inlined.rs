@@ -1,7 +1,7 @@
 //! Functions that the compiler has put into others: an address is in all of them.
 //!
-//! Files say so to debuggers. Whoever made a file may have made that up: what is read of all files
-//! has limits in bytes and in time, and what is shown is at worst a wrong name. Nothing is read
+//! Files describe them to debuggers. The maker of a file may have made that up: reading all files
+//! has limits in bytes and in time, and the worst that is shown is a wrong name. Nothing is read
 //! before a stack is shown that has an address in the file.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::probes::{DebugData, Slice};
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
-/// How long a file is read, and all of them.
+/// Time for which a file is read, and all of them.
 const LONGEST_OF_FILE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -43,7 +43,7 @@ const MOST_NAME_BYTES: usize = 4096;
 /// Steps between two looks at the clock.
 const STEPS_OF_A_LOOK: u32 = 1024;
 
-/// What of all files may be read.
+/// Allowance for reading all files together.
 #[derive(Debug)]
 pub struct Allowance {
     bytes: u64,
@@ -63,27 +63,27 @@ impl Default for Allowance {
 #[derive(Debug)]
 pub struct Inlined {
     data: DebugData,
-    /// `None` until one is looked for.
+    /// Units of the file; `None` until one is looked for.
     units: Option<Units>,
-    /// Of units in which one was looked for: beginning, end, and entry of each function.
+    /// Functions of the units in which one was looked for: beginning, end, and entry of each.
     functions: HashMap<usize, Arc<[Range]>>,
     /// Ranges that are in memory.
     ranges: usize,
     known: HashMap<u64, Arc<[Arc<str>]>>,
-    /// How long it may still be read.
+    /// Time for which it may still be read.
     time: Duration,
 }
 
-/// Where the units of a file are.
+/// Units of a file, and the code that each has.
 #[derive(Debug, Default)]
 struct Units {
-    /// Where each begins, in order.
+    /// Beginning of each unit, in order.
     headers: Vec<usize>,
-    /// What of the code each has, in order.
+    /// Code of each unit, in order.
     ranges: Vec<Range>,
 }
 
-/// Code, and what it is of.
+/// Code, and the unit or function that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     begin: u64,
@@ -97,19 +97,19 @@ impl Range {
     }
 }
 
-/// How long somebody still reads.
+/// Deadline of a reader.
 struct Clock {
     until: Instant,
     steps: u32,
 }
 
 impl Clock {
-    /// `None` when the time is over.
+    /// Checks the deadline; returns `None` when the time is over.
     fn look(&self) -> Option<()> {
         (Instant::now() < self.until).then_some(())
     }
 
-    /// The same, now and then.
+    /// Checks the deadline every `STEPS_OF_A_LOOK` calls; returns `None` when the time is over.
     fn step(&mut self) -> Option<()> {
         self.steps = self.steps.wrapping_add(1);
         if self.steps.is_multiple_of(STEPS_OF_A_LOOK) {
@@ -121,7 +121,8 @@ impl Clock {
 }
 
 impl Inlined {
-    /// Of what a file says to debuggers; `None` where that is more than may be read.
+    /// Reads the functions in others from the debugger's part of a file; `None` where that is
+    /// larger than may be read.
     pub fn of(data: DebugData, allowance: &mut Allowance) -> Option<Self> {
         allowance.bytes = allowance.bytes.checked_sub(data.bytes)?;
         Some(Self {
@@ -134,8 +135,8 @@ impl Inlined {
         })
     }
 
-    /// The functions at this offset in the file that were put into another one, the innermost
-    /// first; none where nobody knows, or it would take too long to find out.
+    /// Returns the functions at this offset in the file that were put into another one, the
+    /// innermost first; none where they are unknown, or it would take too long to find out.
     pub fn at(&mut self, offset: u64, allowance: &mut Allowance) -> Arc<[Arc<str>]> {
         if let Some(known) = self.known.get(&offset) {
             return Arc::clone(known);
@@ -158,7 +159,7 @@ impl Inlined {
         found
     }
 
-    /// Whether it is not read any more: addresses that come now have no functions in others.
+    /// Tells whether it is not read any more: addresses that come now have no functions in others.
     pub fn is_given_up(&self, allowance: &Allowance) -> bool {
         self.time.is_zero() || allowance.time.is_zero()
     }
@@ -255,7 +256,7 @@ fn push_ranges(
     Some(())
 }
 
-/// A unit, with what its entries are read by.
+/// Unit, with the data by which its entries are read.
 struct Of<'d, 'a> {
     dwarf: &'d Dwarf<Slice<'a>>,
     unit: &'d Unit<Slice<'a>>,
@@ -263,7 +264,7 @@ struct Of<'d, 'a> {
 }
 
 impl<'a> Of<'_, 'a> {
-    /// The functions of the unit that have code, by where they begin.
+    /// Returns the functions of the unit that have code, by where they begin.
     fn functions(&self, clock: &mut Clock) -> Option<Vec<Range>> {
         let mut functions = Vec::new();
         let mut entries = self.unit.entries();
@@ -279,7 +280,8 @@ impl<'a> Of<'_, 'a> {
         Some(functions)
     }
 
-    /// What was put into the function of this entry, and has the address: the innermost first.
+    /// Finds the functions that were put into the function of this entry and have the address, the
+    /// innermost first.
     fn inlined(
         &self,
         function: UnitOffset,
@@ -317,7 +319,8 @@ impl<'a> Of<'_, 'a> {
         Some(false)
     }
 
-    /// What the function is called that an entry is an instance of; `None` when the time is over.
+    /// Finds the name of the function that an entry is an instance of; `None` when the time is
+    /// over.
     fn name(&self, entry: &Entry<'a>, clock: &mut Clock) -> Option<Arc<str>> {
         let mut entry = entry.clone();
         // Where that is in another unit.
@@ -349,7 +352,7 @@ impl<'a> Of<'_, 'a> {
         Some(name.map_or_else(|| "?".into(), Arc::from))
     }
 
-    /// The entry that is referred to, and its unit where that is not `unit`.
+    /// Returns the entry that is referred to, and its unit where that is not `unit`.
     fn origin(
         &self,
         unit: &Unit<Slice<'a>>,
@@ -388,7 +391,7 @@ mod tests {
         __attribute__((noinline)) void outer(int of) { middle(of); middle(of + 2); }
         int main(int count, char **typed) { outer(count); return typed == 0; }";
 
-    /// A program in C, and all offsets of its code.
+    /// Builds a program in C; returns its bytes and all offsets of its code.
     fn program(folder: &Path) -> (Vec<u8>, Vec<u64>) {
         let (source, made) = (folder.join("a.c"), folder.join("a"));
         std::fs::write(&source, SOURCE).unwrap();

@@ -6,12 +6,12 @@ use std::sync::Arc;
 /// The functions of the running kernel, as far as we may know where they are.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
-    /// By address.
+    /// Functions by address.
     functions: Vec<(u64, Arc<str>)>,
 }
 
 impl KernelSymbols {
-    /// Those of the running kernel; none where it does not say.
+    /// Reads the symbols of the running kernel; none where it does not give them.
     pub fn read() -> Self {
         Self::of(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
     }
@@ -30,7 +30,7 @@ impl KernelSymbols {
         Self { functions }
     }
 
-    /// The function that has an address, and where in it that is.
+    /// Returns the function that has an address, and where in it that is.
     pub fn find(&self, address: u64) -> Option<(Arc<str>, u64)> {
         let behind = self.functions.partition_point(|(at, _)| *at <= address);
         let (start, _) = *self.functions.get(behind.checked_sub(1)?)?;

@@ -1,10 +1,10 @@
-//! Stacks: what they are called for, how their addresses get names, and how they are shown.
+//! Stacks: the events that have them, the names of their addresses, and their presentation.
 //!
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
 //! looked up in the code that the process has mapped (`spaces`), which are events too, and in the
-//! symbol tables of those files (`modules`), in what they say to debuggers of functions in others
-//! (`inlined`), in the kernel's symbols (`kernel_symbols`), and in what a program that makes code
-//! itself says of that (`perf_map`). `names` asks all of these.
+//! symbol tables of those files (`modules`), in their data for debuggers, for functions in others
+//! (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of a program that
+//! generates code (`perf_map`). `names` asks all of these.
 
 mod data;
 mod ends;
@@ -42,7 +42,7 @@ pub const TYPES: [EventTypeId; 3] = [
     EventTypeId::SYMBOL,
 ];
 
-/// Whether this is the type of a stack or of what names it.
+/// Tells whether this is the type of a stack or of an event that names its addresses.
 #[must_use]
 pub fn is_part(id: EventTypeId) -> bool {
     TYPES.contains(&id)

@@ -7,12 +7,12 @@ use crate::probes::Function;
 /// The functions of a file.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// By offset.
+    /// Functions by offset.
     functions: Vec<Function>,
 }
 
 impl Module {
-    /// Of these.
+    /// Builds a module of these functions.
     pub fn of(mut functions: Vec<Function>) -> Self {
         // Of several names for one address, the one that looks least like an internal one.
         let rank = |function: &Function| {
@@ -29,7 +29,7 @@ impl Module {
         Self { functions }
     }
 
-    /// The function that has this offset in the file, and where in it that is.
+    /// Returns the function that has this offset in the file, and where in it that is.
     pub fn find(&self, offset: u64) -> Option<(Arc<str>, u64)> {
         let behind = self.functions.partition_point(|one| one.offset <= offset);
         // One without a size, and one within another, may be before it.
@@ -39,7 +39,7 @@ impl Module {
     }
 }
 
-/// A name as its source has it.
+/// Returns a name as its source has it.
 pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash that ends it.

@@ -1,4 +1,4 @@
-//! From addresses to functions.
+//! Finds the functions of addresses.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -20,37 +20,37 @@ use tracer_text::say;
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
 
-/// A function that a thread was in.
+/// Function that a thread was in.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Where in it.
+    /// Address in the function.
     pub address: u64,
-    /// Whether it is the kernel's.
+    /// Function of the kernel.
     pub is_kernel: bool,
-    /// Its name, and bytes from its beginning; `None` where nobody knows.
+    /// Its name, and bytes from its beginning; `None` where unknown.
     pub function: Option<(Arc<str>, u64)>,
     /// The mapping that has it.
     pub mapping: Option<Arc<Mapping>>,
-    /// Whether the compiler has put the function into the next one, which has the same address.
+    /// Function that the compiler has put into the next one, which has the same address.
     pub is_inlined: bool,
 }
 
-/// Who gives addresses names.
+/// Resolver of addresses to names.
 #[derive(Clone, Debug, Default)]
 pub struct Names(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Whether the processes are there, and the kernel is the running one.
+    /// Live names: the processes are there, and the kernel is the running one.
     is_live: bool,
     spaces: Spaces,
-    /// What a log says of addresses, by process; 0 for the kernel.
+    /// Names in a log by process (0 for the kernel) and address.
     of_log: HashMap<(i32, u64), (Arc<str>, u64)>,
-    /// The log that is to be asked for those.
+    /// The log from which those are still to be read.
     log: Option<PathBuf>,
-    /// By path and build identifier; `None` where no such file is found.
+    /// Modules by path and build identifier; `None` where no such file is found.
     modules: HashMap<ModuleKey, Option<Arc<Module>>>,
-    /// Functions in others; `None` where nobody asks for them.
+    /// Functions in others; `None` where they are not asked for.
     inlined: Option<InlinedFiles>,
     build_ids: BuildIds,
     kernel: Option<KernelSymbols>,
@@ -59,17 +59,17 @@ struct Inner {
     seen: HashSet<(i32, u64)>,
 }
 
-/// What files say of functions in others.
+/// Functions in others as files describe them.
 #[derive(Debug, Default)]
 struct InlinedFiles {
     files: HashMap<ModuleKey, Inlined>,
     allowance: Allowance,
-    /// Files of which that was said.
+    /// Files whose missing functions were reported.
     said: HashSet<ModuleKey>,
 }
 
 impl InlinedFiles {
-    /// Says, once of a file, that not all of its functions in others are shown.
+    /// Reports, once for a file, that not all of its functions in others are shown.
     fn say_missing(&mut self, key: ModuleKey, why: &str) {
         let file = String::from_utf8_lossy(&key.0).into_owned();
         if self.said.insert(key) {
@@ -80,7 +80,7 @@ impl InlinedFiles {
     }
 }
 
-/// A file: its path and build identifier.
+/// A file's path and build identifier.
 type ModuleKey = (Arc<[u8]>, Vec<u8>);
 
 /// Names of the kernel that the recording itself brings into a stack.
@@ -97,7 +97,7 @@ const OF_RECORDING: [&str; 9] = [
 ];
 
 impl Names {
-    /// Names for what happens now.
+    /// Returns names for what happens now.
     #[must_use]
     pub fn live() -> Self {
         let inner = Inner {
@@ -117,8 +117,8 @@ impl Names {
         Self(Arc::new(Mutex::new(inner)))
     }
 
-    /// Shows functions too that the compiler has put into others, where files say so. To be said
-    /// before anything is named.
+    /// Shows also functions that the compiler has put into others, where files describe them. To be
+    /// called before anything is named.
     pub fn show_inlined(&self) {
         self.inner().inlined = Some(InlinedFiles::default());
     }
@@ -160,7 +160,8 @@ impl Names {
         }
     }
 
-    /// The names of all addresses that were noted: process, address, offset in the function, name.
+    /// Returns the names of all addresses that were noted: process, address, offset in the
+    /// function, name.
     pub fn take_seen(&self) -> Vec<(i32, u64, u64, Arc<str>)> {
         let mut inner = self.inner();
         let mut seen: Vec<_> = std::mem::take(&mut inner.seen).into_iter().collect();
@@ -177,7 +178,7 @@ impl Names {
         named.collect()
     }
 
-    /// The functions of a stack, the innermost first.
+    /// Returns the functions of a stack, the innermost first.
     pub(super) fn frames(&self, pid: i32, taken: &Taken<'_>) -> Vec<Frame> {
         let mut inner = self.inner();
         let mut frames = Vec::new();
@@ -215,7 +216,8 @@ impl Inner {
         }
     }
 
-    /// What the log says of an address. Its names are at its end, and read when one is asked for.
+    /// Returns the name that the log has for an address. Its names are at its end, and read when
+    /// one is asked for.
     fn said_by_log(&mut self, pid: i32, address: u64) -> Option<(Arc<str>, u64)> {
         if let Some(log) = self.log.take() {
             each_symbol(&log, |event| self.learn_symbol(event));
@@ -239,8 +241,8 @@ impl Inner {
         }
     }
 
-    /// The function at an address of a process. Where it `is_return`, the call before it counts: a
-    /// function may end with a call.
+    /// Returns the function at an address of a process. Where it `is_return`, the call before it
+    /// counts: a function may end with a call.
     fn user_frame(&mut self, pid: i32, address: u64, is_return: bool) -> Frame {
         let mapping = self.spaces.find(pid, address).cloned();
         let back = u64::from(is_return);
@@ -292,7 +294,7 @@ impl Inner {
         }));
     }
 
-    /// The functions of the file of a mapping, if it is the same one still.
+    /// Returns the functions of the file of a mapping, if it is the same one still.
     fn module(&mut self, pid: i32, mapping: &Mapping) -> Option<Arc<Module>> {
         let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
         if let Some(known) = self.modules.get(&key) {
@@ -318,7 +320,8 @@ impl Inner {
     }
 }
 
-/// Where in the file of its mapping an address is. Where it `is_return`, the call before it counts.
+/// Returns the offset of an address in the file of its mapping. Where it `is_return`, the call
+/// before it counts.
 fn offset_in_file(mapping: &Mapping, address: u64, is_return: bool) -> u64 {
     let at = address.saturating_sub(u64::from(is_return));
     let offset = at.saturating_sub(mapping.start);

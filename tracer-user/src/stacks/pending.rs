@@ -12,23 +12,24 @@ use super::{NEXT_USER_EVENT, Names, Stack, Taken};
 /// Stacks that wait at a time. Beyond that, all are forgotten: their events were not wanted.
 const MOST: usize = 16_384;
 
-/// Instead of a time: whoever is woken, when that is recorded.
+/// Placeholder for a time: the stack belongs to the wake-up of a thread, whenever that is recorded.
 const WHEN_WOKEN: u64 = u64::MAX;
 
-/// Between the stack of a user event and the event, in nanoseconds, at most: the thread may have
-/// lost its CPU in between. A stack that is older is that of another event, which nobody wanted.
+/// Time in nanoseconds between the stack of a user event and the event, at most: the thread may
+/// have lost its CPU in between. An older stack is that of another event, which was not wanted.
 const LONGEST_BEFORE: u64 = 100_000_000;
 
 /// Stacks whose events have not come yet.
 #[derive(Debug, Default)]
 pub struct Pending {
-    /// By the time and thread of their events.
+    /// Stacks by the time and thread of their events.
     by_time: HashMap<(u64, i32), Owned>,
-    /// Of user events, by the address of the trace point and the thread, with their own time.
+    /// Stacks of user events, by the address of the trace point and the thread, with their own
+    /// time.
     by_address: HashMap<(u64, i32), (u64, Owned)>,
 }
 
-/// The data of a stack, and whose it is.
+/// Data of a stack, and the thread that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     /// The process.
@@ -40,7 +41,7 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// That of an event which is a stack.
+    /// Copies the stack of an event.
     #[must_use]
     pub fn of(event: &Event<'_>) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl Owned {
         }
     }
 
-    /// The same, to be shown with these names.
+    /// Returns the stack, to be shown with these names.
     #[must_use]
     pub fn named<'a>(&'a self, names: &'a Names) -> Stack<'a> {
         Stack {
@@ -62,7 +63,7 @@ impl Owned {
 }
 
 impl Pending {
-    /// Whether none waits.
+    /// Tells whether no stack waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_time.is_empty() && self.by_address.is_empty()
@@ -103,7 +104,7 @@ impl Pending {
         }
     }
 
-    /// The stack of this user event, which says so from now on.
+    /// Returns the stack of this user event, and sets the event's type in it.
     fn take_by_address(&mut self, header: &EventHeader) -> Option<Owned> {
         let key = (header.program_address, header.tid);
         let (time, mut owned) = self.by_address.remove(&key)?;
@@ -113,7 +114,7 @@ impl Pending {
         (since <= LONGEST_BEFORE).then_some(owned)
     }
 
-    /// The stack of this event.
+    /// Returns the stack of this event.
     pub fn take(&mut self, event: &Event<'_>) -> Option<Owned> {
         let header = &event.header;
         if header.event_type.is_user()
@@ -139,7 +140,7 @@ impl Pending {
     }
 }
 
-/// The thread that has asked for a wake-up; `None` where none has, or nobody knows.
+/// Returns the thread that asked for a wake-up; `None` where there is none, or it is unknown.
 fn waker_tid(untrusted: &[u8]) -> Option<i32> {
     let least = offset_of!(WakeupData, waker_context);
     let data: WakeupData = read_grown(untrusted, least)?;

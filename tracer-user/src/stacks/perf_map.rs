@@ -1,4 +1,4 @@
-//! What programs that make code themselves say of it, as perf reads it: `/tmp/perf-<pid>.map`.
+//! Functions of programs that generate code, as they list them for perf: `/tmp/perf-<pid>.map`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
@@ -13,12 +13,13 @@ const MOST_BYTES: u64 = 256 << 20;
 /// Functions that a process has made itself.
 #[derive(Debug, Default)]
 pub struct PerfMap {
-    /// Address, bytes, name; by address.
+    /// Functions as address, bytes and name, in order of address.
     functions: Vec<(u64, u64, Arc<str>)>,
 }
 
 impl PerfMap {
-    /// What process `pid` says. Only a file of root's or of the process's own user is believed.
+    /// Reads the functions that process `pid` lists. Only a file of root's or of the process's own
+    /// user is believed.
     pub fn of_process(pid: i32) -> Self {
         Self::read(pid).unwrap_or_default()
     }
@@ -57,7 +58,7 @@ impl PerfMap {
         Self { functions }
     }
 
-    /// The function that has an address, and where in it that is.
+    /// Returns the function that has an address, and where in it that is.
     pub fn find(&self, address: u64) -> Option<(Arc<str>, u64)> {
         let behind = self.functions.partition_point(|(at, ..)| *at <= address);
         let (start, bytes, name) = self.functions.get(behind.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! A stack as it is shown with its event.
+//! Stack as it is shown with its event.
 
 use tracer_common::event_type::EventTypeId;
 
@@ -14,18 +14,18 @@ pub struct Stack<'a> {
     pub pid: i32,
     /// The data of the stack's event.
     pub data: &'a [u8],
-    /// Who names its addresses.
+    /// Resolver of its addresses.
     pub names: &'a Names,
 }
 
 impl Stack<'_> {
-    /// Whether it is that of an event of this type.
+    /// Tells whether it is that of an event of this type.
     #[must_use]
     pub fn is_of(&self, id: EventTypeId) -> bool {
         Taken::of(self.data).is_some_and(|taken| taken.head.event_type == id.0)
     }
 
-    /// Its functions, the innermost first.
+    /// Returns its functions, the innermost first.
     #[must_use]
     pub fn frames(&self) -> Vec<Frame> {
         Taken::of(self.data).map_or_else(Vec::new, |taken| self.names.frames(self.pid, &taken))
@@ -43,7 +43,8 @@ impl Stack<'_> {
         }
     }
 
-    /// Why the functions of the program end where they do; `None` where nobody knows.
+    /// Returns the reason why the functions of the program end where they do; `None` where it is
+    /// unknown.
     #[must_use]
     pub fn why_it_ends(&self) -> Option<End> {
         End::of(Taken::of(self.data)?.head.ends)
@@ -85,7 +86,7 @@ impl Stack<'_> {
     }
 }
 
-/// What a mapping is of: its path, or a word for code without a file.
+/// Returns the path of a mapping, or a word for code without a file.
 fn module(mapping: &Mapping) -> &[u8] {
     if mapping.path.is_empty() {
         b"[anon]"

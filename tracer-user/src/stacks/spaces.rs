@@ -47,7 +47,7 @@ impl Spaces {
         }
     }
 
-    /// The mapping that has an address.
+    /// Returns the mapping that has an address.
     pub fn find(&self, pid: i32, address: u64) -> Option<&Arc<Mapping>> {
         let (_, mapping) = self.0.get(&pid)?.range(..=address).next_back()?;
         (address < mapping.end).then_some(mapping)
@@ -57,8 +57,8 @@ impl Spaces {
 /// Build identifiers, by device and inode.
 pub type BuildIds = HashMap<(u64, u64), Vec<u8>>;
 
-/// The code that process `pid` has mapped now, with build identifiers, those that are known in
-/// `ids`; nothing where it may not be looked at or has ended.
+/// Returns the code that process `pid` has mapped now, with build identifiers, those that are known
+/// in `ids`; nothing where it may not be looked at or has ended.
 pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
     let text = asking::of_process(pid, move || {
         let maps = File::open(format!("/proc/{pid}/maps"))?;
@@ -81,7 +81,7 @@ pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
     mappings.into_iter().map(|(mapping, _)| mapping).collect()
 }
 
-/// The lines of code in `maps`, each with its name in `map_files`.
+/// Returns the lines of code in `maps`, each with its name in `map_files`.
 pub fn mappings_of(maps: impl BufRead) -> Vec<(Mapping, String)> {
     let lines = maps.split(b'\n').map_while(Result::ok);
     lines.filter_map(|line| mapping_of(&line)).collect()
@@ -108,7 +108,7 @@ fn mapping_of(line: &[u8]) -> Option<(Mapping, String)> {
     Some((mapping, format!("{start:x}-{end:x}")))
 }
 
-/// The build identifier of a file; empty where it has none.
+/// Returns the build identifier of a file; empty where it has none.
 pub fn build_id(file: &File, ids: &mut BuildIds) -> Vec<u8> {
     let Ok(metadata) = file.metadata() else {
         return Vec::new();
