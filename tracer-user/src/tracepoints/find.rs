@@ -1,4 +1,4 @@
-//! From names to tracepoints.
+//! Finds tracepoints by name.
 
 use std::io;
 
@@ -17,71 +17,71 @@ pub struct Pattern {
     name: String,
 }
 
-/// Why a tracepoint cannot be recorded.
+/// Reason why a tracepoint cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
-    /// It was typed wrongly.
+    /// Text that is no tracepoint.
     #[error(
         "{typed:?} is no tracepoint; give CATEGORY:NAME or NAME, such as tcp:tcp_retransmit_skb"
     )]
     NotOne {
-        /// What was typed.
+        /// Text as typed.
         typed: String,
     },
-    /// The kernel's tracing files are not there, or not for us.
+    /// Tracing files of the kernel that do not exist, or are not accessible.
     #[error(
         "the kernel's tracing files (tracefs) cannot be read; run as root, on a kernel with \
          CONFIG_EVENT_TRACING"
     )]
     NoTracefs {
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The kernel has none that is called so.
+    /// Name that no tracepoint of the kernel has.
     #[error(
         "this kernel has no tracepoint {typed}{}; `tracer-user events --tracepoints` lists them",
         similar.as_ref().map_or_else(String::new, |name| format!(" (is {name} meant?)"))
     )]
     None {
-        /// What was asked for.
+        /// Name as asked for.
         typed: String,
-        /// One that is there and nearly so called.
+        /// Existing tracepoint with a similar name.
         similar: Option<String>,
     },
-    /// What it says of one cannot be read.
+    /// Format of a tracepoint that cannot be read.
     #[error("what the kernel says of the tracepoint {category}:{name} cannot be read")]
     Format {
         /// Its category.
         category: String,
         /// Its name.
         name: String,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// Too many.
+    /// Number of tracepoints above the limit.
     #[error("{asked} tracepoints are more than {MAX_TRACEPOINTS}, which is the most there may be")]
     TooMany {
-        /// So many.
+        /// Number of tracepoints asked for.
         asked: usize,
     },
-    /// Their types would be called the same.
+    /// Two tracepoints whose types would have the same name.
     #[error(
         "the names of two tracepoints begin with {name}, and no more is stored of them; ask for \
          one of both"
     )]
     Alike {
-        /// What both are called.
+        /// Name that both would have.
         name: String,
     },
 }
 
 impl Pattern {
-    /// What was typed between commas.
+    /// Reads a pattern as typed between commas.
     ///
     /// # Errors
     ///
-    /// It is none.
+    /// The text is no pattern.
     pub fn new(typed: &str) -> Result<Self, FindError> {
         let (category, name) = typed.split_once(':').unwrap_or(("*", typed));
         let is_one = |part: &str| {
@@ -100,13 +100,13 @@ impl Pattern {
         })
     }
 
-    /// Whether a name fits, whatever the category.
+    /// Tells whether a name fits, whatever the category.
     #[must_use]
     pub fn has_name(&self, name: &str) -> bool {
         fits(self.name.as_bytes(), name.as_bytes())
     }
 
-    /// Whether a tracepoint fits.
+    /// Tells whether a tracepoint fits.
     #[must_use]
     pub fn has(&self, category: &str, name: &str) -> bool {
         fits(self.category.as_bytes(), category.as_bytes())
@@ -124,7 +124,7 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// Whether `name` fits `pattern`. Only the last star is gone back to: that suffices.
+/// Tells whether `name` fits `pattern`. Only the last star is gone back to: that suffices.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of_name) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -199,7 +199,7 @@ pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
     Ok(found)
 }
 
-/// The categories of this kernel's tracepoints.
+/// Returns the categories of this kernel's tracepoints.
 ///
 /// # Errors
 ///
@@ -208,7 +208,7 @@ pub fn categories() -> std::io::Result<Vec<String>> {
     Tracefs::open()?.folders(None)
 }
 
-/// Every tracepoint that the pattern fits, in order of category and name.
+/// Lists every tracepoint that the pattern fits, in order of category and name.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ pub fn list(pattern: &Pattern) -> Result<Vec<Tracepoint>, FindError> {
     Ok(described.collect())
 }
 
-/// Category and name of each.
+/// Returns category and name of each.
 fn names(tracefs: &Tracefs) -> Result<Vec<(String, String)>, FindError> {
     let failed = |source| FindError::NoTracefs { source };
     let mut all = Vec::new();

@@ -1,12 +1,12 @@
-//! What the kernel says of a tracepoint: the file `format`.
+//! Description of a tracepoint by the kernel: the file `format`.
 
 /// Fields of a tracepoint that are read: the kernel's have some twenty.
 const MOST_FIELDS: usize = 128;
 
-/// What the kernel says of a tracepoint.
+/// Description of a tracepoint by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// By which the kernel knows it.
+    /// Number by which the kernel knows it.
     pub id: u64,
     /// Its own fields, without those that all tracepoints have.
     pub fields: Vec<Field>,
@@ -15,19 +15,19 @@ pub struct Format {
 /// A field of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// What it is called.
+    /// Name of the field.
     pub name: String,
     /// Its type, as the kernel writes it.
     pub c_type: String,
-    /// Where it is, in bytes.
+    /// Offset in bytes.
     pub offset: usize,
-    /// Bytes of it.
+    /// Size in bytes.
     pub size: usize,
-    /// How it is stored.
+    /// Storage of the value.
     pub kind: FieldType,
 }
 
-/// How a field is stored.
+/// Storage of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
     /// An integer.
@@ -40,22 +40,22 @@ pub enum FieldType {
     Flag,
     /// Text, ended by a null unless full.
     Text,
-    /// Integers, each of so many bytes.
+    /// Integers of this size each.
     Integers {
         /// Bytes of each.
         element: usize,
-        /// Whether they have signs.
+        /// Signedness of the integers.
         is_signed: bool,
     },
     /// Bytes of which nothing is known.
     Bytes,
     /// Text behind all fields; the field says where.
     LocatedText(From),
-    /// Bytes behind all fields, or integers of so many bytes.
+    /// Bytes behind all fields, or integers of this size each.
     Located(From, usize),
 }
 
-/// From where it is said how far something is.
+/// Point from which a distance counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     /// The front (`__data_loc`).
@@ -86,7 +86,7 @@ impl Format {
         Some(Self { id: id?, fields })
     }
 
-    /// Where the last field ends that is always as long.
+    /// Returns the end of the last field of fixed size.
     #[must_use]
     pub fn fixed_bytes(&self) -> usize {
         let ends = self.fields.iter();
@@ -96,7 +96,7 @@ impl Format {
 }
 
 impl Field {
-    /// What follows `field:` in a line.
+    /// Reads what follows `field:` in a line.
     fn parse(described: &str) -> Option<Self> {
         let mut parts = described.split(';').map(str::trim);
         let declared = parts.next()?;
@@ -121,7 +121,8 @@ impl Field {
     }
 }
 
-/// Type, name and what is between the brackets: `char comm[16]`, `__data_loc char[] name`.
+/// Splits a declaration into type, name and the text between the brackets: `char comm[16]`,
+/// `__data_loc char[] name`.
 fn declaration(declared: &str) -> Option<(&str, &str, Option<&str>)> {
     let (front, array) = match declared.strip_suffix(']') {
         Some(rest) => {
@@ -176,7 +177,7 @@ fn kind(c_type: &str, array: Option<&str>, size: usize, is_signed: bool) -> Fiel
     }
 }
 
-/// Bytes of an integer type of the kernel.
+/// Returns the bytes of an integer type of the kernel.
 fn bytes_of(c_type: &str) -> Option<usize> {
     Some(match c_type.trim_start_matches("unsigned ").trim() {
         "char" | "u8" | "__u8" | "s8" | "bool" | "uint8_t" => 1,

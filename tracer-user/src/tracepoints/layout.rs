@@ -1,4 +1,4 @@
-//! From what a tracepoint records to data that says itself what it is.
+//! Makes typed data of the records of a tracepoint.
 
 use tracer_common::kernel::{
     TRACEPOINT_COMMON_BYTES, TRACEPOINT_LOCATED, TracepointSite, probe_kind, typed_data,
@@ -14,7 +14,7 @@ const CALLS: &str = "syscalls";
 /// Bytes that those have at most: a word, the call, and six arguments.
 const CALL_BYTES: usize = 64;
 
-/// How the fields of a tracepoint are stored.
+/// Layout of the fields of a tracepoint.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     fields: Vec<Field>,
@@ -22,7 +22,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// That of the tracepoints of `category` whose format is this.
+    /// Returns the layout of a tracepoint of `category` with this format.
     #[must_use]
     pub fn of(category: &str, format: &Format) -> Self {
         let is_call = category == CALLS;
@@ -47,7 +47,7 @@ impl Layout {
         }
     }
 
-    /// What the eBPF program knows of it.
+    /// Returns the part of the layout that the eBPF program needs.
     #[must_use]
     pub fn site(&self) -> TracepointSite {
         let mut site = TracepointSite {
@@ -71,7 +71,7 @@ impl Layout {
         site
     }
 
-    /// What was recorded, from behind the kernel's own bytes, as typed data.
+    /// Returns the record, from behind the kernel's own bytes, as typed data.
     #[must_use]
     pub fn data(&self, untrusted: &[u8]) -> Vec<u8> {
         let mut out = Encoder::new(probe_kind::TRACEPOINT);
@@ -128,11 +128,11 @@ impl Layout {
 /// Bytes behind the fields.
 struct Found<'a> {
     bytes: &'a [u8],
-    /// Whether there were more than are here.
+    /// Truncated: there were more bytes than these.
     is_truncated: bool,
 }
 
-/// The bytes that a field says the position of; `None` where they were not recorded.
+/// Returns the bytes that a field says the position of; `None` where they were not recorded.
 fn located<'a>(all: &'a [u8], field: &[u8], at: usize, from: From) -> Option<Found<'a>> {
     let word = u32::from_ne_bytes(field.try_into().ok()?);
     let offset = usize::try_from(word & 0xffff).ok()?;
@@ -153,7 +153,7 @@ fn until_null(bytes: &[u8]) -> &[u8] {
 }
 
 impl Tracepoint {
-    /// How its fields are stored.
+    /// Returns the layout of its fields.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::of(&self.category, &self.format)

@@ -1,9 +1,9 @@
 //! Tracepoints of the kernel by name, with the fields that the kernel itself says they have.
 //!
 //! - `tracefs` finds the kernel's tracing files, mounted or not;
-//! - `format` reads what one of them says of a tracepoint's fields;
+//! - `format` reads the fields of a tracepoint from one of them;
 //! - [`find`] turns names into tracepoints, which [`crate::kernel`] attaches to;
-//! - [`Layout`] makes [typed data](tracer_text::typed) of what is recorded there.
+//! - [`Layout`] makes [typed data](tracer_text::typed) of the records there.
 
 mod find;
 mod format;
@@ -31,12 +31,12 @@ pub struct Tracepoint {
     pub category: String,
     /// Its name there.
     pub name: String,
-    /// What the kernel says of it.
+    /// Description by the kernel.
     pub format: Format,
 }
 
 impl Tracepoint {
-    /// The name of its event type, at most as long as such a name may be.
+    /// Returns the name of its event type, at most as long as such a name may be.
     #[must_use]
     pub fn event_name(&self) -> String {
         let mut name = format!("tracepoint:{}:{}", self.category, self.name);

@@ -1,8 +1,8 @@
 //! The kernel's tracing files (tracefs).
 //!
-//! Where nobody has mounted them, they are mounted for this process alone: without a name in any
-//! mount namespace, until the descriptor is closed. Where somebody has, that mount is used: some
-//! kernels would take over the options of a second one.
+//! Where they are not mounted, they are mounted for this process alone: without a name in any mount
+//! namespace, until the descriptor is closed. Where they are mounted already, that mount is used:
+//! some kernels would take over the options of a second one.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-/// Where they usually are.
+/// Usual mount points.
 const USUAL: [&CStr; 2] = [c"/sys/kernel/tracing", c"/sys/kernel/debug/tracing"];
 
 /// Bytes of a file that are read: the kernel's own are some thousand.
@@ -21,7 +21,7 @@ const MOST_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub struct Tracefs {
     events: PathBuf,
-    /// What was mounted, where nobody else had.
+    /// Own mount, where tracefs was not mounted yet.
     _mount: Option<OwnedFd>,
 }
 
@@ -48,7 +48,7 @@ impl Tracefs {
         })
     }
 
-    /// The folders of a folder: categories, or the tracepoints of one.
+    /// Returns the folders of a folder: categories, or the tracepoints of one.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Tracefs {
         Ok(folders)
     }
 
-    /// What the kernel says of a tracepoint.
+    /// Reads the kernel's description of a tracepoint.
     ///
     /// # Errors
     ///
