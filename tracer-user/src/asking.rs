@@ -1,11 +1,12 @@
 //! Asking the kernel for what it knows of a process only when that process lets it.
 //!
 //! A process has locks of its own while it runs another program, and while a page is brought to it.
-//! Where that waits for a file that its user serves (FUSE), it lasts as long as that user likes.
-//! Whoever asks meanwhile for its mappings, for the files that it has mapped or, of some kernels,
-//! for its line of `stat` waits as well, and no signal ends that but one that kills. So another
-//! thread asks, and is waited for so long only. Who has been waited for, in vain or until a late
-//! answer came, is waited for less the next time, and of each user so many may be asked at once.
+//! Where that waits for a file that its user serves (FUSE), it lasts as long as that user likes. A
+//! process that asks meanwhile for its mappings, for the files that it has mapped or, of some
+//! kernels, for its line of `stat` waits as well, and no signal ends that but one that kills. So
+//! another thread asks, and is waited for only a limited time. A user who was waited for, in vain
+//! or until a late answer came, is waited for less the next time, and the number of questions at a
+//! time is limited for each user.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -18,27 +19,27 @@ use std::time::{Duration, Instant};
 
 use tracer_area::spent::Spent;
 
-/// For all processes of a user: half of what is left of it is waited for.
+/// Allowance for all processes of a user: half of what is left of it is waited for.
 const OF_USER: Duration = Duration::from_millis(200);
 
-/// For all processes of all users.
+/// Allowance for all processes of all users.
 const OF_ALL: Duration = Duration::from_millis(400);
 
-/// For one process, where its user has taken all that there is.
+/// Allowance for one process whose user has spent everything.
 const LEAST: Duration = Duration::from_millis(2);
 
-/// An answer that takes no longer counts for nothing: on a busy machine those of everybody take a
-/// while.
+/// Time up to which an answer costs nothing: on a busy machine everyone's answers take a while.
 const USUAL: Duration = Duration::from_millis(10);
 
-/// So many times as long it takes until what was waited for counts no more.
+/// Factor of time after which a wait no longer counts: a wait counts for this many times as long as
+/// it took.
 const COUNTS_FOR: u32 = 20;
 
 /// Processes of a user, and of all, that have not answered yet: each has a thread.
 const MOST_OF_USER: usize = 8;
 const MOST: usize = 64;
 
-/// A process keeps the kernel from answering.
+/// Process that keeps the kernel from answering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("process {pid} keeps the kernel from answering")]
 pub struct Held {
@@ -52,13 +53,14 @@ impl From<Held> for io::Error {
     }
 }
 
-/// So many times as long is waited where nothing is traced yet, and the answer may be long itself.
+/// Factor of waits where nothing is traced yet, and the answer itself may be long.
 const BEFORE_TRACING: u32 = 10;
 
-/// As [`of_process`], before anything is traced: an answer of megabytes on a busy machine is waited
-/// for as well.
+/// Returns the answer as [`of_process`] does, before anything is traced: an answer of megabytes on
+/// a busy machine is waited for as well.
 ///
 /// # Errors
+/// See [`of_process`].
 ///
 /// As there.
 pub fn before_tracing<A: Send + 'static>(
@@ -68,10 +70,11 @@ pub fn before_tracing<A: Send + 'static>(
     within(BEFORE_TRACING, pid, question)
 }
 
-/// What the kernel answers to a question about process `pid`. Processes of root and of our own user
-/// are believed to let it.
+/// Returns the kernel's answer to a question about process `pid`. Processes of root and of our own
+/// user are trusted to let it answer.
 ///
 /// # Errors
+/// No answer comes in time, or too many processes of the same user have not answered yet.
 ///
 /// No answer comes in time, or too many others of the same user have not come yet.
 pub fn of_process<A: Send + 'static>(
@@ -92,7 +95,7 @@ fn within<A: Send + 'static>(
     }
 }
 
-/// Whose process it is, if it is neither root's nor our own user's.
+/// Returns the user of the process, if that is neither root nor our own.
 fn other_user_of(pid: i32) -> Option<u32> {
     // The folder itself has the effective user, whether the process may be looked into or not.
     let user = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
@@ -146,7 +149,7 @@ fn ask<A: Send + 'static>(
 
 type Question = Box<dyn FnOnce() + Send>;
 
-/// A thread that asks, until its sender is dropped.
+/// Starts a thread that asks, until its sender is dropped.
 fn start_asker() -> Option<Sender<Question>> {
     let (sender, questions) = mpsc::channel::<Question>();
     let asker = thread::Builder::new().name("asker".to_owned());
@@ -160,13 +163,13 @@ fn asked() -> MutexGuard<'static, Asked> {
     ASKED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who was asked.
+/// State of the questions asked so far.
 #[derive(Default)]
 struct Asked {
-    /// Those for whom something was waited in vain.
+    /// Users whose processes answered late or have not answered yet.
     users: HashMap<u32, User>,
     by_all: Spent<COUNTS_FOR>,
-    /// A thread that has nothing to ask.
+    /// Thread that has nothing to ask.
     idle: Option<Sender<Question>>,
 }
 
@@ -178,7 +181,7 @@ struct User {
 }
 
 impl Asked {
-    /// How long to wait for an answer, or `None` where nothing may be asked.
+    /// Returns how long to wait for an answer, or `None` where nothing may be asked.
     fn timeout(&self, user: u32, pid: i32, now: Instant) -> Option<Duration> {
         let unanswered = |user: &User| user.unanswered.len();
         if self.users.values().map(unanswered).sum::<usize>() >= MOST {
@@ -212,7 +215,8 @@ impl Asked {
         user.unanswered.insert(pid);
     }
 
-    /// A user for whom something was waited, beside those for whom that still counts.
+    /// Returns the entry of a user for whom time was waited; forgets the users whose waits no
+    /// longer count.
     fn user(&mut self, user: u32, now: Instant) -> &mut User {
         self.users
             .retain(|_, user| !user.unanswered.is_empty() || !user.spent.at(now).is_zero());
