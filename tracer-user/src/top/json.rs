@@ -1,4 +1,4 @@
-//! A screen for programs.
+//! A screen as JSON, for programs.
 
 use serde_json::{Value, json};
 use tracer_analysis::{Interval, State};
@@ -7,7 +7,7 @@ use super::model::{Shot, SlowSpan, SpanRow, Sum, ThreadRow, WaitsFor};
 use crate::answers::tree_json;
 use crate::answers::words::inside;
 
-/// A screen as one object. Times are in nanoseconds; what is not known is `null`.
+/// Returns a screen as one object. Times are in nanoseconds; an unknown value is `null`.
 #[must_use]
 pub fn json(shot: &Shot) -> Value {
     let mut threads: Vec<&ThreadRow> = shot.threads.iter().collect();
@@ -53,7 +53,7 @@ fn of_thread(row: &ThreadRow) -> Value {
     })
 }
 
-/// What a thread does, and for how long by now.
+/// Returns the state of a thread and the time it has been in it.
 fn of_state(current: &Interval) -> Value {
     let for_ns = current.ns();
     match current.state {

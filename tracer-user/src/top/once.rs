@@ -11,17 +11,17 @@ use crate::report::document;
 use crate::terminal::Outcome;
 use crate::terminal::output::Sink;
 
-/// How one screen is shown.
+/// Form in which one screen is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnceForm {
-    /// As text.
+    /// Text.
     Text,
-    /// As an object.
+    /// One JSON object.
     Json,
 }
 
 impl OnceForm {
-    /// A screen in this form.
+    /// Returns a screen in this form.
     #[must_use]
     pub fn shown(self, shot: &Shot) -> String {
         match self {

@@ -17,7 +17,7 @@ use crate::answers::SpanSpec;
 use crate::terminal::Outcome;
 use crate::terminal::output::ColorChoice;
 
-/// How long it takes at most until a shot is noticed, or a signal.
+/// Longest time until a shot, or a signal, is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Shows a trace. `trace` follows it to its end.
@@ -120,7 +120,7 @@ fn look() -> Look {
     Look::of_terminal(ColorChoice::Auto.is_coloured(&std::io::stdout()))
 }
 
-/// Shows what comes until the user or `has_ended` says so.
+/// Shows the shots that come until the user or `has_ended` ends it.
 fn show(link: &Link, screen: &mut Screen, has_ended: impl Fn() -> bool) -> anyhow::Result<()> {
     let signals = Signals::watch()?;
     let mut taken = Taken::take()?;

@@ -23,21 +23,21 @@ use signal_hook::flag;
 
 use super::screen::Screen;
 
-/// Whether the terminal is ours. A panic gives it back, in whatever thread it is.
+/// Whether this process has taken the terminal. A panic gives it back, in any thread.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// What is said while the terminal is ours.
+/// Messages to the standard error while this process has the terminal.
 static MESSAGES: Mutex<Option<Messages>> = Mutex::new(None);
 
-/// What is written to the terminal at once.
+/// Bytes written to the terminal at once.
 const BUFFER: usize = 64 << 10;
 
-/// The terminal, as long as it is ours.
+/// Terminal, as long as this process has it.
 pub struct Taken {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
 }
 
-/// That there is one.
+/// Ensures that there is a terminal.
 ///
 /// # Errors
 ///
@@ -50,18 +50,18 @@ pub fn ensure_terminal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is to be read from the terminal.
+/// Outcome of waiting for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// There may be some.
+    /// Keys may be there.
     Waiting,
-    /// There are none.
+    /// No keys are there.
     None,
-    /// There never will be any: the terminal is gone.
+    /// No keys will ever come: the terminal is gone.
     Gone,
 }
 
-/// Waits so long, or until there are keys, or a signal comes.
+/// Waits for at most `longest`, or until there are keys or a signal comes.
 pub fn wait_for_keys(longest: Duration) -> Keys {
     let of = |fd, events| libc::pollfd {
         fd,
@@ -110,8 +110,8 @@ impl Taken {
         self.begin_anew()
     }
 
-    /// Begins with an empty screen, of the size that it has now. The terminal is not asked where
-    /// its cursor is: some never answer.
+    /// Begins with an empty screen, of the current size. The terminal is not asked where its cursor
+    /// is: some never answer.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Taken {
         drawn.and(ended).context("cannot draw on the terminal")
     }
 
-    /// Draws everything anew, whatever others have drawn.
+    /// Draws everything anew, whatever other programs have drawn.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Taken {
         self.enter()
     }
 
-    /// Gives the terminal back until somebody continues us.
+    /// Gives the terminal back until this process is continued.
     ///
     /// # Errors
     ///
@@ -198,15 +198,15 @@ fn held() -> MutexGuard<'static, Option<Messages>> {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is said on the standard error while the terminal is ours: it would be drawn over. It is
-/// said when the terminal is given back.
+/// Messages to the standard error while this process has the terminal: the screen would be drawn
+/// over them. They are printed when the terminal is given back.
 struct Messages {
     stderr: OwnedFd,
     held: File,
 }
 
 impl Messages {
-    /// Holds what is said, if that would come on the terminal.
+    /// Holds messages back, if they would be printed on the terminal.
     fn hold() -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -252,7 +252,7 @@ impl Drop for Messages {
     }
 }
 
-/// What signals ask for.
+/// Requests that came by signals.
 pub struct Signals {
     end: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -260,7 +260,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Watches for them.
+    /// Installs the handlers of the signals.
     ///
     /// # Errors
     ///
@@ -283,17 +283,17 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether we are to end.
+    /// Tells whether this process is asked to end.
     pub fn ask_to_end(&self) -> bool {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Whether we are to stop, asked once.
+    /// Tells whether this process is asked to stop, once for each request.
     pub fn ask_to_stop(&self) -> bool {
         self.stop.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether we were continued since this was last asked.
+    /// Tells whether this process was continued since the last call.
     pub fn have_continued(&self) -> bool {
         self.resume.swap(false, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! What is held of spans of one kind.
+//! Retained spans of one kind.
 
 use std::collections::VecDeque;
 
@@ -10,27 +10,27 @@ use super::shot::{SlowSpan, SpanRow};
 use super::{Window, harmless};
 use crate::answers::{Explained, Functions, Kind, Shown, Split, tree_json, tree_text};
 
-/// Spans of one kind that are held: of more, the newest.
+/// Limit of retained spans of one kind: beyond it the newest are retained.
 const MOST_SPANS: usize = 1 << 18;
 
-/// Lines of a path.
+/// Limit of lines of a path.
 const MOST_LINES: usize = 200;
 
-/// Spans that have ended lately.
+/// Spans that ended recently.
 #[derive(Debug, Default)]
 pub struct Lately {
     spans: VecDeque<Explained>,
-    /// How long they took together, and how many there were, in each second of the last minute.
+    /// Total time and number of spans in each second of the last minute.
     trend: VecDeque<(u64, u64)>,
     second: (u64, u64),
-    /// The slowest of each second.
+    /// Slowest span of each second.
     slowest: VecDeque<Shown>,
-    /// The slowest of all.
+    /// Slowest span of all.
     slowest_of_all: Option<SlowSpan>,
 }
 
 impl Lately {
-    /// Adds one that has ended; nobody will ask for what ended before `from`.
+    /// Adds a span that has ended. Spans that ended before `from` are no longer needed.
     pub fn add(&mut self, explained: Explained, from: MonotonicNs) {
         while self.spans.front().is_some_and(|first| first.to <= from)
             || self.spans.len() >= MOST_SPANS
@@ -42,7 +42,7 @@ impl Lately {
         self.spans.push_back(explained);
     }
 
-    /// Adds the slowest since the last call.
+    /// Adds the slowest span since the last call.
     pub fn add_slowest(&mut self, shown: Shown, told: Told<'_>, from: MonotonicNs) {
         let is_slower = |of_all: &SlowSpan| shown.span.ns() > of_all.ns;
         if self.slowest_of_all.as_ref().is_none_or(is_slower) {
@@ -54,7 +54,7 @@ impl Lately {
         self.slowest.push_back(shown);
     }
 
-    /// A second is over.
+    /// Ends the current second.
     pub fn end_second(&mut self) {
         if self.trend.len() >= MINUTE {
             self.trend.pop_front();
@@ -62,7 +62,7 @@ impl Lately {
         self.trend.push_back(std::mem::take(&mut self.second));
     }
 
-    /// What is shown of it.
+    /// Returns the row that is shown for this kind.
     pub fn row(&self, kind: &Kind, window: Window, told: Told<'_>, now: MonotonicNs) -> SpanRow {
         let name = harmless(&kind.name);
         let trend = self.trend.iter();
@@ -109,7 +109,7 @@ fn of_durations(took: &Durations, split: Split) -> SpanRow {
     }
 }
 
-/// From when on times are shown, and what functions are called.
+/// Start of the times that are shown, and the names of functions.
 pub type Told<'a> = (MonotonicNs, &'a Functions);
 
 fn explained(shown: &Shown, (start, functions): Told<'_>) -> SlowSpan {

@@ -1,4 +1,4 @@
-//! What is held of one thread.
+//! Retained history of one thread.
 
 use std::collections::VecDeque;
 
@@ -7,33 +7,33 @@ use tracer_engine::event::MonotonicNs;
 
 use super::sum::Sum;
 
-/// Seconds that are shown side by side.
+/// Number of seconds that are shown side by side.
 pub const MINUTE: usize = 60;
 
-/// Moments that are held of one thread: of more, the newest.
+/// Limit of retained times of one thread: beyond it the newest are retained.
 const MOST_TIMES: usize = 1 << 20;
 
 /// A thread.
 #[derive(Debug, Default)]
 pub struct Lived {
-    /// What it did since the first event.
+    /// Sums since the first event.
     pub whole: Sum,
-    /// What it did in the time that is looked at; added up anew each time.
+    /// Sums of the window; computed anew each time.
     pub lately: Sum,
-    /// How long it ran in each second of the last minute, in nanoseconds.
+    /// Time it ran in each second of the last minute, in nanoseconds.
     pub minute: VecDeque<u64>,
-    /// How it last came out of being blocked.
+    /// Reason and waker of the last time that it was blocked.
     pub woken: Option<(Reason, Waker)>,
-    /// When it returned from system calls.
+    /// Times at which it returned from system calls.
     pub calls: Times,
-    /// When it emitted user events.
+    /// Times at which it emitted user events.
     pub users: Times,
-    /// When it was first seen.
+    /// Time of its first event.
     pub first: Option<MonotonicNs>,
 }
 
 impl Lived {
-    /// Adds what it did.
+    /// Adds an interval of the thread.
     pub fn add(&mut self, interval: &Interval) {
         self.first.get_or_insert(interval.from);
         self.whole.add(interval, interval.from);
@@ -42,7 +42,7 @@ impl Lived {
         }
     }
 
-    /// Adds a second.
+    /// Adds the time it ran in a second.
     pub fn add_second(&mut self, ran_ns: u64) {
         if self.minute.len() >= MINUTE {
             self.minute.pop_front();
@@ -51,16 +51,16 @@ impl Lived {
     }
 }
 
-/// When something happened lately.
+/// Recent times at which something happened.
 #[derive(Debug, Default)]
 pub struct Times {
-    /// How often in all.
+    /// Total number.
     pub all: u64,
     lately: VecDeque<MonotonicNs>,
 }
 
 impl Times {
-    /// It happens now; nobody will ask for what was before `from`.
+    /// Adds the time `at`. Times before `from` are no longer needed.
     pub fn add(&mut self, at: MonotonicNs, from: MonotonicNs) {
         self.all += 1;
         while self.lately.front().is_some_and(|first| *first <= from)
@@ -71,7 +71,7 @@ impl Times {
         self.lately.push_back(at);
     }
 
-    /// How often after `from`.
+    /// Returns the number of times after `from`.
     #[must_use]
     pub fn since(&self, from: MonotonicNs) -> u64 {
         let before = self.lately.partition_point(|at| *at <= from);

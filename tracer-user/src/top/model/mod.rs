@@ -1,4 +1,4 @@
-//! What is known, from events. It reads no clock: the time is that of the events.
+//! Model of the trace, built from events. It reads no clock: the time is that of the events.
 
 mod kinds;
 mod lived;
@@ -26,41 +26,41 @@ use tracer_text::escape::push_for_people;
 pub use shot::{Losses, Opened, Shot, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};
 pub use sum::Sum;
 
-/// The longest time that is summed up, but for all of it.
+/// Longest window that is summed up, other than all of the time.
 pub const LONGEST_WINDOW: u64 = 10 * SECOND;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Threads that are shown; of those beyond nothing is.
+/// Limit of threads that are shown; nothing is shown of those beyond it.
 const MOST_THREADS: usize = 65_536;
 
-/// From so many threads on those that have ended long ago are forgotten.
+/// Number of threads from which on those that ended long ago are forgotten.
 const MANY_THREADS: usize = 8_192;
 
-/// What is known.
+/// Model of the trace.
 #[derive(Debug)]
 pub struct Model {
     paths: Paths,
     calls: Calls,
     threads: HashMap<Thread, Lived>,
-    /// Threads whose ids other threads have now.
+    /// Former threads whose ids other threads have now.
     before: Vec<Before>,
     has_others: bool,
     kinds: Vec<Lately>,
-    /// The first event.
+    /// Time of the first event.
     first: Option<MonotonicNs>,
-    /// From when on times are shown, where that is not the first event.
+    /// Start of the times that are shown, where that is not the first event.
     start: Option<MonotonicNs>,
-    /// Up to here everything is known.
+    /// Time up to which everything is known.
     now: MonotonicNs,
-    /// The next whole second since the first event.
+    /// Next whole second since the first event.
     next_second: MonotonicNs,
     losses: Losses,
     has_requests: bool,
-    /// When the last loss was noticed.
+    /// Time at which the last loss was noticed.
     lost_at: Option<MonotonicNs>,
     events: Rate,
-    /// The newest events, and the lines of a thread that is opened.
+    /// Newest events, and the lines of the opened thread.
     log: EventLog,
     has_ended: bool,
 }
@@ -71,15 +71,15 @@ struct Before {
     thread: Thread,
     comm: Vec<u8>,
     sum: Sum,
-    /// Until when it was there.
+    /// Time of its end.
     until: MonotonicNs,
 }
 
-/// How often something happens, to a tenth of a second.
+/// Rate of something, to a tenth of a second.
 #[derive(Debug, Default)]
 struct Rate {
     all: u64,
-    /// How many there were in all up to which moment.
+    /// Times, each with the total number up to it.
     steps: VecDeque<(MonotonicNs, u64)>,
 }
 
@@ -110,7 +110,7 @@ impl Rate {
 }
 
 impl Model {
-    /// Nothing yet; of these spans, or of all whose names say so.
+    /// Creates an empty model of these spans, or of all whose names tell that they are spans.
     #[must_use]
     pub fn new(spans: Vec<SpanSpec>) -> Self {
         let choice = Choice {
@@ -141,24 +141,24 @@ impl Model {
         }
     }
 
-    /// Up to here everything is known.
+    /// Returns the time up to which everything is known.
     #[must_use]
     pub fn now(&self) -> MonotonicNs {
         self.now
     }
 
-    /// No more events will come.
+    /// Notes that no more events will come.
     pub fn end(&mut self) {
         self.has_ended = true;
     }
 
-    /// Shows the events of this thread from now on, or of none.
+    /// Opens a thread, whose events are shown from now on, or closes it.
     pub fn open(&mut self, thread: Option<Thread>) {
         let start = self.start();
         self.log.open(thread, start);
     }
 
-    /// What is shown of the thread that is opened.
+    /// Returns the shown details of the opened thread.
     fn opened(&self, window: Window) -> Option<Opened> {
         let thread = self.log.opened()?;
         let ns = match window {
@@ -182,19 +182,19 @@ impl Model {
         })
     }
 
-    /// Times are shown from `start` on, that of the log, and not from the first event on.
+    /// Sets the start of the times that are shown: that of the log instead of the first event.
     #[must_use]
     pub fn starting_at(mut self, start: MonotonicNs) -> Self {
         self.start = Some(start);
         self
     }
 
-    /// From when on times are shown.
+    /// Returns the start of the times that are shown.
     fn start(&self) -> MonotonicNs {
         self.start.or(self.first).unwrap_or_default()
     }
 
-    /// So much is missing by now.
+    /// Takes over the number of events missing so far.
     pub fn count_losses(&mut self, losses: Losses) {
         if losses.lost > self.losses.lost {
             self.lost_at = Some(self.now);
@@ -202,7 +202,7 @@ impl Model {
         self.losses = losses;
     }
 
-    /// There are no events up to this moment but those that have come.
+    /// Advances to `now`: all events up to this moment have come.
     pub fn advance(&mut self, now: MonotonicNs) {
         if self.first.is_none() {
             return;
@@ -218,7 +218,7 @@ impl Model {
         }
     }
 
-    /// Adds up what threads did after `from` and up to `until`.
+    /// Sums up the intervals of all threads after `from` and up to `until`.
     fn add_up(&mut self, from: MonotonicNs, until: MonotonicNs) {
         let (history, states) = (self.paths.history(), self.paths.states());
         for (thread, lived) in &mut self.threads {
@@ -283,7 +283,7 @@ impl Model {
         lived(&mut self.threads, &mut self.has_others, thread)
     }
 
-    /// All that is known now, of that time.
+    /// Returns everything that is known now, with sums over this window.
     pub fn shot(&mut self, window: Window) -> Shot {
         let (start, first) = (self.start(), self.first.unwrap_or_default());
         let since_first = self.now.0.saturating_sub(first.0);
@@ -327,7 +327,8 @@ impl Model {
         }
     }
 
-    /// What a thread does now, be it from this very moment on, as after the last event.
+    /// Returns the current state of a thread, also one that began at this very moment, as after the
+    /// last event.
     fn current(&self, thread: Thread) -> Option<Interval> {
         let states = self.paths.states()?;
         let next = MonotonicNs(self.now.0.saturating_add(1));
@@ -380,7 +381,8 @@ impl Model {
         rows.chain(before.map(|one| one.row(self.now))).collect()
     }
 
-    /// Whom a thread waits for, as far as that can be known before it has happened.
+    /// Returns the task or waker that a thread waits for, as far as that can be known before the
+    /// wait ends.
     fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<WaitsFor> {
         match current.state {
             State::Runnable(_) => {
@@ -501,7 +503,7 @@ impl Consumer for Model {
     }
 }
 
-/// A thread is made: the one that had its ids before, and was called `name`, is another one.
+/// Begins a new thread: the former one with its ids, which was called `name`, is another one.
 fn begin(
     threads: &mut HashMap<Thread, Lived>,
     before: &mut Vec<Before>,
@@ -539,7 +541,7 @@ fn add(threads: &mut HashMap<Thread, Lived>, has_others: &mut bool, found: &Foun
     }
 }
 
-/// A name of any bytes, for people.
+/// Escapes a name of any bytes, for people.
 fn harmless(untrusted: &[u8]) -> String {
     let mut out = Vec::new();
     push_for_people(&mut out, untrusted);

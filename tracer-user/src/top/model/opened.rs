@@ -1,4 +1,4 @@
-//! The newest events, and those of a thread that is opened as lines.
+//! Newest events, and those of the opened thread as lines.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use crate::terminal::output::Width;
 use crate::trigger::newest::Newest;
 use tracer_text::WallClock;
 
-/// Bytes that the newest events take, about: of more, they are not as old.
+/// Approximate limit of the bytes of the newest events: where there are more, the log of them
+/// reaches back less far.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Lines that are held of the thread that is opened.
+/// Limit of the retained lines of the opened thread.
 const MOST_LINES: usize = 5000;
 
-/// The newest events.
+/// Newest events.
 #[derive(Debug)]
 pub struct EventLog {
     newest: Newest,
@@ -29,19 +30,19 @@ pub struct EventLog {
     opened: Option<Lines>,
 }
 
-/// The events of one thread, as lines.
+/// Events of one thread, as lines.
 #[derive(Debug)]
 struct Lines {
     thread: Thread,
     text: Text,
     lines: VecDeque<Arc<str>>,
     ticks: VecDeque<(MonotonicNs, bool)>,
-    /// What was written last.
+    /// Buffer of the line written last.
     out: Vec<u8>,
 }
 
 impl EventLog {
-    /// Nothing yet.
+    /// Creates an empty log.
     pub fn new() -> Self {
         Self {
             newest: Newest::within(LONGEST_WINDOW, MOST_BYTES),
@@ -50,12 +51,12 @@ impl EventLog {
         }
     }
 
-    /// The event types that are known.
+    /// Learns the known event types.
     pub fn learn(&mut self, types: &EventTypes) {
         self.types = types.clone();
     }
 
-    /// The thread that is opened.
+    /// Returns the opened thread.
     pub fn opened(&self) -> Option<Thread> {
         self.opened.as_ref().map(|lines| lines.thread)
     }
@@ -76,7 +77,7 @@ impl EventLog {
         });
     }
 
-    /// Events are missing before the next one.
+    /// Notes that events are missing before the next one.
     pub fn lose(&mut self) {
         if let Some(lines) = &mut self.opened {
             lines.text.gap();
@@ -92,13 +93,13 @@ impl EventLog {
         }
     }
 
-    /// The lines of the thread that is opened.
+    /// Returns the lines of the opened thread.
     pub fn lines(&self) -> Vec<Arc<str>> {
         let lines = self.opened.iter().flat_map(|lines| &lines.lines);
         lines.cloned().collect()
     }
 
-    /// When it had events after `from`, and whether those were user events.
+    /// Returns the times of its events after `from`, each with whether it was a user event.
     pub fn ticks(&self, from: MonotonicNs) -> Vec<(MonotonicNs, bool)> {
         let ticks = self.opened.iter().flat_map(|lines| &lines.ticks);
         ticks.filter(|(at, _)| *at > from).copied().collect()

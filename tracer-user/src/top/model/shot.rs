@@ -1,4 +1,4 @@
-//! What is shown: all that is known at a moment.
+//! Snapshot that is shown: everything known at a moment.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use super::sum::Sum;
 use crate::answers::Split;
 use crate::answers::words::task;
 
-/// Which time is summed up.
+/// Window of time that is summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Window {
-    /// The last so many nanoseconds, at most ten seconds of them.
+    /// Last nanoseconds, at most ten seconds of them.
     Last(u64),
-    /// All since the first event.
+    /// Everything since the first event.
     #[default]
     All,
 }
 
 impl Window {
-    /// The same, but not less than so many nanoseconds.
+    /// Returns this window, made at least this many nanoseconds long.
     #[must_use]
     pub fn at_least(self, ns: u64) -> Self {
         match self {
@@ -30,102 +30,103 @@ impl Window {
     }
 }
 
-/// All that is known at a moment. What is called `name` is for people: whatever bytes it had, they
-/// are harmless.
+/// Everything known at a moment. Fields called `name` are for people: they are harmless, whatever
+/// bytes the original had.
 #[derive(Clone, Debug, Default)]
 pub struct Shot {
-    /// When that is: since the start of the log, or, live, since the first event, in nanoseconds.
+    /// Time of the moment in nanoseconds: since the start of the log or, live, since the first
+    /// event.
     pub at: u64,
-    /// Which time is summed up,
+    /// Window of time that is summed up.
     pub window: Window,
-    /// and how much that is so far, in nanoseconds.
+    /// Length of the window so far, in nanoseconds.
     pub span: u64,
-    /// The threads, in no order.
+    /// Threads, in no order.
     pub threads: Vec<ThreadRow>,
-    /// Threads beyond those of which nothing is shown, as there are too many.
+    /// Whether there are more threads, which are not shown because they are too many.
     pub has_others: bool,
-    /// The spans, by kind.
+    /// Spans, by kind.
     pub spans: Vec<SpanRow>,
-    /// What was lost so far.
+    /// Events lost so far.
     pub losses: Losses,
-    /// Whether requests to disks are among the events: of these the kernel may not report an end.
+    /// Whether requests to disks are among the events: the kernel may report no end of those.
     pub has_requests: bool,
-    /// When events were lost last, in nanoseconds before this moment.
+    /// Time since the last loss, in nanoseconds.
     pub lost_ago: Option<u64>,
-    /// Events in that time.
+    /// Number of events in the window.
     pub events: u64,
-    /// What is unknown because no such events were recorded.
+    /// Facts that are unknown because the events for them were not recorded.
     pub missing: Option<&'static str>,
     /// Whether switches, and wake-ups, were recorded.
     pub has: (bool, bool),
-    /// The thread that is opened.
+    /// Opened thread.
     pub opened: Option<Opened>,
     /// Whether no more events will come.
     pub has_ended: bool,
 }
 
-/// A thread that is opened.
+/// Details of an opened thread.
 #[derive(Clone, Debug, Default)]
 pub struct Opened {
-    /// Which one.
+    /// Thread.
     pub thread: Thread,
-    /// What it is called.
+    /// Name of the thread.
     pub name: String,
-    /// Command line of its process; empty where that is not known.
+    /// Command line of its process; empty where that is unknown.
     pub command: String,
-    /// From when on its timeline is shown,
+    /// Start of its timeline.
     pub from: MonotonicNs,
-    /// and until when.
+    /// End of its timeline.
     pub to: MonotonicNs,
-    /// From when on times are shown.
+    /// Start of the times that are shown.
     pub start: MonotonicNs,
-    /// What it did, in order of time.
+    /// Intervals of the thread, in order of time.
     pub track: Vec<Interval>,
-    /// When it had events, and whether those were user events.
+    /// Times of its events, each with whether it was a user event.
     pub ticks: Vec<(MonotonicNs, bool)>,
-    /// Its events as `read` shows them: the newest.
+    /// Newest of its events, as `read` shows them.
     pub lines: Vec<Arc<str>>,
 }
 
-/// Events that are missing.
+/// Numbers of missing events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Events that the trace lost, as `stat` counts them.
     pub lost: u64,
-    /// Those that the kernel did not report.
+    /// Events that the kernel did not report.
     pub not_reported: u64,
 }
 
-/// A thread.
+/// Row of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadRow {
-    /// Which one.
+    /// Thread.
     pub thread: Thread,
-    /// What it is called,
+    /// Name of the thread.
     pub name: String,
-    /// and the bytes of that.
+    /// Bytes of its name.
     pub comm: Vec<u8>,
-    /// What its process is called; empty where that is not known.
+    /// Name of its process; empty where that is unknown.
     pub process: String,
-    /// Command line of its process; empty where that is not known.
+    /// Command line of its process; empty where that is unknown.
     pub command: String,
-    /// What it did in that time.
+    /// Sums over the window.
     pub sum: Sum,
-    /// How long it ran in each second of the last minute, in nanoseconds.
+    /// Time it ran in each second of the last minute, in nanoseconds.
     pub minute: Vec<u64>,
-    /// What it does since when.
+    /// Current state, with its beginning.
     pub current: Option<Interval>,
-    /// Whom it waits for.
+    /// Task or waker that it waits for.
     pub waits_for: Option<WaitsFor>,
 }
 
-/// Whom a thread waits for, as far as that can be known before it has happened.
+/// Cause of a thread's wait, as far as that can be known before the wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// The thread that has had the CPU that it waits for, and whether that is all that had it:
-    /// others may have come between whose switches are not traced.
+    /// Thread that has had the CPU that this one waits for, and whether it was the only one: others
+    /// whose switches are not traced may have come between.
     Behind(Task, bool),
-    /// Who woke it when it was last blocked in the same.
+    /// Waker that ended its last wait of the same kind.
     LastWokenBy(Waker),
 }
 
@@ -148,44 +149,44 @@ impl std::fmt::Display for WaitsFor {
     }
 }
 
-/// Spans of one kind.
+/// Row of the spans of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct SpanRow {
-    /// What they are called,
+    /// Name of the spans.
     pub name: String,
-    /// and the bytes of that.
+    /// Bytes of the name.
     pub kind: Vec<u8>,
-    /// How many ended in the time that is looked at.
+    /// Number of spans that ended in the window.
     pub count: u64,
-    /// How long they took together, in nanoseconds.
+    /// Total time they took, in nanoseconds.
     pub total: u64,
-    /// How long half of them took at most.
+    /// Median of the time they took.
     pub p50: Option<u64>,
-    /// How long 99 in a hundred took at most.
+    /// 99th percentile of the time they took.
     pub p99: Option<u64>,
-    /// The longest.
+    /// Longest time that one took.
     pub longest: Option<u64>,
-    /// Where their time went.
+    /// Split of their time by cause.
     pub split: Split,
-    /// How long they took on average in each second of the last minute, in nanoseconds.
+    /// Average time they took in each second of the last minute, in nanoseconds.
     pub trend: Vec<u64>,
-    /// The slowest.
+    /// Slowest span.
     pub slowest: Option<SlowSpan>,
 }
 
-/// A span that is explained.
+/// Span that is explained.
 #[derive(Clone, Debug)]
 pub struct SlowSpan {
-    /// When it began, as times are shown.
+    /// Time of its beginning, as times are shown.
     pub at: MonotonicNs,
-    /// How long it took, in nanoseconds.
+    /// Duration in nanoseconds.
     pub ns: u64,
-    /// Of which thread it is one,
+    /// Thread of the span.
     pub thread: Thread,
-    /// and what that was called.
+    /// Bytes of the thread's name.
     pub comm: Vec<u8>,
-    /// Its critical path, as JSON has it,
+    /// Critical path, as in JSON.
     pub parts: serde_json::Value,
-    /// and in the lines that `why` has of it.
+    /// Critical path, in the lines of `why`.
     pub lines: Vec<String>,
 }

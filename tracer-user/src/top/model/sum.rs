@@ -1,35 +1,35 @@
-//! What intervals of one thread sum up to.
+//! Sums over the intervals of one thread.
 
 use tracer_analysis::{Interval, State, Wait};
 use tracer_engine::event::MonotonicNs;
 
-/// What a thread did in some time. Times are in nanoseconds.
+/// Times and counts of a thread in a window. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// It had a CPU.
+    /// Time with a CPU.
     pub running: u64,
-    /// It could run, and waited for a CPU.
+    /// Time in which it could run and waited for a CPU.
     pub runnable: u64,
-    /// It waited for something else.
+    /// Time in which it waited for something else.
     pub blocked: u64,
-    /// It was stopped.
+    /// Time in which it was stopped.
     pub stopped: u64,
-    /// Nobody knows what it did.
+    /// Time in an unknown state.
     pub unknown: u64,
-    /// Times that it left its CPU.
+    /// Number of times it left its CPU.
     pub switches: u64,
-    /// Times that it got a CPU after it was made or woken.
+    /// Number of times it got a CPU after it was made or woken.
     pub wakeups: u64,
-    /// The longest that it waited for one then.
+    /// Longest wait for a CPU after it was made or woken.
     pub worst_wakeup: Option<u64>,
-    /// System calls that it returned from.
+    /// Number of system calls that it returned from.
     pub calls: u64,
-    /// User events that it emitted.
+    /// Number of user events that it emitted.
     pub users: u64,
 }
 
 impl Sum {
-    /// Adds what of an interval was after `from`. What happened at its end is counted.
+    /// Adds the part of an interval after `from`. Its end is counted.
     pub fn add(&mut self, interval: &Interval, from: MonotonicNs) {
         let ns = interval.to.0.saturating_sub(interval.from.max(from).0);
         let total = match interval.state {
@@ -52,7 +52,7 @@ impl Sum {
         *total = total.saturating_add(ns);
     }
 
-    /// Adds what another thread did.
+    /// Adds the sums of another thread.
     pub fn add_all(&mut self, other: &Self) {
         for (total, more) in [
             (&mut self.running, other.running),
@@ -70,14 +70,14 @@ impl Sum {
         self.worst_wakeup = self.worst_wakeup.max(other.worst_wakeup);
     }
 
-    /// All of the time.
+    /// Returns the total time.
     #[must_use]
     pub fn all(&self) -> u64 {
         let parts = self.parts().into_iter();
         parts.map(|(_, ns)| ns).fold(0, u64::saturating_add)
     }
 
-    /// The times, with what they are called.
+    /// Returns the times with their names.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, u64); 5] {
         [

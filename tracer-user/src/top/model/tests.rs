@@ -29,8 +29,8 @@ fn feed(model: &mut Model, header: EventHeader, data: &[u8]) {
     model.event(&EventView::bare(event, b"any")).unwrap();
 }
 
-/// `from`, which has run for so long, blocks in `read()`, and `to` gets its CPU; a tid of 0 is the
-/// idle task.
+/// Emits a switch: `from`, which has run for `ran_ns`, blocks in `read()`, and `to` gets its CPU. A
+/// tid of 0 is the idle task.
 fn switch(model: &mut Model, at: u64, (from, ran_ns): (i32, u64), to: i32) {
     if from != 0 {
         let mut data = SwitchOutData::new_zeroed();
@@ -108,8 +108,9 @@ fn a_long_pause_takes_no_time() {
 }
 
 proptest! {
-    /// Whatever a log has, or a target says: all that is shown of all of it is what `stat` says, of
-    /// the last second nothing is longer than that, and names are harmless.
+    /// Checks, for any log and any bytes of a target, that the sums of all of the time are those of
+    /// `stat`, that those of the last second are no longer than a second, and that names are
+    /// harmless.
     #[test]
     fn sums_are_those_of_stat_whatever_comes(
         events in prop::collection::vec(

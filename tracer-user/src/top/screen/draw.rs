@@ -12,11 +12,11 @@ use crate::top::model::Shot;
 use crate::top::source::Play;
 use crate::top::view::{ALL_COLUMNS, Role, opened, spans, threads, title};
 
-/// The least that something can be shown on.
+/// Smallest size that something can be shown on.
 const LEAST: (u16, u16) = (20, 6);
 
 impl Screen {
-    /// Draws all of it.
+    /// Draws the whole screen.
     pub fn draw(&mut self, buffer: &mut Buffer) {
         let area = buffer.area;
         self.width = area.width;
@@ -240,7 +240,7 @@ impl Screen {
     }
 }
 
-/// How a log is played, in words.
+/// Describes in words how a log is played.
 fn playing(play: Play, shot: &Shot) -> String {
     let state = if shot.has_ended {
         "end of the log"

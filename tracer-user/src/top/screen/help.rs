@@ -1,6 +1,6 @@
-//! The keys, in words.
+//! Keys, in words.
 
-/// The keys that mean something everywhere.
+/// Keys that work everywhere.
 pub const KEYS: [(&str, &str); 17] = [
     ("t s Tab", "threads, spans"),
     ("Up Down PgUp PgDn g G", "select a line"),
@@ -24,7 +24,7 @@ pub const KEYS: [(&str, &str); 17] = [
     ),
 ];
 
-/// The keys that move the time of a log.
+/// Keys that move the time of a log.
 pub const PLAY: [(&str, &str); 6] = [
     ("Space", "pause, play"),
     (". ,", "a step of 100 ms forth, back"),
@@ -34,7 +34,7 @@ pub const PLAY: [(&str, &str); 6] = [
     ("e", "to the end"),
 ];
 
-/// What bars are made of.
+/// Parts of bars.
 pub const PARTS: [&str; 6] = [
     "running", "runnable", "blocked", "stopped", "unpolled", "unknown",
 ];

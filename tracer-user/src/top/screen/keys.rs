@@ -1,4 +1,4 @@
-//! What keys do.
+//! Handling of keys.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::top::model::Window;
 use crate::top::source::{Play, SPEEDS};
 use crate::top::view::{self, ALL_COLUMNS, opened, spans};
 
-/// How far a step goes, in nanoseconds: a short one and a long one.
+/// Lengths of the short and the long step, in nanoseconds.
 const STEPS: (i64, i64) = (100_000_000, 5_000_000_000);
 
-/// As far as it goes.
+/// Number of lines that reaches either end.
 const FAR: isize = isize::MAX / 2;
 
-/// The times that are summed up, one after the other.
+/// Windows that are summed up, one after the other.
 const WINDOWS: [Window; 3] = [
     Window::Last(1_000_000_000),
     Window::Last(10_000_000_000),
@@ -23,7 +23,7 @@ const WINDOWS: [Window; 3] = [
 ];
 
 impl Screen {
-    /// Does what a key means.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Todo {
         if key.kind == KeyEventKind::Release {
             return Todo::Nothing;
@@ -71,7 +71,7 @@ impl Screen {
         }
     }
 
-    /// What was typed so far is taken at once.
+    /// Takes over the text typed so far.
     fn take_typed(&mut self, typing: Typing) {
         let typed = self.typed.clone();
         match (typing, &self.view) {
@@ -164,7 +164,7 @@ impl Screen {
         self.go_on();
     }
 
-    /// Events of a thread are shown as they come.
+    /// Shows events of a thread as they come again.
     fn go_on(&mut self) {
         (self.hidden, self.paused) = (0, None);
     }
@@ -177,7 +177,7 @@ impl Screen {
         }
     }
 
-    /// Time stops: that of a log, or what is shown of a trace, which goes on.
+    /// Pauses or continues the time: that of a log, or the display of a trace, which continues.
     fn pause(&mut self) {
         match &mut self.play {
             Some(play) => play.is_paused = !play.is_paused,
@@ -193,7 +193,7 @@ impl Screen {
         self.above = Above::Typing(Typing::Filter);
     }
 
-    /// Sorts by the next of the columns that are shown, to the right or to the left.
+    /// Sorts by the next shown column to the right or to the left.
     fn sort_by_next(&mut self, is_right: bool) {
         let shown = self.listing.fitting(self.width);
         let sort = self.listing.sort;
@@ -235,7 +235,7 @@ impl Screen {
         }
     }
 
-    /// The thread in the selected line stays selected.
+    /// Remembers the thread in the selected line: it stays selected.
     pub(super) fn select_thread(&mut self) {
         let shot = Arc::clone(&self.shot);
         let lines = self.listing.lines(&shot);
@@ -245,7 +245,7 @@ impl Screen {
         self.thread = line.map(view::Line::thread);
     }
 
-    /// The same for spans.
+    /// Remembers the kind of spans in the selected line: it stays selected.
     pub(super) fn select_span(&mut self) {
         let shot = Arc::clone(&self.shot);
         let kinds = spans::rows(&shot);
@@ -283,7 +283,7 @@ impl Screen {
         }
     }
 
-    /// The events that are shown stay.
+    /// Stops the events: those that are shown stay.
     fn stop_events(&mut self) {
         if self.paused.is_none() {
             self.paused = Some(Arc::clone(&self.shot));
@@ -298,7 +298,7 @@ impl Screen {
         }
     }
 
-    /// Goes to the event before the last one shown that has what is searched for.
+    /// Moves to the newest event with the searched text before the last one shown.
     fn search_on(&mut self) {
         if self.search.is_empty() {
             return;
@@ -320,7 +320,7 @@ impl Screen {
     }
 }
 
-/// Moves the time of a log; whether the key means that.
+/// Moves the time of a log; tells whether the key means that.
 fn move_play(play: &mut Play, key: char) -> bool {
     let step = match key {
         '.' => STEPS.0,

@@ -1,4 +1,4 @@
-//! What the user has chosen to see, and the screen that shows it.
+//! Choices of the user, and the screen that shows the result.
 
 mod draw;
 mod help;
@@ -13,66 +13,66 @@ use super::model::{Shot, Window};
 use super::source::{Play, Wish};
 use super::view::{Column, Listing, Look};
 
-/// Which view is shown.
+/// View that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum View {
-    /// All threads.
+    /// Table of all threads.
     Threads,
-    /// All spans.
+    /// Table of all spans.
     Spans,
-    /// A thread.
+    /// One thread.
     Thread(Thread),
-    /// Why the slowest of these spans took that long.
+    /// Critical path of the slowest of these spans.
     Path(String),
 }
 
-/// What lies above the view.
+/// Overlay above the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Above {
     Nothing,
-    /// The keys.
+    /// List of keys.
     Help,
-    /// The columns to choose from, and which one is selected.
+    /// List of columns to choose from, and the index of the selected one.
     Columns(usize),
-    /// Words that are being typed.
+    /// Text that is being typed.
     Typing(Typing),
 }
 
-/// What words are typed for.
+/// Purpose of the typed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Typing {
-    /// Only these threads, or these events.
+    /// Restricting the list to these threads, or these events.
     Filter,
-    /// The next event that has them.
+    /// Finding the next event that has the text.
     Search,
 }
 
-/// What is to be done.
+/// Action to be done after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Todo {
-    /// Nothing but to draw.
+    /// Drawing the screen alone.
     Nothing,
-    /// To end.
+    /// Ending.
     Quit,
-    /// To give the terminal back until somebody continues.
+    /// Giving the terminal back until the process is continued.
     Suspend,
-    /// To draw everything anew.
+    /// Drawing everything anew.
     Redraw,
 }
 
-/// A list of which a part is shown.
+/// List of which a part is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Scroll {
-    /// The line that is selected.
+    /// Selected line.
     selected: usize,
-    /// The first that is shown.
+    /// First line that is shown.
     first: usize,
-    /// How many are shown; known once it was drawn.
+    /// Number of shown lines; known once it was drawn.
     rows: usize,
 }
 
 impl Scroll {
-    /// Sees to it that the selected one is among those that are shown, of so many.
+    /// Adjusts the first shown line so that the selected one of `count` lines is shown.
     fn fit(&mut self, count: usize, rows: usize) {
         self.rows = rows.max(1);
         self.selected = self.selected.min(count.saturating_sub(1));
@@ -88,34 +88,34 @@ impl Scroll {
     }
 }
 
-/// The screen.
+/// Screen.
 #[derive(Debug)]
 pub struct Screen {
     look: Look,
-    /// How wide it is; known once it was drawn.
+    /// Width of the screen; known once it was drawn.
     width: u16,
     shot: Arc<Shot>,
     view: View,
     above: Above,
     listing: Listing,
     window: Window,
-    /// Whether what is shown stays as it is.
+    /// Whether the display is frozen.
     is_frozen: bool,
-    /// How a log is played; `None` for a running trace.
+    /// State of playing a log; `None` for a running trace.
     play: Option<Play>,
     threads: Scroll,
-    /// The thread that is selected: it stays so wherever it goes. A tid of 0 is its process.
+    /// Selected thread: it stays selected wherever it moves in the list. A tid of 0 is its process.
     thread: Option<Thread>,
     spans: Scroll,
-    /// The kind of spans that is selected.
+    /// Selected kind of spans.
     span: Option<String>,
-    /// How far a path is scrolled.
+    /// Lines by which a path is scrolled.
     path: usize,
-    /// How many of the newest events of a thread are not shown, as they are scrolled away.
+    /// Number of the newest events of a thread that are hidden, as they are scrolled away.
     hidden: usize,
-    /// The events as they were when they were paused.
+    /// Events as they were when they were paused.
     paused: Option<Arc<Shot>>,
-    /// How many lines of a path or of events are shown.
+    /// Number of shown lines of a path or of events.
     rows: usize,
     event_filter: String,
     search: String,
@@ -123,7 +123,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Nothing is known yet.
+    /// Creates a screen with nothing known yet.
     #[must_use]
     pub fn new(look: Look, window: Window, play: Option<Play>) -> Self {
         Self {
@@ -150,14 +150,14 @@ impl Screen {
         }
     }
 
-    /// Shows this from now on, unless what is shown is to stay.
+    /// Shows this shot from now on, unless the display is frozen.
     pub fn show(&mut self, shot: Arc<Shot>) {
         if !self.is_frozen {
             self.shot = shot;
         }
     }
 
-    /// What is to be known.
+    /// Returns the wish of the screen.
     #[must_use]
     pub fn wish(&self) -> Wish {
         Wish {
@@ -174,7 +174,7 @@ impl Screen {
         }
     }
 
-    /// Shows a column, or does not any more.
+    /// Shows a column, or hides it.
     fn toggle(&mut self, column: Column) {
         let columns = &mut self.listing.columns;
         match columns.iter().position(|one| *one == column) {

@@ -1,17 +1,17 @@
-//! What the mouse does.
+//! Handling of the mouse.
 
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::{Above, Screen, View};
 
-/// Lines above a list: the title and the headings.
+/// Number of lines above a list: the title and the headings.
 const ABOVE: u16 = 2;
 
-/// Lines that the wheel scrolls.
+/// Number of lines that the wheel scrolls.
 const WHEEL: isize = 3;
 
 impl Screen {
-    /// Does what the mouse means.
+    /// Handles an event of the mouse.
     pub fn mouse(&mut self, mouse: MouseEvent) {
         if self.above != Above::Nothing {
             if matches!(mouse.kind, MouseEventKind::Down(_)) {
@@ -28,7 +28,8 @@ impl Screen {
         }
     }
 
-    /// A heading sorts; a line is selected, and opened where it is that already.
+    /// Handles a click: a heading sorts; a line is selected, and opened where it is selected
+    /// already.
     fn click(&mut self, x: u16, y: u16) {
         let line = y.checked_sub(ABOVE).map(usize::from);
         match (&self.view, line) {

@@ -18,7 +18,7 @@ const LOOK: Look = Look {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Threads that run so long, of two processes.
+/// Returns a shot of threads that run this long, of two processes.
 fn shot(running: &[u64]) -> Arc<Shot> {
     let threads = (1..).zip(running).map(|(tid, running)| ThreadRow {
         thread: Thread {
@@ -161,7 +161,7 @@ fn a_column_that_was_chosen_is_shown_even_where_there_is_little_space() {
 }
 
 proptest! {
-    /// Whatever is pressed and however large the screen is: it is drawn.
+    /// Checks that the screen is drawn whatever key is pressed and however large it is.
     #[test]
     fn any_key_on_any_screen_is_harmless(
         keys in prop::collection::vec(
@@ -204,7 +204,7 @@ proptest! {
     }
 }
 
-/// As above, with a thread that is opened and has had that many events.
+/// Returns a shot as above, with an opened thread that has had this many events.
 fn opened(events: usize) -> Arc<Shot> {
     let lines = (0..events).map(|nth| format!("{nth} tick").into());
     let opened = Opened {

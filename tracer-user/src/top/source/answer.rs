@@ -1,4 +1,4 @@
-//! What is made of a running trace.
+//! Consumer of a running trace.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model, Window};
 use crate::top::once::OnceForm;
 
-/// What is made of a running trace.
+/// Setup of the view of a running trace.
 #[derive(Clone, Debug)]
 pub struct TopSetup {
-    /// Which spans; without any, all whose names say so.
+    /// Spans to look at; without any, all whose names tell that they are spans.
     pub spans: Vec<SpanSpec>,
-    /// Which time is summed up.
+    /// Window of time that is summed up.
     pub window: Window,
-    /// Where it is shown; `None`: at the end, once.
+    /// Link to the screen that shows it; `None`: shown once, at the end.
     pub link: Option<Arc<Link>>,
 }
 
 impl TopSetup {
-    /// Returns the consumer that makes it. Its text goes to `lines`, in this form.
+    /// Returns the consumer of the trace. Its text goes to `lines`, in this form.
     #[must_use]
     pub fn consumer(&self, form: OnceForm, lines: &Lines) -> Box<dyn Consumer> {
         if let Some(link) = &self.link {
@@ -42,7 +42,7 @@ impl TopSetup {
     }
 }
 
-/// One screen of a trace, at its end.
+/// Consumer that shows one screen of a trace, at its end.
 struct Once {
     model: Model,
     window: Window,
@@ -50,7 +50,7 @@ struct Once {
     form: OnceForm,
 }
 
-/// What was lost, of a running trace.
+/// Returns the losses of a running trace.
 pub fn losses_of(ledger: &Ledger) -> Losses {
     let is_gap = |cause: &&LossCause| **cause != LossCause::KernelNotReported;
     let counts = LossCause::ALL.iter().filter(is_gap);

@@ -1,4 +1,4 @@
-//! What passes between who reads events and who draws: shots one way, wishes the other.
+//! Link between the reader of events and the screen: shots go one way, wishes the other.
 //!
 //! Neither waits for the other: a key is answered however many events come, and events are read
 //! however long a screen takes.
@@ -12,39 +12,39 @@ use tracer_analysis::Thread;
 use super::titles::Titles;
 use crate::top::model::{Model, Shot, Window};
 
-/// How often there is a new shot.
+/// Time between two shots.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Making shots takes at most this part of the time.
+/// Divisor of the share of time that making shots takes at most.
 const SHARE: u32 = 20;
 
-/// What the screen shows.
+/// Request of the screen to the reader of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// Which time is summed up.
+    /// Window of time that is summed up.
     pub window: Window,
-    /// The thread that is opened.
+    /// Opened thread.
     pub opened: Option<Thread>,
-    /// Of a log: how it is played.
+    /// State of playing, of a log.
     pub play: Play,
 }
 
-/// How a log is played.
+/// State of playing a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Play {
     /// Whether it is paused.
     pub is_paused: bool,
-    /// How fast it goes: so many times as fast as it was, as a power of two.
+    /// Speed relative to the original, as a power of two.
     pub speed: i32,
-    /// How far it has been moved by hand, in nanoseconds.
+    /// Distance that it was moved by hand, in nanoseconds.
     pub moved: i64,
-    /// How often it was begun anew.
+    /// Number of times it was begun anew.
     pub starts: u32,
-    /// How often it was sent to the end.
+    /// Number of times it was sent to the end.
     pub ends: u32,
 }
 
-/// What passes between them.
+/// Shots and wishes in transit.
 #[derive(Debug)]
 pub struct Link {
     shot: Mutex<Arc<Shot>>,
@@ -56,7 +56,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Nothing is known yet.
+    /// Creates a link without any shot yet.
     #[must_use]
     pub fn new(wish: Wish) -> Self {
         Self {
@@ -69,13 +69,13 @@ impl Link {
         }
     }
 
-    /// The newest shot, and how many there were.
+    /// Returns the number of shots so far, and the newest.
     pub fn newest(&self) -> (u64, Arc<Shot>) {
         let shot = Arc::clone(&locked(&self.shot));
         (self.shots.load(Ordering::Acquire), shot)
     }
 
-    /// How many shots there were.
+    /// Returns the number of shots so far.
     pub fn shots(&self) -> u64 {
         self.shots.load(Ordering::Acquire)
     }
@@ -85,7 +85,7 @@ impl Link {
         self.shots.fetch_add(1, Ordering::Release);
     }
 
-    /// What the screen shows now.
+    /// Publishes the current wish of the screen.
     pub fn wish(&self, wish: &Wish) {
         let mut known = locked(&self.wish);
         if *known != *wish {
@@ -95,18 +95,18 @@ impl Link {
         }
     }
 
-    /// What the screen shows, and how many wishes there were.
+    /// Returns the number of wishes so far, and the newest.
     pub fn wished(&self) -> (u64, Wish) {
         let wish = locked(&self.wish).clone();
         (self.wishes.load(Ordering::Acquire), wish)
     }
 
-    /// How many wishes there were.
+    /// Returns the number of wishes so far.
     pub fn wishes(&self) -> u64 {
         self.wishes.load(Ordering::Acquire)
     }
 
-    /// Waits so long, or until there is another wish than those `known`.
+    /// Waits for at most `longest`, or until there is another wish than those `known`.
     pub fn wait(&self, known: u64, longest: Duration) {
         let guard = locked(&self.wish);
         if self.wishes() == known && !self.is_over() {
@@ -114,20 +114,21 @@ impl Link {
         }
     }
 
-    /// Nobody looks any more.
+    /// Ends the link: no screen looks any more.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         let _guard = locked(&self.wish);
         self.wished.notify_all();
     }
 
-    /// Whether nobody looks any more.
+    /// Tells whether no screen looks any more.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 }
 
-/// What a thread that has panicked leaves behind is still whole: it is replaced at once.
+/// Locks a mutex, also after a thread has panicked: the data is still whole, as it is replaced at
+/// once.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -136,16 +137,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub struct Publisher {
     link: Arc<Link>,
-    /// When the next shot is due.
+    /// Time at which the next shot is due.
     due: Instant,
-    /// The wishes that the last shot has granted.
+    /// Number of the wish that the last shot has granted.
     granted: u64,
-    /// The titles of the processes, of a running trace.
+    /// Titles of the processes, of a running trace.
     titles: Option<Titles>,
 }
 
 impl Publisher {
-    /// Publishes there.
+    /// Creates a publisher to this link.
     pub fn new(link: Arc<Link>) -> Self {
         Self {
             link,
@@ -155,7 +156,7 @@ impl Publisher {
         }
     }
 
-    /// Shows what processes call themselves: those of the trace are there now.
+    /// Adds the titles that processes give themselves: those of the trace exist now.
     #[must_use]
     pub fn with_titles(self) -> Self {
         Self {
@@ -164,7 +165,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes what is known, if it is time or somebody has wished for something else.
+    /// Publishes a shot if it is due or there is a new wish.
     pub fn publish_if_due(&mut self, model: &mut Model) {
         let now = Instant::now();
         if now >= self.due || self.link.wishes() != self.granted {
@@ -172,7 +173,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes what is known.
+    /// Publishes a shot.
     pub fn publish(&mut self, model: &mut Model, now: Instant) {
         let (wishes, wish) = self.link.wished();
         self.granted = wishes;

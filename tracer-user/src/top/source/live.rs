@@ -14,10 +14,10 @@ use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model};
 
-/// Events between two looks at the clock.
+/// Number of events between two looks at the clock.
 const AT_ONCE: u32 = 256;
 
-/// Takes the events of a running trace, instead of lines of them.
+/// Consumer that feeds a model with the events of a running trace, instead of printing lines.
 pub struct Live {
     model: Model,
     publisher: Publisher,
@@ -25,7 +25,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Publishes by `link`; of these spans, or of all whose names say so.
+    /// Creates a consumer that publishes to `link`, for these spans, or for all whose names tell
+    /// that they are spans.
     pub fn new(spans: Vec<SpanSpec>, link: Arc<Link>) -> Self {
         Self {
             model: Model::new(spans),

@@ -1,4 +1,4 @@
-//! Where events come from.
+//! Sources of events.
 
 mod answer;
 mod link;

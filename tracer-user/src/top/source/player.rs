@@ -1,4 +1,4 @@
-//! Shots of a log, which is played.
+//! Shots of a log that is played.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -18,26 +18,26 @@ use crate::log_view::{Walk, Wanted, open};
 use crate::report::Gap;
 use crate::top::model::{Losses, Model};
 
-/// How long it waits at most before it looks whether anything has changed.
+/// Longest wait until it looks whether anything has changed.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Speeds that make sense, as powers of two.
+/// Range of useful speeds, as powers of two.
 pub const SPEEDS: (i32, i32) = (-10, 10);
 
-/// What is played.
+/// Log to be played.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The log.
+    /// Path of the log.
     pub file: PathBuf,
-    /// Which of its events.
+    /// Choice of its events.
     pub wanted: Wanted,
-    /// Which spans.
+    /// Spans to look at.
     pub spans: Vec<SpanSpec>,
-    /// Since the start of the log: what is shown first.
+    /// Time of the first shot, since the start of the log.
     pub at: u64,
 }
 
-/// Plays it until nobody looks any more.
+/// Plays the log until no screen looks any more.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn play(recording: &Recording, link: &Arc<Link>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Goes through the log, until time goes backwards or nobody looks any more.
+/// Goes through the log, until time goes backwards or no screen looks any more.
 fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result<Clock> {
     let file: &Path = &recording.file;
     let mut walk = Walk::new(open(file)?, recording.wanted.settled_in(file)?);
@@ -89,13 +89,13 @@ fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result
     Ok(player.clock)
 }
 
-/// The time of the log, which goes on as is wished.
+/// Clock of the log, which runs as the screen wishes.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     play: Play,
-    /// What time it was in the log, in nanoseconds since its start,
+    /// Time in the log at the moment `since`, in nanoseconds since its start.
     at: u64,
-    /// when it was this time here.
+    /// Time by the clock of this machine.
     since: Instant,
 }
 
@@ -108,7 +108,7 @@ impl Clock {
         }
     }
 
-    /// What time it is in the log.
+    /// Returns the current time in the log.
     fn now(&self) -> u64 {
         if self.play.is_paused {
             return self.at;
@@ -121,7 +121,7 @@ impl Clock {
         self.at.saturating_add(ns)
     }
 
-    /// How long until it is that time in the log.
+    /// Returns the real time until the clock of the log reaches `at`.
     fn until(&self, at: u64) -> Duration {
         if self.play.is_paused {
             return LONGEST_WAIT;
@@ -134,7 +134,7 @@ impl Clock {
         Duration::from_nanos(ns).min(LONGEST_WAIT)
     }
 
-    /// Goes on as is wished.
+    /// Follows the wish of the screen.
     fn obey(&mut self, play: Play) {
         let moved = play.moved.wrapping_sub(self.play.moved);
         let at = if play.ends != self.play.ends {
@@ -148,7 +148,7 @@ impl Clock {
     }
 }
 
-/// Takes events when it is their time.
+/// Consumer that takes each event when its time has come.
 struct Player {
     model: Model,
     publisher: Publisher,
@@ -156,14 +156,15 @@ struct Player {
     clock: Clock,
     start: MonotonicNs,
     events: u32,
-    /// Events that were lost so far.
+    /// Events lost so far.
     lost: Rc<Cell<Losses>>,
-    /// Time goes backwards, or nobody looks any more.
+    /// Whether time goes backwards, or no screen looks any more.
     is_over: Rc<Cell<bool>>,
 }
 
 impl Player {
-    /// Obeys whatever is wished. Whether what was shown already is to be shown again.
+    /// Follows the newest wish. Tells whether this pass is over: a part already shown has to be
+    /// shown again, or no screen looks any more.
     fn obey(&mut self) -> bool {
         let (_, wish) = self.link.wished();
         if wish.play != self.clock.play {
@@ -176,7 +177,7 @@ impl Player {
         self.is_over.get()
     }
 
-    /// Waits until it is the time of an event.
+    /// Waits until the time of an event has come.
     fn wait_for(&mut self, at: MonotonicNs) {
         let at = at.0.saturating_sub(self.start.0);
         loop {

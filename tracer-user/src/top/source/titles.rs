@@ -1,4 +1,4 @@
-//! What the processes of a running trace call themselves.
+//! Titles that the processes of a running trace give themselves.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,21 @@ use tracer_analysis::State;
 use crate::answers::current_command;
 use crate::top::model::Shot;
 
-/// How long a title is shown before it is looked at again.
+/// Time that a title is shown before it is read again.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Processes that are looked at for one shot, at most: each takes some microseconds.
+/// Limit of processes whose titles are read for one shot: each takes some microseconds.
 const AT_ONCE: usize = 100;
 
-/// The titles of processes, as they were lately.
+/// Titles of processes, as last read.
 #[derive(Debug, Default)]
 pub struct Titles {
     known: HashMap<i32, (Instant, String)>,
 }
 
 impl Titles {
-    /// Puts them into a shot. Processes that have ended, and those that have no title or may not be
-    /// looked at, keep what they were started with.
+    /// Puts the titles into a shot. Processes that have ended, that have no title or that may not
+    /// be looked at retain the command line they were started with.
     pub fn fill(&mut self, shot: &mut Shot, now: Instant) {
         let rows = shot.threads.iter();
         let there = rows.filter(|row| {

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 
 use super::*;
 
-/// Whoever has this variable takes the terminal and panics, in this thread or in another.
+/// Variable with which a run of the test takes the terminal and panics, in this thread or in
+/// another.
 const PANICS: &str = "TRACER_USER_TEST_PANICS";
 
 const NAME: &str = "top::terminal::tests::a_panic_gives_the_terminal_back";
 
-/// A new terminal: our end, and that of programs.
+/// Opens a new terminal: the end of the test, and that of programs.
 fn terminal() -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (-1, -1);
     let (name, termios, size) = (
@@ -34,7 +35,7 @@ fn terminal() -> (File, OwnedFd) {
     (ours, theirs)
 }
 
-/// Whether lines are edited, and what is typed is seen.
+/// Tells whether lines are edited, and typed characters are echoed.
 fn is_as_usual(terminal: &OwnedFd) -> bool {
     let mut termios = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the descriptor is open, and the memory is large enough.

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 
 use super::look::{Look, Role};
 
-/// Draws parts of a whole, as wide as they are long.
+/// Draws the parts of a whole, each as wide as its share.
 pub fn draw_bar(
     buffer: &mut Buffer,
     (x, y, width): (u16, u16, u16),
@@ -27,7 +27,7 @@ pub fn draw_bar(
     }
 }
 
-/// How many of so many cells a part of the whole takes.
+/// Returns the number of cells that a part of the whole takes.
 fn cells(part: u64, whole: u64, width: u16) -> u16 {
     if whole == 0 {
         return 0;
@@ -37,7 +37,7 @@ fn cells(part: u64, whole: u64, width: u16) -> u16 {
     u16::try_from(cells).unwrap_or(width).min(width)
 }
 
-/// Draws values over time, the newest on the right; `most` is as high as it gets.
+/// Draws values over time, the newest on the right; `most` is the height of the full scale.
 pub fn draw_sparkline(
     buffer: &mut Buffer,
     (x, y, width): (u16, u16, u16),

@@ -1,56 +1,56 @@
-//! The columns of the table of threads.
+//! Columns of the table of threads.
 
 use tracer_analysis::{Interval, State};
 
 use crate::answers::words::{duration, inside, share};
 use crate::top::model::{Sum, ThreadRow};
 
-/// A column.
+/// Column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// A bar of what it did.
+    /// Bar of its states.
     Bar,
-    /// How much it ran in each second of the last minute.
+    /// Time it ran in each second of the last minute.
     Minute,
-    /// The share that it ran.
+    /// Share of the time that it ran.
     Run,
-    /// The share that it waited for a CPU.
+    /// Share of the time that it waited for a CPU.
     Wait,
-    /// How long it ran.
+    /// Time it ran.
     Running,
-    /// How long it waited for a CPU.
+    /// Time it waited for a CPU.
     Runnable,
-    /// How long it was blocked.
+    /// Time it was blocked.
     Blocked,
-    /// How long it was stopped.
+    /// Time it was stopped.
     Stopped,
-    /// How long nobody knows.
+    /// Time in an unknown state.
     Unknown,
     /// Switches a second.
     Switches,
     /// Wake-ups a second.
     Wakeups,
-    /// The longest wait for a CPU after a wake-up.
+    /// Longest wait for a CPU after a wake-up.
     Worst,
     /// System calls a second.
     Calls,
     /// User events a second.
     Users,
-    /// What it does now.
+    /// Current state.
     Now,
     /// Command line of its process.
     Command,
 }
 
-/// A column: what it is called where it is chosen, its heading, its width, and what it shows.
+/// Description of a column: the name by which it is chosen, its heading, its width and its meaning.
 pub struct Entry {
-    /// Which one.
+    /// Column.
     pub column: Column,
-    /// What it is called, and its heading.
+    /// Name, and heading.
     pub name: &'static str,
-    /// How wide it is, with the space before it.
+    /// Width, with the space before it.
     pub width: u16,
-    /// What it shows.
+    /// Explanation of the content.
     pub help: &'static str,
 }
 
@@ -134,8 +134,8 @@ pub const ALL: [Entry; 16] = [
     ),
 ];
 
-/// The columns that are shown where no others are chosen: those before give way last where there
-/// is too little space.
+/// Columns that are shown where no others are chosen: where there is too little space, the last of
+/// them give way first.
 pub const USUAL: [Column; 11] = [
     Column::Bar,
     Column::Run,
@@ -160,12 +160,12 @@ const fn entry(column: Column, name: &'static str, width: u16, help: &'static st
 }
 
 impl Column {
-    /// Its entry in the table.
+    /// Returns its entry in the table.
     pub fn entry(self) -> Option<&'static Entry> {
         ALL.iter().find(|entry| entry.column == self)
     }
 
-    /// By what threads are sorted, the most first.
+    /// Returns the key by which threads are sorted, the greatest first.
     pub fn key(self, sum: &Sum, current: Option<&Interval>) -> u64 {
         match self {
             Self::Bar | Self::Minute | Self::Run | Self::Running => sum.running,
@@ -183,7 +183,7 @@ impl Column {
         }
     }
 
-    /// What it says, of so much time; nothing where it is drawn.
+    /// Returns the text of a cell, for a window of length `span`; nothing where it is drawn.
     pub fn says(self, sum: &Sum, span: u64) -> String {
         match self {
             Self::Bar | Self::Minute | Self::Now | Self::Command => String::new(),
@@ -203,7 +203,7 @@ impl Column {
     }
 }
 
-/// How often a second: `0.4`, `12`.
+/// Returns a rate per second: `0.4`, `12`.
 pub fn rate(count: u64, span: u64) -> String {
     let tenths = u128::from(count) * 10_000_000_000 / u128::from(span.max(1));
     if tenths == 0 || tenths >= 100 {
@@ -213,7 +213,8 @@ pub fn rate(count: u64, span: u64) -> String {
     }
 }
 
-/// What a thread does now: `running on CPU 1`, `futex 12.3 ms, last woken by nginx 4711`.
+/// Returns the current state of a thread in words: `running on CPU 1`, `futex 12.3 ms, last woken
+/// by nginx 4711`.
 pub fn now(row: &ThreadRow) -> String {
     let Some(current) = &row.current else {
         return String::new();

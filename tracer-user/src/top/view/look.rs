@@ -6,9 +6,9 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// How everything looks. Colours are those that the terminal's user has chosen, on a background
-/// that is left alone: so they are read on light and dark ones. Each has a character of its own as
-/// well, where there are no colours.
+/// Look of the screen. Colours are those that the terminal's user has chosen, on an unchanged
+/// background, so they can be read on light and dark ones. Each state has a character of its own as
+/// well, for screens without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Whether there are colours.
@@ -17,33 +17,33 @@ pub struct Look {
     pub is_unicode: bool,
 }
 
-/// What is drawn in a way of its own.
+/// Role of something that is drawn in a way of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A thread had a CPU.
+    /// Time in which a thread had a CPU.
     Running,
-    /// It waited for one.
+    /// Time in which it waited for one.
     Runnable,
-    /// It waited for something else.
+    /// Time in which it waited for something else.
     Blocked,
-    /// It was stopped.
+    /// Time in which it was stopped.
     Stopped,
-    /// Nobody worked on it.
+    /// Time in which no thread polled the span.
     Unpolled,
-    /// Nobody knows.
+    /// Time in an unknown state.
     Unknown,
-    /// What is above columns.
+    /// Heading of columns.
     Heading,
-    /// What matters less.
+    /// Less important text.
     Aside,
-    /// What must be seen.
+    /// Text that must be seen.
     Alarm,
-    /// What is selected.
+    /// Selected row.
     Selected,
 }
 
 impl Role {
-    /// The role of a part of the time that is called so.
+    /// Returns the role of the part of the time with this name.
     #[must_use]
     pub fn of_part(name: &str) -> Self {
         match name {
@@ -58,8 +58,8 @@ impl Role {
 }
 
 impl Look {
-    /// Shows that a row is selected. What is drawn in it stays as it is: a bar that is reversed
-    /// says something else.
+    /// Shows that a row is selected. Drawn cells stay as they are: a reversed bar would mean
+    /// something else.
     pub fn select(self, buffer: &mut Buffer, row: Rect) {
         let style = self.style(Role::Selected);
         for x in row.left()..row.right() {
@@ -70,7 +70,7 @@ impl Look {
         }
     }
 
-    /// Text alone.
+    /// Returns the look of text alone.
     #[must_use]
     pub fn plain() -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Look {
         }
     }
 
-    /// For a terminal, with colours where they are wanted.
+    /// Returns the look for a terminal, with colours where they are wanted.
     #[must_use]
     pub fn of_terminal(is_coloured: bool) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Look {
         }
     }
 
-    /// How this is drawn.
+    /// Returns the style of a role.
     #[must_use]
     pub fn style(self, role: Role) -> Style {
         let plain = match role {
@@ -116,7 +116,7 @@ impl Look {
         }
     }
 
-    /// The character of a part of the time.
+    /// Returns the character of a part of the time.
     #[must_use]
     pub fn part(self, role: Role) -> char {
         let (unicode, ascii) = match role {
@@ -130,7 +130,7 @@ impl Look {
         if self.is_unicode { unicode } else { ascii }
     }
 
-    /// The character for so many eighths.
+    /// Returns the character for this many eighths.
     #[must_use]
     pub fn eighths(self, eighths: usize) -> char {
         const UNICODE: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -140,7 +140,7 @@ impl Look {
     }
 }
 
-/// Whether the locale says so, as the C library decides it.
+/// Tells whether the locale is one of UTF-8, as the C library decides it.
 pub fn is_unicode() -> bool {
     let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL")
@@ -150,7 +150,7 @@ pub fn is_unicode() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Whether something is drawn there, and nothing written.
+/// Tells whether a cell is drawn rather than written.
 fn is_drawn(cell: &Cell) -> bool {
     let is_block = |character: char| ('\u{2580}'..='\u{259f}').contains(&character);
     let is_dim = cell.modifier.contains(Modifier::DIM);

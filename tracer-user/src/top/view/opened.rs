@@ -1,4 +1,4 @@
-//! One thread: what it did lately, and its events.
+//! View of one thread: its recent states, and its events.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::look::{Look, Role};
 use crate::answers::words::{duration, inside, seconds, task, thread};
 use crate::top::model::Opened;
 
-/// Rows above the events.
+/// Number of rows above the events.
 pub const ROWS: u16 = 9;
 
-/// How often it was woken last, at most.
+/// Largest number of last wake-ups that are shown.
 const WAKEUPS: usize = 3;
 
 /// Draws its timeline: a track of states, with wake-ups below, and its events as ticks.
@@ -54,7 +54,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, opened: &Opened, look: Look) {
     }
 }
 
-/// From when to when a cell is.
+/// Returns the beginning and the end of the time that a cell covers.
 fn cell(opened: &Opened, x: u16, width: u16) -> (u64, u64) {
     let ns = u128::from(opened.to.0.saturating_sub(opened.from.0));
     let at = |x: u16| {
@@ -148,7 +148,7 @@ fn state(interval: &Interval) -> String {
     }
 }
 
-/// The last wake-ups, the newest first.
+/// Returns the last wake-ups, the newest first.
 fn wakeups(opened: &Opened) -> Vec<String> {
     let newest = opened.track.iter().rev();
     let woken = newest.filter_map(|one| match one.end {
@@ -170,7 +170,7 @@ fn wakeups(opened: &Opened) -> Vec<String> {
     lines.collect()
 }
 
-/// The lines that have these words.
+/// Returns the lines that have these words.
 pub fn lines<'a>(opened: &'a Opened, filter: &str) -> Vec<&'a Arc<str>> {
     let filter = filter.to_lowercase();
     let lines = opened.lines.iter();

@@ -1,4 +1,4 @@
-//! The table of spans, and why the slowest took as long as it did.
+//! Table of spans, and why the slowest took as long as it did.
 
 use std::cmp::Reverse;
 
@@ -12,13 +12,13 @@ use super::look::{Look, Role};
 use crate::answers::words::{duration, seconds, thread};
 use crate::top::model::{Shot, SpanRow};
 
-/// How wide the names of spans are.
+/// Width of the names of spans.
 const LABEL: usize = 24;
 
-/// Lines that say why.
+/// Number of lines that tell why.
 pub const LINES: usize = 3;
 
-/// The kinds of which spans have ended, those that took most time first.
+/// Returns the kinds of which spans have ended, those that took most time first.
 pub fn rows(shot: &Shot) -> Vec<&SpanRow> {
     let rows = shot.spans.iter();
     let mut rows: Vec<&SpanRow> = rows
@@ -71,7 +71,7 @@ pub fn draw(
     }
 }
 
-/// How wide the bar and the trend are.
+/// Returns the widths of the bar and of the trend.
 fn widths(all: u16) -> (u16, u16) {
     let rest = all.saturating_sub(24 + 9 + 30 + 2);
     (rest.min(20), rest.saturating_sub(20).min(60))
@@ -81,7 +81,8 @@ fn known(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), duration)
 }
 
-/// The slowest of a kind: what it is, and why in so many lines.
+/// Describes the slowest span of a kind: which one it is, and why it took so long in at most
+/// `lines` lines.
 pub fn slowest(row: &SpanRow, lines: usize) -> Vec<String> {
     let Some(slowest) = &row.slowest else {
         return vec![format!("{}: none has ended lately", row.name)];

@@ -9,10 +9,10 @@ use super::threads::Listing;
 use super::{spans, threads, title};
 use crate::top::model::Shot;
 
-/// How wide the screen is: command lines take what is left.
+/// Width of the screen: command lines take the remaining space.
 const WIDTH: u16 = 320;
 
-/// The screen, line by line.
+/// Returns the screen, line by line.
 #[must_use]
 pub fn text(shot: &Shot) -> String {
     let look = Look::plain();
@@ -62,7 +62,7 @@ pub fn text(shot: &Shot) -> String {
     out
 }
 
-/// Rows that are drawn at once: a buffer has a limit.
+/// Number of rows that are drawn at once: a buffer has a limit.
 const ROWS: usize = 200;
 
 fn push(out: &mut String, rows: u16, draw: impl FnOnce(&mut Buffer, Rect)) {

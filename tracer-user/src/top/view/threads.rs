@@ -1,4 +1,4 @@
-//! The table of threads, by process.
+//! Table of threads, by process.
 
 use std::cmp::Reverse;
 
@@ -14,28 +14,28 @@ use super::look::{Look, Role};
 use crate::answers::words::thread;
 use crate::top::model::{Shot, Sum, ThreadRow};
 
-/// How wide the names of threads are.
+/// Width of the names of threads.
 const LABEL: u16 = 24;
 
-/// How much space is made for what threads do now: that of most wakers' names with their ids.
+/// Limit of the width of the column of current states: most wakers' names with their ids fit.
 const MOST_NOW: u16 = 64;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is shown of the threads, and in which order.
+/// Choice of the threads to be shown, and their order.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// The column by which they are sorted.
+    /// Column by which they are sorted.
     pub sort: Column,
     /// Whether the least is first.
     pub is_reversed: bool,
     /// Whether threads of one process are together, below a line of it.
     pub is_grouped: bool,
-    /// Only threads of which a name or an id has this.
+    /// Text that the name or an id of each shown thread has.
     pub filter: String,
-    /// The columns that are shown.
+    /// Columns that are shown.
     pub columns: Vec<Column>,
-    /// How wide the column is that says what threads do now.
+    /// Width of the column of current states.
     pub now_width: u16,
     /// Whether columns give way where there is too little space.
     pub is_fitted: bool,
@@ -55,27 +55,27 @@ impl Default for Listing {
     }
 }
 
-/// A line: a thread, or a process with several.
+/// Line of the table: a thread, or a process with several.
 #[derive(Clone, Debug)]
 pub enum Line<'a> {
-    /// A process, by one of its threads.
+    /// Process, represented by one of its threads.
     Process(&'a ThreadRow, Box<Together>),
-    /// A thread, which is indented below its process.
+    /// Thread, and whether it is indented below its process.
     Thread(&'a ThreadRow, bool),
 }
 
-/// What the threads of a process did together.
+/// Sums over the threads of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Together {
-    /// How many there are.
+    /// Number of threads.
     pub threads: usize,
-    /// What they did.
+    /// Sums of all of them.
     pub sum: Sum,
     minute: Vec<u64>,
 }
 
 impl Line<'_> {
-    /// What is selected by it; a tid of 0 is the whole process.
+    /// Returns the thread that the line selects; a tid of 0 is the whole process.
     pub fn thread(&self) -> Thread {
         match self {
             Self::Process(row, _) => Thread {
@@ -95,7 +95,7 @@ impl Line<'_> {
 }
 
 impl Listing {
-    /// The lines, in order.
+    /// Returns the lines, in order.
     #[must_use]
     pub fn lines<'a>(&self, shot: &'a Shot) -> Vec<Line<'a>> {
         let mut rows: Vec<&ThreadRow> = shot.threads.iter().filter(|row| self.has(row)).collect();
@@ -137,7 +137,7 @@ impl Listing {
         lines
     }
 
-    /// Sorts, the most first; what is equal stays where it is from one shot to the next.
+    /// Sorts, the greatest first; equal lines stay where they are from one shot to the next.
     fn sort<T>(&self, of: &mut [T], key: impl Fn(&T) -> u64, thread: impl Fn(&T) -> Thread) {
         if self.is_reversed {
             of.sort_by_cached_key(|one| (key(one), thread(one)));
@@ -155,8 +155,8 @@ impl Listing {
         row.name.to_lowercase().contains(&filter) || words.contains(&filter)
     }
 
-    /// Gives what threads do now the space that it takes, as far as other columns may give way for
-    /// it. It never becomes less: columns that move would be worse.
+    /// Gives the column of current states the space that it takes, as far as other columns may give
+    /// way for it. It never shrinks: columns that move would be worse.
     pub fn widen_now(&mut self, lines: &[Line<'_>]) {
         for line in lines {
             if let Line::Thread(row, _) = line {
@@ -167,7 +167,7 @@ impl Listing {
         }
     }
 
-    /// The column whose heading is there, where the table is so wide.
+    /// Returns the column whose heading is at `x` in a table of this width.
     pub fn column_at(&self, x: u16, width: u16) -> Option<Column> {
         let mut end = LABEL;
         let columns = self.fitting(width).into_iter();
@@ -179,7 +179,7 @@ impl Listing {
         found.map(|(column, _)| column).filter(|_| x >= LABEL)
     }
 
-    /// The columns that there is space for, each with its width.
+    /// Returns the columns that there is space for, each with its width.
     #[must_use]
     pub fn fitting(&self, width: u16) -> Vec<(&'static Entry, u16)> {
         let mut left = width.saturating_sub(LABEL);
@@ -226,7 +226,7 @@ impl Together {
     }
 }
 
-/// Draws the headings and the lines from the first that is shown on: which line is in which row.
+/// Draws the headings and, one per row, the lines from the first shown one on.
 pub fn draw(
     buffer: &mut Buffer,
     area: Rect,
@@ -360,7 +360,7 @@ fn draw_line(
     }
 }
 
-/// A name, which is harmless, with the ids of whose it is.
+/// Returns a harmless name, with the ids of its thread.
 fn named(name: &str, of: Thread) -> String {
     let who = thread(of, b"");
     format!("{name} {who}").trim_start().to_owned()

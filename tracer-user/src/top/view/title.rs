@@ -1,4 +1,4 @@
-//! The line at the top: what is looked at, and what was lost.
+//! Line at the top: the subject of the view, and the losses.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use crate::answers::words::duration;
 use crate::report::but_for;
 use crate::top::model::{Shot, Window};
 
-/// What was lost, in words: never left out.
+/// Describes the losses in words: they are never left out.
 pub fn losses(shot: &Shot) -> String {
     let lost = format!("{} events lost", shot.losses.lost);
     let ago = match shot.lost_ago {
@@ -25,7 +25,7 @@ pub fn losses(shot: &Shot) -> String {
     format!("{lost}{ago}{unreported}")
 }
 
-/// What is looked at, in words.
+/// Describes the subject of the view in words.
 pub fn looked_at(shot: &Shot) -> String {
     let window = match shot.window {
         Window::Last(ns) => format!("last {}", duration(ns.min(shot.span))),
@@ -42,7 +42,7 @@ pub fn looked_at(shot: &Shot) -> String {
     )
 }
 
-/// Draws it.
+/// Draws the line.
 pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, look: Look) {
     let losses = losses(shot);
     let style = if shot.losses.lost > 0 {
