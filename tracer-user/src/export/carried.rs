@@ -1,5 +1,4 @@
-//! What events carry, with the names and values that people know, for formats that have slices and
-//! instants.
+//! Data of events, with readable names and values, for formats that have slices and instants.
 
 use std::borrow::Cow;
 
@@ -26,16 +25,16 @@ use tracer_text::digits::push_hex;
 use tracer_text::escape::as_text;
 use tracer_text::typed::{self, Typed};
 
-/// One value.
+/// Value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A signed integer.
+    /// Signed integer.
     Signed(i64),
-    /// An unsigned integer.
+    /// Unsigned integer.
     Unsigned(u64),
-    /// A truth value.
+    /// Truth value.
     Truth(bool),
-    /// An address, or flags.
+    /// Address, or flags.
     Pointer(u64),
     /// Text: any bytes.
     Text(Vec<u8>),
@@ -45,12 +44,12 @@ pub enum Item {
     Integers(Vec<i64>),
 }
 
-/// Values, each with what it is called.
+/// Values, each with its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried(pub Vec<(Cow<'static, str>, Item)>);
 
 impl Carried {
-    /// What an event carries.
+    /// Returns the values of an event.
     pub fn of(line: &EventView<'_>) -> Self {
         let mut carried = Self::default();
         let data = line.event.data;
@@ -78,7 +77,7 @@ impl Carried {
         carried
     }
 
-    /// What the end of a slice adds to what its beginning carries.
+    /// Returns the values that the end of a slice adds to those of its beginning.
     pub fn of_end(line: &EventView<'_>) -> Self {
         let mut carried = Self::default();
         let Some(entry) = line.entry else {
@@ -131,7 +130,7 @@ impl Carried {
         }
     }
 
-    /// What the call has filled in.
+    /// Adds the arguments that the call has filled in.
     fn add_filled(&mut self, call: &Call, texts: Texts<'_>, returned: i64) {
         for (index, (name, _)) in call.arguments().enumerate() {
             if let Some(text) = texts.of(index) {
@@ -203,7 +202,7 @@ impl Carried {
         }
     }
 
-    /// The fields that the end of a span has.
+    /// Adds the fields of the end of a span.
     fn add_recorded_end(&mut self, record: Record<'_>) {
         for field in record.fields {
             let name = format!("end_{}", field.name);

@@ -1,5 +1,5 @@
-//! Where a conversion goes. Nothing is replaced unasked, and what is half-written does not bear its
-//! name.
+//! Destination of a conversion. Nothing is replaced unasked, and a half-written output does not
+//! have the final name.
 
 use std::fs::{self, File, Metadata};
 use std::io::{BufWriter, ErrorKind, Write};
@@ -12,11 +12,11 @@ use crate::log_view::is_same_file;
 use crate::own_file;
 use crate::terminal::output::{Sink, is_stdout};
 
-/// Bytes that are written at once.
+/// Number of bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Where a conversion goes. A file has no name, and a folder is called `OUT.RANDOM.partial`, until
-/// all of it is written; it is removed when that fails.
+/// Destination of a conversion. A file has no name, and a folder is called `OUT.RANDOM.partial`,
+/// until all of it is written; it is removed when that fails.
 #[derive(Debug)]
 pub struct Destination {
     output: PathBuf,
@@ -26,16 +26,16 @@ pub struct Destination {
 
 #[derive(Debug)]
 enum Kind {
-    /// Written to as it is.
+    /// Standard output: written to as it is.
     Stdout,
-    /// A pipe or a device: written to as it is.
+    /// Pipe or device: written to as it is.
     Special,
-    /// A file or a folder.
+    /// File or folder.
     New(Unfinished),
 }
 
 impl Destination {
-    /// A file that is to be made, of the log at `input` where there is one; `-` is the standard
+    /// Prepares a file to be made, of the log at `input` where there is one; `-` is the standard
     /// output.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Destination {
         Ok(Self::new(output, Kind::New(unfinished), is_replaced))
     }
 
-    /// A folder that is to be made, with files of these names in it.
+    /// Prepares a folder to be made, with files of these names in it.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Destination {
         }
     }
 
-    /// Where the files of a folder are to be written.
+    /// Returns the folder in which the files are to be written.
     pub fn path(&self) -> &Path {
         match &self.kind {
             Kind::Stdout | Kind::Special => &self.output,
@@ -122,7 +122,7 @@ impl Destination {
         }
     }
 
-    /// A buffered writer into the file.
+    /// Returns a buffered writer into the file.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Destination {
         Ok(buffered(file.with_context(|| cannot_write(&self.output))?))
     }
 
-    /// What has become of it when the conversion ends early.
+    /// Describes what is left of it when the conversion ends early.
     pub fn early_end(&self) -> &'static str {
         match self.kind {
             Kind::Stdout | Kind::Special => "what was written is not the whole",
@@ -144,7 +144,7 @@ impl Destination {
         }
     }
 
-    /// Gives what was written its name.
+    /// Gives the written output its name.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Destination {
     }
 }
 
-/// A buffered writer into a new file.
+/// Returns a buffered writer into a new file.
 ///
 /// # Errors
 ///
@@ -183,7 +183,7 @@ fn metadata(path: &Path) -> anyhow::Result<Option<Metadata>> {
     }
 }
 
-/// Fails when a folder has anything else in it than what we write.
+/// Fails when a folder has anything else in it than what an export writes.
 fn ensure_ours(folder: &Path, files: &[&str]) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder).with_context(|| cannot_write(folder))? {
         let name = entry.with_context(|| cannot_write(folder))?.file_name();

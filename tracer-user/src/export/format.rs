@@ -1,23 +1,23 @@
-//! The formats of other tools: a row each.
+//! Formats of other tools: a row each.
 
 use super::destination::Destination;
 use super::{Origin, chrome, ctf, parquet, perfetto};
 use crate::consumer::Consumer;
 
-/// A format of other tools.
+/// Format of another tool.
 #[derive(Debug)]
 pub struct Format {
-    /// The name by which it is chosen.
+    /// Name by which it is chosen.
     pub name: &'static str,
-    /// What the names of its files end with.
+    /// Extension of its files' names.
     pub extension: &'static str,
     /// Whether people can read it.
     pub is_text: bool,
-    /// Whether what it shows of an event depends on none being missing before.
+    /// Whether its view of an event depends on none being missing before.
     pub needs_gaps: bool,
     /// Files of its folder; empty where it is one file.
     pub files: &'static [&'static str],
-    /// Makes the consumer that writes to the destination.
+    /// Function that makes the consumer that writes to the destination.
     start: Start,
 }
 

@@ -7,15 +7,15 @@ use anyhow::{Context, ensure};
 
 use crate::terminal::is_ignored;
 
-/// The signal that came; 0 for none.
+/// Signal that came; 0 for none.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
-/// Watches for the signals by which people end programs.
+/// Watcher for the signals by which people end programs.
 #[derive(Debug)]
 pub struct Interruption(());
 
 impl Interruption {
-    /// From now on such a signal ends nothing by itself.
+    /// Installs the handlers: from now on such a signal ends nothing by itself.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Interruption {
         Ok(Self(()))
     }
 
-    /// Fails once a signal has come, and says what that leads to.
+    /// Fails once a signal has come, and names the consequence.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! An export of a running trace.
+//! Export of a running trace.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
 use crate::terminal::output::is_stdout;
 
-/// The output of a running trace in another tool's format.
+/// Output of a running trace in another tool's format.
 #[derive(Clone, Debug)]
 pub struct LiveExport {
-    /// The format.
+    /// Format of the output.
     pub format: &'static Format,
-    /// The file or folder to be made, or `-` for the standard output.
+    /// File or folder to be made, or `-` for the standard output.
     pub output: PathBuf,
-    /// Whether a file or folder that is there already is replaced.
+    /// Whether an existing file or folder is replaced.
     pub force: bool,
 }
 
@@ -41,7 +41,7 @@ impl LiveExport {
     }
 }
 
-/// Fails where a binary format would go to a terminal.
+/// Fails if a binary format would go to a terminal.
 ///
 /// # Errors
 ///
@@ -55,7 +55,8 @@ pub fn refuse_terminal(format: &Format, output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file or folder that a format is written to; `input` is a file that it must not replace.
+/// Returns the file or folder that a format is written to; `input` is a file that it must not
+/// replace.
 ///
 /// # Errors
 ///
@@ -73,7 +74,7 @@ pub fn destination(
     }
 }
 
-/// A format, and the output that gets its name at the end.
+/// Consumer of a format, and the output that gets its name at the end.
 struct Exporting {
     format: Box<dyn Consumer>,
     destination: Destination,

@@ -39,18 +39,18 @@ use tracer_log::System;
 
 use tracer_common::event_type::EventTypeId;
 
-/// Tells which event types are looked at.
+/// Function that tells whether an event type is looked at.
 pub type IsWanted = Rc<dyn Fn(EventTypeId, &[u8]) -> bool>;
 
-/// What is known of a trace before its first event.
+/// Facts about a trace that are known before its first event.
 #[derive(Clone)]
 pub struct Origin {
-    /// The attributes of its stream.
+    /// Attributes of its stream.
     pub attributes: Attributes,
-    /// The clocks when it was made.
+    /// Clock pair of the moment when it was made.
     pub anchor: ClockPair,
-    /// The system that it was made on.
+    /// System that it was made on.
     pub system: System,
-    /// Which user event types are looked at, by identifier and name.
+    /// Choice of the user event types that are looked at, by identifier and name.
     pub is_wanted: IsWanted,
 }

@@ -4,21 +4,21 @@ use std::collections::HashMap;
 
 use tracer_engine::event::EventHeader;
 
-/// Threads that are remembered. Beyond that all are forgotten and written anew: what a log can have
-/// of them, the memory of a conversion cannot.
+/// Limit of remembered threads. Beyond it all are forgotten and written anew: a log can have more
+/// of them than the memory of a conversion can hold.
 const MOST_THREADS: usize = 65_536;
 
-/// A thread of the log.
+/// Thread of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
-    /// Its process.
+    /// Id of its process.
     pub pid: i32,
-    /// The thread.
+    /// Id of the thread.
     pub tid: i32,
 }
 
 impl Thread {
-    /// The thread of an event.
+    /// Returns the thread of an event.
     pub fn of(header: &EventHeader) -> Self {
         Self {
             pid: header.pid,
@@ -27,25 +27,26 @@ impl Thread {
     }
 }
 
-/// What a format has to say of a thread before an event of it.
+/// Change of a thread that a format has to write before an event of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Nothing.
+    /// No change.
     None,
-    /// It is new.
+    /// First sight of the thread.
     New,
-    /// It has another name.
+    /// Other name than before.
     Renamed,
 }
 
-/// The names that were written.
+/// Names that were written.
 #[derive(Debug, Default)]
 pub struct Names {
     written: HashMap<Thread, Vec<u8>>,
 }
 
 impl Names {
-    /// What has to be written of `thread`, which is named `comm` now (`None`: not known).
+    /// Returns the change that has to be written of `thread`, which is named `comm` now (`None`:
+    /// unknown).
     pub fn news(&mut self, thread: Thread, comm: Option<&[u8]>) -> News {
         if let Some(written) = self.written.get_mut(&thread) {
             return match comm {
@@ -65,7 +66,7 @@ impl Names {
         News::New
     }
 
-    /// Forgets a thread: its tid is another's from now on. Whether it was known.
+    /// Forgets a thread, as its tid is another's from now on. Tells whether it was known.
     pub fn forget(&mut self, thread: Thread) -> bool {
         self.written.remove(&thread).is_some()
     }

@@ -1,4 +1,4 @@
-//! Which slice an event begins or ends.
+//! Assignment of events to the slices that they begin or end.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
@@ -17,26 +17,26 @@ use crate::report::kernel_words::push_syscall_name;
 use crate::report::value_names::softirq;
 use tracer_analysis::{Pairs, Side};
 
-/// What an event is to the slices.
+/// Role of an event for the slices.
 enum Part {
-    /// It begins one that is called so.
+    /// Beginning of a slice, with its name.
     Begin(Track, Key, Vec<u8>),
-    /// It ends one.
+    /// End of a slice.
     End(Track, Key),
-    /// Neither.
+    /// Neither of them.
     Instant,
 }
 
-/// The slices of a log.
+/// Slices of a log.
 pub struct Parts {
-    /// User events that are a beginning and an end, of the types that are known.
+    /// Pairs of user events that are a beginning and an end, among the known types.
     pairs: Pairs,
     is_wanted: IsWanted,
     slices: Slices<Carried>,
 }
 
 impl Parts {
-    /// No slices yet. User events that are wanted may be pairs.
+    /// Creates an empty set of slices. Wanted user events may be pairs.
     pub fn new(is_wanted: IsWanted) -> Self {
         Self {
             pairs: Pairs::default(),
@@ -50,8 +50,9 @@ impl Parts {
         self.pairs = Pairs::among(types, |id, name| (self.is_wanted)(id, name));
     }
 
-    /// Takes an event that begins or ends a slice, with the id of its stack; `out` is what is to be
-    /// written then. False of all others: they are instants, and come after what is in `out`.
+    /// Takes an event that begins or ends a slice, with the id of its stack; appends to `out` the
+    /// marks to be written then. Returns false for all other events: they are instants, and come
+    /// after the marks in `out`.
     pub fn take(
         &mut self,
         entry: &EventView<'_>,
@@ -81,7 +82,7 @@ impl Parts {
         }
     }
 
-    /// What is to be written before an instant of a thread at the time of `entry`.
+    /// Appends the marks to be written before an instant of a thread at the time of `entry`.
     pub fn before_instant(
         &mut self,
         entry: &EventView<'_>,
@@ -92,7 +93,7 @@ impl Parts {
         self.slices.mark_beginnings_at(track, entry.at(), out);
     }
 
-    /// Ends the slices of a thread whose end the event is.
+    /// Ends the slices of a thread if the event is its end.
     pub fn after(&mut self, entry: &EventView<'_>, thread: Thread, out: &mut Vec<Mark<Carried>>) {
         let id = entry.event.header.event_type;
         if matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
@@ -100,7 +101,7 @@ impl Parts {
         }
     }
 
-    /// What began and never ended.
+    /// Returns the marks of the slices that never ended.
     pub fn finish(&mut self) -> Vec<Mark<Carried>> {
         let mut out = Vec::new();
         std::mem::take(&mut self.slices).finish(&mut out);
@@ -120,7 +121,8 @@ fn part(entry: &EventView<'_>, thread: Thread, pairs: &Pairs) -> Part {
     kernels_part(entry, thread).unwrap_or(Part::Instant)
 }
 
-/// `None` for what is no part of a slice, and for data that is truncated.
+/// Returns the role of an event of the kernel; `None` for one that is no part of a slice, and for
+/// data that is truncated.
 fn kernels_part(entry: &EventView<'_>, thread: Thread) -> Option<Part> {
     let event = &entry.event;
     let data = event.data;

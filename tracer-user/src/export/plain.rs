@@ -1,4 +1,4 @@
-//! The fields of system events as the few kinds of values that other formats have.
+//! Fields of system events as the few kinds of values that other formats have.
 //!
 //! The one file of the exports that knows the kinds of fields: a new kind needs its lines here.
 
@@ -11,14 +11,14 @@ use crate::report::kernel_words::{push_arguments, push_filled, push_returned, pu
 use crate::report::task_state::task_state;
 use crate::report::waits_in::push_waits_in;
 
-/// The kind of a field's value.
+/// Kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A signed integer.
+    /// Signed integer.
     Signed,
-    /// An unsigned integer.
+    /// Unsigned integer.
     Unsigned,
-    /// A truth value.
+    /// Truth value.
     Truth,
     /// Text: any bytes.
     Text,
@@ -26,22 +26,22 @@ pub enum Shape {
     Integers,
 }
 
-/// The value of a field.
+/// Value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plain<'a> {
-    /// Of [`Shape::Signed`].
+    /// Value of [`Shape::Signed`].
     Signed(i64),
-    /// Of [`Shape::Unsigned`].
+    /// Value of [`Shape::Unsigned`].
     Unsigned(u64),
-    /// Of [`Shape::Truth`].
+    /// Value of [`Shape::Truth`].
     Truth(bool),
-    /// Of [`Shape::Text`].
+    /// Value of [`Shape::Text`].
     Text(Cow<'a, [u8]>),
-    /// Of [`Shape::Integers`].
+    /// Value of [`Shape::Integers`].
     Integers(Vec<i64>),
 }
 
-/// The kind of the values of a kind of field.
+/// Returns the kind of the values of a kind of field.
 pub fn shape(kind: FieldKind) -> Shape {
     match kind {
         FieldKind::I32 | FieldKind::SyscallResult => Shape::Signed,

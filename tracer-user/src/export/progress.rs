@@ -1,16 +1,16 @@
-//! How far a conversion is, for people who wait at a terminal.
+//! Progress of a conversion, for people who wait at a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on the standard error, when that is a terminal.
+/// Progress bar on the standard error, when that is a terminal.
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// An empty bar.
+    /// Starts an empty bar.
     pub fn start() -> Self {
         let bar = ProgressBar::new(0);
         let template = "{wide_bar} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta}";
@@ -21,7 +21,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// Shows that so many bytes of so many are done. The log may grow meanwhile.
+    /// Shows that `done` of `whole` bytes are converted. The log may grow meanwhile.
     pub fn show(&self, (done, whole): (u64, u64)) {
         if self.bar.is_hidden() {
             return;
@@ -32,7 +32,7 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

@@ -12,22 +12,22 @@ use super::{Format, Origin};
 use crate::log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 
-/// What is converted to what.
+/// Setup of a conversion.
 #[derive(Clone, Debug)]
 pub struct ExportSetup {
-    /// The log.
+    /// Log to be converted.
     pub file: PathBuf,
-    /// Which of its events.
+    /// Choice of its events.
     pub wanted: Wanted,
-    /// The format.
+    /// Format of the output.
     pub format: &'static Format,
-    /// The file or folder to be made.
+    /// File or folder to be made.
     pub output: PathBuf,
-    /// Whether what is there already is replaced.
+    /// Whether an existing output is replaced.
     pub force: bool,
 }
 
-/// Events between two looks at what was lost, and at how far we are.
+/// Number of events between two looks at the losses and the progress.
 const AT_ONCE: usize = 256;
 
 /// Converts a log, and reports what is missing.

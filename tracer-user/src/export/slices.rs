@@ -1,13 +1,13 @@
 //! Slices: what has a beginning and an end, put below each other as they lie in time.
 //!
-//! A slice lies in a row of its track. Within a row slices are nested: each ends before the one
-//! ends in which it began. Most are so of themselves. What a program calls a beginning and an end
-//! need not be: where one ends while another goes on that began later, the other one moves to a row
-//! of its own. So where a slice lies is known when it ends, and it is written then, with both of
-//! its times; only what never ends is written by its beginning alone.
+//! A slice lies in a row of its track. Within a row slices are nested: each ends before the slice
+//! in which it began. Most are nested anyway. Those that a program marks by a beginning and an end
+//! need not be: where one ends while another that began later continues, the other one moves to a
+//! row of its own. So the place of a slice is known when it ends, and it is written then, with both
+//! of its times; only a slice that never ends is written by its beginning alone.
 //!
-//! Who reads the slices puts them in the order of their times, and those of one time in the order
-//! of the file. A slice that others begin with at the same time is therefore written before them.
+//! A reader puts the slices in the order of their times, and those of one time in the order of the
+//! file. A slice within which others begin at the same time is therefore written before them.
 
 use std::collections::HashMap;
 
@@ -15,94 +15,95 @@ use tracer_engine::event::MonotonicNs;
 
 use super::names::Thread;
 
-/// Tracks whose slices are remembered: more than any machine has threads, and fewer than a damaged
-/// file may name.
+/// Limit of tracks whose slices are remembered: more than any machine has threads, and fewer than a
+/// damaged file may name.
 const MOST_TRACKS: usize = 65_536;
 
-/// Slices within each other.
+/// Limit of slices within each other.
 const MOST_OPEN: usize = 256;
 
-/// What slices belong to.
+/// Owner of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Track {
-    /// What a thread does.
+    /// Activity of a thread.
     Thread(Thread),
     /// Interrupts of a CPU.
     Interrupts(u32),
-    /// When a CPU has nothing to do.
+    /// Times in which a CPU is idle.
     Idle(u32),
 }
 
-/// What a beginning and its end have in common.
+/// Key that a beginning and its end have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A system call, by its index.
+    /// System call, by its index.
     Call(i32),
-    /// A handler of a device's interrupt.
+    /// Handler of a device's interrupt.
     Interrupt(u32),
-    /// A soft interrupt.
+    /// Soft interrupt.
     SoftInterrupt(u32),
-    /// A CPU is idle.
+    /// Idle time of a CPU.
     Idle,
-    /// A pair of user events, by the index of the pair.
+    /// Pair of user events, by the index of the pair.
     Pair(usize),
 }
 
 impl Key {
-    /// Whether the kernel's doing: it is nested always, so that what is not has lost an end.
+    /// Tells whether the slice is the kernel's. Those are always nested, so one that is not has
+    /// lost its end.
     fn is_kernels(self) -> bool {
         !matches!(self, Self::Pair(_))
     }
 }
 
-/// What a slice carries: at its beginning, and what its end adds.
+/// Data of a slice: that of its beginning, and that added by its end.
 pub trait Arguments: Default {
-    /// Says that its end is not in the log.
+    /// Returns the data for an end that is not in the log.
     fn without_end() -> Self;
 }
 
-/// A slice that has begun.
+/// Slice that has begun.
 #[derive(Clone, Debug)]
 pub struct Slice<A> {
-    /// What begins and ends it.
+    /// Key of its beginning and its end.
     pub key: Key,
-    /// What it is called: any bytes.
+    /// Name of the slice: any bytes.
     pub name: Vec<u8>,
-    /// When it began.
+    /// Time of its beginning.
     pub at: MonotonicNs,
-    /// What it carries.
+    /// Data of the slice.
     pub arguments: A,
-    /// The stack with which it began, by the id that the export gives it.
+    /// Stack with which it began, by the id that the export gives it.
     pub stack: Option<u64>,
 }
 
-/// What is to be written, and where.
+/// Part of a slice to be written, with its place.
 #[derive(Clone, Debug)]
 pub struct Mark<A> {
-    /// The track.
+    /// Track of the slice.
     pub track: Track,
-    /// The row in it.
+    /// Row in the track.
     pub row: u32,
-    /// It began at the same time as the slice that it lies in.
+    /// Whether it began at the same time as the slice that it lies in.
     pub begins_with_outer: bool,
-    /// How much of the slice.
+    /// Part of the slice.
     pub extent: Extent<A>,
 }
 
-/// How much of a slice is written.
+/// Part of a slice that is written.
 #[derive(Clone, Debug)]
 pub enum Extent<A> {
-    /// All of it: when it ended, and what the end adds.
+    /// Whole slice, with the time of its end and the data of the end.
     Whole(Slice<A>, MonotonicNs, A),
-    /// That it began.
+    /// Beginning of a slice.
     Begin(Slice<A>),
-    /// That one that began is over.
+    /// End of a slice whose beginning was written, with its time and data.
     End(MonotonicNs, A),
 }
 
 #[derive(Debug)]
 struct Open<A> {
-    /// `None` once its beginning was written.
+    /// Slice; `None` once its beginning was written.
     slice: Option<Slice<A>>,
     key: Key,
     at: MonotonicNs,
@@ -110,7 +111,7 @@ struct Open<A> {
     begins_with_outer: bool,
 }
 
-/// The slices that have begun and not ended.
+/// Slices that have begun and not ended.
 #[derive(Debug)]
 pub struct Slices<A> {
     tracks: HashMap<Track, Stack<A>>,
@@ -119,7 +120,7 @@ pub struct Slices<A> {
 #[derive(Debug)]
 struct Stack<A> {
     open: Vec<Open<A>>,
-    /// Above it no slice of the track ever lay.
+    /// Highest row in which a slice of the track ever lay.
     top_row: u32,
 }
 
@@ -132,7 +133,7 @@ impl<A> Default for Slices<A> {
 }
 
 impl<A: Arguments> Slices<A> {
-    /// Begins a slice. False where there are too many already.
+    /// Begins a slice. Returns false where there are too many already.
     pub fn begin(&mut self, track: Track, slice: Slice<A>, out: &mut Vec<Mark<A>>) -> bool {
         if self.tracks.len() >= MOST_TRACKS && !self.tracks.contains_key(&track) {
             return false;
@@ -162,7 +163,7 @@ impl<A: Arguments> Slices<A> {
         true
     }
 
-    /// Ends the slice with this key that began last. False where none has begun.
+    /// Ends the slice with this key that began last. Returns false where none has begun.
     pub fn end(
         &mut self,
         track: Track,
@@ -182,14 +183,14 @@ impl<A: Arguments> Slices<A> {
         true
     }
 
-    /// Marks what began at this very time, before something else of this time is written.
+    /// Marks the beginnings at this very time, before another event of this time is written.
     pub fn mark_beginnings_at(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
         if let Some(stack) = self.tracks.get_mut(&track) {
             stack.mark_beginnings_at(track, at, out);
         }
     }
 
-    /// Ends whatever is open: the thread has ended.
+    /// Ends all open slices, as the thread has ended.
     pub fn end_all(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
         let Some(mut stack) = self.tracks.remove(&track) else {
             return;
@@ -199,7 +200,7 @@ impl<A: Arguments> Slices<A> {
         }
     }
 
-    /// Marks the beginnings of all that never ended.
+    /// Marks the beginnings of all slices that never ended.
     pub fn finish(mut self, out: &mut Vec<Mark<A>>) {
         let mut tracks: Vec<_> = self.tracks.drain().collect();
         tracks.sort_by_key(|(track, _)| *track);
@@ -222,14 +223,14 @@ impl<A: Arguments> Slices<A> {
     }
 }
 
-/// Whether `key` ends what began with `open`. Returning from a signal handler the kernel no longer
-/// knows the call.
+/// Tells whether `key` ends the slice that began with `open`. On return from a signal handler the
+/// kernel no longer knows the call.
 fn is_of(open: Key, key: Key) -> bool {
     open == key || (matches!(open, Key::Call(_)) && key == Key::Call(-1))
 }
 
 impl<A: Arguments> Stack<A> {
-    /// Whoever goes on when the slice at `index` ends moves out of its way.
+    /// Moves the slices that continue when the one at `index` ends out of its way.
     fn make_innermost(
         &mut self,
         track: Track,
@@ -334,7 +335,8 @@ mod tests {
         End(usize),
     }
 
-    /// Row, beginning, end (`None` for never) and pair of each slice, in the order of a reader.
+    /// Returns row, beginning, end (`None` for never) and pair of each slice, in the order of a
+    /// reader.
     fn laid_out(steps: &[(u64, Step)]) -> Vec<(u32, u64, Option<u64>, usize)> {
         let mut slices = Slices::<()>::default();
         let mut marks = Vec::new();
@@ -447,8 +449,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever begins and ends in whatever order, also at the same time: each slice has its
-        /// own times.
+        /// Checks that each slice has its own times, in whatever order slices begin and end, also
+        /// at the same time.
         #[test]
         fn each_slice_keeps_its_times(
             plan in prop::collection::vec((0_u64..3, 0_usize..40), 1..80)

@@ -1,4 +1,4 @@
-//! What the tests of the formats have in common.
+//! Common parts of the tests of the formats.
 
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -8,12 +8,12 @@ use super::Origin;
 use crate::log_view::Log;
 use crate::log_view::made_up::MadeUpLog;
 
-/// A file in memory.
+/// File in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    /// What is in it.
+    /// Returns the content.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
@@ -30,7 +30,7 @@ impl Write for Written {
     }
 }
 
-/// What the start of a made-up log says.
+/// Returns the origin of a made-up log, from its start.
 pub fn origin_of(log: &MadeUpLog) -> Origin {
     Origin {
         attributes: log.header().attributes.clone(),

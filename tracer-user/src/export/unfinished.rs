@@ -1,9 +1,9 @@
-//! What a conversion has written so far, and what one that was killed has left.
+//! Output of a conversion so far, and the remains of one that was killed.
 //!
-//! A file has no name until it is whole, where the file system can do that: whoever is killed
+//! A file has no name until it is whole, where the file system can do that: a killed conversion
 //! leaves nothing. A folder must have a name, and a file of other file systems too. Those are
-//! locked while their writer lives: what nobody holds is abandoned, and the next conversion to the
-//! same path removes it.
+//! locked while their writer lives: one that no process has locked is abandoned, and the next
+//! conversion to the same path removes it.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -17,36 +17,37 @@ use crate::own_file;
 
 const SUFFIX: &str = ".partial";
 
-/// Hexadecimal digits of the value that no one can prepare for, such as by a link to another file.
+/// Number of hexadecimal digits of the value, which no one can prepare for, such as by a link to
+/// another file.
 const DIGITS: usize = 16;
 
-/// Where a file without a name can be reached, to get one.
+/// Folder in which a file without a name can be reached, to get one.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// How often a new name is tried, where somebody else took the last for abandoned before it was
-/// locked.
+/// Number of new names that are tried, where another process took the last for abandoned before it
+/// was locked.
 const ATTEMPTS: usize = 8;
 
-/// A file or folder without its final name. It is gone when this is dropped.
+/// File or folder without its final name. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Unfinished {
     state: State,
-    /// What a folder may hold.
+    /// Files that a folder may hold.
     files: &'static [&'static str],
 }
 
 #[derive(Debug)]
 enum State {
-    /// A file that has no name.
+    /// File that has no name.
     Unnamed(File),
-    /// A file or folder under a name for the time being; it is locked.
+    /// File or folder under a temporary name; it is locked.
     Named(PathBuf, File),
-    /// It has got its name.
+    /// Output with its final name.
     Done,
 }
 
 impl Unfinished {
-    /// A file that is to become `output`.
+    /// Creates a file that is to become `output`.
     ///
     /// # Errors
     ///
@@ -68,7 +69,7 @@ impl Unfinished {
         Self::named(output, &[], own_file::create_new)
     }
 
-    /// A folder that is to become `output`, for files of these names.
+    /// Creates a folder that is to become `output`, for files of these names.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Unfinished {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// The file, to be written to.
+    /// Returns the file, to be written to.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl Unfinished {
         }
     }
 
-    /// Where a folder is for now.
+    /// Returns the temporary path of a folder.
     pub fn path(&self) -> &Path {
         match &self.state {
             State::Named(path, _) => path,
@@ -117,7 +118,8 @@ impl Unfinished {
         }
     }
 
-    /// Gives it its name; what bears it is replaced, or else keeps it.
+    /// Gives it its name. Another file or folder of that name is replaced, or else it keeps the
+    /// name.
     ///
     /// # Errors
     ///
@@ -161,8 +163,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes what conversions to `output` left that were killed. What cannot be removed is in
-/// nobody's way.
+/// Removes what conversions to `output` left behind that were killed. What cannot be removed does
+/// no harm.
 fn remove_abandoned(output: &Path, files: &[&str]) {
     let Some(name) = output.file_name() else {
         return;
@@ -181,7 +183,7 @@ fn remove_abandoned(output: &Path, files: &[&str]) {
     }
 }
 
-/// Whether a name is one of those that [`name_for`] gives.
+/// Tells whether a name is one of those that [`name_for`] gives.
 fn is_for(name: &OsStr, output: &OsStr) -> bool {
     let digits = name
         .as_bytes()
@@ -197,7 +199,7 @@ fn name_for(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A value that nobody can predict.
+/// Returns an unpredictable value.
 fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -218,7 +220,8 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether we made it, or another one of this user did: nothing of others is touched.
+/// Tells whether this program made it, or another one of this user: nothing of other users is
+/// touched.
 fn is_own(file: &File) -> bool {
     // SAFETY: the call has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
@@ -229,7 +232,7 @@ fn is_own(file: &File) -> bool {
     })
 }
 
-/// Locks it as long as it is open; `false` where somebody else holds it, or has removed it
+/// Locks it as long as it is open; returns `false` if another process holds it, or has removed it
 /// meanwhile.
 fn lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
@@ -263,7 +266,7 @@ fn unlink(folder: &File, name: &str) -> io::Result<()> {
     succeeded(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) })
 }
 
-/// Gives a file without a name this one.
+/// Links a file without a name to this path.
 fn link(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("{DESCRIPTORS}/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
@@ -290,7 +293,7 @@ fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
     })
 }
 
-/// Both names are there all the time, where the file system can do that.
+/// Replaces a folder. Both names exist all the time, where the file system can do that.
 fn replace_folder(path: &Path, output: &Path, files: &[&str]) -> io::Result<()> {
     match rename(path, output, libc::RENAME_EXCHANGE) {
         Err(error) if is_unknown(&error) => {
@@ -303,7 +306,7 @@ fn replace_folder(path: &Path, output: &Path, files: &[&str]) -> io::Result<()> 
     }
 }
 
-/// Whether the file system does not know what was asked of it.
+/// Tells whether the file system does not support the request.
 fn is_unknown(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -328,7 +331,7 @@ pub(super) mod tests {
 
     pub const FILES: &[&str] = &["metadata", "stream"];
 
-    /// What lies in a folder.
+    /// Returns the names in a folder.
     pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         let mut names: Vec<String> = entries

@@ -1,5 +1,5 @@
-//! Who was on which CPU: a slice for each time, on the CPU's own row. On a thread's row it would
-//! cross its system calls, which go on while the thread sleeps.
+//! Threads on CPUs: a slice for each time on the CPU, in the CPU's own row. In a thread's row it
+//! would cross the slices of its system calls, which continue while the thread sleeps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,42 +13,42 @@ use crate::export::names::Thread;
 use crate::report::task_state::task_state;
 use tracer_text::digits::push_decimal;
 
-/// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.
+/// Limit of remembered CPUs: more than any machine has, and fewer than a damaged file may name.
 const MOST_CPUS: usize = 65_536;
 
-/// Threads that were woken and are remembered.
+/// Limit of remembered threads that were woken.
 const MOST_WOKEN: usize = 65_536;
 
-/// The process that the rows of CPUs are shown with: no kernel gives a pid so high.
+/// Process that the rows of CPUs are shown with: no kernel gives a pid so high.
 const CPUS: i32 = 1 << 30;
 
-/// The name of a slice for which it is not known how long its thread had the CPU.
+/// Name of a slice where the time that its thread had the CPU is unknown.
 const UNKNOWN: &[u8] = b"unknown";
 
-/// What a CPU's row shows.
+/// Content of a CPU's row.
 #[derive(Clone, Copy, Debug)]
 pub enum CpuRow {
-    /// Who is on it.
+    /// Threads on the CPU.
     Threads,
-    /// Its interrupts.
+    /// Interrupts of the CPU.
     Interrupts,
-    /// When it is idle.
+    /// Times in which the CPU is idle.
     Idle,
 }
 
-/// A thread on a CPU.
+/// Thread on a CPU.
 #[derive(Debug)]
 struct Running {
     thread: Thread,
     comm: Vec<u8>,
     since: MonotonicNs,
-    /// The flow that ends where this begins.
+    /// Flow that ends where this begins.
     woken: Option<u64>,
 }
 
 impl Running {
-    /// Its slice where its switch away is missing, and the next switch on its CPU names `prev`: of
-    /// another one than that it is not known how long it ran.
+    /// Returns its slice where its switch away is missing, and the next switch on its CPU names
+    /// `prev`. If `prev` is another thread, it is unknown how long this one ran.
     fn seen_until(self, prev: Option<i32>) -> Self {
         let is_named = prev == Some(self.thread.tid);
         let comm = if is_named {
@@ -60,13 +60,13 @@ impl Running {
     }
 }
 
-/// The CPUs.
+/// CPUs.
 #[derive(Debug, Default)]
 pub struct Cpus {
     running: HashMap<u32, Running>,
-    /// When the first event came: who leaves a CPU as the first was on it from here.
+    /// Time of the first event: the first thread seen to leave a CPU was on it from here.
     start: Option<MonotonicNs>,
-    /// The CPUs of which something is known.
+    /// CPUs of which something is known.
     seen: HashSet<u32>,
     woken: HashMap<Thread, u64>,
     flows: u64,
@@ -74,8 +74,8 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Notes a switch or a wake-up, and adds what is known by it. False when the event is none, or
-    /// not as it should be.
+    /// Notes a switch or a wake-up, and adds the slices and flows that follow from it. Returns true
+    /// for a valid switch, which is not shown otherwise.
     pub fn note(&mut self, entry: &EventView<'_>, thread: Thread, objects: &mut Objects) -> bool {
         self.start.get_or_insert(entry.at());
         let event = &entry.event;
@@ -147,7 +147,8 @@ impl Cpus {
         Some(())
     }
 
-    /// A flow from who wakes, where it is on the CPU, to the moment when who is woken gets one.
+    /// Begins a flow from the waker, where it is on the CPU, to the moment when the woken thread
+    /// gets a CPU.
     fn wake(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32, objects: &mut Objects) {
         self.woken.remove(&thread);
         let waker_end = std::mem::offset_of!(WakeupData, waker_context);
@@ -201,7 +202,7 @@ impl Cpus {
         }
     }
 
-    /// Adds what is on the CPUs still.
+    /// Adds the slices of the threads that are still on CPUs.
     pub fn finish(&mut self, at: MonotonicNs, objects: &mut Objects) {
         let mut running: Vec<_> = self.running.drain().collect();
         running.sort_by_key(|(cpu, _)| *cpu);
@@ -210,7 +211,7 @@ impl Cpus {
         }
     }
 
-    /// The thread whose row is a CPU's; its name is added where it was not yet.
+    /// Returns the thread that a CPU's row is shown as; adds its name if that was not done before.
     pub fn named(&mut self, cpu: u32, row: CpuRow, objects: &mut Objects) -> Thread {
         let line = Self::thread(cpu, row);
         if self.named.is_empty() {

@@ -29,7 +29,7 @@ use tracer_text::digits::push_decimal;
 use tracer_text::escape::push_json_string;
 use tracer_text::push_short_name;
 
-/// A file that is being written.
+/// Exporter that writes a file.
 pub struct Chrome {
     out: Box<dyn Write + Send>,
     objects: Objects,
@@ -145,7 +145,7 @@ impl Chrome {
         self.objects.carried([carried]).end();
     }
 
-    /// Slices that are not nested have rows of their own, by index.
+    /// Adds the category of a slice and, for one that is not nested, the id of its own row.
     fn position(&mut self, category: &str, position: Position) {
         if position.row == 0 {
             self.objects.text("cat", category.as_bytes());
@@ -181,7 +181,7 @@ impl Chrome {
     }
 }
 
-/// Where a slice lies.
+/// Position of a slice.
 #[derive(Clone, Copy)]
 struct Position {
     thread: Thread,

@@ -1,4 +1,4 @@
-//! The objects of the format, one after the other.
+//! Objects of the format, one after the other.
 
 use tracer_engine::event::MonotonicNs;
 
@@ -25,7 +25,7 @@ impl Default for Objects {
 }
 
 impl Objects {
-    /// What was added since this was last called.
+    /// Takes the bytes added since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -48,7 +48,7 @@ impl Objects {
         self
     }
 
-    /// Adds what a function adds.
+    /// Adds what `add` appends.
     pub fn with(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         add(&mut self.bytes);
         self
@@ -77,7 +77,7 @@ impl Objects {
         self
     }
 
-    /// Adds what events carry.
+    /// Adds the data of events.
     pub fn carried<'a>(&mut self, parts: impl IntoIterator<Item = &'a Carried>) -> &mut Self {
         self.raw(",\"args\":{");
         let items = parts.into_iter().flat_map(|part| &part.0);

@@ -1,4 +1,4 @@
-//! What events carry, as the description says.
+//! Fields of events, as the description declares them.
 
 use tracer_common::event_type::SystemEventType;
 
@@ -6,13 +6,13 @@ use crate::export::plain::Plain;
 use crate::report::fields::value;
 use tracer_text::escape::{as_text, push_for_people};
 
-/// The choices of what a user event has.
+/// Choice for data that is bytes.
 pub const BYTES: u8 = 0;
-/// The choices of what a user event has.
+/// Choice for data that is text.
 pub const TEXT: u8 = 1;
 
-/// Appends the fields of a system event; `None`, with `out` half-filled, when its data does not
-/// have them all.
+/// Appends the fields of a system event; returns `None`, with `out` half-filled, when its data does
+/// not have all of them.
 pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
     for field in entry.fields {
         match Plain::from(value(field, data)?) {
@@ -35,8 +35,8 @@ pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> O
     Some(())
 }
 
-/// Appends bytes: as text when they are text. Some readers show an empty text as what was there
-/// before.
+/// Appends bytes, as text when they are text. Some readers show an empty text as the value of the
+/// event before.
 pub fn push_bytes(out: &mut Vec<u8>, data: &[u8]) {
     if let Some(text) = as_text(data).filter(|text| !text.is_empty()) {
         out.push(TEXT);

@@ -1,4 +1,4 @@
-//! The description of the stream, in the language of the format (TSDL).
+//! Description of the stream, in the language of the format (TSDL).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,8 +12,8 @@ use super::{Class, Origin};
 use crate::export::plain::{Shape, shape};
 use tracer_text::escape::push_for_people;
 
-/// The description. Every name of a field begins with an underscore, which readers take away: so
-/// none is a word of the language.
+/// Returns the description. Every name of a field begins with an underscore, which readers remove:
+/// so none is a word of the language.
 pub fn text(origin: &Origin, uuid: &[u8; 16], classes: &BTreeMap<u32, (Vec<u8>, Class)>) -> String {
     let mut out = format!(
         "/* CTF 1.8 */\n\n{TYPES}\n{}{}{}{STREAM}",
@@ -137,8 +137,8 @@ fn bytes_fields() -> String {
     )
 }
 
-/// A string of the language. What a target chose is made harmless first, and reads in every reader
-/// as in the text of `read`.
+/// Returns a string of the language. Text that a target chose is made harmless first, and every
+/// reader shows it as the text of `read` does.
 fn literal(untrusted: &[u8]) -> String {
     let mut harmless = Vec::new();
     push_for_people(&mut harmless, untrusted);

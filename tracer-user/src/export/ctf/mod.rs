@@ -27,33 +27,33 @@ use crate::report::Summary;
 use packet::{Packet, PacketHeader};
 use tracer_text::escape::push_name;
 
-/// What the folder holds.
+/// Files of the folder.
 pub const FILES: [&str; 2] = ["metadata", "stream"];
 
 /// Bytes after which a packet is closed.
 const PACKET_BYTES: usize = 64 * 1024;
 
-/// What is added to the number of a system event type for events whose data is not as the type
-/// says: they have bytes instead of fields.
+/// Number added to that of a system event type for events whose data is not as the type says: they
+/// have bytes instead of fields.
 const RAW: u32 = 1 << 16;
 
-/// What the description says of one type of event.
+/// Class of one type of event in the description.
 #[derive(Clone, Debug)]
 enum Class {
-    /// The fields of the table.
+    /// Fields of the table of event types.
     System(&'static SystemEventType),
     /// Bytes, or text where they are text.
     Bytes,
 }
 
-/// A folder that is being written.
+/// Exporter that writes a folder.
 pub struct Ctf {
     folder: PathBuf,
     stream: Box<dyn Write + Send>,
     origin: Origin,
     header: PacketHeader,
     packet: Packet,
-    /// Name and class by id in the stream.
+    /// Names and classes by id in the stream.
     classes: BTreeMap<u32, (Vec<u8>, Class)>,
     fields: Vec<u8>,
 }
@@ -159,9 +159,10 @@ impl Consumer for Ctf {
     }
 }
 
-/// An identifier of the trace: the same for every export of one log.
+/// Returns an identifier of the trace: the same for every export of one log.
 fn uuid(anchor: ClockPair) -> [u8; 16] {
-    /// Version 8 of RFC 9562, made as its maker likes: the bits that say so, and their values.
+    /// Version 8 of RFC 9562, whose content is free: the bits of version and variant, and their
+    /// values.
     const VERSION: (u128, u128) = (0xf << 76, 0x8 << 76);
     const VARIANT: (u128, u128) = (0x3 << 62, 0x2 << 62);
     let mut uuid = u128::from(anchor.realtime.0) << 64 | u128::from(anchor.monotonic.0);

@@ -1,48 +1,48 @@
-//! Packets: what the stream is made of.
+//! Packets, the parts of the stream.
 
 use std::io::{self, Write};
 use tracer_engine::event::MonotonicNs;
 
-/// Starts every packet.
+/// Magic number at the start of every packet.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
 /// Bytes of header and context, before the events: magic, identifier, stream; two times, two sizes,
 /// sequence number, lost events.
 const HEAD_BYTES: usize = 4 + 16 + 4 + 6 * 8;
 
-/// What all packets of a stream have in common.
+/// Data that all packets of a stream have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketHeader {
-    /// Of the trace.
+    /// Identifier of the trace.
     pub uuid: [u8; 16],
 }
 
-/// A packet that is being filled.
+/// Packet that is being filled.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
     sequence: u64,
     /// Times of the first and the last event.
     times: Option<(MonotonicNs, MonotonicNs)>,
-    /// When the packet before it ended.
+    /// End of the packet before it.
     after: MonotonicNs,
-    /// Events that were lost up to its end.
+    /// Number of events lost up to its end.
     pub lost: u64,
     events: Vec<u8>,
 }
 
 impl Packet {
-    /// Says when a packet begins that has no event.
+    /// Sets the beginning of a packet that has no event.
     pub fn begin(&mut self, at: MonotonicNs) {
         self.times.get_or_insert((at, at));
     }
 
-    /// Says that it lasts until `at`.
+    /// Extends it until `at`.
     pub fn end_at(&mut self, at: MonotonicNs) {
         let (first, last) = self.times.unwrap_or((self.after, self.after));
         self.times = Some((first, last.max(at)));
     }
 
-    /// Begins an event; its context and fields are to be appended.
+    /// Begins an event, and returns the buffer to which its context and fields are to be appended.
     pub fn event(&mut self, id: u32, at: MonotonicNs) -> &mut Vec<u8> {
         // An event before the log was made lies before the first, empty packet: the stream must not
         // go back.
@@ -54,12 +54,12 @@ impl Packet {
         &mut self.events
     }
 
-    /// Bytes of its events.
+    /// Returns the number of bytes of its events.
     pub fn bytes(&self) -> usize {
         self.events.len()
     }
 
-    /// Writes it.
+    /// Writes the packet.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Packet {
         out.write_all(&self.events)
     }
 
-    /// The packet after it, empty. Takes its memory over.
+    /// Returns the packet after it, empty, which takes over its memory.
     pub fn next(mut self) -> Self {
         self.events.clear();
         Self {
@@ -101,7 +101,7 @@ impl Packet {
 pub mod tests {
     use super::*;
 
-    /// What a packet says.
+    /// Content of a packet.
     pub struct Read {
         pub sequence: u64,
         pub times: (u64, u64),
@@ -109,7 +109,7 @@ pub mod tests {
         pub events: usize,
     }
 
-    /// Takes a stream apart.
+    /// Parses a stream.
     pub fn packets(mut stream: &[u8]) -> Vec<Read> {
         let mut packets = Vec::new();
         while !stream.is_empty() {

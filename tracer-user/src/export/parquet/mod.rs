@@ -21,9 +21,9 @@ use crate::event_view::EventView;
 use crate::report::{CallTimes, Gap, Summary};
 use rows::Rows;
 
-/// The columns. Bytes of names that are not harmless are written as in a string literal of Rust;
-/// `data` is the object of the JSON lines, as text, which every reader takes for text, and `raw`
-/// the bytes that it was made of; `duration_ns` is theirs too. Columns are added at the end.
+/// Columns. Bytes of names that are not harmless are written as in a string literal of Rust; `data`
+/// is the object of the JSON lines, as text, which every reader takes for text, and `raw` the bytes
+/// that it was made of; `duration_ns` is that of the JSON lines too. Columns are added at the end.
 const SCHEMA: &str = "
 message event {
     required int64 time (TIMESTAMP(NANOS, true));
@@ -42,13 +42,13 @@ message event {
     optional int64 duration_ns (INTEGER(64, false));
 }";
 
-/// Rows of a group: what DuckDB makes of its own.
+/// Number of rows of a group, as in the files that DuckDB writes.
 const MOST_ROWS: usize = 122_880;
 
-/// Bytes of text and data after which a group is closed, however few its rows are.
+/// Number of bytes of text and data after which a group is closed, however few its rows are.
 const MOST_BYTES: usize = 12 << 20;
 
-/// A file that is being written.
+/// Exporter that writes a file.
 pub struct Parquet {
     file: SerializedFileWriter<Box<dyn Write + Send>>,
     rows: Rows,

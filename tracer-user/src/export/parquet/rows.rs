@@ -12,7 +12,7 @@ use crate::event_view::EventView;
 use crate::report::push_data;
 use tracer_text::escape::push_for_people;
 
-/// The rows of a group that is being filled. Each member is a column, in the schema's order.
+/// Rows of a group that is being filled. Each member is a column, in the schema's order.
 #[derive(Debug, Default)]
 pub struct Rows {
     time: Vec<i64>,
@@ -22,18 +22,18 @@ pub struct Rows {
     pid: Vec<i32>,
     tid: Vec<i32>,
     comm: Texts,
-    /// Only those that are known.
+    /// Known CPUs only.
     cpu: Vec<i32>,
-    /// For each row, whether its CPU is known.
+    /// Whether the CPU is known, for each row.
     has_cpu: Vec<i16>,
     address: Vec<i64>,
     thread_id: Vec<i64>,
     truncated: Vec<bool>,
     data: Texts,
     raw: Texts,
-    /// Only those that are known.
+    /// Known durations only.
     duration: Vec<i64>,
-    /// For each row, whether its duration is known.
+    /// Whether the duration is known, for each row.
     has_duration: Vec<i16>,
 }
 
@@ -45,13 +45,13 @@ struct Texts {
 }
 
 impl Texts {
-    /// Adds a value: what `write` appends.
+    /// Adds the value that `write` appends.
     fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 
-    /// Takes the values out.
+    /// Takes all values.
     fn take(&mut self) -> Vec<ByteArray> {
         let bytes = Bytes::from(std::mem::take(&mut self.bytes));
         let mut start = 0;
@@ -61,7 +61,7 @@ impl Texts {
 }
 
 impl Rows {
-    /// Adds the row of an event, which is the end of a call that took so long.
+    /// Adds the row of an event; `took` is the duration of the call that it ends.
     pub fn push(&mut self, entry: &EventView<'_>, took: Option<u64>) {
         let header = &entry.event.header;
         self.time.push(entry.date.0.cast_signed());
@@ -88,12 +88,12 @@ impl Rows {
         self.has_duration.push(i16::from(took.is_some()));
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub fn count(&self) -> usize {
         self.time.len()
     }
 
-    /// Bytes of text and data so far.
+    /// Returns the number of bytes of text and data so far.
     pub fn bytes(&self) -> usize {
         let columns = [
             &self.event_type,

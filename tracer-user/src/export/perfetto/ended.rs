@@ -13,30 +13,31 @@ use tracer_engine::event::MonotonicNs;
 use super::switches::Task;
 use crate::export::names::Thread;
 
-/// Ends that are held back: many more than there are between a wake-up and its completion.
+/// Limit of ends that are held back: many more than there are between a wake-up and its completion.
 const MOST_HELD: usize = 4096;
 
-/// The end of a thread.
+/// End of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Who ends.
+    /// Thread that ends.
     pub task: Task,
-    /// The CPU of what was heard last.
+    /// CPU of the last event that concerned it.
     pub cpu: u32,
-    /// Right after that: behind all that has the same time.
+    /// Time right after that event: behind everything of the same time.
     pub at: MonotonicNs,
 }
 
-/// The ends that are held back.
+/// Ends that are held back.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// By thread; also whether it was heard of since it was queued.
+    /// Ends by thread, each with whether the thread was heard of since it was queued.
     held: HashMap<i32, (End, bool)>,
     queue: VecDeque<i32>,
 }
 
 impl Ended {
-    /// Holds the end of who leaves a CPU for good back. Returns one that is held no longer.
+    /// Holds back the end of a thread that leaves a CPU for good. Returns one that is held no
+    /// longer.
     pub fn hold(&mut self, task: Task, cpu: u32, at: MonotonicNs) -> Option<End> {
         let tid = task.tid;
         let at = behind(at);
@@ -53,7 +54,7 @@ impl Ended {
         }
     }
 
-    /// Notes that something is heard of a thread, which its process goes on with.
+    /// Notes that something is heard of a thread: its process goes on.
     pub fn hear(&mut self, thread: Thread, cpu: u32, at: MonotonicNs) {
         let own = behind(at);
         // A process ends with its main thread, and has to be there for the end of another one.
@@ -69,14 +70,14 @@ impl Ended {
         }
     }
 
-    /// The end of a thread whose tid another one gets.
+    /// Returns the end of a thread whose tid another one gets.
     pub fn release(&mut self, tid: i32) -> Option<End> {
         let (end, _) = self.held.remove(&tid)?;
         self.queue.retain(|queued| *queued != tid);
         Some(end)
     }
 
-    /// All that are left, in the order in which they came.
+    /// Returns all remaining ends, in the order in which they came.
     pub fn release_all(&mut self) -> impl Iterator<Item = End> + use<> {
         let mut held = std::mem::take(&mut self.held);
         let queue = std::mem::take(&mut self.queue);
@@ -85,7 +86,7 @@ impl Ended {
             .filter_map(move |tid| held.remove(&tid).map(|(end, _)| end))
     }
 
-    /// The one of those held that was not heard of for longest.
+    /// Returns the held end whose thread was not heard of for longest.
     fn release_oldest(&mut self) -> Option<End> {
         // Each is passed over once at most.
         for _ in 0..=self.queue.len() {

@@ -1,4 +1,4 @@
-//! The events of the kernel, in bundles by CPU.
+//! Events of the kernel, in bundles by CPU.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ use crate::report::fields::until_null;
 use crate::report::task_state::task_state;
 use tracer_engine::event::MonotonicNs;
 
-/// Events of all CPUs after which the bundles are written.
+/// Number of events of all CPUs after which the bundles are written.
 const MOST_PENDING: usize = 2048;
 
-/// What the kernel's scheduler did.
+/// Activity of the kernel's scheduler.
 #[derive(Debug, Default)]
 pub struct Scheduler {
     switches: Switches,
@@ -35,17 +35,17 @@ pub struct Scheduler {
     has_lost: bool,
 }
 
-/// What is not written yet.
+/// Events that are not written yet.
 #[derive(Debug, Default)]
 struct Bundles {
     by_cpu: BTreeMap<u32, Vec<FtraceEvent>>,
-    /// The thread that came to each CPU last.
+    /// Thread that came last to each CPU.
     on_cpu: BTreeMap<u32, Task>,
     pending: usize,
 }
 
 impl Scheduler {
-    /// Notes an event. True of switches and wake-ups, which are nothing else than this.
+    /// Notes an event. Returns true for switches and wake-ups, which are shown in no other way.
     pub fn note(&mut self, entry: &EventView<'_>, thread: Thread) -> bool {
         let Some(cpu) = entry.event.header.cpu else {
             return false;
@@ -72,7 +72,7 @@ impl Scheduler {
         self.has_lost = true;
     }
 
-    /// The bundles, once there is much in them.
+    /// Returns the bundles, once there is much in them.
     pub fn full_bundles(&mut self) -> Vec<TracePacket> {
         if self.bundles.pending < MOST_PENDING {
             return Vec::new();
@@ -80,7 +80,7 @@ impl Scheduler {
         self.take()
     }
 
-    /// Whatever is left.
+    /// Returns all remaining bundles.
     pub fn end(&mut self) -> Vec<TracePacket> {
         let bundles = &mut self.bundles;
         self.switches.end(|switch| bundles.switch(switch));
@@ -167,7 +167,7 @@ impl Scheduler {
         Some(())
     }
 
-    /// Something in the life of a thread.
+    /// Adds an event of a thread's life.
     fn live(&mut self, cpu: u32, at: MonotonicNs, tid: i32, event: Ftrace) {
         if let Ftrace::TaskNewtask(new) = &event
             && let Some(end) = new.pid.and_then(|tid| self.ended.release(tid))
@@ -180,8 +180,8 @@ impl Scheduler {
     }
 }
 
-/// The priority of every thread, which a log does not have: that of threads of which nobody has
-/// said anything. Without one all are taken for real-time threads.
+/// Priority of every thread, as a log does not have it: the default priority. Without one all are
+/// taken for real-time threads.
 const PRIORITY: i32 = 120;
 
 /// `TRACE_FLAG_HARDIRQ` and `TRACE_FLAG_SOFTIRQ` of the kernel.
@@ -208,8 +208,9 @@ impl Bundles {
         });
     }
 
-    /// A switch, before which the CPU is that of who leaves: where the log lacks how it got there,
-    /// another switch at the same moment says so. The engine takes anything else for an error.
+    /// Adds a switch, before which the CPU has to be that of the leaving thread: where the log
+    /// lacks how it got there, another switch at the same moment is added. The engine takes
+    /// anything else for an error.
     fn switch(&mut self, switch: Switch) {
         let is_held = self.on_cpu.len() < MOST_CPUS || self.on_cpu.contains_key(&switch.cpu);
         if is_held {
@@ -250,7 +251,7 @@ impl Bundles {
     }
 }
 
-/// The kernel's event of a beginning, a new program, an end, a new name.
+/// Returns the kernel's event of a beginning, a new program, an end or a new name.
 fn life_of(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
     /// `CLONE_THREAD` of `<linux/sched.h>`.
     const CLONE_THREAD: u64 = 0x0001_0000;
@@ -292,8 +293,9 @@ fn life_of(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
     })
 }
 
-/// The name that a thread has from an exec on. The kernel has an event of its own for that, and so
-/// does a log where it was asked for; for the engine it is what names the process anew.
+/// Returns the event of the name that a thread has from an exec on. The kernel has an event of its
+/// own for that, and so does a log that was asked for it; for the engine it is what names the
+/// process anew.
 fn exec_name(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
     let event = &entry.event;
     if event.header.event_type != EventTypeId::EXEC {
@@ -309,7 +311,7 @@ fn exec_name(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
 const DEAD: i64 = 0x10;
 const ZOMBIE: i64 = 0x20;
 
-/// The state of a thread as the kernel's tracepoint shows it since Linux 4.14.
+/// Returns the state of a thread as the kernel's tracepoint shows it since Linux 4.14.
 fn shown_state(bits: u32, is_preempted: bool) -> i64 {
     const PREEMPTED: i64 = 0x100;
     if is_preempted {

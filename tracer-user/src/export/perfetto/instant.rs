@@ -19,7 +19,7 @@ mod kind {
     pub const INSTANT: i32 = 3;
 }
 
-/// The instant of an event, with what it carries.
+/// Returns the instant of an event, with its data.
 pub fn of(entry: &EventView<'_>, track: u64) -> TrackEvent {
     let (category, name) = match entry.entry {
         Some(system) => ("system", short_name(system)),
@@ -31,7 +31,7 @@ pub fn of(entry: &EventView<'_>, track: u64) -> TrackEvent {
     }
 }
 
-/// The beginning of a slice.
+/// Returns the beginning of a slice.
 pub fn beginning(key: Key, name: &[u8], carried: &Carried, track: u64) -> TrackEvent {
     let category = match key {
         Key::Call(_) => "syscall",
@@ -46,7 +46,7 @@ pub fn beginning(key: Key, name: &[u8], carried: &Carried, track: u64) -> TrackE
     }
 }
 
-/// The end of a slice.
+/// Returns the end of a slice.
 pub fn end(carried: &Carried, track: u64) -> TrackEvent {
     TrackEvent {
         debug_annotations: annotations(carried),
@@ -56,19 +56,20 @@ pub fn end(carried: &Carried, track: u64) -> TrackEvent {
     }
 }
 
-/// The instant of the stack of an event of the scheduler, which is none itself.
+/// Returns the instant for the stack of an event of the scheduler, which has no instant itself.
 pub fn of_stack(entry: &EventView<'_>, track: u64) -> TrackEvent {
     let name = entry.entry.map_or_else(String::new, short_name);
     named(kind::INSTANT, track, "stack", name)
 }
 
-/// One side of a wake-up: who wakes, or who is woken. It names the other.
+/// Returns one side of a wake-up: that of the waker or that of the woken thread. It names the
+/// other.
 pub fn of_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
     let name = format!("{name} {}", text(other));
     named(kind::INSTANT, track, "wakeup", name.trim_end().to_owned())
 }
 
-/// The instant at which so many events are known to be lost.
+/// Returns the instant at which so many events are known to be lost.
 pub fn of_loss(count: u64) -> TrackEvent {
     TrackEvent {
         debug_annotations: vec![annotation(
@@ -84,7 +85,7 @@ pub fn of_loss(count: u64) -> TrackEvent {
     }
 }
 
-/// The instant at which the trace ended.
+/// Returns the instant at which the trace ended.
 pub fn of_end() -> TrackEvent {
     let name = "the trace ended".to_owned();
     named(kind::INSTANT, TRACE_TRACK, "system", name)
@@ -136,7 +137,7 @@ fn of_integers(name: Cow<'_, str>, values: &[i64]) -> DebugAnnotation {
     }
 }
 
-/// The functions of a stack, the innermost first, by the ids of their names.
+/// Returns the functions of a stack, the innermost first, by the ids of their names.
 pub fn of_frames(names: &[u64]) -> DebugAnnotation {
     let element = |name: &u64| DebugAnnotation {
         value: Some(AnnotationValue::Interned(*name)),

@@ -10,8 +10,8 @@
 //! - `stacks` come with samples, which flame graphs are made of, and with slices and instants,
 //!   where they are lists of functions: engines count a field that they do not know as an error.
 //!
-//! Who is whose child trace_processor learns from the forks, and what threads are called from their
-//! tracks: a table of processes would make it think that a forked process is another one with the
+//! trace_processor learns the parent of each process from the forks, and the names of threads from
+//! their tracks: a table of processes would make it take a forked process for another one with the
 //! same pid.
 //!
 //! Times are those of the log's monotonic clock. Perfetto's own timeline is `CLOCK_BOOTTIME`, which
@@ -54,17 +54,17 @@ use tracer_engine::event::MonotonicNs;
 use tracks::Tracks;
 use wakeups::Wakeups;
 
-/// The sequence of all packets but those that describe tracks.
+/// Sequence of all packets but those that describe tracks.
 const SEQUENCE: u32 = 1;
-/// That of the descriptions. A reader takes the thread that a sequence described last for the one
-/// of every event of that sequence that is on no thread's track.
+/// Sequence of the descriptions. A reader takes the thread that a sequence described last for the
+/// thread of every event of that sequence that is on no thread's track.
 const DESCRIPTIONS: u32 = 2;
 /// `TracePacket.SEQ_INCREMENTAL_STATE_CLEARED`: the sequence starts here.
 const STATE_CLEARED: u32 = 1;
 /// `TracePacket.SEQ_NEEDS_INCREMENTAL_STATE`: it names what was written before.
 const NEEDS_STATE: u32 = 2;
 
-/// A file that is being written.
+/// Exporter that writes a file.
 pub struct Perfetto {
     out: Packets,
     tracks: Tracks,
@@ -74,7 +74,7 @@ pub struct Perfetto {
     stacks: Stacks,
     marks: Vec<Mark<Carried>>,
     lost: u64,
-    /// When the last event came.
+    /// Time of the last event.
     now: MonotonicNs,
 }
 
@@ -118,7 +118,8 @@ impl Perfetto {
         self.out.write(packet(at, Data::TrackEvent(event)))
     }
 
-    /// The id of the stack of an event, all of which is written; `None` where it has none.
+    /// Returns the id of the stack of an event, after writing all its parts; `None` where it has
+    /// none.
     fn stack(&mut self, entry: &EventView<'_>) -> anyhow::Result<Option<u64>> {
         let header = &entry.event.header;
         if header.event_type == EventTypeId::EXEC {
@@ -169,7 +170,7 @@ impl Perfetto {
         self.out.write(packet(entry.at(), Data::PerfSample(sample)))
     }
 
-    /// Writes the slices that are known by now.
+    /// Writes the slices that are known so far.
     fn write_marks(&mut self) -> anyhow::Result<()> {
         for mark in std::mem::take(&mut self.marks) {
             let (track, descriptor) = self.tracks.row(mark.track, mark.row, self.now);
@@ -192,7 +193,7 @@ impl Perfetto {
         Ok(())
     }
 
-    /// Writes a wake-up, and what it led to.
+    /// Writes the flows of a wake-up: from the waker to the CPU that the woken thread gets.
     fn write_wakeups(
         &mut self,
         entry: &EventView<'_>,
@@ -225,8 +226,8 @@ impl Perfetto {
     }
 }
 
-/// What is known of the system. Which states of threads there are depends on it: those that are
-/// written are the states that the tracepoint shows since Linux 4.14.
+/// Returns the description of the system. The states of threads depend on it: the written ones are
+/// those that the tracepoint shows since Linux 4.14.
 fn system(origin: &Origin) -> Option<SystemInfo> {
     let release = text::text(&origin.system.kernel_release);
     let machine = text::text(&origin.system.machine);
@@ -239,9 +240,9 @@ fn system(origin: &Origin) -> Option<SystemInfo> {
     })
 }
 
-/// The moment when the log was made, on every clock.
+/// Returns the moment when the log was made, on every clock.
 fn clocks(origin: &Origin) -> ClockSnapshot {
-    /// Of `BuiltinClock`.
+    /// Clock ids of `BuiltinClock`.
     const REALTIME: u32 = 1;
     const MONOTONIC: u32 = 3;
     const BOOTTIME: u32 = 6;
@@ -352,7 +353,7 @@ impl Consumer for Perfetto {
     }
 }
 
-/// Where packets go.
+/// Writer of packets.
 struct Packets {
     out: Box<dyn Write + Send>,
     buffer: Vec<u8>,

@@ -1,10 +1,10 @@
-//! The part of Perfetto's published schema (`protos/perfetto/trace/perfetto_trace.proto`) that is
+//! Part of Perfetto's published schema (`protos/perfetto/trace/perfetto_trace.proto`) that is
 //! written here. Names, field ids and types are the schema's; every field is written where it is
 //! known, also when it is zero.
 
 use prost::{Message, Oneof};
 
-/// The file: packets, one after the other.
+/// File: packets, one after the other.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
     #[prost(message, repeated, tag = "1")]
@@ -27,7 +27,7 @@ pub struct TracePacket {
     pub data: Option<Data>,
 }
 
-/// What a packet holds.
+/// Content of a packet.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Data {
     #[prost(message, tag = "1")]
@@ -44,7 +44,7 @@ pub enum Data {
     PerfSample(PerfSample),
 }
 
-/// What a thread was in as it had a CPU.
+/// Stack of a thread that had a CPU.
 #[derive(Clone, PartialEq, Message)]
 pub struct PerfSample {
     #[prost(uint32, optional, tag = "1")]
@@ -57,7 +57,7 @@ pub struct PerfSample {
     pub callstack_iid: Option<u64>,
 }
 
-/// What others name by ids from then on.
+/// Data that later packets name by ids.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "5")]
@@ -190,7 +190,7 @@ pub struct ThreadDescriptor {
 pub struct TrackEvent {
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
-    /// `TrackEvent.Type`.
+    /// Type of the event: `TrackEvent.Type`.
     #[prost(int32, optional, tag = "9")]
     pub r#type: Option<i32>,
     #[prost(uint64, optional, tag = "11")]
@@ -215,7 +215,7 @@ pub struct DebugAnnotation {
     pub value: Option<AnnotationValue>,
 }
 
-/// The value of an annotation that is no array.
+/// Value of an annotation that is no array.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum AnnotationValue {
     #[prost(bool, tag = "2")]
@@ -228,7 +228,7 @@ pub enum AnnotationValue {
     String(String),
     #[prost(uint64, tag = "7")]
     Pointer(u64),
-    /// One of the strings that were written before.
+    /// Id of a string that was written before.
     #[prost(uint64, tag = "17")]
     Interned(u64),
 }
@@ -247,7 +247,7 @@ pub struct FtraceEventBundle {
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
-    /// The thread that was on the CPU.
+    /// Thread that was on the CPU.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
     /// Whether it was in an interrupt: bits of the kernel's `TRACE_FLAG_*`.
@@ -257,7 +257,7 @@ pub struct FtraceEvent {
     pub event: Option<Ftrace>,
 }
 
-/// What an ftrace event says. A `pid` of the kernel's events is a thread.
+/// Content of an ftrace event. A `pid` of the kernel's events is a thread.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Ftrace {
     #[prost(message, tag = "4")]
@@ -284,7 +284,7 @@ pub struct SchedSwitch {
     pub prev_pid: Option<i32>,
     #[prost(int32, optional, tag = "3")]
     pub prev_prio: Option<i32>,
-    /// As the kernel's tracepoint shows it.
+    /// State as the kernel's tracepoint shows it.
     #[prost(int64, optional, tag = "4")]
     pub prev_state: Option<i64>,
     #[prost(string, optional, tag = "5")]

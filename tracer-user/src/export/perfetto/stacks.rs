@@ -7,10 +7,11 @@ use super::schema::{Callstack, Frame, InternedData, InternedString, Mapping};
 use super::text::text;
 use crate::stacks::{self, Stack};
 
-/// Parts that are known by id. Beyond that, all are forgotten and written again under others.
+/// Limit of parts that are known by id. Beyond it, all are forgotten and written again under other
+/// ids.
 const MOST_PARTS: usize = 1 << 18;
 
-/// What was written so far.
+/// Parts written so far.
 #[derive(Debug, Default)]
 pub struct Stacks {
     known: HashMap<(i32, Vec<u8>), u64>,
@@ -46,7 +47,7 @@ impl<K> Default for Ids<K> {
 }
 
 impl<K: Clone + Eq + Hash> Ids<K> {
-    /// The id of a thing, and whether it is new.
+    /// Returns the id of a thing, and whether it is new.
     fn of(&mut self, key: &K) -> (u64, bool) {
         if let Some(known) = self.ids.get(key) {
             return (*known, false);
@@ -61,7 +62,7 @@ impl<K: Clone + Eq + Hash> Ids<K> {
 }
 
 impl Stacks {
-    /// The id of a stack; and what is to be written before it is used, where anything is.
+    /// Returns the id of a stack, and the data to be written before it is used, if any.
     pub fn id(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
         let key = (stack.pid, stack.data.to_vec());
         if let Some(known) = self.known.get(&key) {
@@ -86,9 +87,9 @@ impl Stacks {
         (self.callstacks, Some(new))
     }
 
-    /// The id of the stack of an event, as the list of its functions; and what is to be written
-    /// before it is used, where anything is. Engines that do not know stacks of events yet show
-    /// lists as any other value.
+    /// Returns the id of the stack of an event, as the list of its functions, and the data to be
+    /// written before it is used, if any. Engines that do not know stacks of events yet show lists
+    /// as any other value.
     pub fn list(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
         let key = (stack.pid, stack.data.to_vec());
         if let Some(known) = self.known_lists.get(&key) {
@@ -110,12 +111,13 @@ impl Stacks {
         (self.last_list, has_new.then_some(new))
     }
 
-    /// The names of the functions of such a list.
+    /// Returns the names of the functions of such a list.
     pub fn names_of(&self, list: u64) -> Option<&[u64]> {
         self.lists.get(&list).map(Vec::as_slice)
     }
 
-    /// A process runs another program: what its addresses are is not known any more.
+    /// Forgets the stacks of a process that runs another program: the meaning of its addresses has
+    /// changed.
     pub fn forget(&mut self, process: i32) {
         self.known.retain(|(pid, _), _| *pid != process);
         self.known_lists.retain(|(pid, _), _| *pid != process);
@@ -155,7 +157,7 @@ impl Stacks {
         id
     }
 
-    /// All addresses, under this name.
+    /// Returns the id of a mapping of all addresses, under this name.
     fn mapping_of(&mut self, name: &str, new: &mut InternedData) -> u64 {
         let mapping = stacks::Mapping {
             start: 0,
@@ -210,7 +212,7 @@ impl Stacks {
     }
 }
 
-/// A function as a list has it.
+/// Returns a function as it appears in a list.
 fn line(frame: &stacks::Frame) -> String {
     match (&frame.function, &frame.mapping) {
         (Some((name, _)), _) if frame.is_inlined => format!("{} (inlined)", text(name.as_bytes())),

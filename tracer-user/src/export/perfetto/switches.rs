@@ -1,23 +1,24 @@
-//! From switches to and from traced threads to switches of CPUs.
+//! Conversion of switches to and from traced threads into switches of CPUs.
 //!
-//! The kernel switches a CPU from one thread to the next; a log has of that what concerns traced
-//! threads: a switch away, a switch to, or both, one after the other. Here they become one again.
-//! Between a switch away and the next switch to a traced thread others have the CPU. Who was there
-//! first and who was there last is known; where these are not the same, the CPU is shown as idle
-//! rather than as anybody's. So it is where a thread came whose switch away is missing.
+//! The kernel switches a CPU from one thread to the next; of that a log has the parts that concern
+//! traced threads: a switch away, a switch to, or both, one after the other. Here they become one
+//! again. Between a switch away and the next switch to a traced thread other threads have the CPU.
+//! The first and the last of them are known; where these are not the same, the CPU is shown as idle
+//! rather than as any thread's. It is also shown as idle where a thread came whose switch away is
+//! missing.
 
 use std::collections::BTreeMap;
 use tracer_engine::event::MonotonicNs;
 
-/// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.
+/// Limit of remembered CPUs: more than any machine has, and fewer than a damaged file may name.
 pub const MOST_CPUS: usize = 65_536;
 
-/// A thread, or the idle task: 0.
+/// Thread, or the idle task: 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its id.
+    /// Id of the thread.
     pub tid: i32,
-    /// Its name: any bytes.
+    /// Name of the thread: any bytes.
     pub comm: Vec<u8>,
 }
 
@@ -30,28 +31,29 @@ impl Task {
     }
 }
 
-/// A CPU goes from one thread to another.
+/// Switch of a CPU from one thread to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// The CPU.
+    /// CPU that switches.
     pub cpu: u32,
-    /// When.
+    /// Time of the switch.
     pub at: MonotonicNs,
-    /// Who leaves.
+    /// Thread that leaves.
     pub prev: Task,
-    /// The state in which it leaves, as the kernel's tracepoint shows it.
+    /// State in which it leaves, as the kernel's tracepoint shows it.
     pub prev_state: i64,
-    /// Who comes.
+    /// Thread that comes.
     pub next: Task,
 }
 
-/// Runnable.
+/// State of a runnable thread.
 pub const RUNNABLE: i64 = 0;
-/// Asleep: also of who leaves without our knowing why, as most do. There is no word for what is not
-/// known, and one that could run is taken for one that waits for a CPU.
+/// State of a thread that sleeps, and of one that leaves for an unknown reason, as most leave to
+/// sleep. There is no word for an unknown state, and a runnable thread is taken for one that waits
+/// for a CPU.
 pub const ASLEEP: i64 = 1;
 
-/// What is known of the CPUs.
+/// Last known switch of each CPU.
 #[derive(Debug, Default)]
 pub struct Switches {
     cpus: BTreeMap<u32, Cpu>,
@@ -59,9 +61,10 @@ pub struct Switches {
 
 #[derive(Debug)]
 enum Cpu {
-    /// A traced thread has come to it; whether it was there is decided by what comes next.
+    /// Switch by which a traced thread has come to it; the next switch decides whether the thread
+    /// stayed there.
     Came(Switch),
-    /// A traced thread has left it; whom to is decided by what comes next.
+    /// Switch by which a traced thread has left it; the next switch decides to which thread.
     Left(Switch),
 }
 
@@ -117,7 +120,7 @@ impl Switches {
         }
     }
 
-    /// Gives out what was still undecided.
+    /// Emits the switches that were still undecided.
     pub fn end(&mut self, mut emit: impl FnMut(Switch)) {
         for cpu in std::mem::take(&mut self.cpus).into_values() {
             let (Cpu::Left(last) | Cpu::Came(last)) = cpu;
@@ -141,10 +144,10 @@ mod tests {
         }
     }
 
-    /// Time, who leaves, who comes.
+    /// Time, leaving thread and coming thread of each switch.
     type Seen = Vec<(u64, i32, i32)>;
 
-    /// `Ok`: at this time a thread comes after another; `Err`: leaves for another.
+    /// Step at a time: `Ok`: a thread comes after another; `Err`: it leaves for another.
     type Step = (u64, Result<(i32, i32), (i32, i32)>);
 
     fn seen(steps: &[Step]) -> Seen {

@@ -2,7 +2,7 @@
 
 use tracer_text::escape::push_for_people;
 
-/// Bytes that a target chose, made harmless, as the text of `read` shows them.
+/// Returns bytes that a target chose, made harmless, as the text of `read` shows them.
 pub fn text(untrusted: &[u8]) -> String {
     let mut out = Vec::new();
     push_for_people(&mut out, untrusted);

@@ -1,5 +1,5 @@
-//! The tracks: one for each thread, two for each CPU, one for the trace itself; and one more for
-//! each row of slices but the first.
+//! Tracks: one for each thread, two for each CPU, one for the trace itself, and one more for each
+//! row of slices but the first.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,27 +17,27 @@ use crate::export::names::{Names, News, Thread};
 use crate::export::slices::Track;
 use tracer_engine::event::MonotonicNs;
 
-/// The track of events of no process, and of losses.
+/// Track of events of no process, and of losses.
 pub const TRACE_TRACK: u64 = 1;
 
-/// Tids that were given to several threads, one after the other, and are remembered.
+/// Limit of remembered tids that were given to several threads, one after the other.
 const MOST_REUSED: usize = 65_536;
 
-/// Tracks beside those of threads that are known to be described. Beyond that they are described
-/// again.
+/// Limit of tracks beside those of threads that are known to be described. Beyond it they are
+/// described again.
 const MOST_DESCRIBED: usize = 65_536;
 
-/// The tracks that were described.
+/// Tracks that were described.
 #[derive(Debug, Default)]
 pub struct Tracks {
     names: Names,
-    /// How often the number of a thread was given to another one.
+    /// Number of times that the number of a thread was given to another one.
     generations: HashMap<Thread, u32>,
     described: HashSet<u64>,
 }
 
 impl Tracks {
-    /// What describes the track of the trace itself.
+    /// Returns the description of the track of the trace itself.
     pub fn of_trace(at: MonotonicNs, origin: &Origin) -> impl Iterator<Item = TracePacket> {
         let name = text(origin.attributes.name().as_bytes());
         let track = TrackDescriptor {
@@ -48,7 +48,7 @@ impl Tracks {
         std::iter::once(packet(at, Data::TrackDescriptor(track)))
     }
 
-    /// The number of a thread's track.
+    /// Returns the number of a thread's track.
     pub fn uuid(&self, thread: Thread) -> u64 {
         if thread.pid == 0 {
             return TRACE_TRACK;
@@ -56,8 +56,8 @@ impl Tracks {
         self.hash("thread", thread)
     }
 
-    /// The id of the track of a row of slices, and what describes it where that has not been
-    /// written. The track of the thread has to be.
+    /// Returns the id of the track of a row of slices, and its description if that has not been
+    /// written. The track of the thread has to be described already.
     pub fn row(&mut self, track: Track, row: u32, at: MonotonicNs) -> (u64, Option<TracePacket>) {
         let (parent, name) = match track {
             Track::Thread(thread) if row == 0 => return (self.uuid(thread), None),
@@ -82,12 +82,12 @@ impl Tracks {
         (uuid, packet)
     }
 
-    /// What describes the thread of an event, when it is new or has another name.
+    /// Returns the description of the thread of an event, when it is new or has another name.
     pub fn before(&mut self, entry: &EventView<'_>, thread: Thread) -> Vec<TracePacket> {
         self.describe(thread, entry.comm, entry.at())
     }
 
-    /// What describes a thread, when it is new or has another name.
+    /// Returns the description of a thread, when it is new or has another name.
     pub fn describe(
         &mut self,
         thread: Thread,
@@ -123,7 +123,7 @@ impl Tracks {
         data.into_iter().map(|data| packet(at, data)).collect()
     }
 
-    /// Notes that an event makes a thread: it may have a tid that another one had before.
+    /// Notes a thread that an event makes: it may have a tid that another one had before.
     pub fn after(&mut self, entry: &EventView<'_>) {
         let event = &entry.event;
         let makes_thread = matches!(
@@ -166,7 +166,7 @@ mod tests {
     use crate::log_view::made_up::MadeUpLog;
     use crate::log_view::{Log, Pause, Walk, Wanted};
 
-    /// Runs the events of a log by a table of tracks.
+    /// Feeds the events of a log to a table of tracks.
     fn tracks(log: MadeUpLog) -> Tracks {
         let mut tracks = Tracks::default();
         let mut walk = Walk::new(log, Wanted::default());

@@ -1,4 +1,4 @@
-//! Wake-ups as flows: from who wakes to the moment when who was woken gets a CPU.
+//! Wake-ups as flows: from the waker to the moment when the woken thread gets a CPU.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,29 @@ use crate::event_view::EventView;
 use crate::export::names::Thread;
 use crate::report::fields::until_null;
 
-/// Threads that wait for a CPU and are remembered.
+/// Limit of remembered threads that wait for a CPU.
 const MOST_WOKEN: usize = 65_536;
 
-/// The threads that were woken and have no CPU yet.
+/// Threads that were woken and have no CPU yet.
 #[derive(Debug, Default)]
 pub struct Wakeups {
     woken: HashMap<Thread, Waker>,
     flows: u64,
 }
 
-/// Who woke a thread.
+/// Waker of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waker {
-    /// The thread.
+    /// Thread that woke it.
     pub thread: Thread,
-    /// Its name: any bytes.
+    /// Name of the thread: any bytes.
     pub comm: Vec<u8>,
-    /// The number of the flow.
+    /// Number of the flow.
     pub flow: u64,
 }
 
 impl Wakeups {
-    /// Notes an event. Returns who wakes, where it is a wake-up by a thread.
+    /// Notes an event. Returns the waker, where it is a wake-up by a thread.
     pub fn wake(&mut self, entry: &EventView<'_>, thread: Thread) -> Option<Waker> {
         let event = &entry.event;
         if event.header.event_type != EventTypeId::WAKEUP {
@@ -57,7 +57,7 @@ impl Wakeups {
         Some(waker)
     }
 
-    /// Who woke a thread that gets a CPU by this event.
+    /// Returns the waker of a thread that gets a CPU by this event.
     pub fn run(&mut self, entry: &EventView<'_>, thread: Thread) -> Option<Waker> {
         let is_switch = entry.event.header.event_type == EventTypeId::SWITCH_IN;
         if is_switch {
