@@ -1,4 +1,4 @@
-//! How long system calls took: from their beginning to their end, where both are shown.
+//! Durations of system calls: from their beginning to their end, where both are shown.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use zerocopy::FromBytes;
 
 use crate::event_view::EventView;
 
-/// Threads whose calls are known at most. Beyond that, all are forgotten.
+/// Limit of threads whose calls are known. Beyond it, all are forgotten.
 const MOST: usize = 65_536;
 
-/// A system call, by its table and its number.
+/// System call, by its table and its number.
 type Call = (u32, i32);
 
-/// The calls that have begun, by their threads.
+/// Calls that have begun, by their threads.
 #[derive(Debug, Default)]
 pub struct CallTimes(HashMap<i32, (Call, MonotonicNs)>);
 
 impl CallTimes {
-    /// Learns from an event: how long a call took, in nanoseconds, where it is the end of one that
-    /// was seen to begin.
+    /// Learns from an event. Returns the duration of a call in nanoseconds, where the event is the
+    /// end of a call whose beginning was seen.
     pub fn took(&mut self, line: &EventView<'_>) -> Option<u64> {
         let header = &line.event.header;
         match header.event_type {
@@ -48,7 +48,7 @@ impl CallTimes {
         }
     }
 
-    /// Events are missing: which calls have begun is not known any more.
+    /// Forgets the calls that have begun, as events are missing.
     pub fn forget(&mut self) {
         self.0.clear();
     }

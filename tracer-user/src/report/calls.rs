@@ -1,7 +1,7 @@
 //! System calls as people read them: a line a call, once it is done.
 //!
-//! A call during which nothing else is shown has one line. One during which something is has two:
-//! what it was given, *unfinished*, and what became of it, *resumed*.
+//! A call during which no other event is shown has one line. A call during which another event is
+//! shown has two: its name and first arguments, *unfinished*, and its result, *resumed*.
 
 use std::collections::HashMap;
 
@@ -19,32 +19,32 @@ use tracer_syscalls::shape::{Filling, Shape};
 use tracer_syscalls::texts::Texts;
 use tracer_text::digits::{push_decimal, push_nine_digits};
 
-/// How long the line of a call waits for its end while nothing else is shown.
+/// Time that the line of a call waits for its end while nothing else is shown.
 const WAITS_NS: u64 = 100_000_000;
 
-/// Threads whose unfinished calls are known at most. Beyond that, all are forgotten.
+/// Limit of threads whose unfinished calls are known. Beyond it, all are forgotten.
 const MOST_UNFINISHED: usize = 65_536;
 
-/// A call that has begun.
+/// Call that has begun.
 #[derive(Clone, Debug)]
 pub struct Entered {
-    /// The header of its event.
+    /// Header of its event.
     pub header: EventHeader,
-    /// The data of its event.
+    /// Data of its event.
     pub data: Vec<u8>,
-    /// The name of its thread.
+    /// Name of its thread.
     pub comm: Option<Vec<u8>>,
-    /// Its date, where a log has it.
+    /// Date of its event, where a log has it.
     pub date: RealtimeNs,
-    /// Its process and thread in their own pid namespace.
+    /// Ids of its process and thread in their own pid namespace.
     pub inside: Option<NamespaceIds>,
-    /// The lines of its stack, which follow the first line that shows it.
+    /// Lines of its stack, which follow the first line that shows it.
     pub stack: Vec<u8>,
     call: Call,
 }
 
 impl Entered {
-    /// The call that `line` begins; `None` where its data is truncated.
+    /// Returns the call that `line` begins; `None` where its data is truncated.
     fn of(line: &EventView<'_>) -> Option<Self> {
         let (entered, _) = SyscallEnterData::read_from_prefix(line.event.data).ok()?;
         Some(Self {
@@ -58,7 +58,7 @@ impl Entered {
         })
     }
 
-    /// What its arguments are, `end` being what it returned and filled in.
+    /// Returns the known values of its arguments; `end` is what it returned and filled in.
     fn filling<'a>(&'a self, end: Option<(Returned, Texts<'a>)>) -> Filling<'a> {
         Filling {
             call: &self.call,
@@ -68,13 +68,13 @@ impl Entered {
         }
     }
 
-    /// Whether it is one that never returns.
+    /// Tells whether it is a call that never returns.
     fn is_last(&self) -> bool {
         matches!(self.call.name(), Some("exit" | "exit_group"))
     }
 
-    /// Appends the call as far as it is known before it is done; returns how many of its arguments
-    /// that are.
+    /// Appends the call as far as it is known before it is done; returns the number of arguments
+    /// that were appended.
     fn push_beginning(&self, out: &mut Vec<u8>) -> usize {
         push_syscall_name(out, self.call.table, self.call.nr);
         out.push(b'(');
@@ -88,7 +88,7 @@ impl Entered {
     }
 }
 
-/// The lines of an event's stack.
+/// Returns the lines of an event's stack.
 pub fn stack_lines(line: &EventView<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     if let Some(stack) = &line.stack {
@@ -97,35 +97,36 @@ pub fn stack_lines(line: &EventView<'_>) -> Vec<u8> {
     lines
 }
 
-/// A call whose beginning has been shown.
+/// Call whose beginning has been shown.
 #[derive(Clone, Debug)]
 struct Unfinished {
     entered: Entered,
-    /// Arguments that have been shown.
+    /// Number of arguments that have been shown.
     shown: usize,
 }
 
-/// The calls that have begun.
+/// Calls that have begun.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// The one that was entered last, while nothing else has been shown.
+    /// Call that was entered last, while nothing else has been shown.
     open: Option<Entered>,
-    /// Those whose beginnings have been shown, by their threads.
+    /// Calls whose beginnings have been shown, by their threads.
     unfinished: HashMap<i32, Unfinished>,
 }
 
-/// What a line shows of a call.
+/// Part of a call that a line shows.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Whose it is, and when: of a call that is shown whole, its beginning.
+    /// Beginning of the call: its thread, and the time of the line, also where the call is shown
+    /// whole.
     pub of: Entered,
-    /// What is shown.
+    /// Text of the part.
     pub words: Vec<u8>,
 }
 
 impl Calls {
-    /// Takes a call that begins. One that never returns is shown at once. Its data is not as the
-    /// type says where the answer is an error.
+    /// Takes a call that begins. A call that never returns is shown at once. Returns an error where
+    /// its data is shorter than the type says.
     pub fn enter(&mut self, line: &EventView<'_>) -> Result<Option<Part>, Malformed> {
         let entered = Entered::of(line).ok_or(Malformed)?;
         self.unfinished.remove(&line.event.header.tid);
@@ -139,7 +140,7 @@ impl Calls {
         Ok(None)
     }
 
-    /// Takes the call of the open line, for its whole line, where `line` is its end.
+    /// Returns the whole line of the open call, where `line` is its end.
     pub fn end(&mut self, line: &EventView<'_>) -> Option<Part> {
         let (left, texts) = left(line)?;
         let entered = self.open.take_if(|open| is_end_of(open, line, left))?;
@@ -159,8 +160,8 @@ impl Calls {
         Some(Part { of: entered, words })
     }
 
-    /// The words of the end of a call whose beginning has been shown, or was never seen; `None`
-    /// where the data is truncated.
+    /// Returns the words of the end of a call whose beginning has been shown, or was never seen;
+    /// `None` where the data is truncated.
     pub fn resume(&mut self, line: &EventView<'_>) -> Option<Vec<u8>> {
         let (left, texts) = left(line)?;
         let begun = self.unfinished.remove(&line.event.header.tid);
@@ -196,7 +197,7 @@ impl Calls {
         Some(words)
     }
 
-    /// The beginning of the call of the open line, which something else is shown after.
+    /// Returns the beginning of the open call, as another line follows before its end.
     pub fn interrupt(&mut self) -> Option<Part> {
         let entered = self.open.take()?;
         let mut words = Vec::new();
@@ -217,7 +218,7 @@ impl Calls {
         Some(Part { of: entered, words })
     }
 
-    /// The same, where the open line has waited for long by `now`.
+    /// Returns the beginning of the open call, where it has waited for long by `now`.
     pub fn interrupt_old(&mut self, now: MonotonicNs) -> Option<Part> {
         let begun = self.open.as_ref()?.header.time;
         if now.0.saturating_sub(begun.0) < WAITS_NS {
@@ -226,7 +227,7 @@ impl Calls {
         self.interrupt()
     }
 
-    /// The words for the call that a thread was in when it ended, which did not return.
+    /// Returns the words for the call that a thread was in when it ended, which did not return.
     pub fn abandon(&mut self, id: EventTypeId, tid: i32) -> Option<Vec<u8>> {
         if !matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
             return None;
@@ -243,17 +244,17 @@ impl Calls {
         Some(words)
     }
 
-    /// Events are missing: which calls have begun is not known any more.
+    /// Forgets the calls that have begun, as events are missing.
     pub fn forget(&mut self) {
         self.unfinished.clear();
     }
 }
 
-/// The data of an event is shorter than its type says.
+/// Error: the data of an event is shorter than its type says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// What a call has returned, and what it has filled in.
+/// Returns the result of a call, and the arguments that it has filled in.
 fn left<'a>(line: &EventView<'a>) -> Option<(Returned, Texts<'a>)> {
     let (call, _) = SyscallExitData::read_from_prefix(line.event.data).ok()?;
     let returned = Returned {
@@ -265,7 +266,7 @@ fn left<'a>(line: &EventView<'a>) -> Option<(Returned, Texts<'a>)> {
     Some((returned, texts))
 }
 
-/// What a call has returned. Where a signal handler of a 32-bit program ends, an error that is
+/// Returns the result of a call. Where a signal handler of a 32-bit program ends, an error that is
 /// brought back has only its lower half.
 fn signed(compat: u32, value: i64) -> i64 {
     const ERRORS: i64 = 4095;
@@ -283,7 +284,7 @@ fn is_end_of(entered: &Entered, line: &EventView<'_>, left: Returned) -> bool {
         && (entered.call.table, entered.call.nr) == (left.table, left.nr)
 }
 
-/// Appends how long the call took: ` <0.000012345>`.
+/// Appends the duration of the call: ` <0.000012345>`.
 fn push_duration(out: &mut Vec<u8>, from: MonotonicNs, to: MonotonicNs) {
     const NS_PER_SECOND: u64 = 1_000_000_000;
     let ns = to.0.saturating_sub(from.0);

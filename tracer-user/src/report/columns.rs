@@ -7,24 +7,25 @@ use tracer_text::digits::push_decimal;
 use tracer_text::escape::push_name;
 use tracer_text::push_short_name;
 
-/// Widths of the columns. What is longer moves the rest of its line and is never shortened.
+/// Widths of the columns. A longer value moves the rest of its line and is never shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Widths {
-    /// Of whole seconds.
+    /// Width of whole seconds.
     pub seconds: usize,
-    /// Of the thread's name.
+    /// Width of the thread's name.
     pub comm: usize,
-    /// Of its pid and tid.
+    /// Width of its pid and tid.
     pub ids: usize,
-    /// Of the event's name.
+    /// Width of the event's name.
     pub name: usize,
-    /// Between columns.
+    /// Space between columns.
     pub gap: usize,
 }
 
 impl Widths {
-    /// Nearly everything fits: a thread name has at most 15 bytes, ids of more than five digits are
-    /// rare, and the longest short name of a system event type is `signal-generate`.
+    /// Widths in which nearly everything fits: a thread name has at most 15 bytes, ids of more than
+    /// five digits are rare, and the longest short name of a system event type is
+    /// `signal-generate`.
     pub const WIDE: Self = Self {
         seconds: 5,
         comm: 15,
@@ -32,7 +33,7 @@ impl Widths {
         name: 15,
         gap: 2,
     };
-    /// Most fits, and there is space for what events carry.
+    /// Widths in which most fits, with space for the data of events.
     const NARROW: Self = Self {
         seconds: 3,
         comm: 12,
@@ -40,10 +41,10 @@ impl Widths {
         name: 13,
         gap: 1,
     };
-    /// From so many characters on lines may be wide.
+    /// Number of characters from which on lines may be wide.
     const WIDE_FROM: usize = 100;
 
-    /// For lines of at most so many characters.
+    /// Returns the widths for lines of at most `most` characters.
     #[must_use]
     pub fn fitting(most: Option<usize>) -> Self {
         if most.is_some_and(|most| most < Self::WIDE_FROM) {
@@ -53,7 +54,7 @@ impl Widths {
         }
     }
 
-    /// Appends what `write` writes, filled up to `width` characters, and a gap.
+    /// Appends what `write` writes, padded to `width` characters, and a gap.
     pub fn column(self, out: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         write(out);
@@ -70,31 +71,31 @@ impl Widths {
     }
 }
 
-/// Threads whose columns are held: a slot for each, by its tid.
+/// Number of threads whose columns are held: a slot for each, by its tid.
 const SLOTS: usize = 256;
 
-/// Whose event a line shows.
+/// Process and thread of the event that a line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who<'a> {
-    /// Its process; 0 for none.
+    /// Id of its process; 0 for none.
     pub pid: i32,
-    /// The thread.
+    /// Id of the thread.
     pub tid: i32,
-    /// The thread's name, where known.
+    /// Name of the thread, where known.
     pub comm: Option<&'a [u8]>,
 }
 
-/// The columns of a thread.
+/// Columns of a thread.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     pid: i32,
     tid: i32,
     comm: Vec<u8>,
-    /// Empty until a thread was here.
+    /// Columns as text; empty until a thread was here.
     columns: Vec<u8>,
 }
 
-/// The columns of the threads that were shown last.
+/// Columns of the threads that were shown last.
 #[derive(Debug)]
 pub struct Threads {
     widths: Widths,
@@ -102,7 +103,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// None so far.
+    /// Creates an empty table.
     #[must_use]
     pub fn new(widths: Widths) -> Self {
         Self {
@@ -156,7 +157,7 @@ fn push_who(out: &mut Vec<u8>, who: Who<'_>, widths: Widths) {
     });
 }
 
-/// The column of each system event type's name.
+/// Columns of the system event types' names.
 #[derive(Debug)]
 pub struct Names {
     widths: Widths,
@@ -164,7 +165,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// None so far.
+    /// Creates an empty table.
     #[must_use]
     pub fn new(widths: Widths) -> Self {
         Self {
@@ -173,7 +174,7 @@ impl Names {
         }
     }
 
-    /// Appends the short name of a type, filled up.
+    /// Appends the short name of a type, padded.
     pub fn push(&mut self, out: &mut Vec<u8>, entry: &SystemEventType) {
         let index = usize::try_from(entry.id.0).unwrap_or(usize::MAX);
         if self.columns.len() <= index {

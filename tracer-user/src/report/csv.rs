@@ -24,11 +24,11 @@ use tracer_text::escape::push_for_people;
 pub struct Csv {
     clock: WallClock,
     has_header: bool,
-    /// One field, before it is quoted.
+    /// Content of one field, before it is quoted.
     field: Vec<u8>,
 }
 
-/// The first line.
+/// First line.
 const HEADER: &str =
     "ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address\n";
 

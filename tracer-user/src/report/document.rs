@@ -5,11 +5,11 @@ use serde::Serialize;
 use tracer_text::digits::push_decimal;
 use tracer_text::escape::harmless_json;
 
-/// The version of all JSON. It rises when a member is taken away or changes its meaning, in
-/// whichever object; members are added without that. `docs/json.md` has the history.
+/// Version of all JSON. It rises when a member is removed or changes its meaning, in any object;
+/// members are added without that. `docs/json.md` has the history.
 pub const SCHEMA: u32 = 1;
 
-/// An object over several lines.
+/// Object over several lines.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: u32,
@@ -17,7 +17,8 @@ struct Document<'a, T> {
     object: &'a T,
 }
 
-/// An object of many. The version is last: some look how a line begins.
+/// Object that is one of many, on one line. The version is last: some readers look at the beginning
+/// of a line.
 #[derive(Serialize)]
 struct Line<'a, T> {
     #[serde(flatten)]
@@ -25,14 +26,14 @@ struct Line<'a, T> {
     schema: u32,
 }
 
-/// An object over several lines.
+/// Returns an object over several lines.
 #[must_use]
 pub fn document(object: &impl Serialize) -> String {
     let schema = SCHEMA;
     ended(serde_json::to_string_pretty(&Document { schema, object }))
 }
 
-/// An object on one line.
+/// Returns an object on one line.
 #[must_use]
 pub fn object_line(object: &impl Serialize) -> String {
     let schema = SCHEMA;

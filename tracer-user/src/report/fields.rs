@@ -1,4 +1,4 @@
-//! The fields of a system event's data, read by the one table.
+//! Fields of a system event's data, read by the one table.
 
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
 use tracer_common::kernel::{
@@ -13,48 +13,48 @@ use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::names::Table;
 use tracer_syscalls::texts::{Text, Texts, push_quoted};
 
-/// The value of one field.
+/// Value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A signed integer.
+    /// Signed integer.
     Signed(i32),
-    /// An unsigned integer.
+    /// Unsigned integer.
     Unsigned(u32),
-    /// A large unsigned integer.
+    /// Large unsigned integer.
     Large(u64),
-    /// An address; 0 for none.
+    /// Address; 0 for none.
     Address(u64),
-    /// A code that has a name, and its name where it is known.
+    /// Code that has a name, and its name where it is known.
     Named(u32, Option<&'static str>),
-    /// A system call, by its index in a table.
+    /// System call, by its index in a table.
     Syscall(Table, i32),
-    /// A system call with its arguments.
+    /// System call with its arguments.
     Arguments(Call),
-    /// The same, by their names, and as people know them.
+    /// System call with its arguments, by their names, and in readable form.
     NamedArguments(Call, Texts<'a>),
     /// Arguments that a call has filled in, and what it returned.
     Filled(Call, Texts<'a>, i64),
-    /// What a system call returned.
+    /// Result of a system call.
     Result(Returned),
-    /// The same, as people know it.
+    /// Result of a system call, in readable form.
     ShownResult(Returned),
     /// Text or a thread name, without its null.
     Bytes(&'a [u8]),
-    /// The kernel's state bits.
+    /// State bits of the kernel.
     TaskState(u32),
-    /// A truth value.
+    /// Truth value.
     Flag(bool),
-    /// What a program was given.
+    /// Arguments that a program was given.
     Strings(ExecArguments<'a>),
-    /// What a thread is in that blocks.
+    /// Place in which a blocked thread waits.
     WaitsIn(WaitsIn),
-    /// A signal; 0 for none.
+    /// Signal; 0 for none.
     Signal(u32),
-    /// The members of an event set.
+    /// Members of an event set.
     Set(Vec<EventTypeId>),
 }
 
-/// Reads `field` out of `untrusted`, or `None` where the data does not reach so far.
+/// Reads `field` out of `untrusted`; returns `None` where the data is too short.
 pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
     let bytes = untrusted.get(field.offset..)?;
     let word = || bytes.first_chunk().map(|four| u32::from_ne_bytes(*four));
@@ -117,17 +117,17 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
     })
 }
 
-/// The arguments of an exec, as they lie behind its file.
+/// Arguments of an exec, as they lie behind its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecArguments<'a> {
     untrusted: &'a [u8],
     has_more: bool,
-    /// Bytes that are missing, where that is known.
+    /// Number of missing bytes, where that is known.
     missing: Option<u32>,
 }
 
 impl<'a> ExecArguments<'a> {
-    /// Those behind a file and its null; `None` where they are not known.
+    /// Returns the arguments behind a file and its null; `None` where they are unknown.
     pub fn behind(untrusted: &'a [u8]) -> Option<Self> {
         let null = untrusted.iter().position(|byte| *byte == 0)?;
         let (bits, untrusted) = untrusted.get(null + 1..)?.split_first()?;
@@ -148,12 +148,12 @@ impl<'a> ExecArguments<'a> {
         })
     }
 
-    /// How many bytes of them are missing, where that is known.
+    /// Returns the number of their missing bytes, where that is known.
     pub fn missing(self) -> Option<u32> {
         self.missing
     }
 
-    /// Each of them, and whether that is only its beginning.
+    /// Returns each of them, and whether that is only its beginning.
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], bool)> {
         let whole = self.untrusted.strip_suffix(&[0]);
         let is_truncated = whole.is_none();
@@ -170,13 +170,13 @@ impl<'a> ExecArguments<'a> {
         })
     }
 
-    /// Whether there are more of them.
+    /// Tells whether there are more of them.
     pub fn has_more(self) -> bool {
         self.has_more
     }
 
-    /// Appends them as strace shows them: `["ls", "-la"]`; and what is missing of them:
-    /// `["ls", "-l"..., ...] /* 812 bytes more */`.
+    /// Appends them as strace shows them: `["ls", "-la"]`; and the number of missing bytes: `["ls",
+    /// "-l"..., ...] /* 812 bytes more */`.
     pub fn push(self, out: &mut Vec<u8>) {
         out.push(b'[');
         for (nth, (bytes, has_more)) in self.iter().enumerate() {
@@ -201,19 +201,19 @@ impl<'a> ExecArguments<'a> {
     }
 }
 
-/// What comes before the first null.
+/// Returns the bytes before the first null.
 pub fn until_null(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The table and the system call number.
+/// Returns the table and the system call number.
 fn call_of(bytes: &[u8]) -> Option<(Table, i32)> {
     let nr = bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))?;
     let compat = bytes.get(4..)?.first_chunk()?;
     Some((table(u32::from_ne_bytes(*compat)), nr))
 }
 
-/// The table of a system call, as `compat` says.
+/// Returns the table of a system call, as `compat` says.
 pub fn table(compat: u32) -> Table {
     if compat == 0 {
         Table::Native
@@ -222,7 +222,7 @@ pub fn table(compat: u32) -> Table {
     }
 }
 
-/// A system call, as its event has it.
+/// Returns a system call, as its event has it.
 pub fn call(entered: &SyscallEnterData) -> Call {
     Call {
         table: table(entered.compat),
@@ -231,7 +231,7 @@ pub fn call(entered: &SyscallEnterData) -> Call {
     }
 }
 
-/// The call: the start of the data says which one it is.
+/// Returns the call whose arguments are `bytes`: the start of the data says which one it is.
 fn entered(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
     let (table, nr) = call_of(untrusted)?;
     Some(Call {
@@ -241,7 +241,7 @@ fn entered(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
     })
 }
 
-/// The call that a thread is in, if it is in one.
+/// Returns the call that a thread is in, if it is in one.
 fn held(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
     entered(untrusted, bytes).filter(|call| call.nr >= 0)
 }

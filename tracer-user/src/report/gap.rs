@@ -1,32 +1,32 @@
-//! Where events are missing.
+//! Gaps, where events are missing.
 
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 
-/// Events are missing before the next one.
+/// Gap: events are missing before the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// When the next event is that is here, or before that.
+    /// Time of the next event that is not missing, or an earlier time.
     pub next: MonotonicNs,
-    /// The first event that is not missing is not before this moment; `None`: others may be
+    /// Earliest possible time of the first event that is not missing; `None`: more events may be
     /// missing from now on.
     pub until: Option<MonotonicNs>,
-    /// Whether only events of the kernel are.
+    /// Whether only events of the kernel are missing.
     pub is_kernels: bool,
 }
 
-/// Events that were lost so far, as far as they leave gaps.
+/// Numbers of events lost so far, as far as they leave gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Events of the kernel that were lost on their way to the tracer.
     pub kernel: u64,
-    /// Events that were lost otherwise, whosever they are.
+    /// Events that were lost otherwise, of any source.
     pub others: u64,
 }
 
 impl Missing {
-    /// What is missing where so many were lost for each cause. A switch that the kernel did not
-    /// report leaves none: the thread's next event shows that it is missing.
+    /// Sums up the losses, by the number that each cause has. A switch that the kernel did not
+    /// report leaves no gap: the thread's next event shows that it is missing.
     pub fn of(lost: impl Fn(LossCause) -> u64) -> Self {
         let mut missing = Self::default();
         for cause in LossCause::ALL {
@@ -42,7 +42,7 @@ impl Missing {
         missing
     }
 
-    /// Whether more is missing than `before`.
+    /// Tells whether more is missing than `before`.
     #[must_use]
     pub fn is_more_than(&self, before: &Self) -> bool {
         self.kernel > before.kernel || self.others > before.others

@@ -1,9 +1,9 @@
 //! One JSON object a line, for programs.
 //!
-//! `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the trace point
-//! or system call) are there where they are known; `ns_pid` and `ns_tid` where the process is
-//! known otherwise in its own pid namespace. Of text that is no UTF-8 all bytes are beside it, as a
-//! member whose name ends with `_bytes`.
+//! The members `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the
+//! trace point or system call) are there where they are known; `ns_pid` and `ns_tid` where the
+//! process has other ids in its own pid namespace. Of text that is no UTF-8 all bytes are beside
+//! it, as a member whose name ends with `_bytes`.
 
 use tracer_common::event_type::{FieldKind, SystemEventType};
 use tracer_engine::event::Truncation;
@@ -110,7 +110,7 @@ impl LineFormat for JsonLines {
     }
 }
 
-/// Appends what an event carries, as a JSON object.
+/// Appends the data of an event, as a JSON object.
 pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
     let data = line.event.data;
     out.push(b'{');
@@ -204,8 +204,8 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// Appends the bytes of a field beside it, where it is text that is no UTF-8; of texts, those that
-/// are not, with `null` for the others.
+/// Appends the bytes of a field beside it, where it is text that is no UTF-8; of several texts,
+/// those that are no UTF-8, with `null` for the others.
 fn push_beside(out: &mut Vec<u8>, key: &str, value: &Value<'_>) {
     match value {
         Value::Bytes(bytes) => push_json_bytes_beside(out, key.as_bytes(), bytes),
@@ -240,7 +240,8 @@ fn push_all_beside(out: &mut Vec<u8>, key: &str, texts: &[&[u8]]) {
     out.push(b']');
 }
 
-/// Appends what the descriptors of a call are, by the names of its arguments, where that is known.
+/// Appends descriptions of a call's descriptors, by the names of its arguments, where they are
+/// known.
 fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     let described = entry.fields.iter().find_map(|field| match field.kind {
         FieldKind::NamedArguments | FieldKind::FilledArguments => value(field, data),
@@ -267,7 +268,7 @@ fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     }
 }
 
-/// Appends the arguments of a call by their names, as people know them.
+/// Appends the arguments of a call by their names, in readable form.
 fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     out.push(b'{');
     for (index, (name, argument)) in call.arguments().enumerate() {
@@ -283,7 +284,7 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     out.push(b'}');
 }
 
-/// Appends those that a call has filled in.
+/// Appends the arguments that a call has filled in.
 fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: Option<i64>) {
     let arguments = call.arguments().enumerate();
     let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.of(index)?)));
@@ -302,7 +303,8 @@ fn push_key(out: &mut Vec<u8>, is_first: bool, name: &str) {
     out.extend_from_slice(b"\":");
 }
 
-/// Appends what an argument points to: a struct in words; of more text than was read, with dots.
+/// Appends the data that an argument points to: a struct in words; dots after text of which only
+/// the beginning was read.
 fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, returned: Option<i64>) {
     let given = call.given(index).filter(|_| text.is_bytes);
     if given.is_some_and(|given| given.kind == Struct::Strings) {
@@ -328,7 +330,8 @@ fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, retu
     }
 }
 
-/// Appends the bytes of what an argument points to beside it, where that is text and no UTF-8.
+/// Appends the bytes of the data that an argument points to beside it, where that is text and no
+/// UTF-8.
 fn push_text_beside(out: &mut Vec<u8>, call: &Call, index: usize, name: &str, text: &Text<'_>) {
     match call.given(index).filter(|_| text.is_bytes) {
         Some(given) if given.kind == Struct::Strings => {
@@ -344,7 +347,7 @@ fn push_text_beside(out: &mut Vec<u8>, call: &Call, index: usize, name: &str, te
     }
 }
 
-/// Appends texts as a list: dots behind one of which there is more, and `null` for one that could
+/// Appends texts as a list: dots after a text of which there is more, and `null` for one that could
 /// not be read.
 fn push_texts<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = Option<(&'a [u8], bool)>>) {
     out.push(b'[');

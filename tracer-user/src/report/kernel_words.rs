@@ -1,4 +1,4 @@
-//! Words for threads, system calls, signals and addresses, and for the event types that are made of
+//! Words for threads, system calls, signals and addresses, and for the event types that consist of
 //! them.
 
 use std::mem::offset_of;
@@ -28,7 +28,7 @@ use tracer_text::digits::push_decimal;
 use tracer_text::escape::push_name;
 use tracer_text::signal_name;
 
-/// Appends the name of a system call; of an unknown one, its system call number.
+/// Appends the name of a system call, or the number of an unknown one.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
     match names::name(table, nr) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
@@ -50,8 +50,8 @@ pub fn push_signal(out: &mut Vec<u8>, signal: u32) {
     }
 }
 
-/// Appends the words of the types that are here; `None` for other types and for data that is
-/// truncated.
+/// Appends the words of the types that this file knows; returns `None` for other types and for data
+/// that is truncated.
 pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     match id {
         EventTypeId::SIGNAL_GENERATE => {
@@ -103,7 +103,7 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
     Some(())
 }
 
-/// Said of a process outside of the tracer's pid namespace.
+/// Description of a process outside of the tracer's pid namespace.
 const ELSEWHERE: &[u8] = b"in no pid namespace of ours";
 
 /// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word.
@@ -134,7 +134,7 @@ fn push_named(out: &mut Vec<u8>, code: u32, name: Option<&str>) {
     }
 }
 
-/// Whether a signal of this `si_code` was sent by `kill`, `sigqueue` or `tkill`.
+/// Tells whether a signal of this `si_code` was sent by `kill`, `sigqueue` or `tkill`.
 fn is_by_call(code: i32) -> bool {
     matches!(code, 0 | -1 | -6)
 }
@@ -176,7 +176,7 @@ fn push_deliver(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     push_about(out, signal);
 }
 
-/// Appends what a signal says beside its name: `, SEGV_MAPERR at 0x10`.
+/// Appends the details of a signal beside its name: `, SEGV_MAPERR at 0x10`.
 fn push_about(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     const TIMER: i32 = -2;
     if let Some(name) = fault_name(signal.signal, signal.code) {
@@ -232,7 +232,7 @@ fn push_process(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     }
 }
 
-/// What has become of a child.
+/// Returns the name of the change in a child's state.
 fn child_name(signal: u32, code: i32) -> Option<&'static str> {
     const NAMES: [&str; 6] = [
         "CLD_EXITED",
@@ -249,7 +249,7 @@ fn child_name(signal: u32, code: i32) -> Option<&'static str> {
     NAMES.get(nth).copied()
 }
 
-/// Why a fault is one.
+/// Returns the name of the cause of a fault.
 fn fault_name(signal: u32, code: i32) -> Option<&'static str> {
     const OF_SEGV: [&str; 4] = ["SEGV_MAPERR", "SEGV_ACCERR", "SEGV_BNDERR", "SEGV_PKUERR"];
     const OF_BUS: [&str; 3] = ["BUS_ADRALN", "BUS_ADRERR", "BUS_OBJERR"];
@@ -278,7 +278,7 @@ fn push_call(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Appends the state of a thread that is looked at, and its call, as one that has begun.
+/// Appends the observed state of a thread, and its call, as one that has begun.
 fn push_thread_state(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     let (seen, _) = ThreadStateData::read_from_prefix(untrusted).ok()?;
     out.extend_from_slice(match seen.state {
@@ -367,7 +367,7 @@ fn push_return(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Appends what a call returned, and which error that is.
+/// Appends the result of a call, with the name of an error.
 pub fn push_returned(out: &mut Vec<u8>, returned: Returned) {
     push_argument(out, returned.shown());
     if let Some(error) = error_of(returned.value) {

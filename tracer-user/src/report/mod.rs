@@ -1,4 +1,4 @@
-//! How events are shown: text for people, JSON lines and CSV for programs.
+//! Formats of events: text for people, JSON lines and CSV for programs.
 
 mod call_times;
 mod calls;
@@ -33,7 +33,7 @@ use tracer_engine::event::MonotonicNs;
 use crate::consumer::{Consumer, Lines};
 use crate::event_view::EventView;
 
-/// One way of showing events as lines. People and programs never share one.
+/// Format that shows events as lines. People and programs never share one.
 pub trait LineFormat {
     /// Appends the lines before the first event.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
@@ -51,7 +51,7 @@ pub trait LineFormat {
     fn end(&mut self, out: &mut Vec<u8>, summary: &Summary);
 }
 
-/// A report: events as lines of one format.
+/// Consumer that shows events as lines of one format.
 pub struct Report<F> {
     format: F,
     lines: Lines,

@@ -1,31 +1,31 @@
-//! What an event of a probe carries: its arguments.
+//! Data of a probe's event: its arguments.
 
 use tracer_common::kernel::{PROBE_ARGUMENTS, PROBE_DATA_BYTES, ProbeData, probe_kind};
 use zerocopy::{FromZeros, IntoBytes};
 
 use tracer_text::digits::push_decimal;
 
-/// Values beyond this are shown to people as hexadecimal: most are addresses.
+/// Limit beyond which values are shown to people in hexadecimal: most are addresses.
 const LARGE: u64 = 1 << 32;
 
-/// One argument.
+/// Argument of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// It could not be read.
+    /// Value that could not be read.
     Unread,
-    /// An unsigned integer.
+    /// Unsigned integer.
     Unsigned(u64),
-    /// A signed integer.
+    /// Signed integer.
     Signed(i64),
 }
 
-/// The arguments of a probe.
+/// Arguments of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments(ProbeData);
 
 impl Arguments {
-    /// The arguments in `data`, where the type is called as those of probes are and the data is as
-    /// they have it; `None` for the event of another kind.
+    /// Returns the arguments in `data`, where the type has the name of a probe and the data has the
+    /// size and the kind of a probe's; `None` for the event of another kind.
     pub fn of(name: &[u8], untrusted: &[u8]) -> Option<Self> {
         let kind = kind_of(name)?;
         let mut data = ProbeData::new_zeroed();
@@ -38,7 +38,7 @@ impl Arguments {
         (data.kind == kind && is_whole).then_some(Self(data))
     }
 
-    /// Each argument with what it is called.
+    /// Returns each argument with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Argument)> {
         const NAMES: [&str; PROBE_ARGUMENTS] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
         let Self(data) = *self;
@@ -93,8 +93,8 @@ impl Arguments {
     }
 }
 
-/// What a function returned: its type is not known. Where an error is likely, it is shown as one,
-/// too.
+/// Appends the result of a function, whose type is unknown. Where an error is likely, it is shown
+/// as one, too.
 fn push_result(out: &mut Vec<u8>, value: u64) {
     const MOST_ERRORS: u64 = 4096;
     push_readable(out, value);
@@ -115,7 +115,7 @@ fn push_readable(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// What a type of this name is the probe of.
+/// Returns the kind of probe that a type of this name belongs to.
 fn kind_of(name: &[u8]) -> Option<u16> {
     let kinds = [
         (&b"usdt:"[..], probe_kind::USDT),

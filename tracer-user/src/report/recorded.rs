@@ -1,5 +1,5 @@
-//! What an event carries that is fields with names and types, as the `tracing` layer writes them
-//! ([`tracer_engine::fields`]). The one file that knows that of any view.
+//! Data of an event that is fields with names and types, as the `tracing` layer writes them
+//! ([`tracer_engine::fields`]). This is the one file that knows that of any view.
 
 use tracer_engine::event::{Event, Truncation};
 use tracer_engine::fields::{Field, Record, Value};
@@ -7,7 +7,7 @@ use tracer_engine::fields::{Field, Record, Value};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{is_harmless_line, push_json_string};
 
-/// The fields of a user event, if it has such.
+/// Returns the fields of a user event, if it has any.
 #[must_use]
 pub fn recorded<'a>(event: &Event<'a>) -> Option<Record<'a>> {
     let record = match event.header.truncation {
@@ -21,7 +21,7 @@ fn of_data(data: &[u8]) -> Option<Record<'_>> {
     Record::parse(looks_so(data)?)
 }
 
-/// Most data is not of this kind: then nothing is read.
+/// Returns data that may be fields. Most data is of another kind: then nothing is read.
 fn looks_so(data: &[u8]) -> Option<&[u8]> {
     let words: [&[u8]; 3] = [b"level=", b"span=", b"name="];
     words
@@ -121,7 +121,7 @@ fn push_text(out: &mut Vec<u8>, value: &Value<'_>) {
     push_json_string(out, as_text(value).as_bytes());
 }
 
-/// A value as text, for formats that have no other types.
+/// Returns a value as text, for formats that have no other types.
 #[must_use]
 pub fn as_text(value: &Value<'_>) -> String {
     match value {

@@ -1,9 +1,9 @@
-//! Lines that are as wide as the terminal.
+//! Shortening of lines to the width of the terminal.
 
-/// Shortens the line that begins at `begin` where it has more than so many characters. What
-/// commands the terminal takes no space.
+/// Shortens the line that begins at `begin` where it has more than `most` characters. Commands to
+/// the terminal take no space.
 pub fn shorten(out: &mut Vec<u8>, begin: usize, most: usize, is_coloured: bool) {
-    /// Also where no more than this would fit: less is of no use.
+    /// Least length of a shortened line, also where less would fit: a shorter one is of no use.
     const LEAST: usize = 20;
     let most = most.max(LEAST);
     let (mut characters, mut end, mut is_command) = (0_usize, out.len(), false);

@@ -1,4 +1,4 @@
-//! What the closing line says: events by type, losses by cause.
+//! Content of the closing line: events by type, losses by cause.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use tracer_text::digits::{push_decimal, push_filled};
 use tracer_text::escape::{push_for_people, push_json_string};
 use tracer_text::push_short_name;
 
-/// What was shown, and what was lost.
+/// Numbers of events that were shown, and that were lost.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Name and count of the events of each type that were shown, most first.
+    /// Name and number of the shown events of each type, most first.
     pub events: Vec<(Vec<u8>, u64)>,
-    /// Events lost, for every cause.
+    /// Number of lost events, for every cause.
     pub lost: Vec<(LossCause, u64)>,
-    /// CPUs on which the kernel's ring was full, and how many events each lost by that.
+    /// CPUs on which the kernel's ring was full, each with the number of events lost by that.
     pub ring_full_on: Vec<(usize, u64)>,
-    /// From the start of the trace to its end.
+    /// Time from the start of the trace to its end.
     pub elapsed: Duration,
-    /// When the trace ended, or else the time of the last event.
+    /// End of the trace, or else the time of the last event.
     pub last: MonotonicNs,
-    /// When the trace ended; `None` where a log does not say so, or where only a part of it was
-    /// looked at.
+    /// End of the trace; `None` where a log does not have it, or where only a part of it was looked
+    /// at.
     pub ended: Option<MonotonicNs>,
-    /// What became of events on their way into a log; `None` where they went to no log.
+    /// Losses on the way into a log; `None` where events went to no log.
     pub written: Option<Written>,
-    /// What else a log says of what is missing; `None` for a live trace.
+    /// Further losses that a log reports; `None` for a live trace.
     pub log: Option<LogCondition>,
 }
 
-/// What became of events on their way into a log.
+/// Losses of events on their way into a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Events that gave way to others because stream or log were full, as their policies say.
@@ -45,21 +45,21 @@ pub struct Written {
     pub has_failed: bool,
 }
 
-/// What is missing in a log beside the events that its trace lost.
+/// Losses in a log beside the events that its trace lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCondition {
     /// Events that the trace lost for causes that only a later version knows.
     pub lost_for_other_causes: u64,
     /// Events that the log had to overwrite or discard.
     pub lost_in_log: u64,
-    /// What of it cannot be read.
+    /// Parts of it that cannot be read.
     pub damage: Damage,
-    /// Whether it was completed: what was written last may be missing in one that was not.
+    /// Whether it was completed: the events written last may be missing in one that was not.
     pub is_completed: bool,
 }
 
 impl LogCondition {
-    /// Whether nothing is damaged. That a log is not completed yet does not count.
+    /// Tells whether nothing is damaged. That a log is not completed yet does not count.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damage == Damage::default()
@@ -67,8 +67,8 @@ impl LogCondition {
 }
 
 impl Summary {
-    /// Puts events of equal name together (a program may name an event type like one of ours) and
-    /// brings them in order.
+    /// Merges events of equal name (a program may name an event type like a system event type) and
+    /// sorts them.
     #[must_use]
     pub fn new(
         mut events: Vec<(Vec<u8>, u64)>,
@@ -96,14 +96,14 @@ impl Summary {
         }
     }
 
-    /// Whether nothing is missing but what the policies gave up. A write that failed may have cost
-    /// nothing, and is no success.
+    /// Tells whether nothing is missing but the events that the policies gave up. A write that
+    /// failed may have lost nothing, and is no success.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lost_by_tracer() == 0 && self.written.is_none_or(|written| !written.has_failed)
     }
 
-    /// Events lost, for whatever cause.
+    /// Returns the number of lost events, for all causes.
     #[must_use]
     pub fn lost_in_all(&self) -> u64 {
         self.losses()
@@ -111,8 +111,8 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Events that the trace lost, without those that its log lost, and those that the kernel did
-    /// not report: what is missing of these, the next event of their thread shows.
+    /// Returns the number of events that the trace lost, without those that its log lost, and those
+    /// that the kernel did not report: the next event of their thread shows that they are missing.
     #[must_use]
     pub fn lost_in_trace(&self) -> u64 {
         let others = self.log.map_or(0, |log| log.lost_for_other_causes);
@@ -123,7 +123,7 @@ impl Summary {
             .fold(others, u64::saturating_add)
     }
 
-    /// Events that the kernel did not report.
+    /// Returns the number of events that the kernel did not report.
     #[must_use]
     pub fn not_reported(&self) -> u64 {
         let counts = self.lost.iter();
@@ -133,8 +133,8 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Events lost, but for those that the kernel did not report: no other tracer on this kernel
-    /// has them either, and no setting brings them.
+    /// Returns the number of lost events, except those that the kernel did not report: no other
+    /// tracer on this kernel has them either, and no setting brings them.
     #[must_use]
     pub fn lost_by_tracer(&self) -> u64 {
         self.losses()
@@ -143,8 +143,8 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Name and count of every cause of loss, those of a log included, whether it was written or is
-    /// read.
+    /// Returns the name and number of every cause of loss, those of a log included, whether it was
+    /// written or is read.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let unwritten = self.written.map(|written| (UNWRITTEN, written.unwritten));
         let of_log = self.log.map(|log| {
@@ -162,7 +162,8 @@ impl Summary {
             .chain(of_log.into_iter().flatten())
     }
 
-    /// What to do about each loss, next time. Of a log nobody knows who made it, and how.
+    /// Returns a remedy for each loss, for the next trace. For a log there is none: it is unknown
+    /// who made it, and how.
     fn remedies(&self) -> impl Iterator<Item = (LossCause, &'static str)> {
         let is_live = self.log.is_none();
         let lost = self
@@ -173,8 +174,8 @@ impl Summary {
         lost.filter_map(move |(cause, _)| Some((*cause, remedy(*cause, is_logged)?)))
     }
 
-    /// Two lines for people; more where something was lost, or of a log that is damaged or was not
-    /// completed.
+    /// Returns two lines for people; more where something was lost, or of a log that is damaged or
+    /// was not completed.
     #[must_use]
     pub fn for_people(&self) -> String {
         let mut out = Vec::new();
@@ -224,8 +225,9 @@ impl Summary {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Words for people about what the kernel did not report, behind how much was lost:
-    /// `; complete, but for 7 switches that the kernel did not report`. Empty without any.
+    /// Returns words for people about the events that the kernel did not report, which follow the
+    /// number of lost events: `; complete, but for 7 switches that the kernel did not report`.
+    /// Empty without any.
     #[must_use]
     pub fn but_for(&self) -> String {
         let is_request = |name: &[u8]| name.starts_with(b"linux_trace_block_");
@@ -233,7 +235,7 @@ impl Summary {
         but_for(self.not_reported(), self.lost_by_tracer(), has_requests)
     }
 
-    /// On which CPUs rings were full, where that is known.
+    /// Appends the CPUs on which rings were full, where that is known.
     fn push_cpus(&self, out: &mut Vec<u8>) {
         for (index, (cpu, count)) in self.ring_full_on.iter().enumerate() {
             out.extend_from_slice(if index == 0 { b" (" } else { b", " });
@@ -246,7 +248,7 @@ impl Summary {
         }
     }
 
-    /// The last JSON line.
+    /// Appends the last JSON line.
     pub fn push_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"summary\":{\"events\":");
         let events = self.events.iter().map(|(name, count)| (&name[..], *count));
@@ -282,7 +284,8 @@ impl Summary {
     }
 }
 
-/// Words for people about what the kernel did not report, behind how much was lost.
+/// Returns words for people about the events that the kernel did not report, which follow the
+/// number of lost events.
 #[must_use]
 pub fn but_for(not_reported: u64, lost: u64, has_requests: bool) -> String {
     let what = match (not_reported, has_requests) {
@@ -307,10 +310,10 @@ fn push_written(out: &mut Vec<u8>, written: Written) {
     }
 }
 
-/// The cause of events that did not get into their log.
+/// Cause of the loss of events that could not be written to their log.
 const UNWRITTEN: &str = "could not be written to the log";
 
-/// What there is to be done against a cause of loss; `None` where nothing is known to help.
+/// Returns the remedy for a cause of loss; `None` where none is known.
 fn remedy(cause: LossCause, is_logged: bool) -> Option<&'static str> {
     Some(match cause {
         LossCause::KernelRingFull => {

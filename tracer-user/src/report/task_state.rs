@@ -1,6 +1,6 @@
-//! The state in which a thread left its CPU, as a letter and a word.
+//! State in which a thread left its CPU, as a letter and a word.
 
-/// What the kernel's state bits mean: the letter that `ps` shows, and a word.
+/// Returns the meaning of the kernel's state bits: the letter that `ps` shows, and a word.
 ///
 /// The bits are those of `include/linux/sched.h` since Linux 4.14.
 pub fn task_state(bits: u32, is_preempted: bool) -> (&'static str, &'static str) {

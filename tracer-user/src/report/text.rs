@@ -28,13 +28,13 @@ const MAGENTA: &[u8] = b"\x1b[35m";
 const CYAN: &[u8] = b"\x1b[36m";
 const PLAIN: &[u8] = b"\x1b[0m";
 
-/// Bytes of a user event's data that are shown in a terminal when they are not text.
+/// Number of bytes of a user event's data that are shown in a terminal when they are not text.
 const HEX_BYTES: usize = 64;
 
-/// What the lines of system calls are called.
+/// Name of the lines of system calls.
 const CALL: &str = "syscall";
 
-/// What the column of times shows.
+/// Content of the column of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum TimeColumn {
     /// Seconds since the trace began.
@@ -48,17 +48,17 @@ pub enum TimeColumn {
     Monotonic,
 }
 
-/// How text was asked to look.
+/// Look of the text that was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// What the column of times shows.
+    /// Content of the column of times.
     pub time: TimeColumn,
-    /// When it is coloured.
+    /// Choice of when it is coloured.
     pub color: ColorChoice,
 }
 
 impl Look {
-    /// How text looks that goes to `file`.
+    /// Returns the style of text that goes to `file`.
     #[must_use]
     pub fn style(self, file: &File) -> TextStyle {
         TextStyle {
@@ -69,40 +69,40 @@ impl Look {
     }
 }
 
-/// How text looks.
+/// Style of the text.
 #[derive(Debug)]
 pub struct TextStyle {
-    /// What the column of times shows.
+    /// Content of the column of times.
     pub time: TimeColumn,
     /// Whether kinds of events differ in colour.
     pub is_coloured: bool,
-    /// How wide lines may be. What is longer ends in an ellipsis.
+    /// Limit of the width of lines. A longer line ends in an ellipsis.
     pub width: Width,
 }
 
-/// Shows events as aligned columns: time, thread name, pid/tid, CPU, event type, and what it
-/// carries.
+/// Format that shows events as aligned columns: time, thread name, pid/tid, CPU, event type, and
+/// data.
 #[derive(Debug)]
 pub struct Text {
     start: MonotonicNs,
     clock: WallClock,
     style: TextStyle,
     widths: Widths,
-    /// The time of the last line.
+    /// Time of the last line.
     last: MonotonicNs,
-    /// The whole seconds of the last line, and how they are shown.
+    /// Whole seconds of the last line, and their text.
     second: (u64, Vec<u8>),
     threads: Threads,
     /// Whether all events are of one thread, which no line names.
     is_of_one_thread: bool,
     names: Names,
     calls: Calls,
-    /// Events are missing before the next one.
+    /// Whether events are missing before the next one.
     is_gap: bool,
 }
 
 impl Text {
-    /// Text of a trace that began at `start`, with the dates of `clock`.
+    /// Creates the format for a trace that began at `start`, with the dates of `clock`.
     #[must_use]
     pub fn new(start: MonotonicNs, clock: WallClock, style: TextStyle) -> Self {
         // As wide as the terminal is now: columns that move would be worse.
@@ -122,7 +122,7 @@ impl Text {
         }
     }
 
-    /// Makes one for the events of one thread, which no line names.
+    /// Changes it to the format for the events of one thread, which no line names.
     #[must_use]
     pub fn of_one_thread(self) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl Text {
         }
     }
 
-    /// Shortens the line that begins there to the terminal's width.
+    /// Shortens the line that begins at `begin` to the terminal's width.
     fn fit(&self, out: &mut Vec<u8>, begin: usize) {
         if let Some(most) = self.style.width.characters() {
             shorten(out, begin, most, self.style.is_coloured);
@@ -261,7 +261,7 @@ impl Text {
         }
     }
 
-    /// Appends the line of a call, which is as old as its beginning.
+    /// Appends the line of a call, whose time is that of the call's beginning.
     fn push_part(&mut self, out: &mut Vec<u8>, part: &Part) {
         let of = &part.of;
         let line = EventView {
@@ -292,8 +292,8 @@ impl Text {
         });
     }
 
-    /// Appends a line: the columns that all have, and what `push` makes of the rest, with the most
-    /// characters that the line may have.
+    /// Appends a line: the columns that all lines have, and the rest as `push` writes it, which
+    /// gets the largest number of characters that the line may have.
     fn push_line(
         &mut self,
         out: &mut Vec<u8>,
@@ -366,7 +366,7 @@ impl Text {
         push_nine_digits(out, ns % NS_PER_SECOND);
     }
 
-    /// Appends what happened; of bytes that are no text, at most so many.
+    /// Appends the name and the data of an event; of bytes that are no text, at most `most`.
     fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &EventView<'_>, most: Option<usize>) {
         let Some(entry) = line.entry else {
             self.colour(out, CYAN);
@@ -401,7 +401,7 @@ fn is_loss(entry: &SystemEventType) -> bool {
     matches!(entry.id, EventTypeId::OVERFLOW | EventTypeId::ERROR)
 }
 
-/// Kinds of events differ in the colour of their names.
+/// Returns the colour of a type's name, which shows the kind of the event.
 fn colour_of(entry: &SystemEventType) -> &'static [u8] {
     if is_loss(entry) {
         return RED;
@@ -456,13 +456,13 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Both clocks at the start of a trace: 4 s, one minute after 1970 began.
+    /// Clock pair of the start of a trace: 4 s, one minute after 1970 began.
     const CLOCKS: ClockPair = ClockPair {
         monotonic: MonotonicNs(4_000_000_000),
         realtime: RealtimeNs(60_000_000_000),
     };
 
-    /// Text of a trace that began then.
+    /// Returns the format for a trace that began then.
     fn text(time: TimeColumn, width: Width, is_coloured: bool) -> Text {
         let start = MonotonicNs(4_000_000_000);
         let style = TextStyle {
@@ -473,7 +473,7 @@ mod tests {
         Text::new(start, WallClock::new(CLOCKS), style)
     }
 
-    /// What the column of times says of an event 1.002 s after the start, and of one a second
+    /// Returns the column of times for an event 1.002 s after the start, and for one a second
     /// later.
     fn times(time: TimeColumn) -> (String, Vec<String>) {
         let mut text = text(time, Width::Whole, false);
@@ -679,7 +679,7 @@ mod tests {
         i32::try_from(call).unwrap()
     }
 
-    /// What a thread does at this time.
+    /// Event of a thread: time, tid, type and data.
     struct Doing(u64, i32, EventTypeId, Vec<u8>);
 
     fn enters(ns: u64, tid: i32, call: libc::c_long, args: [u64; 6]) -> Doing {
@@ -710,7 +710,8 @@ mod tests {
         Doing(ns, tid, EventTypeId::THREAD_EXIT, vec![0; 8])
     }
 
-    /// The times and words of the lines of what threads do; `None` for where events are missing.
+    /// Returns the times and words of the lines for these events; `None` is where events are
+    /// missing.
     fn lines(doings: &[Option<Doing>]) -> Vec<String> {
         let mut text = text(TimeColumn::Relative, Width::Whole, false);
         let mut out = Vec::new();

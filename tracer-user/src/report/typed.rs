@@ -1,12 +1,12 @@
-//! What an event carries whose data says itself what it is: of tracepoints, and of functions whose
-//! arguments have types.
+//! Data of events that describes itself: that of tracepoints, and of functions whose arguments have
+//! types.
 
 use tracer_syscalls::texts::{Text, push_quoted};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_json_bytes_beside, push_json_string};
 use tracer_text::typed::{Integers, Typed, Value};
 
-/// Appends the fields for people; of bytes, at most so many.
+/// Appends the fields for people; of bytes, at most `most`.
 pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
     for (index, (name, value)) in typed.iter().enumerate() {
         if index > 0 {
@@ -18,7 +18,7 @@ pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
     }
 }
 
-/// Appends what a user event of this name carries: a function with its arguments, or fields.
+/// Appends the data of a user event of this name: a function with its arguments, or fields.
 pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: Option<usize>) {
     if !typed.are_arguments() {
         return push_typed(out, typed, most);
@@ -43,7 +43,7 @@ pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: 
     out.push(b')');
 }
 
-/// Appends a value for people; of bytes, at most so many.
+/// Appends a value for people; of bytes, at most `most`.
 pub fn push_typed_value(out: &mut Vec<u8>, value: Value<'_>, most: Option<usize>) {
     match value {
         Value::Unread => out.push(b'?'),

@@ -2,7 +2,7 @@
 
 use tracer_common::kernel::{others as had_it, signal_result, thread_state, waker_context};
 
-/// What became of a signal.
+/// Returns the name of the outcome of a signal.
 pub fn signal_result(result: u32) -> Option<&'static str> {
     Some(match result {
         signal_result::DELIVERED => "delivered",
@@ -14,7 +14,7 @@ pub fn signal_result(result: u32) -> Option<&'static str> {
     })
 }
 
-/// The name of a soft interrupt, as in `/proc/softirqs`.
+/// Returns the name of a soft interrupt, as in `/proc/softirqs`.
 pub fn softirq(vector: u32) -> Option<&'static str> {
     const NAMES: [&str; 10] = [
         "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
@@ -23,7 +23,7 @@ pub fn softirq(vector: u32) -> Option<&'static str> {
     NAMES.get(usize::try_from(vector).ok()?).copied()
 }
 
-/// What asks for a wake-up.
+/// Returns the name of the origin of a wake-up.
 pub fn waker_context(context: u32) -> Option<&'static str> {
     Some(match context {
         waker_context::UNKNOWN => "unknown",
@@ -36,7 +36,7 @@ pub fn waker_context(context: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether others had a CPU too.
+/// Returns the word for whether others had a CPU too.
 pub fn others(code: u32) -> Option<&'static str> {
     Some(match code {
         had_it::UNKNOWN => "unknown",
@@ -46,7 +46,7 @@ pub fn others(code: u32) -> Option<&'static str> {
     })
 }
 
-/// Word for the state of a thread that is looked at.
+/// Returns the word for the observed state of a thread.
 pub fn thread_state(state: u32) -> Option<&'static str> {
     Some(match state {
         thread_state::UNKNOWN => "unknown",
@@ -59,7 +59,7 @@ pub fn thread_state(state: u32) -> Option<&'static str> {
     })
 }
 
-/// What a block request asks for.
+/// Returns the name of the operation of a block request.
 pub fn block_operation(operation: u32) -> Option<&'static str> {
     Some(match operation {
         0 => "read",

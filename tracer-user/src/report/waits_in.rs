@@ -1,36 +1,36 @@
-//! What a thread is in that blocks.
+//! Place in which a blocked thread waits.
 
 use tracer_common::kernel::{SwitchOutData, waits_in};
 
 use super::kernel_words::push_syscall_name;
 use tracer_syscalls::names::Table;
 
-/// What a thread is in that blocks.
+/// Place in which a blocked thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsIn {
-    /// It does not block, or it is not known.
+    /// Unknown place, or a thread that does not block.
     Unknown,
-    /// A system call, by its index in a table.
+    /// System call, by its index in a table.
     Syscall(Table, i32),
-    /// A page fault, or another exception.
+    /// Page fault, or another exception.
     Fault,
-    /// Its exit.
+    /// Exit of the thread.
     Exit,
-    /// The kernel, whose thread it is.
+    /// Kernel, whose thread it is.
     Kernel,
-    /// It could run: its control group has used up its time.
+    /// Runnable thread whose control group has used up its time.
     GroupQuota,
-    /// It could run: it has used up its budget.
+    /// Runnable thread that has used up its budget.
     DeadlineBudget,
 }
 
 impl WaitsIn {
-    /// What a switch says.
+    /// Returns the place that a switch names.
     pub fn of(data: &SwitchOutData) -> Self {
         Self::of_bits(data.waits_in, data.syscall)
     }
 
-    /// Reads these bits, and the number of a system call.
+    /// Returns the place by these bits, and the number of a system call.
     pub fn of_bits(bits: u8, syscall: u16) -> Self {
         let nr = i32::from(syscall);
         match bits & !waits_in::IO {
@@ -45,14 +45,14 @@ impl WaitsIn {
         }
     }
 
-    /// Reads the field that begins `untrusted`.
+    /// Reads the field at the beginning of `untrusted`.
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let [kind, nr @ ..] = *untrusted.first_chunk::<3>()?;
         Some(Self::of_bits(kind, u16::from_ne_bytes(nr)))
     }
 }
 
-/// Appends it: nothing where it is not known.
+/// Appends the place, or nothing where it is unknown.
 pub fn push_waits_in(out: &mut Vec<u8>, waits_in: WaitsIn) {
     match waits_in {
         WaitsIn::Unknown => {}

@@ -1,4 +1,4 @@
-//! What an event carries, in words. The one file that has the words of a type.
+//! Data of events, in words. This is the one file that has the words of a type.
 
 use std::mem::offset_of;
 
@@ -22,16 +22,16 @@ use tracer_syscalls::texts::Texts;
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_for_people, push_name};
 
-/// Appends what a system event carries. Data that is not as the type says is shown field by field,
-/// as far as it reaches.
+/// Appends the data of a system event. Data that does not fit the type is shown field by field, as
+/// far as it reaches.
 pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     if push_known(out, entry.id, data).is_none() && push_words(out, entry, data).is_none() {
         push_fields(out, entry, data);
     }
 }
 
-/// The words of the types that the table has words of; `None` for other types and for data that is
-/// truncated.
+/// Appends the words of the types that have words in the table; returns `None` for other types and
+/// for data that is truncated.
 fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
     let mut known = KERNEL_EVENT_TYPES.iter();
     let known = known.find(|known| known.entry.id == entry.id)?;
@@ -53,8 +53,8 @@ fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option
     Some(())
 }
 
-/// Appends what a user event carries: fields where it has any, text when it is text, or else hex,
-/// of at most so many bytes.
+/// Appends the data of a user event: fields where it has any, text when it is text, or else hex, of
+/// at most `most` bytes.
 pub fn push_user(out: &mut Vec<u8>, data: &[u8], most: Option<usize>) {
     if data.is_empty() || push_recorded(out, data).is_some() {
         return;
@@ -75,8 +75,8 @@ pub fn push_user(out: &mut Vec<u8>, data: &[u8], most: Option<usize>) {
     }
 }
 
-/// The words of the types that have their own; `None` for other types and for data that is
-/// truncated.
+/// Appends the words of the types that have their own; returns `None` for other types and for data
+/// that is truncated.
 fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     match id {
         EventTypeId::FORK => {
@@ -147,7 +147,7 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Appends what asked for a wake-up, where it is known.
+/// Appends the waker, where it is known.
 fn push_waker(out: &mut Vec<u8>, wakeup: &WakeupData) {
     out.extend_from_slice(match wakeup.waker_context {
         waker_context::UNKNOWN if wakeup.waker_tid == 0 => return,

@@ -133,9 +133,9 @@ pub fn error_name(errno: i32) -> Option<&'static str> {
 /// Whether the table for 32-bit programs of this machine is known.
 const HAS_COMPAT: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
-/// The name of the error that a system call returned, if it did.
+/// Returns the name of the error that a system call returned, if it did.
 pub fn error_of(result: i64) -> Option<&'static str> {
-    /// The last error number that the kernel can return so.
+    /// Last error number that the kernel can return as a negative result.
     const LAST: i64 = 4095;
     if !(-LAST..0).contains(&result) {
         return None;

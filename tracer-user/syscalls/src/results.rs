@@ -1,4 +1,4 @@
-//! What system calls return, in words.
+//! Results of system calls, in words.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use crate::structs::{Struct, push_found, push_ready};
 use crate::texts::Texts;
 use crate::values::returned_flags;
 
-/// Appends what a call has returned: `3`, `-1 ENOENT (No such file or directory)`, or, where the
-/// kernel is about to make the call again, `? ERESTARTSYS (…)`.
+/// Appends the result of a call: `3`, `-1 ENOENT (No such file or directory)`, or, where the kernel
+/// is about to make the call again, `? ERESTARTSYS (…)`.
 pub fn push_result(out: &mut Vec<u8>, returned: Returned) {
     if let Some((name, about)) = restart(returned.value) {
         return out.extend_from_slice(format!("? {name} ({about})").as_bytes());
@@ -27,7 +27,7 @@ pub fn push_result(out: &mut Vec<u8>, returned: Returned) {
     out.push(b')');
 }
 
-/// The same, with what the call has found, where that is shown there.
+/// Appends the result of a call, with the data that the call has found, where that is shown there.
 pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'_>) {
     if let Some(flags) = returned_flags(filling.call, returned.value) {
         return out.extend_from_slice(flags.as_bytes());
@@ -68,15 +68,15 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
     }
 }
 
-/// Appends what the descriptor is that a call has returned.
+/// Appends a description of the descriptor that a call has returned.
 pub fn push_returned_descriptor(out: &mut Vec<u8>, returned: Returned, texts: Texts<'_>) {
     if let Some(what) = Named::of(texts).returned(returned.value) {
         what.push(out);
     }
 }
 
-/// The errors by which the kernel notes that a call is to be made again, and what becomes of
-/// it when a signal is handled.
+/// Returns the name of an error by which the kernel notes that a call is to be made again, and the
+/// call's fate when a signal is handled.
 fn restart(value: i64) -> Option<(&'static str, &'static str)> {
     Some(match value {
         -512 => ("ERESTARTSYS", "To be restarted if SA_RESTART is set"),
@@ -87,7 +87,7 @@ fn restart(value: i64) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The C library's text for an error that a call has returned.
+/// Returns the C library's text for an error that a call has returned.
 fn error_text(value: i64) -> String {
     let Ok(code) = i32::try_from(-value) else {
         return String::new();

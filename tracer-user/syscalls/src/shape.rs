@@ -1,4 +1,4 @@
-//! Which arguments of a call are shown, in which order, and how.
+//! Choice, order and form of the arguments of a call.
 
 use std::ops::Range;
 
@@ -15,29 +15,29 @@ use crate::structs::{
 use crate::texts::{Text, Texts, push_quoted};
 use crate::values::{mount_flags, named_constant};
 
-/// What is known of the arguments of a call.
+/// Known values of the arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling<'a> {
-    /// The call.
+    /// System call.
     pub call: &'a Call,
-    /// What was read as it began.
+    /// Data that was read at its beginning.
     pub before: Texts<'a>,
-    /// What was read as it ended.
+    /// Data that was read at its end.
     pub after: Option<Texts<'a>>,
-    /// What it returned.
+    /// Value that it returned.
     pub returned: Option<i64>,
 }
 
-/// The arguments of a call that are shown.
+/// Arguments of a call that are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Which registers, and by which names, where names are shown.
+    /// Registers, each with its name where names are shown.
     arguments: [(usize, &'static str); MOST],
     count: usize,
 }
 
 impl Shape {
-    /// That of a call: what some of its arguments are depends on others.
+    /// Returns the shape of a call: the meaning of some arguments depends on others.
     #[must_use]
     pub fn of(call: &Call) -> Self {
         let all: &[usize] = &[0, 1, 2, 3, 4, 5];
@@ -79,7 +79,7 @@ impl Shape {
         Self { arguments, count }
     }
 
-    /// `clone` has names, since machines differ in the order.
+    /// Returns the shape of `clone`, which has names, since machines differ in the order.
     fn of_clone(flags: u64, is_of_x86_64: bool) -> Self {
         let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
         let mut shape = Self {
@@ -111,13 +111,13 @@ impl Shape {
         shape
     }
 
-    /// How many there are.
+    /// Returns the number of arguments.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many of them are known before the call is done.
+    /// Returns the number of arguments that are known before the call is done.
     #[must_use]
     pub fn known_before(&self, call: &Call) -> usize {
         if self.arguments.first() == Some(&(MOST, "")) {
@@ -131,7 +131,7 @@ impl Shape {
         before.by_ref().count()
     }
 
-    /// Appends some of them, with commas between them.
+    /// Appends the arguments in the range `some`, with commas between them.
     pub fn push(&self, out: &mut Vec<u8>, some: Range<usize>, filling: &Filling<'_>) {
         let mut values = [None; MOST];
         for (value, argument) in values.iter_mut().zip(filling.call.arguments()) {
@@ -268,7 +268,7 @@ impl Filling<'_> {
         }
     }
 
-    /// How many variables an environment has: ` /* 23 vars */`.
+    /// Appends the number of variables that an environment has: ` /* 23 vars */`.
     fn push_variables(&self, out: &mut Vec<u8>, index: usize, register: u64) {
         let Some(texts) = index.checked_sub(1) else {
             return;
@@ -291,7 +291,7 @@ impl Filling<'_> {
         }
     }
 
-    /// A length that the call has changed: `[128 => 16]`.
+    /// Appends the new value of a length that the call has changed: `[128 => 16]`.
     fn push_new_length(&self, out: &mut Vec<u8>, start: usize, index: usize) {
         let (Some(address), Some(0..)) = (index.checked_sub(1), self.returned) else {
             return;
@@ -315,8 +315,9 @@ impl Filling<'_> {
     }
 }
 
-/// Appends what an argument of a call points to, `returned` being what the call had returned when
-/// it was read, and `named` what its descriptors are; `None` where it is not what it should be.
+/// Appends the data that an argument of a call points to; `returned` is the result of the call when
+/// the data was read, and `named` describes its descriptors. Returns `None` where the data is
+/// invalid.
 pub fn push_pointed(
     out: &mut Vec<u8>,
     call: &Call,
@@ -347,7 +348,7 @@ pub fn push_pointed(
     }
 }
 
-/// How many entries of a folder there are: ` /* 3 entries */`.
+/// Appends the number of entries of a folder: ` /* 3 entries */`.
 fn push_entries(out: &mut Vec<u8>, untrusted: &[u8]) {
     let Some((count, has_more)) = entries(untrusted) else {
         return;
@@ -356,7 +357,7 @@ fn push_entries(out: &mut Vec<u8>, untrusted: &[u8]) {
     out.extend_from_slice(format!(" /* {count}{more} entries */").as_bytes());
 }
 
-/// The registers that an operation on a futex looks at.
+/// Returns the registers that an operation on a futex looks at.
 fn futex(operation: u64) -> &'static [usize] {
     match operation & 0x7f {
         1 | 7 | 8 => &[0, 1, 2],
@@ -368,7 +369,7 @@ fn futex(operation: u64) -> &'static [usize] {
     }
 }
 
-/// Whether a call asks how many bytes there are, and takes none.
+/// Tells whether a call asks for the number of bytes, and takes none.
 fn asks_for_size(call: &Call) -> bool {
     let size = |nth: usize| call.registers.get(nth) == Some(&0);
     match call.name() {
@@ -378,8 +379,8 @@ fn asks_for_size(call: &Call) -> bool {
     }
 }
 
-/// Whether the kernel does not look at what an argument points to: what is mounted has its type
-/// and options then already.
+/// Tells whether the kernel ignores the data that an argument points to: a file system that is
+/// mounted already has its type and options.
 fn is_ignored(call: &Call, index: usize) -> bool {
     let (has_type, has_options) = (index == 2, index == 4);
     if !has_type && !has_options || call.name() != Some("mount") {
@@ -397,7 +398,7 @@ fn is_ignored(call: &Call, index: usize) -> bool {
     has_type && is_remounted || !is_remounted && has(moved)
 }
 
-/// Whether a file of this mode is a device.
+/// Tells whether a file of this mode is a device.
 fn is_device(mode: u64) -> bool {
     let kind = mode & u64::from(libc::S_IFMT);
     [libc::S_IFCHR, libc::S_IFBLK]
@@ -405,7 +406,7 @@ fn is_device(mode: u64) -> bool {
         .contains(&kind)
 }
 
-/// Whether a command of `ioctl` takes no argument.
+/// Tells whether a command of `ioctl` takes no argument.
 fn takes_no_argument(command: u64) -> bool {
     [
         libc::FIOCLEX,
@@ -418,7 +419,7 @@ fn takes_no_argument(command: u64) -> bool {
     .contains(&(command & 0xffff_ffff))
 }
 
-/// Whether a command of `fcntl` takes no argument.
+/// Tells whether a command of `fcntl` takes no argument.
 fn takes_nothing(command: u64) -> bool {
     let command = i32::try_from(command).unwrap_or(-1);
     matches!(
@@ -432,7 +433,7 @@ fn takes_nothing(command: u64) -> bool {
     )
 }
 
-/// How many registers an option of `prctl` looks at.
+/// Returns the number of registers that an option of `prctl` looks at.
 fn prctl(option: u64) -> usize {
     match i32::try_from(option).unwrap_or(-1) {
         libc::PR_GET_DUMPABLE

@@ -5,7 +5,7 @@ use tracer_text::digits::push_decimal;
 use crate::arguments::Shown;
 use crate::values::permissions;
 
-/// Appends a value.
+/// Appends a value of an argument.
 pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
     match argument {
         Shown::Signed(value) => push_decimal(out, value),
