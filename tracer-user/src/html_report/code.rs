@@ -1,11 +1,12 @@
-//! What an interval is, as one entry of a dictionary: thousands of intervals are of a few kinds.
+//! Properties of an interval as one entry of a dictionary: thousands of intervals are of a few
+//! kinds.
 
 use serde_json::{Value, json};
 use tracer_analysis::{End, Inside, Interval, Reason, State, Wait, Waker};
 
 use crate::answers::words::inside;
 
-/// How an interval ends, without who ended it.
+/// End of an interval, without the task that ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Ending {
     Open,
@@ -18,19 +19,19 @@ enum Ending {
     GotCpu,
 }
 
-/// What intervals have in common that are alike.
+/// Properties that intervals of one kind have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code {
     state: State,
     ending: Ending,
-    /// Whether it does not begin where the one before of its thread ended.
+    /// Whether it does not begin where the interval of its thread before it ended.
     pub is_apart: bool,
     /// Whether its CPU is known.
     pub has_cpu: bool,
 }
 
 impl Code {
-    /// That of an interval.
+    /// Returns the code of an interval.
     pub fn of(interval: &Interval, is_apart: bool) -> Self {
         let ending = match interval.end {
             End::Open => Ending::Open,
@@ -54,7 +55,8 @@ impl Code {
         }
     }
 
-    /// The same, where there are too many: what it was blocked in is not said.
+    /// Returns the code for the case that there are too many: without the place in which the thread
+    /// was blocked.
     pub fn coarse(self) -> Self {
         let state = match self.state {
             State::Blocked(_) => State::Blocked(Reason::default()),
@@ -63,7 +65,7 @@ impl Code {
         Self { state, ..self }
     }
 
-    /// As the page reads it.
+    /// Returns the code as the page reads it.
     pub fn json(self) -> Value {
         let (state, wait, reason) = match self.state {
             State::Unknown => ("unknown", None, None),

@@ -1,15 +1,15 @@
-//! Columns of integers and texts, as short as they get: each is deflated while it grows.
+//! Columns of integers and texts, as short as possible: each is deflated while it grows.
 
 use std::io::{self, Write as _};
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-/// Bytes that are deflated at once.
+/// Number of bytes that are deflated at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A column of integers with seven bits a byte, the lowest first (LEB128). The first bytes of all
-/// integers are a plane of their own, the second ones another, and so on: bytes that mean the same
+/// Column of integers with seven bits a byte, the lowest first (LEB128). The first bytes of all
+/// integers are a plane of their own, the second ones another, and so on: bytes of the same meaning
 /// get shorter together.
 pub struct Column {
     name: &'static str,
@@ -17,7 +17,7 @@ pub struct Column {
     planes: Vec<Plane>,
 }
 
-/// A column of texts, each with its length before it, within one plane.
+/// Column of texts, each with its length before it, within one plane.
 pub struct Texts {
     name: &'static str,
     count: u64,
@@ -31,20 +31,20 @@ struct Plane {
     deflated: DeflateEncoder<Vec<u8>>,
 }
 
-/// A column that is complete.
+/// Complete column.
 pub struct Deflated {
-    /// What the page calls it.
+    /// Name that the page has for it.
     pub name: &'static str,
-    /// Integers and texts.
+    /// Number of integers or texts.
     pub count: u64,
     /// Whether it has texts.
     pub has_texts: bool,
-    /// How many bytes each of its planes had before it was deflated, and what it is then.
+    /// Planes, each as its number of bytes before it was deflated, and the deflated bytes.
     pub planes: Vec<(u64, Vec<u8>)>,
 }
 
 impl Column {
-    /// Nothing yet.
+    /// Creates an empty column.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -71,7 +71,7 @@ impl Column {
         self.push(zigzag(value));
     }
 
-    /// All of it.
+    /// Completes the column.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Column {
 }
 
 impl Texts {
-    /// Nothing yet.
+    /// Creates an empty column.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -106,12 +106,12 @@ impl Texts {
         self.plane.push(text);
     }
 
-    /// Bytes so far, before they are deflated.
+    /// Returns the number of bytes so far, before they are deflated.
     pub fn bytes(&self) -> u64 {
         self.plane.bytes + self.plane.chunk.len() as u64
     }
 
-    /// All of it.
+    /// Completes the column.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Plane {
     }
 }
 
-/// Bytes, deflated.
+/// Deflates bytes.
 ///
 /// # Errors
 ///
@@ -166,7 +166,8 @@ pub fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
     deflated.finish()
 }
 
-/// The bytes of an integer: seven bits each, the highest bit where another one follows.
+/// Returns the bytes of an integer: seven bits each, with the highest bit set where another byte
+/// follows.
 fn varint(value: u64) -> impl Iterator<Item = u8> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -177,7 +178,7 @@ fn varint(value: u64) -> impl Iterator<Item = u8> {
     })
 }
 
-/// 0, -1, 1, -2, … as 0, 1, 2, 3, ….
+/// Maps 0, -1, 1, -2, … to 0, 1, 2, 3, ….
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-/// Entries of a dictionary: of those beyond nothing is shown.
+/// Limit of the entries of a dictionary: nothing is shown of the values beyond it.
 const MOST_ENTRIES: usize = 65_536;
 
 /// Values that columns refer to by index, in the order in which they came.
@@ -25,7 +25,8 @@ impl<T> Default for Dictionary<T> {
 }
 
 impl<T: Clone + Eq + Hash> Dictionary<T> {
-    /// The index of a value, which is added where it is new; `None` where there are too many.
+    /// Returns the index of a value, which is added where it is new; `None` where there are too
+    /// many.
     pub fn index(&mut self, value: &T) -> Option<u32> {
         if let Some(index) = self.index.get(value) {
             return Some(*index);
@@ -39,7 +40,7 @@ impl<T: Clone + Eq + Hash> Dictionary<T> {
         Some(index)
     }
 
-    /// The values, in order.
+    /// Returns the values, in order.
     pub fn entries(&self) -> &[T] {
         &self.entries
     }

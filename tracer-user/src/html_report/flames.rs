@@ -16,7 +16,7 @@ use crate::flame::{FlameKind, Flames, Folded, FrameKind};
 use crate::log_view::{Walk, Wanted, open};
 use crate::report::Gap;
 
-/// What stacks a log has, found out event by event.
+/// Kinds of stacks that a log has, found out event by event.
 #[derive(Debug, Default)]
 pub struct StacksSeen {
     is_next: bool,
@@ -26,12 +26,12 @@ pub struct StacksSeen {
 }
 
 impl StacksSeen {
-    /// The next event has a stack.
+    /// Notes that the next event has a stack.
     pub fn stack(&mut self) {
         self.is_next = true;
     }
 
-    /// The next event.
+    /// Notes an event.
     pub fn event(&mut self, id: EventTypeId) {
         if !std::mem::take(&mut self.is_next) {
             return;
@@ -78,8 +78,8 @@ impl Consumer for Graphs {
     }
 }
 
-/// The graphs of those stacks that were seen: the log is read again, if there were any. `check` is
-/// called now and then with how far that is.
+/// Returns the graphs of the kinds of stacks that were seen: the log is read again, if there were
+/// any. `check` is called now and then with the progress.
 ///
 /// # Errors
 ///
@@ -106,7 +106,7 @@ pub fn flames(
         .collect())
 }
 
-/// A graph as the page reads it: frames, and paths with indices of frames.
+/// Returns a graph as the page reads it: frames, and paths with indices of frames.
 fn json_of(kind: FlameKind, folded: &Folded) -> Value {
     let mut frames: Vec<Value> = Vec::new();
     let mut known = HashMap::with_hasher(RandomState::default());

@@ -1,5 +1,5 @@
-//! What an interval most likely says, by those before it: what is as expected takes nearly no
-//! space.
+//! Guesses of the properties of an interval, by the intervals before it: an expected value takes
+//! nearly no space.
 //!
 //! `page/guess.js` guesses the same from what it has read, and so reads what is stored here. A
 //! guess that is wrong costs space and nothing else.
@@ -8,14 +8,14 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-/// Values that a [`Recent`] has at most. Half of them go at once. More would save a hundredth of
-/// the space, and take the browser twice as long.
+/// Limit of the values of a [`Recent`]. Beyond it, half of them are dropped at once. More would
+/// save a hundredth of the space, and take the browser twice as long.
 const MOST_RECENT: usize = 64;
 
-/// CPUs of which each is guessed by itself; the rest are as one.
+/// Limit of CPUs with guesses of their own; the rest share one.
 const MOST_CPUS: u32 = 4096;
 
-/// Values, those that came last at the end.
+/// Values, the most recent last.
 #[derive(Debug, Default)]
 struct Recent(Vec<u32>);
 
@@ -24,7 +24,8 @@ impl Recent {
         self.0.iter().rposition(|one| *one == value)
     }
 
-    /// How many came after it and are still there, from 1 on; 0 where it is not.
+    /// Returns the position of a value counted from the most recent one, which is 1; 0 where it is
+    /// not there.
     fn rank(&self, value: u32) -> u32 {
         let index = self.index(value);
         let rank = index.map_or(0, |index| self.0.len() - index);
@@ -45,7 +46,7 @@ impl Recent {
     }
 }
 
-/// In which list a thread is.
+/// List that a thread is in.
 #[derive(Clone, Copy, Debug, Default)]
 enum Listed {
     #[default]
@@ -54,58 +55,59 @@ enum Listed {
     Woken(u32),
 }
 
-/// What is known of a CPU.
+/// State of a CPU.
 #[derive(Debug, Default)]
 struct Cpu {
-    /// The thread that has it.
+    /// Thread that has it.
     on: Option<u32>,
-    /// The task that had it before.
+    /// Task that had it before.
     before: Option<u32>,
     /// Threads that were woken and wait for it.
     woken: Recent,
 }
 
-/// What is known of a thread.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     cpu: Option<u32>,
     listed: Listed,
-    /// Who was woken after it by the same waker.
+    /// Thread that was woken after it by the same waker.
     next: Option<u32>,
 }
 
-/// All by which is guessed. Threads and tasks are indices of their dictionaries; 0 is a task that
-/// none is the index of.
+/// Everything that guesses are made from. Threads and tasks are indices of their dictionaries; 0 is
+/// a task without an index.
 #[derive(Debug, Default)]
 pub struct Guesses {
-    /// The CPU of the last interval.
+    /// CPU of the last interval.
     cpu: u32,
     cpus: HashMap<u32, Cpu, RandomState>,
     threads: HashMap<u32, Known, RandomState>,
     /// Threads that have no CPU, and were not woken yet.
     off: Recent,
     wakers: Recent,
-    /// Whom each waker woke last.
+    /// Thread that each waker woke last.
     woke: HashMap<u32, u32, RandomState>,
 }
 
 impl Guesses {
-    /// What is stored of a CPU: 0 where it is the one of the last interval.
+    /// Returns the value to be stored for a CPU: 0 where it is that of the last interval.
     pub fn cpu(&mut self, cpu: u32) -> u64 {
         let is_same = cpu == self.cpu;
         self.cpu = cpu;
         if is_same { 0 } else { u64::from(cpu) + 1 }
     }
 
-    /// The same, of a thread that was blocked: 0 where it is the thread's last.
+    /// Returns the value to be stored for the CPU of a thread that was blocked: 0 where it is the
+    /// thread's last.
     pub fn cpu_of(&mut self, thread: u32, cpu: u32) -> u64 {
         let is_same = self.known(thread).cpu == Some(cpu);
         self.cpu = cpu;
         if is_same { 0 } else { u64::from(cpu) + 1 }
     }
 
-    /// The thread that ran on the CPU of this interval, and its task where that is known: 0 where
-    /// it is the one that got it.
+    /// Returns the value to be stored for the thread that ran on the CPU of this interval: 0 where
+    /// it is the thread that got the CPU. Notes its task, where that is known.
     pub fn ran(&mut self, thread: u32, task: Option<u32>) -> u32 {
         let cpu = self.here();
         let is_same = cpu.on == Some(thread);
@@ -114,8 +116,8 @@ impl Guesses {
         if is_same { 0 } else { thread + 1 }
     }
 
-    /// The thread that was runnable, after it was woken or otherwise: its rank among those, or 0
-    /// where it is not there.
+    /// Returns the value to be stored for the thread that was runnable, after it was woken or
+    /// otherwise: its rank among those, or 0 where it is not there.
     pub fn got(&mut self, thread: u32, is_woken: bool) -> u32 {
         let cpu = self.here();
         cpu.on = Some(thread);
@@ -129,7 +131,8 @@ impl Guesses {
         rank
     }
 
-    /// The task that had the CPU before: 0 where it is the one that ran.
+    /// Returns the value to be stored for the task that had the CPU before: 0 where it is the task
+    /// that ran.
     pub fn before(&mut self, task: u32) -> u32 {
         if self.here().before == Some(task) {
             0
@@ -138,21 +141,22 @@ impl Guesses {
         }
     }
 
-    /// The task that woke: its rank among wakers and those that ran, or 0 where it is not there.
+    /// Returns the value to be stored for the waker: its rank among wakers and tasks that ran, or 0
+    /// where it is not there.
     pub fn waker(&mut self, task: u32) -> u32 {
         let rank = self.wakers.rank(task);
         self.ready(task);
         rank
     }
 
-    /// The task may wake others soon.
+    /// Notes that the task may wake others soon.
     pub fn ready(&mut self, task: u32) {
         self.wakers.remove(task);
         self.wakers.add(task);
     }
 
-    /// The thread that was woken by this task, if by any: 0 where it is the one that comes next, 1
-    /// where it is not there, or else its rank and 1.
+    /// Returns the value to be stored for the thread that was woken by this task, if by any: 0
+    /// where it is the expected next one, 1 where it is not there, or else its rank and 1.
     pub fn woken(&mut self, thread: u32, waker: Option<u32>) -> u32 {
         // Of no task, as of none whose index is known.
         let last = self.woke.insert(waker.unwrap_or_default(), thread);
@@ -167,17 +171,17 @@ impl Guesses {
         }
     }
 
-    /// The thread that was woken waits for the CPU of this interval.
+    /// Notes that the woken thread waits for the CPU of this interval.
     pub fn wait(&mut self, thread: u32) {
         self.list(thread, Listed::Woken(self.cpu.min(MOST_CPUS)));
     }
 
-    /// The thread's last CPU was this interval's.
+    /// Notes the last CPU of the thread.
     pub fn was_on(&mut self, thread: u32, cpu: u32) {
         self.known(thread).cpu = Some(cpu);
     }
 
-    /// The CPU of this interval.
+    /// Returns the CPU of this interval.
     fn here(&mut self) -> &mut Cpu {
         self.at(self.cpu.min(MOST_CPUS))
     }
@@ -190,7 +194,7 @@ impl Guesses {
         self.threads.entry(thread).or_default()
     }
 
-    /// The thread is in this list, and in no other one.
+    /// Moves the thread into this list, and out of any other one.
     fn list(&mut self, thread: u32, listed: Listed) {
         let before = std::mem::replace(&mut self.known(thread).listed, listed);
         if let Some(list) = self.list_of(before) {

@@ -1,4 +1,4 @@
-//! What the page gets beside its columns.
+//! Header of the page: all its data but the columns.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -20,23 +20,23 @@ use crate::why;
 use tracer_text::escape::push_for_people;
 use tracer_text::push_short_name;
 
-/// Lines of the words about one span.
+/// Limit of the lines of words about one span.
 const MOST_LINES: usize = 40;
 
-/// Where the log comes from.
+/// Origin of the log.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What the log is called.
+    /// Name of the log.
     pub name: String,
-    /// When it was made.
+    /// Time at which it was made.
     pub start: MonotonicNs,
-    /// The same moment as a date, in UTC.
+    /// Date of that time, in UTC.
     pub date: String,
-    /// The system that it was made on.
+    /// System that it was made on.
     pub system: String,
 }
 
-/// The header, for these columns, without the tables of `stat`.
+/// Returns the header for these columns, without the tables of `stat`.
 pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &EventTypes) -> Value {
     let (names, commands) = (statistics.paths.names(), statistics.paths.commands());
     let threads = rows.threads.entries().iter();
@@ -117,7 +117,7 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
     })
 }
 
-/// What the columns are, in order.
+/// Returns the layout of the columns, in order.
 pub fn layout(columns: &[Deflated]) -> Value {
     columns
         .iter()
@@ -134,7 +134,7 @@ pub fn layout(columns: &[Deflated]) -> Value {
         .collect()
 }
 
-/// The spans that are explained, as `why` does.
+/// Returns the spans that are explained, as `why` explains them.
 fn slowest(start: u64, statistics: &Statistics) -> Vec<Value> {
     let paths = &statistics.paths;
     let shown = paths.shown().iter();
@@ -165,7 +165,7 @@ fn interrupt(interrupt: &Interrupt) -> Value {
     }
 }
 
-/// A name of any bytes, for people.
+/// Escapes a name of any bytes, for people.
 fn harmless(untrusted: &[u8]) -> String {
     let mut out = Vec::new();
     push_for_people(&mut out, untrusted);

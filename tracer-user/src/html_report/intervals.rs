@@ -1,7 +1,7 @@
-//! What threads did, interval by interval, as columns.
+//! Intervals of the threads, as columns.
 //!
-//! Columns are divided by what an interval is: a thread that has a CPU (`run`), one that waits for
-//! it (`got`, since that is how it ends), one that is off it until it is woken (`off`).
+//! Columns are divided by the state of an interval: a thread that has a CPU (`run`), one that waits
+//! for it (`got`, since that is how it ends), one that is off it until it is woken (`off`).
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::columns::Column;
 use super::dictionary::Dictionary;
 use super::guess::Guesses;
 
-/// The columns, and by what they are short.
+/// Columns, and the guesses that keep them short.
 pub struct Intervals {
     code: Column,
     from: Column,
@@ -22,13 +22,13 @@ pub struct Intervals {
     off: Off,
     /// Threads that were not guessed.
     thread: Column,
-    /// Tasks that were not guessed; 0 is nobody, since there are too many.
+    /// Tasks that were not guessed; 0 is an unknown task, where there are too many.
     task: Column,
-    /// How many intervals each thread has.
+    /// Number of intervals of each thread.
     counts: Vec<u32>,
-    /// Until when the intervals of a thread were given.
+    /// End of the last interval of each thread.
     ends: HashMap<Thread, u64, RandomState>,
-    /// As which task each thread was named last.
+    /// Task by which each thread was named last.
     named: HashMap<Thread, u32, RandomState>,
     last: u64,
     guesses: Guesses,
@@ -54,14 +54,14 @@ struct Off {
     to: Column,
 }
 
-/// An interval as its columns say it.
+/// Interval as its columns say it.
 #[derive(Clone, Copy)]
 struct Row {
     thread: u32,
     cpu: Option<u32>,
     task: Option<u32>,
     named: Option<u32>,
-    /// Since the end of the interval before it.
+    /// Time since the end of the interval before it.
     to: i64,
 }
 
@@ -100,8 +100,8 @@ impl Default for Intervals {
 }
 
 impl Intervals {
-    /// Adds an interval of the thread with this index, from and to these moments. Whether there was
-    /// space for what it is.
+    /// Adds an interval of the thread with this index, from and to these moments. Tells whether the
+    /// dictionary had space for its code.
     pub fn push(
         &mut self,
         interval: &Interval,
@@ -211,12 +211,12 @@ impl Intervals {
         }
     }
 
-    /// How many intervals each thread has, as far as threads have any.
+    /// Returns the number of intervals of each thread, as far as threads have any.
     pub fn counts(&self) -> &[u32] {
         &self.counts
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub fn into_columns(self) -> impl Iterator<Item = Column> {
         let (ran, got, off) = (self.ran, self.got, self.off);
         [

@@ -3,16 +3,17 @@
 
 use std::io::{self, Write};
 
-/// How many letters there are: all that are visible, but `<`.
+/// Number of letters: all that are visible, but `<`.
 const LETTERS: u32 = 93;
 
-/// Two letters have that many values more than thirteen bits: so many get a fourteenth.
+/// Number of values that two letters have beyond those of thirteen bits: so many get a fourteenth
+/// bit.
 const SPARE: u32 = LETTERS * LETTERS - (1 << 13);
 
-/// Letters that are written at once.
+/// Number of letters that are written at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Takes bytes and writes letters.
+/// Writer that takes bytes and writes letters.
 pub struct Letters<W: Write> {
     out: W,
     bits: u32,
@@ -21,7 +22,7 @@ pub struct Letters<W: Write> {
 }
 
 impl<W: Write> Letters<W> {
-    /// Nothing yet.
+    /// Creates a writer to `out`.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -31,7 +32,7 @@ impl<W: Write> Letters<W> {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining bits.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl<W: Write> Write for Letters<W> {
     }
 }
 
-/// The letter of this value: those from `!` on, without `<`.
+/// Returns the letter of this value: those from `!` on, without `<`.
 fn letter(value: u32) -> u8 {
     let letter = b'!' + u8::try_from(value).unwrap_or_default();
     if letter < b'<' { letter } else { letter + 1 }
@@ -100,7 +101,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// The bytes, by the arithmetic of the format alone.
+    /// Returns the bytes, by the arithmetic of the format alone.
     fn bytes(letters: &str) -> Vec<u8> {
         let (mut bits, mut count, mut bytes) = (0_u64, 0, Vec::new());
         for two in letters.as_bytes().chunks(2) {

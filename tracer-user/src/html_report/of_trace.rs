@@ -1,4 +1,4 @@
-//! The page of a trace that is still to happen.
+//! Page of a trace that is still to happen.
 
 use std::path::{Path, PathBuf};
 
@@ -12,36 +12,36 @@ use crate::export::unfinished::Unfinished;
 use crate::log_view::{Wanted, open};
 use crate::terminal::Outcome;
 
-/// What a log is called that is there as long as the trace.
+/// Name of the temporary log of a trace.
 const LOG: &str = "log";
 
-/// The page that is to be made of a trace.
+/// Setup of the page of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageSetup {
-    /// The file.
+    /// File to be made.
     pub output: PathBuf,
-    /// Whether what is there already is replaced.
+    /// Whether an existing file is replaced.
     pub force: bool,
-    /// Which spans; without any, all whose names say so.
+    /// Spans to look at; without any, all whose names tell that they are spans.
     pub spans: Vec<SpanSpec>,
-    /// What is traced, in words.
+    /// Description of the traced programs, in words.
     pub title: String,
-    /// Whether functions are shown too that the compiler has put into others.
+    /// Whether inlined functions are shown too.
     pub inlined: bool,
 }
 
-/// A page that waits for the end of its trace.
+/// Page that waits for the end of its trace.
 #[derive(Debug)]
 pub struct Page {
     destination: Destination,
     setup: ReportSetup,
-    /// The folder of the log, where nobody asked for one: it goes with this.
+    /// Folder of the log, where the user did not ask for one: it is removed with this.
     _folder: Option<Unfinished>,
 }
 
 impl PageSetup {
-    /// Sees to it that the page can be written, before there is a trace. Its events go to `log`,
-    /// or else to a log of its own.
+    /// Ensures that the page can be written, before there is a trace. Its events go to `log`, or
+    /// else to a log of its own.
     ///
     /// # Errors
     ///
@@ -79,13 +79,13 @@ impl PageSetup {
 }
 
 impl Page {
-    /// Where the events of the trace are to go.
+    /// Returns the log to which the events of the trace are to go.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.setup.file
     }
 
-    /// Makes the page, when the trace has ended. What is missing the trace has reported.
+    /// Makes the page, when the trace has ended. The trace has reported the losses.
     ///
     /// # Errors
     ///

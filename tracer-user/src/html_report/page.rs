@@ -1,8 +1,8 @@
 //! One file with the data, and with the program that shows it.
 //!
 //! The program's modules are joined into one, since a page that is opened from disk may import
-//! none: each line of import goes, and `export` before what is exported. What the traced programs
-//! say is within the data alone, so that it cannot become a part of the page.
+//! none: each line of import is removed, and `export` before each exported item. Text from the
+//! traced programs is within the data alone, so that it cannot become a part of the page.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::columns::{Deflated, deflate};
 use super::letters::Letters;
 use tracer_text::escape::push_for_people;
 
-/// The program, in the order in which its modules need each other.
+/// Modules of the program, in the order in which they need each other.
 const MODULES: [&str; 24] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
@@ -42,13 +42,13 @@ const MODULES: [&str; 24] = [
     include_str!("../../page/main.js"),
 ];
 
-/// How it looks.
+/// Style sheet of the page.
 const STYLE: &str = include_str!("../../page/page.css");
 
-/// What it consists of.
+/// Body of the page.
 const BODY: &str = include_str!("../../page/body.html");
 
-/// The modules as one.
+/// Returns the modules as one.
 pub fn script() -> String {
     let mut script = String::from("\"use strict\";\n");
     for line in MODULES.iter().flat_map(|module| module.lines()) {
@@ -60,7 +60,8 @@ pub fn script() -> String {
     script
 }
 
-/// What the page may do: show itself, with this script and this style, and nothing else.
+/// Returns the policy of the page: it may show itself, with this script and this style, and nothing
+/// else.
 fn policy(script: &str) -> String {
     format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'; \
@@ -70,12 +71,12 @@ fn policy(script: &str) -> String {
     )
 }
 
-/// As a Content-Security-Policy names what may be run.
+/// Returns the hash by which a Content-Security-Policy allows a text.
 fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Writes the page of the log that is called so.
+/// Writes the page of the log with the name `title`.
 ///
 /// # Errors
 ///
@@ -113,7 +114,7 @@ pub fn write(
     )
 }
 
-/// A text within a page.
+/// Escapes a text within a page.
 fn escaped(untrusted: &str) -> String {
     let mut visible = Vec::new();
     push_for_people(&mut visible, untrusted.as_bytes());

@@ -1,4 +1,4 @@
-//! What the report shows, gathered event by event: each interval, span, call and mark is a row in
+//! Content of the report, gathered event by event: each interval, span, call and mark is a row in
 //! columns.
 
 use std::io;
@@ -25,22 +25,22 @@ use crate::report::{Gap, Summary};
 use crate::stat::{Statistics, Sums, Watcher};
 use tracer_text::typed::Typed;
 
-/// Bytes of what events carry, in words: of events beyond only their times are stored.
+/// Limit of the bytes of all events' data, in words: of events beyond it only the times are stored.
 const MOST_TEXT_BYTES: u64 = 64 << 20;
 
-/// Bytes that are shown of one event that carries no text.
+/// Number of bytes that are shown of an event's data that is no text.
 const MOST_SHOWN: usize = 64;
 
-/// Bytes of the words of one event.
+/// Limit of the bytes of the words of one event.
 const MOST_WORDS: usize = 256;
 
-/// Gaps that are shown; those beyond are joined with the last one.
+/// Limit of gaps that are shown; those beyond it are joined with the last one.
 const MOST_GAPS: usize = 65_536;
 
 /// Families whose events are shown otherwise than as marks: states, system calls, interrupts.
 const NO_MARKS: [&str; 6] = ["switch", "wakeup", "syscall", "irq", "softirq", "idle"];
 
-/// What the report shows.
+/// Content of the report.
 pub struct Recording {
     sums: Sums,
     rows: Rows,
@@ -49,15 +49,15 @@ pub struct Recording {
     stacks: StacksSeen,
 }
 
-/// The rows.
+/// Rows of the report.
 pub struct Rows {
     first: Option<MonotonicNs>,
     last: MonotonicNs,
-    /// Whom intervals, calls, spans and marks are of.
+    /// Threads of intervals, calls, spans and marks.
     pub threads: Dictionary<Thread>,
-    /// Who is named by events: wakers, and who had a CPU before.
+    /// Tasks that events name: wakers, and those that had a CPU before.
     pub tasks: Dictionary<Task>,
-    /// What intervals have in common.
+    /// Common properties of intervals.
     pub codes: Dictionary<Code>,
     /// System calls.
     pub calls: Dictionary<CallKey>,
@@ -65,13 +65,14 @@ pub struct Rows {
     pub interrupts: Dictionary<Interrupt>,
     /// Types of marks.
     pub types: Dictionary<EventTypeId>,
-    /// Rows for which a dictionary had no space.
+    /// Number of rows for which a dictionary had no space.
     pub left_out: u64,
-    /// Marks whose words are not stored.
+    /// Number of marks whose words are not stored.
     pub without_words: u64,
-    /// From when to when events may be missing, and whether only those of the kernel are.
+    /// Beginnings and ends of the times in which events may be missing, each with whether only
+    /// those of the kernel are.
     pub gaps: Vec<(u64, Option<u64>, bool)>,
-    /// What threads did.
+    /// Intervals of the threads.
     pub intervals: Intervals,
     call_rows: CallRows,
     spans: Spans,
@@ -164,7 +165,8 @@ impl Default for Rows {
 }
 
 impl Recording {
-    /// Nothing yet; of these spans, or of all whose names say so, with so many critical paths.
+    /// Creates an empty recording of these spans, or of all whose names tell that they are spans,
+    /// with so many critical paths.
     pub fn new(spans: Vec<SpanSpec>, slowest: usize) -> Self {
         Self {
             sums: Sums::explaining(spans, slowest),
@@ -175,18 +177,19 @@ impl Recording {
         }
     }
 
-    /// What stacks there were so far.
+    /// Returns the kinds of stacks seen so far.
     pub fn stacks(&self) -> &StacksSeen {
         &self.stacks
     }
 
-    /// There are no more events: what was gathered, what it sums up to, and the event types.
+    /// Ends the recording, as there are no more events: returns the rows, the statistics and the
+    /// event types.
     pub fn finish(mut self, summary: Summary) -> (Rows, Statistics, EventTypes) {
         let statistics = self.sums.finish(summary, &mut self.rows);
         (self.rows, statistics, self.types)
     }
 
-    /// What the event carries, as `read` shows it.
+    /// Describes the data of an event in words, as `read` shows it.
     fn say(&mut self, entry: Option<&SystemEventType>, event: &Event<'_>) {
         self.words.clear();
         match entry {
@@ -252,7 +255,7 @@ impl Consumer for Recording {
     }
 }
 
-/// The difference between two moments; of a log that goes backwards too.
+/// Returns the difference between two moments; also for a log that goes backwards.
 fn since(at: u64, last: &mut u64) -> i64 {
     let difference = at.wrapping_sub(*last).cast_signed();
     *last = at;
@@ -265,7 +268,7 @@ impl Rows {
         self.last = self.last.max(at);
     }
 
-    /// A moment since the first event.
+    /// Returns the time since the first event.
     fn at(&self, at: MonotonicNs) -> u64 {
         at.0.saturating_sub(self.first.unwrap_or_default().0)
     }
@@ -326,7 +329,7 @@ impl Rows {
         self.left_out += u64::from(!is_in);
     }
 
-    /// The columns, complete.
+    /// Returns the columns, complete.
     ///
     /// # Errors
     ///

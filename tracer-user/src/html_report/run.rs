@@ -1,4 +1,4 @@
-//! A report from start to end.
+//! One report from start to end.
 
 use std::path::PathBuf;
 
@@ -16,36 +16,36 @@ use crate::stat;
 use crate::terminal::Outcome;
 use tracer_text::WallClock;
 
-/// What is shown, and where that is written.
+/// Setup of a report.
 #[derive(Clone, Debug)]
 pub struct ReportSetup {
-    /// The log.
+    /// Log to be shown.
     pub file: PathBuf,
-    /// What the page is called; without it, as the log is.
+    /// Title of the page; without it, the name of the log.
     pub title: Option<String>,
-    /// Which spans; without any, all whose names say so.
+    /// Spans to look at; without any, all whose names tell that they are spans.
     pub spans: Vec<SpanSpec>,
-    /// Which of its events.
+    /// Choice of its events.
     pub wanted: Wanted,
-    /// The file to be made.
+    /// File to be made.
     pub output: PathBuf,
-    /// Whether what is there already is replaced.
+    /// Whether an existing file is replaced.
     pub force: bool,
-    /// The critical paths of so many spans are in it.
+    /// Number of spans whose critical paths are in it.
     pub slowest: usize,
 }
 
-/// The critical paths of so many spans, unless others are asked for.
+/// Number of spans whose critical paths are in a report, unless another is asked for.
 pub const SLOWEST: usize = 1000;
 
-/// A page that was made, and the log of which it is.
+/// Page that was made, and its log.
 pub struct Made<L> {
     walk: Walk<L>,
     summary: Summary,
 }
 
 impl<L: Log> Made<L> {
-    /// Whether anything is missing.
+    /// Returns whether anything is missing.
     pub fn outcome(&self) -> Outcome {
         outcome(&self.summary, false)
     }
@@ -66,7 +66,7 @@ pub fn make(setup: &ReportSetup) -> anyhow::Result<Outcome> {
     Ok(made.outcome())
 }
 
-/// Makes the report of this log there.
+/// Makes the report of this log at the destination.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub fn make_into<L: Log>(
     Ok(Made { walk, summary })
 }
 
-/// The header, with the tables of `stat`, which have as many rows as there were threads.
+/// Header with the tables of `stat`, which have as many rows as there were threads.
 #[derive(serde::Serialize)]
 struct Header<S: serde::Serialize> {
     #[serde(flatten)]
