@@ -1,4 +1,4 @@
-//! From events to paths of frames.
+//! Conversion of events into paths of frames.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use crate::report::Gap;
 use crate::report::fields::until_null;
 use crate::stacks::Stack;
 
-/// Stacks that are known with their frames. Beyond that, all are looked up again.
+/// Limit of stacks that are known with their frames. Beyond it, all are looked up again.
 const MOST_STACKS: usize = 65_536;
 
-/// Threads of which a stack is remembered. Beyond that, all are forgotten.
+/// Limit of threads of which a stack is remembered. Beyond it, all are forgotten.
 const MOST_THREADS: usize = 65_536;
 
 /// Frames of a stack, the outermost first.
 type Frames = Arc<[FrameId]>;
 
-/// Folds events.
+/// Consumer that folds events.
 #[derive(Debug)]
 pub struct Flames {
     kind: FlameKind,
-    /// What threads do.
+    /// Engine that finds the states of threads.
     paths: Paths,
     absences: Absences,
     folded: Folded,
-    /// By process and data.
+    /// Frames of known stacks, by process and data.
     known: HashMap<(i32, Vec<u8>), Frames>,
-    /// Those with which threads have left their CPUs.
+    /// Frames with which threads have left their CPUs.
     left: HashMap<Thread, Frames>,
-    /// Those of who has woken threads.
+    /// Frames of the wakers of threads.
     wakers: HashMap<Thread, Frames>,
     has_samples: bool,
 }
 
 impl Flames {
-    /// Nothing yet.
+    /// Creates an empty graph of this kind.
     #[must_use]
     pub fn new(kind: FlameKind) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Flames {
         }
     }
 
-    /// What was folded, once there are no more events.
+    /// Returns the folded stacks, once there are no more events.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Flames {
         Ok(self.folded)
     }
 
-    /// The frames of a stack.
+    /// Returns the frames of a stack.
     fn frames(&mut self, stack: &Stack<'_>) -> Frames {
         let key = (stack.pid, stack.data.to_vec());
         if let Some(known) = self.known.get(&key) {
@@ -143,8 +143,8 @@ impl Flames {
         self.folded.frame(FrameKind::Mark, words.as_bytes())
     }
 
-    /// A thread is back on a CPU, or the trace has ended: with `stack`, or the one with which it
-    /// left.
+    /// Adds the absence of a thread that is back on a CPU, or whose trace has ended: with `stack`,
+    /// or the one with which it left.
     fn came_back(&mut self, thread: Thread, absence: &Absence, stack: Option<Frames>) {
         let left = self.left.remove(&thread);
         let waker = self.wakers.remove(&thread);

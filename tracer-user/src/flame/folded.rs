@@ -1,4 +1,4 @@
-//! Paths of frames, and how much time each took.
+//! Paths of frames, each with its time.
 
 use std::sync::Arc;
 
@@ -6,32 +6,33 @@ use foldhash::HashMap;
 
 use tracer_text::escape::push_for_people;
 
-/// Paths that have a line of their own; the time of those beyond goes to their threads.
+/// Limit of paths that have a line of their own; the time of those beyond it is added to their
+/// threads.
 const MOST_PATHS: usize = 1 << 18;
 
-/// Frames that are known.
+/// Limit of known frames.
 const MOST_FRAMES: usize = 1 << 20;
 
-/// What is shown beyond that.
+/// Name of the frame that stands for the paths beyond the limit.
 const TOO_MANY: &str = "[too many paths]";
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FrameKind {
-    /// A thread, by its name.
+    /// Thread, by its name.
     Thread,
-    /// A function of the program.
+    /// Function of the program.
     User,
-    /// The same, which the compiler has put into the one before it.
+    /// Function of the program that the compiler has inlined into the one before it.
     Inlined,
-    /// A function of the kernel.
+    /// Function of the kernel.
     Kernel,
-    /// None: words of ours, in brackets.
+    /// Mark instead of a function: words in brackets.
     Mark,
 }
 
 impl FrameKind {
-    /// Mark behind the name of such a frame in a line, as other tools write it.
+    /// Returns the mark behind the name of such a frame in a line, as other tools write it.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -42,20 +43,20 @@ impl FrameKind {
     }
 }
 
-/// A frame, as it is shown.
+/// Frame, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// What it is called. Harmless: without control characters, and on one line.
+    /// Name of the frame. Harmless: without control characters, and on one line.
     pub name: Arc<str>,
-    /// What it is.
+    /// Kind of the frame.
     pub kind: FrameKind,
 }
 
-/// A frame of a [`Folded`].
+/// Id of a frame of a [`Folded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrameId(u32);
 
-/// Paths of frames, the outermost first, with how much time each took.
+/// Paths of frames, the outermost first, each with its time.
 #[derive(Debug, Default)]
 pub struct Folded {
     frames: Vec<Frame>,
@@ -65,7 +66,7 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// The frame of this kind with this name, which is any bytes.
+    /// Returns the frame of this kind with this name, which is any bytes.
     pub fn frame(&mut self, kind: FrameKind, untrusted: &[u8]) -> FrameId {
         let name = harmless(untrusted);
         let mut frame = Frame {
@@ -87,7 +88,7 @@ impl Folded {
         FrameId(id)
     }
 
-    /// Adds so much time to a path.
+    /// Adds `ns` to the time of a path.
     pub fn add(&mut self, path: &[FrameId], ns: u64) {
         if ns == 0 || path.is_empty() {
             return;
@@ -108,13 +109,13 @@ impl Folded {
         *of_path = of_path.saturating_add(ns);
     }
 
-    /// All time, in nanoseconds.
+    /// Returns the total time, in nanoseconds.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// All paths with their nanoseconds, in order of their names.
+    /// Returns all paths with their nanoseconds, in order of their names.
     #[must_use]
     pub fn paths(&self) -> Vec<(Vec<&Frame>, u64)> {
         let frame = |id: &FrameId| self.frames.get(usize::try_from(id.0).ok()?);
@@ -126,8 +127,9 @@ impl Folded {
         paths
     }
 
-    /// A line a path: frames with semicolons between them, a space, nanoseconds. Functions of the
-    /// kernel end with `_[k]`, inlined ones with `_[i]`, as other tools write them.
+    /// Returns a line for each path: frames with semicolons between them, a space, nanoseconds.
+    /// Functions of the kernel end with `_[k]`, inlined ones with `_[i]`, as other tools write
+    /// them.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -145,7 +147,8 @@ impl Folded {
     }
 }
 
-/// A name in which nothing ends a frame, a line or a count, and nothing drives a terminal.
+/// Escapes a name so that nothing in it ends a frame, a line or a count, and nothing commands a
+/// terminal.
 fn harmless(untrusted: &[u8]) -> String {
     let mut shown = Vec::new();
     push_for_people(&mut shown, untrusted);

@@ -1,4 +1,4 @@
-//! The flame graph of a log, from start to end.
+//! Flame graph of a log, from start to end.
 
 use std::path::{Path, PathBuf};
 
@@ -10,30 +10,30 @@ use crate::export::progress::Progress;
 use crate::log_view::{Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 
-/// In which form a flame graph is.
+/// Form of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A picture.
+    /// Picture.
     Svg,
     /// Text, a line a path.
     Folded,
 }
 
-/// What is shown, and where that is written.
+/// Setup of a flame graph.
 #[derive(Clone, Debug)]
 pub struct FlameSetup {
-    /// What it shows.
+    /// Kind of the graph.
     pub kind: FlameKind,
-    /// In which form.
+    /// Form of the output.
     pub form: Form,
-    /// The file to be made; `-` is the standard output.
+    /// File to be made; `-` is the standard output.
     pub output: PathBuf,
-    /// Whether what is there already is replaced.
+    /// Whether an existing file is replaced.
     pub force: bool,
 }
 
 impl FlameSetup {
-    /// The graph in its form.
+    /// Returns the graph in its form.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@
 //!
 //! - written as text, a line a path, as other tools take it ([`Folded::text`]);
 //! - drawn as a picture that is one file ([`svg`]);
-//! - given out path by path, in order, for whoever shows it otherwise ([`Folded::paths`]).
+//! - given out path by path, in order, for other views ([`Folded::paths`]).
 //!
 //! What is summed up depends on the [`FlameKind`]. How long threads are without a CPU comes from
 //! the intervals that `stat` and `why` go by, too: nothing here finds out a state.
@@ -21,7 +21,7 @@ pub use folded::{Folded, Frame, FrameKind};
 pub use make::{FlameSetup, Form, make};
 pub use svg::svg;
 
-/// What a flame graph shows.
+/// Kind of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FlameKind {
     /// Where threads are as they have a CPU, by samples.
@@ -33,7 +33,7 @@ pub enum FlameKind {
 }
 
 impl FlameKind {
-    /// What people see above it.
+    /// Returns the title of the graph.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {

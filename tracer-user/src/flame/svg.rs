@@ -1,4 +1,4 @@
-//! A flame graph as a picture, with what makes it zoom and search in it.
+//! Flame graph as a picture, with the script that makes it zoom and search in it.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use inferno::flamegraph::{Direction, Options, from_lines};
 
 use super::{FlameKind, Folded, Frame, FrameKind};
 
-/// The colours of a report's page (`slices` of `page/colours.js`).
+/// Colours of a report's page (`slices` of `page/colours.js`).
 const COLOURS: [u32; 8] = [
     0x0056_b4e9,
     0x00f0_e442,
@@ -48,7 +48,8 @@ pub fn svg(kind: FlameKind, folded: &Folded, to: impl Write) -> anyhow::Result<(
     from_lines(&mut options, text.lines(), to).context("cannot write the flame graph")
 }
 
-/// Of one kind, in one of two shades, as the page has it (`flameColour` of `page/flames.js`).
+/// Returns the colour of a frame: one of two shades of its kind's, as the page has it
+/// (`flameColour` of `page/flames.js`).
 fn colour(frame: &Frame) -> Color {
     let first = match frame.kind {
         FrameKind::User => 0,
