@@ -38,7 +38,7 @@ pub enum Item {
     Pointer(u64),
     /// Text: any bytes.
     Text(Vec<u8>),
-    /// Text that a program recorded as such.
+    /// Text that a program recorded as text.
     Words(String),
     /// Integers.
     Integers(Vec<i64>),

@@ -1,4 +1,4 @@
-//! Signals that end a conversion: what it has half-written is removed before it ends.
+//! Signals that end a conversion: its half-written output is removed before it ends.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,9 +1,9 @@
-//! Converting logs and running traces to what other tools open, event by event: memory does not
-//! grow with their number.
+//! Conversion of logs and running traces to the formats of other tools, event by event: memory does
+//! not grow with their number.
 //!
 //! - each [`Format`] is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
-//! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
-//!   never taken for a whole one, `unfinished` that one which was killed leaves nothing for good;
+//! - `destination` ensures that nothing is overwritten unasked and that a half-written output is
+//!   never taken for a whole one, `unfinished` that a killed conversion leaves nothing for good;
 //! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user
 //!   events), and `slices` puts them below each other;
 //! - `plain` reduces the fields of system events to the few kinds of values that formats have.

@@ -30,7 +30,7 @@ pub struct ExportSetup {
 /// Number of events between two looks at the losses and the progress.
 const AT_ONCE: usize = 256;
 
-/// Converts a log, and reports what is missing.
+/// Converts a log, and reports the losses.
 ///
 /// # Errors
 ///

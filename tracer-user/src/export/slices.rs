@@ -1,4 +1,4 @@
-//! Slices: what has a beginning and an end, put below each other as they lie in time.
+//! Slices: times with a beginning and an end, put below each other as they lie in time.
 //!
 //! A slice lies in a row of its track. Within a row slices are nested: each ends before the slice
 //! in which it began. Most are nested anyway. Those that a program marks by a beginning and an end

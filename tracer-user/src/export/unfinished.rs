@@ -163,8 +163,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes what conversions to `output` left behind that were killed. What cannot be removed does
-/// no harm.
+/// Removes the remains of killed conversions to `output`. Remains that cannot be removed do no
+/// harm.
 fn remove_abandoned(output: &Path, files: &[&str]) {
     let Some(name) = output.file_name() else {
         return;

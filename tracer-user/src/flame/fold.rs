@@ -66,7 +66,7 @@ impl Flames {
     ///
     /// # Errors
     ///
-    /// No event was of those that the graph is made of.
+    /// No event was of the types that the graph needs.
     pub fn finish(mut self) -> anyhow::Result<Folded> {
         let (has_switches, has_wakeups) = self.paths.has_switches_and_wakeups();
         match self.kind {

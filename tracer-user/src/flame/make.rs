@@ -15,7 +15,7 @@ use crate::terminal::Outcome;
 pub enum Form {
     /// Picture.
     Svg,
-    /// Text, a line a path.
+    /// Text, with a line for each path.
     Folded,
 }
 
@@ -50,12 +50,12 @@ impl FlameSetup {
     }
 }
 
-/// Makes the flame graph of the log `file`, and reports what is missing.
+/// Makes the flame graph of the log `file`, and reports the losses.
 ///
 /// # Errors
 ///
-/// The log cannot be read, has nothing of what the graph is made of, or the output is there already
-/// or cannot be written.
+/// The log cannot be read, has no events that the graph needs, or the output is there already or
+/// cannot be written.
 pub fn make(setup: &FlameSetup, file: &Path, wanted: Wanted) -> anyhow::Result<Outcome> {
     let log = open(file)?;
     let interruption = Interruption::watch()?;

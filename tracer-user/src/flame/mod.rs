@@ -2,14 +2,14 @@
 //!
 //! [`Flames`] takes events in order, each after its stack, and folds them into a [`Folded`]: paths
 //! of frames, the outermost first, with nanoseconds for each path. The first frame is the name of
-//! the thread. What a `Folded` holds is
+//! the thread. The content of a `Folded` is
 //!
 //! - written as text, a line a path, as other tools take it ([`Folded::text`]);
 //! - drawn as a picture that is one file ([`svg`]);
 //! - given out path by path, in order, for other views ([`Folded::paths`]).
 //!
-//! What is summed up depends on the [`FlameKind`]. How long threads are without a CPU comes from
-//! the intervals that `stat` and `why` go by, too: nothing here finds out a state.
+//! The summed times depend on the [`FlameKind`]. The times without a CPU come from the intervals
+//! that `stat` and `why` use, too: nothing here finds out a state.
 
 mod fold;
 mod folded;

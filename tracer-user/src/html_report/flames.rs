@@ -83,7 +83,7 @@ impl Consumer for Graphs {
 ///
 /// # Errors
 ///
-/// The log cannot be read, or what `check` says.
+/// The log cannot be read, or the error is that of `check`.
 pub fn flames(
     setup: &ReportSetup,
     wanted: Wanted,

@@ -1,8 +1,8 @@
 //! Guesses of the properties of an interval, by the intervals before it: an expected value takes
 //! nearly no space.
 //!
-//! `page/guess.js` guesses the same from what it has read, and so reads what is stored here. A
-//! guess that is wrong costs space and nothing else.
+//! The script `page/guess.js` makes the same guesses from the values it has read, and so reads the
+//! ones stored here. A wrong guess costs space and nothing else.
 
 use std::collections::HashMap;
 

@@ -1,10 +1,10 @@
-//! A log as a page that is one file: a timeline, and the tables of `stat`.
+//! Log as a page that is one file: a timeline, and the tables of `stat`.
 //!
-//! - `recording` gathers what the page shows, by the engine that `stat`, `why` and `read` have;
-//! - `columns`, `dictionary`, `code`, `intervals` and `guess` make it short, `header` says what the
-//!   columns mean;
-//! - `flames` are graphs of the stacks that a log has;
-//! - `letters` are what bytes are within the page;
+//! - `recording` gathers the content of the page, by the engine of `stat`, `why` and `read`;
+//! - `columns`, `dictionary`, `code`, `intervals` and `guess` make it short, `header` describes the
+//!   columns;
+//! - `flames` makes graphs of the stacks that a log has;
+//! - `letters` encodes bytes within the page;
 //! - `page` puts it into one file with the program that shows it, which is in the folder `page/` of
 //!   this crate;
 //! - `run` makes it of a log, `of_trace` of a trace that is still to happen.

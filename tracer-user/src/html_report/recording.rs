@@ -166,7 +166,7 @@ impl Default for Rows {
 
 impl Recording {
     /// Creates an empty recording of these spans, or of all whose names tell that they are spans,
-    /// with so many critical paths.
+    /// with `slowest` critical paths.
     pub fn new(spans: Vec<SpanSpec>, slowest: usize) -> Self {
         Self {
             sums: Sums::explaining(spans, slowest),

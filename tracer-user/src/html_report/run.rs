@@ -51,7 +51,7 @@ impl<L: Log> Made<L> {
     }
 }
 
-/// Makes the report, and reports what is missing.
+/// Makes the report, and reports the losses.
 ///
 /// # Errors
 ///

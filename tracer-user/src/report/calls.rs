@@ -1,7 +1,8 @@
-//! System calls as people read them: a line a call, once it is done.
+//! System calls in readable form: a line for each call, once it is done.
 //!
 //! A call during which no other event is shown has one line. A call during which another event is
-//! shown has two: its name and first arguments, *unfinished*, and its result, *resumed*.
+//! shown has two: its arguments known at the beginning, *unfinished*, and the rest with its result,
+//! *resumed*.
 
 use std::collections::HashMap;
 

@@ -10,15 +10,15 @@ use tracer_text::WallClock;
 use tracer_text::digits::push_decimal;
 use tracer_text::escape::push_for_people;
 
-/// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by
-/// a line feed.
+/// Format that shows events as comma-separated values: quoted as RFC 4180 says, a line for each
+/// event, ended by a line feed.
 ///
 /// A name that a spreadsheet would take for a formula, since it begins with `=`, `+`, `-` or `@`,
 /// gets an apostrophe in front, which says that it is text.
 ///
 /// The first line names the columns, which are those of the JSON lines. Bytes of names that are not
 /// harmless are written as in a string literal of Rust, so that an event never takes a second line;
-/// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, ids in the
+/// `data` is the JSON object of the JSON lines; unknown values are empty: a CPU, ids in the
 /// process's own pid namespace, the thread's `pthread_t`, the address in the program.
 #[derive(Debug, Default)]
 pub struct Csv {

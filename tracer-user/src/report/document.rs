@@ -1,4 +1,4 @@
-//! Objects of JSON, as every command writes them, with the version of what they have.
+//! Objects of JSON, as every command writes them, with the version of their content.
 
 use serde::Serialize;
 

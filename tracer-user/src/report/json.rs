@@ -1,4 +1,4 @@
-//! One JSON object a line, for programs.
+//! Events as JSON, one object a line, for programs.
 //!
 //! The members `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the
 //! trace point or system call) are there where they are known; `ns_pid` and `ns_tid` where the
@@ -31,7 +31,7 @@ use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_json_bytes_beside, push_json_string};
 use tracer_text::typed::Typed;
 
-/// Shows events as JSON lines.
+/// Format that shows events as JSON lines.
 #[derive(Debug, Default)]
 pub struct JsonLines {
     clock: WallClock,

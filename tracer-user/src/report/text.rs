@@ -1,4 +1,4 @@
-//! A line an event, for people.
+//! Events as text, a line for each, for people.
 
 use std::fs::File;
 

@@ -1,11 +1,11 @@
-//! A live view in the terminal: what threads do now, and why spans take as long as they do.
+//! Live view in the terminal: the current states of threads, and why spans take as long as they do.
 //!
-//! - `model` knows what is shown: events in, and what they show up to a moment ([`Shot`]) out. It
-//!   uses the engine of `stat` and `why`;
+//! - `model` takes events and returns a snapshot of the state at a moment ([`Shot`]). It uses the
+//!   engine of `stat` and `why`;
 //! - `source` feeds a model: from a running trace, or from a log that is played;
-//! - `json` has a shot for programs;
-//! - `view` draws parts of a shot, and knows nothing of where it comes from;
-//! - `screen` is what the user has chosen to see: keys and the mouse in, a buffer out;
+//! - `json` writes a shot for programs;
+//! - `view` draws parts of a shot, independently of its source;
+//! - `screen` holds the user's choices: keys and the mouse in, a buffer out;
 //! - `terminal` takes the terminal and gives it back, whatever happens; `show` waits for keys and
 //!   shots, in a thread of its own: events are read however long that takes.
 

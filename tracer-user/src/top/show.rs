@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 ///
-/// There is no terminal, or what `trace` says.
+/// There is no terminal, or the error is that of `trace`.
 pub fn show_live<T>(
     spans: Vec<SpanSpec>,
     window: Window,

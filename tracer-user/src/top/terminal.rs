@@ -1,4 +1,4 @@
-//! The terminal, taken and given back.
+//! Terminal, taken and given back.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Seek, Stdout, Write};

@@ -1,9 +1,9 @@
 //! The JSON trace event format, which many viewers read.
 //!
-//! A slice for each time that a thread was on a CPU, on the CPU's line (`cpus`), with wake-ups as
-//! flows between them; slices on threads and CPUs for what has a beginning and an end; every other
-//! event but switches as an instant on its thread; names of processes and threads. Times are in
-//! microseconds with three digits after the point, on the log's monotonic clock.
+//! A file has a slice for each time that a thread was on a CPU, on the CPU's line (`cpus`), with
+//! wake-ups as flows between them; slices on threads and CPUs for times with a beginning and an
+//! end; every other event but switches as an instant on its thread; names of processes and threads.
+//! Times are in microseconds with three digits after the point, on the log's monotonic clock.
 
 mod cpus;
 mod objects;

@@ -2,7 +2,7 @@
 //!
 //! - `metadata` is the description, in the format's own language (TSDL);
 //! - `packet` is the container of events: times, sizes, and how many events were lost so far;
-//! - `fields` writes what events carry, as the description says.
+//! - `fields` writes the data of events, as the description declares it.
 //!
 //! The description lists the event types that came, so it is written at the end.
 
@@ -33,7 +33,7 @@ pub const FILES: [&str; 2] = ["metadata", "stream"];
 /// Bytes after which a packet is closed.
 const PACKET_BYTES: usize = 64 * 1024;
 
-/// Number added to that of a system event type for events whose data is not as the type says: they
+/// Number added to that of a system event type for events whose data does not fit the type: they
 /// have bytes instead of fields.
 const RAW: u32 = 1 << 16;
 

@@ -1,10 +1,10 @@
 //! Threads that have left their CPU for good.
 //!
-//! The engine takes whatever it hears of a thread after its end for a new one without a name. The
-//! kernel's events do come later: another CPU completes a wake-up that the thread asked for, and a
-//! process goes on after its main thread has ended. So an end is held back, and written at the last
-//! moment at which the thread or its process is heard of: the kernel's own event of an end comes
-//! late too.
+//! The engine takes a thread that is named after its end for a new one without a name. But events
+//! of the kernel do come later: another CPU completes a wake-up that the thread asked for, and a
+//! process continues after its main thread has ended. So an end is held back, and written at the
+//! last moment at which the thread or its process is heard of: the kernel's own event of an end
+//! comes late too.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -54,7 +54,7 @@ impl Ended {
         }
     }
 
-    /// Notes that something is heard of a thread: its process goes on.
+    /// Notes that something is heard of a thread: its process continues.
     pub fn hear(&mut self, thread: Thread, cpu: u32, at: MonotonicNs) {
         let own = behind(at);
         // A process ends with its main thread, and has to be there for the end of another one.

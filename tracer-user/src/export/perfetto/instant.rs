@@ -69,7 +69,7 @@ pub fn of_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
     named(kind::INSTANT, track, "wakeup", name.trim_end().to_owned())
 }
 
-/// Returns the instant at which so many events are known to be lost.
+/// Returns the instant at which `count` events are known to be lost.
 pub fn of_loss(count: u64) -> TrackEvent {
     TrackEvent {
         debug_annotations: vec![annotation(

@@ -4,7 +4,7 @@
 //! - `switches` puts the two sides of a switch together; with wake-ups, forks, exits and names they
 //!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of;
 //!   `ended` threads come late;
-//! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every
+//! - `tracks` are threads and CPUs; a time with a beginning and an end is a slice on one, and every
 //!   other event but switches and wake-ups an instant (`instant`);
 //! - `wakeups` are flows beside that;
 //! - `stacks` come with samples, which flame graphs are made of, and with slices and instants,

@@ -23,7 +23,7 @@ pub struct Stacks {
     /// Mapping, address there, name.
     frames: Ids<(u64, u64, u64)>,
     callstacks: u64,
-    /// Stacks of events, by what they are and by their ids: lists of names.
+    /// Stacks of events, by their data and by their ids: lists of names.
     known_lists: HashMap<(i32, Vec<u8>), u64>,
     lists: HashMap<u64, Vec<u64>>,
     lines: Ids<String>,

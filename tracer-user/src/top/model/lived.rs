@@ -13,7 +13,7 @@ pub const MINUTE: usize = 60;
 /// Limit of retained times of one thread: beyond it the newest are retained.
 const MOST_TIMES: usize = 1 << 20;
 
-/// A thread.
+/// History of a thread.
 #[derive(Debug, Default)]
 pub struct Lived {
     /// Sums since the first event.

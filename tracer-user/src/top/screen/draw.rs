@@ -219,7 +219,7 @@ impl Screen {
         self.draw_above(buffer, area, &lines, Some(selected));
     }
 
-    /// Draws lines above what is there.
+    /// Draws lines above the view.
     fn draw_above(&self, buffer: &mut Buffer, area: Rect, lines: &[String], at: Option<usize>) {
         // As far as there is space, the selected one is seen.
         let first = at.map_or(0, |at| (at + 1).saturating_sub(usize::from(area.height)));

@@ -1,4 +1,4 @@
-//! A shot, drawn into a buffer.
+//! Parts of a shot, drawn into a buffer.
 
 mod bars;
 mod columns;
