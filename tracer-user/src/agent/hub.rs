@@ -1,4 +1,4 @@
-//! Who wants which of the kernel's events, and what waits for them.
+//! Subscriptions to the kernel's events, and the events that wait for them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ pub const MOST_MEMORY: Most = Most {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubscriptionId(u64);
 
-/// What a subscription is for.
+/// Purpose of a subscription.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// The controller.
@@ -51,11 +51,11 @@ pub struct Wish {
     pub keeps_oldest: bool,
 }
 
-/// Shared by the source that feeds it and the conversations that it feeds.
+/// Hub shared by the source that feeds it and the conversations that it feeds.
 #[derive(Clone, Default)]
 pub struct Hub {
     state: Arc<Mutex<State>>,
-    /// Up to here all events have been handed over.
+    /// Time up to which all events have been handed over.
     watermark: Arc<watch::Sender<MonotonicNs>>,
 }
 
@@ -63,9 +63,9 @@ struct State {
     /// The traced processes.
     family: HashSet<i32>,
     subscriptions: HashMap<SubscriptionId, Subscription>,
-    /// Who has how many of them.
+    /// Subscriptions of each user.
     slots: Shares,
-    /// Who has how much memory for what waits.
+    /// Memory of each user for events that wait.
     memory: Shares,
     next: u64,
     /// Processes of the family that are in an exec.
@@ -73,7 +73,7 @@ struct State {
     /// Events later than the last watermark, and steps of execs among them.
     early: Held,
     signs: Vec<ExecSign>,
-    /// Learns what all of them want.
+    /// Callback that learns the types that all of them want.
     kernel: Option<Wanted>,
 }
 
@@ -94,7 +94,7 @@ impl Default for State {
 }
 
 impl State {
-    /// The types that somebody wants, as bits.
+    /// Returns the types that any subscription wants, as bits.
     fn wanted(&self) -> u64 {
         let running = self.subscriptions.values().filter(|one| one.is_running);
         running.fold(0, |bits, one| {
@@ -103,7 +103,7 @@ impl State {
         })
     }
 
-    /// Has the kernel drop what nobody wants.
+    /// Has the kernel drop the types that no subscription wants.
     fn update_kernel(&self) {
         if let Some(kernel) = &self.kernel {
             kernel.set_types_of_others(self.wanted());
@@ -147,8 +147,9 @@ impl State {
         }
     }
 
-    /// Events were lost, and nobody knows whose: an exec may be among them. Who may not see all is
-    /// asked for anew, and what happened meanwhile is lost to them.
+    /// Handles events that were lost, of unknown processes: an exec may be among them. For each
+    /// controller that may not see everything, rights are checked anew, and what happened meanwhile
+    /// is lost to it.
     fn doubt(&mut self) {
         for subscription in self.subscriptions.values_mut() {
             subscription.doubt();
@@ -157,27 +158,27 @@ impl State {
 }
 
 impl Hub {
-    /// Reports to `kernel` from now on what is wanted here.
+    /// Reports to `kernel` from now on which events are wanted here.
     pub fn report_to(&self, kernel: Wanted) {
         let mut state = self.lock();
         state.kernel = Some(kernel);
         state.update_kernel();
     }
 
-    /// A process is traced.
+    /// Registers a process as traced.
     pub fn add_process(&self, pid: i32) {
         self.lock().family.insert(pid);
     }
 
-    /// Whether a process is traced.
+    /// Tells whether a process is traced.
     #[must_use]
     pub fn has_process(&self, pid: i32) -> bool {
         self.lock().family.contains(&pid)
     }
 
     /// Takes events of the kernel's, which may be in any order, and the steps of execs among them.
-    /// Nothing older than `watermark` will come; what is later waits for the next time, since what
-    /// came before it may not be here yet.
+    /// Nothing older than `watermark` will come; later events wait for the next time, since earlier
+    /// ones may not be here yet.
     pub fn take<'e>(
         &self,
         events: impl Iterator<Item = (&'e EventHeader, &'e [u8])>,
@@ -226,7 +227,7 @@ impl Hub {
         state.signs.retain(|sign| sign.time > watermark);
     }
 
-    /// Takes the word that events of the kernel's were lost: nobody knows whose.
+    /// Takes the report that events of the kernel's were lost: it is not known of which process.
     pub fn lose(&self, loss: Loss) {
         let mut state = self.lock();
         for subscription in state.subscriptions.values_mut() {
@@ -237,7 +238,7 @@ impl Hub {
         state.doubt();
     }
 
-    /// Nothing older than this will be taken any more.
+    /// Raises the watermark: nothing older than this will be taken any more.
     pub fn complete_up_to(&self, watermark: MonotonicNs) {
         self.watermark.send_replace(watermark);
     }
@@ -252,7 +253,8 @@ impl Hub {
             .await;
     }
 
-    /// Holds events for somebody from now on; `None` when that user, or all, have too many already.
+    /// Holds events for a controller from now on; `None` when its user, or all, have too many
+    /// already.
     #[must_use]
     pub fn subscribe(&self, wish: Wish) -> Option<SubscriptionId> {
         let mut state = self.lock();
@@ -288,7 +290,7 @@ impl Hub {
         state.update_kernel();
     }
 
-    /// What a subscription wants from now on.
+    /// Sets the events that a subscription wants from now on.
     pub fn control(&self, id: SubscriptionId, is_running: bool, filter: EventSet) {
         let mut state = self.lock();
         if let Some(subscription) = state.subscriptions.get_mut(&id) {
@@ -298,7 +300,7 @@ impl Hub {
         state.update_kernel();
     }
 
-    /// What waits for a subscription, or the first part of it.
+    /// Returns the events that wait for a subscription, or the first part of them.
     #[must_use]
     pub fn collect(&self, id: SubscriptionId) -> Answer {
         let watermark = *self.watermark.borrow();
@@ -366,14 +368,16 @@ impl Subscription {
         }
     }
 
-    /// From here on events may be those of a program that the controller may not look into.
+    /// Marks the start of an exec: from here on events may be those of a program that the
+    /// controller may not look into.
     fn exec_begins(&mut self, pid: i32) {
         if let Some(watched @ Watched::Seen { .. }) = self.processes.get_mut(&pid) {
             *watched = Watched::in_exec();
         }
     }
 
-    /// Now it is known which program it is, and who may look into it.
+    /// Marks the end of an exec: now it is known which program it is, and which controllers may
+    /// look into it.
     fn exec_done(&mut self, pid: i32, sight: &Sight, memory: &mut Shares) {
         let may_see = self.wish.viewer.may_see(sight);
         let now = if may_see {

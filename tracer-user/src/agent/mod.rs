@@ -1,13 +1,13 @@
 //! Handing the kernel's events to programs that ask for them in their own streams.
 //!
 //! A program that was started under this tracer finds [`Agent::address`] in its environment. It is
-//! given events of processes that are traced here, and only to who might trace them itself: the
-//! same user or root, from within the traced family.
+//! given events of processes that are traced here, and only of those that it might trace itself: it
+//! has to run as the same user or as root, and be of the traced family.
 //!
-//! - `hub`: who wants what, and what waits for them; knows nothing of sockets.
-//! - `queue`: what waits for one controller;
-//! - `share`: what each user may have;
-//! - `viewer`: who may see what a process does; `watched`: a process that somebody sees;
+//! - `hub`: subscriptions, and the events that wait for them; knows nothing of sockets.
+//! - `queue`: events that wait for one controller;
+//! - `share`: limits per user;
+//! - `viewer`: rights to see what a process does; `watched`: a process that a controller sees;
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
 //! - `server`: the conversations.

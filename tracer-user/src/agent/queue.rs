@@ -1,4 +1,4 @@
-//! What waits for one controller: bounded, and every loss counted.
+//! Events that wait for one controller: bounded, and every loss counted.
 
 use std::collections::VecDeque;
 
@@ -22,12 +22,12 @@ pub struct Queue {
     events: VecDeque<Waiting>,
     /// Bytes of the capacity that are used.
     used: u64,
-    /// One for each cause.
+    /// Losses, one for each cause.
     lost: Vec<Loss>,
 }
 
 impl Queue {
-    /// An empty one for a controller of this user.
+    /// Makes an empty one for a controller of this user.
     pub fn new(user: u32, capacity: u64, keeps_oldest: bool) -> Self {
         Self {
             user,
@@ -71,7 +71,7 @@ impl Queue {
         Some((header, data))
     }
 
-    /// One event was lost for want of space, at this time.
+    /// Counts one event as lost for want of space, at this time.
     pub fn lose_one(&mut self, since: MonotonicNs) {
         self.lose(Loss {
             cause: LossCause::KernelRingFull,
@@ -81,7 +81,7 @@ impl Queue {
         });
     }
 
-    /// Losses of one cause are reported as one.
+    /// Counts a loss. Losses of one cause are reported as one.
     pub fn lose(&mut self, loss: Loss) {
         let known = self.lost.iter_mut().find(|known| known.cause == loss.cause);
         match known {
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// What waits, or the first part of it.
+    /// Returns the events that wait, or the first part of them.
     pub fn collect(&mut self, watermark: MonotonicNs, memory: &mut Shares) -> Answer {
         let mut bytes = 0;
         let mut events = Vec::new();
@@ -125,13 +125,13 @@ impl Queue {
     }
 }
 
-/// Bytes that an event takes, as in a stream.
+/// Returns the bytes that an event takes, as in a stream.
 fn size_of_event(data: &[u8]) -> u64 {
     sizes::event_size(data.len()) as u64
 }
 
-/// Bytes of memory that an event takes at most: its slot in a queue that may be half empty, and
-/// its data with what the allocator needs for it.
+/// Returns the bytes of memory that an event takes at most: its slot in a queue that may be half
+/// empty, and its data with what the allocator needs for it.
 fn bytes_held(data: &[u8]) -> u64 {
     const ALLOCATION: usize = 32;
     (2 * size_of::<Waiting>() + data.len() + ALLOCATION) as u64

@@ -25,7 +25,7 @@ use crate::trace::Wake;
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
 
-/// Nobody asks in more bytes than this.
+/// Most bytes of a request.
 const MOST_ASKED_BYTES: usize = 4096;
 
 /// Connections that there may be: each has a descriptor.
@@ -35,19 +35,19 @@ const MOST_CONNECTIONS: Most = Most {
     all: 128,
 };
 
-/// How long somebody may take to say what is wanted.
+/// Longest time a program may take for its request.
 const HELLO_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long to wait where no descriptor is free.
+/// Wait where no descriptor is free.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The agent, before anybody talks to it.
+/// The agent, before its first conversation.
 pub struct Agent {
     listener: UnixListener,
     socket: AgentSocket,
 }
 
-/// Makes the socket where programs can ask, under a name that nobody else can take.
+/// Makes the socket where programs can ask, under a name that no other user can take.
 ///
 /// # Errors
 ///
@@ -62,14 +62,14 @@ pub fn listen() -> io::Result<Agent> {
 }
 
 impl Agent {
-    /// What programs find in their environment.
+    /// Returns the address that programs find in their environment.
     #[must_use]
     pub fn address(&self) -> &Path {
         self.socket.path()
     }
 
-    /// Talks to whoever comes, as long as the program runs. Who needs the newest events says so by
-    /// `wakes`. Hold the returned socket as long as programs may come.
+    /// Talks to all programs that connect, as long as this program runs. A program that needs the
+    /// newest events is reported by `wakes`. Hold the returned socket as long as programs may come.
     pub fn serve(self, hub: Hub, wakes: UnboundedSender<Wake>) -> AgentSocket {
         let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
         let listener = self.listener;
@@ -92,7 +92,7 @@ impl Agent {
     }
 }
 
-/// Somebody who is talked to, and counted for that.
+/// Program that is talked to, and counted for that.
 struct Guest {
     stream: UnixStream,
     credentials: UCred,
@@ -140,7 +140,7 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
     }
 }
 
-/// A conversation in which somebody says `untrusted` and hangs up.
+/// Holds a conversation in which the other side says `untrusted` and hangs up.
 #[doc(hidden)]
 pub fn converse(untrusted: &[u8]) {
     let Ok(runtime) = crate::trace::runtime() else {
@@ -252,7 +252,7 @@ impl Conversation {
         }
     }
 
-    /// Who asks, and the process that may be traced by them, by its pid here.
+    /// Returns the asker, and the process that they may trace, by its pid here.
     fn permitted(&self, pid: i32) -> Result<(Viewer, i32), Answer> {
         let unknown = || refused(libc::EPERM, "who asks is not known to the kernel");
         let asker = &self.asker;

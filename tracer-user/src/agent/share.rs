@@ -1,19 +1,19 @@
-//! What each user may have of something that all have to share.
+//! Limits per user of something that all have to share.
 
 use std::collections::HashMap;
 
-/// Most of something.
+/// Limits on something.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
-    /// For one user; root counts as any other here.
+    /// Limit for one user; root counts as any other here.
     pub a_user: u64,
-    /// For all users but root together, so that something is left for root.
+    /// Limit for all users but root together, so that something is left for root.
     pub all_but_root: u64,
-    /// For all.
+    /// Limit for all.
     pub all: u64,
 }
 
-/// Who has how much of something.
+/// Amount of something that each user has.
 #[derive(Debug)]
 pub struct Shares {
     most: Most,
@@ -22,7 +22,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Nobody has anything yet.
+    /// Starts with nothing given to anyone.
     pub fn new(most: Most) -> Self {
         Self {
             most,

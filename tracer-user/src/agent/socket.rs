@@ -1,7 +1,7 @@
-//! Where programs can ask: a socket in a folder that nobody else can write to.
+//! Socket where programs can ask, in a folder that others cannot write to.
 //!
-//! A name in a folder of ours cannot be taken by somebody else, neither while we live nor later, as
-//! an abstract name can. What a tracer that was killed has left there the next one removes.
+//! A name in a folder of ours cannot be taken by another user, neither while we live nor later, as
+//! an abstract name can. The next tracer removes what a killed one has left there.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The folder, where root listens.
 const FOLDER: &str = "/run/tracer-user";
 
-/// A socket that is listened to. Its name goes when this is dropped.
+/// Listening socket. Its name is removed when this is dropped.
 #[derive(Debug)]
 pub struct AgentSocket {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct AgentSocket {
 }
 
 impl AgentSocket {
-    /// Makes the socket. Anybody may connect; who is talked to is another matter.
+    /// Makes the socket. Every program may connect; whether it is answered is decided elsewhere.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl AgentSocket {
         Ok((listener, socket))
     }
 
-    /// The socket's path.
+    /// Returns the socket's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -61,7 +61,7 @@ impl Drop for AgentSocket {
     }
 }
 
-/// The folder that all tracers of root's share.
+/// Returns the folder that all tracers of root share.
 fn shared_folder() -> io::Result<PathBuf> {
     let folder = Path::new(FOLDER);
     match DirBuilder::new().mode(0o755).create(folder) {
@@ -79,8 +79,8 @@ fn shared_folder() -> io::Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// Removes sockets to which nobody listens any more: whose process, as the name says, is gone, and
-/// that refuse a connection. (Between making a socket and listening it would refuse one too.)
+/// Removes sockets without a listener: those whose process, by the name, is gone, and that refuse a
+/// connection. (Between making a socket and listening it would refuse one too.)
 fn remove_left_behind(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -103,7 +103,7 @@ fn remove_left_behind(folder: &Path) {
     }
 }
 
-/// A new folder for one socket: others may go through it, and only we may write.
+/// Makes a new folder for one socket: others may go through it, and only we may write.
 fn own_folder() -> io::Result<PathBuf> {
     let mut name = *b"/tmp/tracer-user-XXXXXX\0";
     // SAFETY: a string that ends with a null, and whose end the call may change.

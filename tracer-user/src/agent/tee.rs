@@ -15,7 +15,7 @@ pub struct Tee<S> {
 }
 
 impl<S: Source + ReportsExecs> Tee<S> {
-    /// Lets `hub` hear what `source` brings.
+    /// Passes the events of `source` to `hub` too.
     pub fn new(source: S, hub: Hub) -> Self {
         Self { source, hub }
     }

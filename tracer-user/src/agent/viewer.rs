@@ -1,4 +1,4 @@
-//! Who may see what a process does: whom `ptrace` would let look into it.
+//! Rights to see what a process does: those of `ptrace` to look into it.
 //!
 //! Asked when a controller comes, and anew whenever the answer can have changed. A process gains
 //! rights only by an exec (set-user-ID, capabilities of a file); what it gives up by itself it does
@@ -23,7 +23,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// The process `pid`, which connected with this user and group.
+    /// Makes the viewer of process `pid`, which connected with this user and group.
     pub fn new(pid: i32, user: u32, group: u32) -> Self {
         // Another user's process may have become one of root's since it connected: that counts for
         // nothing.
@@ -38,12 +38,12 @@ impl Viewer {
         }
     }
 
-    /// Whether it may look into every process, so that nothing has to be asked.
+    /// Tells whether it may look into every process, so that nothing has to be asked.
     pub fn sees_all(&self) -> bool {
         self.sees_all
     }
 
-    /// Whether it may look into a process that has just run another program.
+    /// Tells whether it may look into a process that has just run another program.
     pub fn may_see(&self, sight: &Sight) -> bool {
         self.sees_all
             || (sight.uid == self.user
@@ -53,7 +53,7 @@ impl Viewer {
                 && sight.namespace_level == 0)
     }
 
-    /// Whether it may look into process `pid` as that is now.
+    /// Tells whether it may look into process `pid` as that is now.
     pub fn may_see_now(&self, pid: i32) -> bool {
         if self.sees_all {
             return Credentials::read(pid).is_some();
@@ -69,7 +69,8 @@ impl Viewer {
     }
 }
 
-/// Whether a process is in our user namespace: in another one the same ids mean something else.
+/// Tells whether a process is in our user namespace: in another one the same ids mean something
+/// else.
 fn in_own_namespace(pid: i32) -> bool {
     let namespace = |of: &str| {
         let found = fs::metadata(format!("/proc/{of}/ns/user"));
@@ -79,9 +80,9 @@ fn in_own_namespace(pid: i32) -> bool {
     theirs.is_some() && theirs == namespace("self")
 }
 
-/// What `/proc` says of the credentials of a process.
+/// Credentials of a process, as `/proc` states them.
 struct Credentials {
-    /// Real, effective, saved, and that for files.
+    /// Users: real, effective, saved, and that for files.
     users: [u32; 4],
     groups: [u32; 4],
     permitted: u64,

@@ -1,44 +1,44 @@
-//! A process whose events are held for somebody, and whether they may be seen.
+//! Process whose events are held for a controller, and whether they may be seen.
 
 use tracer_engine::event::{EventHeader, MonotonicNs};
 
 /// Most bytes of data that are held back for one process: an exec takes a moment.
 const MOST_HELD_BYTES: usize = 256 << 10;
 
-/// What becomes of an event.
+/// Treatment of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is recorded for the controller.
+    /// Recorded for the controller.
     Keep,
-    /// It waits until it is known whether it may be seen.
+    /// Held until it is known whether it may be seen.
     Hold,
-    /// It is not for the controller to see, nor to know of.
+    /// Hidden: the controller may not see it, nor know of it.
     Hide,
-    /// It may have been the controller's to see: it counts as lost.
+    /// Counted as lost: it may have been the controller's to see.
     Lose,
 }
 
 /// Events that are held back, in their order.
 pub type Held = Vec<(EventHeader, Box<[u8]>)>;
 
-/// Whether a process may be seen by one controller.
+/// Visibility of a process to one controller.
 #[derive(Debug)]
 pub enum Watched {
-    /// It may, from this time on.
+    /// Visible, from this time on.
     Seen { from: MonotonicNs },
-    /// It is in an exec, and nobody knows yet.
+    /// In an exec: not known yet.
     InExec { held: Held, bytes: usize },
-    /// It may not.
+    /// Not visible.
     Hidden,
 }
 
 impl Watched {
-    /// It may be seen, whenever.
+    /// Visible at all times.
     pub const SEEN: Self = Self::Seen {
         from: MonotonicNs(0),
     };
 
-    /// It is in an exec.
+    /// Returns the state of a process that is in an exec.
     pub fn in_exec() -> Self {
         Self::InExec {
             held: Vec::new(),
@@ -46,7 +46,7 @@ impl Watched {
         }
     }
 
-    /// What becomes of an event of it.
+    /// Returns how an event of it is treated.
     pub fn fate(&self, header: &EventHeader, data: &[u8]) -> Fate {
         match self {
             Self::Seen { from } if header.time < *from => Fate::Lose,
@@ -65,7 +65,7 @@ impl Watched {
         }
     }
 
-    /// The time of the first event that is held back.
+    /// Returns the time of the first event that is held back.
     pub fn held_since(&self) -> Option<MonotonicNs> {
         match self {
             Self::InExec { held, .. } => held.first().map(|(header, _)| header.time),
@@ -73,7 +73,7 @@ impl Watched {
         }
     }
 
-    /// A child that it makes now.
+    /// Returns the state of a child that it makes now.
     pub fn child(&self) -> Self {
         match self {
             Self::Seen { from } => Self::Seen { from: *from },
