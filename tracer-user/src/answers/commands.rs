@@ -20,14 +20,14 @@ const MOST_COMMANDS: usize = 65_536;
 /// Bytes of a command line.
 const MOST_BYTES: usize = 256;
 
-/// What processes were started with, as far as that was recorded.
+/// Command lines that processes were started with, as far as they were recorded.
 #[derive(Debug, Default)]
 pub struct Commands {
     lines: HashMap<i32, Box<[u8]>>,
 }
 
 impl Commands {
-    /// A process has started a program, or is another one than before.
+    /// Learns from an event that a process has started a program, or is another one than before.
     pub fn learn(&mut self, event: &Event<'_>) {
         match event.header.event_type {
             EventTypeId::EXEC => self.start(event.header.pid, event.data),
@@ -67,7 +67,7 @@ impl Commands {
         }
     }
 
-    /// The command line of a process; empty where it is not known.
+    /// Returns the command line of a process; empty where it is not known.
     #[must_use]
     pub fn of(&self, pid: i32) -> String {
         let line = self.lines.get(&pid);
@@ -75,8 +75,8 @@ impl Commands {
     }
 }
 
-/// The command line of a process that is there now, as it is now: a program may have put other
-/// words there. Empty where it has none, or may not be read.
+/// Returns the command line of a process that is there now, as it is now: a program may have put
+/// other words there. Empty where it has none, or may not be read.
 #[must_use]
 pub fn current_command(pid: i32) -> String {
     let mut untrusted = Vec::new();
@@ -86,7 +86,7 @@ pub fn current_command(pid: i32) -> String {
     read.map_or_else(|_| String::new(), |_| for_people(&untrusted))
 }
 
-/// Arguments, each with a null behind it, with spaces between them.
+/// Renders arguments, each with a null behind it, with spaces between them.
 fn for_people(untrusted: &[u8]) -> String {
     let is_whole = untrusted.len() <= MOST_BYTES;
     let untrusted = untrusted.get(..MOST_BYTES).unwrap_or(untrusted);

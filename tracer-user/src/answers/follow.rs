@@ -5,20 +5,20 @@ use crate::event_view::EventView;
 use crate::log_view::{GapWatch, Log, Pause, Walk};
 use crate::report::Gap;
 
-/// Gives all that `walk` goes by to `consumer`.
+/// Gives all events of `walk` to `consumer`.
 ///
 /// # Errors
 ///
-/// The log cannot be read, or what `consumer` says.
+/// The log cannot be read, or `consumer` fails.
 pub fn follow<L: Log>(walk: &mut Walk<L>, consumer: &mut impl Consumer) -> anyhow::Result<()> {
     follow_while(walk, consumer, |_| Ok(()))
 }
 
-/// As [`follow`]; `check` is called every thousand events.
+/// Does as [`follow`]; `check` is called every thousand events.
 ///
 /// # Errors
 ///
-/// The log cannot be read, or what `consumer` or `check` says.
+/// The log cannot be read, or `consumer` or `check` fails.
 pub fn follow_while<L: Log>(
     walk: &mut Walk<L>,
     consumer: &mut impl Consumer,
@@ -48,7 +48,7 @@ pub fn follow_while<L: Log>(
     Ok(())
 }
 
-/// Whether an event is the first of its type.
+/// Tells whether an event is the first of its type.
 fn is_first(seen: &mut Vec<bool>, id: u32) -> bool {
     let index =
         usize::try_from(id.min(tracer_common::event_type::STREAM_EVENT_ID_LIMIT)).unwrap_or(0);

@@ -8,14 +8,14 @@ use tracer_analysis::Function;
 use crate::stacks::{Frame, Stack};
 use tracer_text::escape::push_for_people;
 
-/// Functions that are told apart; a wait in one beyond those has none.
+/// Most functions that are told apart; a wait in one beyond those has none.
 const MOST_FUNCTIONS: usize = 4096;
 
 /// Bytes of a name.
 const MOST_BYTES: usize = 200;
 
-/// Files of the C runtime, up to what follows their names: through them a program waits, and they
-/// do not say for what.
+/// Files of the C runtime, up to the rest of their names: programs wait through them, and they do
+/// not say for what.
 const RUNTIME: [&str; 11] = [
     "[vdso]",
     "[vsyscall]",
@@ -43,14 +43,14 @@ pub struct Place {
 /// The functions, by name.
 #[derive(Debug, Default)]
 pub struct Functions {
-    /// Their names are harmless.
+    /// Places, with harmless names.
     places: Vec<Place>,
     known: HashMap<Place, Function>,
 }
 
 impl Functions {
-    /// The function of a stack that says what its thread waits for: the innermost one of the
-    /// program that is not of the C runtime. None where that has no name.
+    /// Returns the function of a stack that tells what its thread waits for: the innermost one of
+    /// the program that is not of the C runtime. None where that has no name.
     pub fn waiting(&mut self, stack: &Stack<'_>) -> Function {
         let frames = stack.frames();
         let mut frames = frames.iter().filter(|frame| !frame.is_kernel);
@@ -90,7 +90,7 @@ impl Functions {
         function
     }
 
-    /// Which one it is, with a harmless name; `None` where none is known.
+    /// Returns the place of a function, with a harmless name; `None` where none is known.
     #[must_use]
     pub fn place(&self, function: Function) -> Option<&Place> {
         let index = usize::try_from(function.0).ok()?.checked_sub(1)?;
@@ -98,7 +98,7 @@ impl Functions {
     }
 }
 
-/// A name of any bytes, for people.
+/// Renders a name of any bytes, for people.
 fn shown(name: &str) -> String {
     let mut out = Vec::new();
     let end = name.floor_char_boundary(MOST_BYTES);
@@ -114,7 +114,8 @@ fn is_runtime(frame: &Frame) -> bool {
         .is_some_and(|mapping| is_runtime_file(&mapping.path))
 }
 
-/// Whether a file is one of the C runtime: `libc.so.6`, `libc-2.31.so`, `ld-musl-x86_64.so.1`.
+/// Tells whether a file is one of the C runtime: `libc.so.6`, `libc-2.31.so`,
+/// `ld-musl-x86_64.so.1`.
 fn is_runtime_file(path: &[u8]) -> bool {
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     RUNTIME.iter().any(|name| {

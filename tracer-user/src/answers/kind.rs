@@ -9,20 +9,20 @@ const MOST_SEGMENTS: usize = 10_000;
 /// Spans of one kind.
 #[derive(Debug)]
 pub struct Kind {
-    /// What they are called.
+    /// Name of these spans.
     pub name: Vec<u8>,
-    /// How long they took.
+    /// Durations of these spans.
     pub took: Durations,
-    /// Where their time went.
+    /// Causes of their time.
     pub blame: Blame,
-    /// What their own threads did meanwhile.
+    /// Activity of their own threads meanwhile.
     pub split: Split,
 }
 
-/// How much of the time of spans their own threads spent how, in nanoseconds.
+/// Time of spans by the activity of their own threads, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Split {
-    /// On a CPU.
+    /// Time on a CPU.
     pub running: u64,
     /// Waiting for a CPU.
     pub runnable: u64,
@@ -30,14 +30,14 @@ pub struct Split {
     pub blocked: u64,
     /// Stopped.
     pub stopped: u64,
-    /// Nobody's: no thread worked on them.
+    /// Time without a thread: none worked on them.
     pub unpolled: u64,
-    /// Nobody knows.
+    /// Time without a known cause.
     pub unknown: u64,
 }
 
 impl Split {
-    /// The parts with what they are called, as `stat` has them.
+    /// Returns the parts with their names, as `stat` has them.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, u64); 6] {
         [
@@ -60,7 +60,7 @@ impl Split {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// Adds what the spans' own threads did.
+    /// Adds the activity of the spans' own threads.
     pub fn add(&mut self, steps: &[Step]) {
         for step in steps.iter().filter(|step| step.depth == 0) {
             let total = match step.part {
@@ -76,16 +76,16 @@ impl Split {
     }
 }
 
-/// What the sums of a kind have of one span.
+/// Part of one span in the sums of its kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained {
     /// Its kind, by index.
     pub kind: usize,
-    /// When it ended.
+    /// End of the span.
     pub to: MonotonicNs,
-    /// How long it took, in nanoseconds.
+    /// Duration, in nanoseconds.
     pub ns: u64,
-    /// What its own threads did meanwhile.
+    /// Activity of its own threads meanwhile.
     pub split: Split,
 }
 
@@ -101,11 +101,11 @@ pub struct Shown {
     /// The steps of its critical path that no others lie within, in order of time: at most
     /// 10,000.
     pub segments: Vec<Step>,
-    /// All of it, as a tree.
+    /// Tree of all of it.
     pub blame: Blame,
 }
 
-/// The steps that no others lie within, in order of time.
+/// Returns the steps that no others lie within, in order of time.
 pub fn segments(steps: &[Step]) -> Vec<Step> {
     let mut segments: Vec<Step> = leaves(steps).copied().collect();
     segments.sort_by_key(|step| step.from);

@@ -14,23 +14,23 @@ use crate::top::{OnceForm, TopSetup};
 use crate::why::{self, Why};
 use tracer_text::say;
 
-/// What is asked of events that are still to happen.
+/// Question about events that are still to happen.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// Sums of events, with these spans; and how threads are shown.
     Stat(Vec<SpanSpec>, View),
-    /// Why spans take as long as they do; at most 40 lines of it, or all.
+    /// Causes of the durations of spans; at most 40 lines of it, or all.
     Why(Question, Choice, bool),
-    /// What threads do now.
+    /// Present activity of threads.
     Top(TopSetup),
-    /// Where in their code they spend their time.
+    /// Places in their code where they spend their time.
     Flame(FlameSetup),
 }
 
-/// What is asked, and how the answer is shown.
+/// Question, and how its answer is shown.
 #[derive(Clone, Debug)]
 pub struct AnswerSetup {
-    /// What is asked.
+    /// Question.
     pub asked: Asked,
     /// Whether the answer is for programs.
     pub is_json: bool,
@@ -149,7 +149,7 @@ mod tests {
     use crate::stacks::{Names, Stack};
 
     proptest! {
-        /// Whatever a log has, or a target says: there is an answer, in both forms.
+        /// Checks that there is an answer, in both forms, whatever a log has or a target says.
         #[test]
         fn no_events_keep_it_from_answering(
             events in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! What the commands have in common that answer questions: how events come to them, which spans are
+//! Common parts of the commands that answer questions: how events come to them, which spans are
 //! meant, and how people read of it.
 
 mod commands;

@@ -27,7 +27,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// A thread is called so, unless `comm` is empty.
+    /// Learns the name of a thread, unless `comm` is empty.
     pub fn learn(&mut self, thread: Thread, comm: &[u8]) {
         let count = self.names.len();
         match self.names.entry(thread) {
@@ -41,19 +41,19 @@ impl Names {
         }
     }
 
-    /// Another thread has these ids now.
+    /// Forgets the name of a thread: another one has these ids now.
     pub fn forget(&mut self, thread: Thread) {
         self.names.remove(&thread);
     }
 
-    /// Its name; empty where it is not known.
+    /// Returns the name of a thread; empty where it is not known.
     #[must_use]
     pub fn of(&self, thread: Thread) -> &[u8] {
         self.names.get(&thread).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The thread that an event says was made.
+/// Returns the thread that was made, according to an event.
 #[must_use]
 pub fn made_by(event: &Event<'_>) -> Option<Thread> {
     if !matches!(

@@ -23,8 +23,8 @@ use crate::event_view::EventView;
 use crate::report::Gap;
 use crate::stacks::Stack;
 
-/// Steps of paths that are looked at, beside so many for each event: some have thousands, most a
-/// few.
+/// Steps of paths that are looked at, beside `STEPS_AN_EVENT` for each event: some paths have
+/// thousands, most a few.
 const FIRST_STEPS: u64 = 4_000_000;
 const STEPS_AN_EVENT: u64 = 32;
 
@@ -36,12 +36,13 @@ const MOST_CALLS: usize = 4096;
 pub struct Paths {
     question: Question,
     choice: Choice,
-    /// Spans that end beyond it are not added.
+    /// Part of the trace: spans that end beyond it are not added.
     scope: Scope,
-    /// All types so far, and how often each system call was entered: where spans are asked for.
+    /// Types so far, and counts of how often each system call was entered: where spans are asked
+    /// for.
     types: EventTypes,
     calls: BTreeMap<i32, u64>,
-    /// Since the first event.
+    /// States of threads since the first event.
     states: Option<ThreadStates>,
     history: History,
     spans: Spans,
@@ -54,19 +55,19 @@ pub struct Paths {
     last: MonotonicNs,
     /// The thread that is asked about, once it was seen.
     asked: Option<Thread>,
-    /// When it ended, unless another thread takes its place.
+    /// Time of its end, unless another thread takes its place.
     left_at: Option<MonotonicNs>,
     is_answered: bool,
     has_switches: bool,
     has_wakeups: bool,
-    /// Whether anything has moved, and what does not.
+    /// Evidence of whether anything has moved, and what does not.
     stillness: Stillness,
     /// A thread that was blocked has got a CPU, and no wake-up was seen before.
     lacks_wakeups: bool,
     ended: Vec<Span>,
-    /// The spans that were added since this was last asked, where somebody asks.
+    /// Spans that were added since the last call of `take_explained`, where they are asked for.
     explained: Option<Vec<Explained>>,
-    /// How much of what threads did is held whatever spans are open, in nanoseconds.
+    /// History of threads that is held whatever spans are open, in nanoseconds.
     held_ns: Option<u64>,
     /// Steps of paths that may still be looked at: so the work grows with the events, however many
     /// spans are open at the same time.
@@ -74,7 +75,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Nothing yet.
+    /// Starts with nothing.
     #[must_use]
     pub fn new(question: Question, choice: Choice) -> Self {
         let mut paths = Self {
@@ -116,49 +117,50 @@ impl Paths {
         Self { scope, ..self }
     }
 
-    /// The spans by kind, in the order in which they were found.
+    /// Returns the spans by kind, in the order in which they were found.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// The spans that are explained, the slowest first.
+    /// Returns the spans that are explained, the slowest first.
     #[must_use]
     pub fn shown(&self) -> &[Shown] {
         &self.shown
     }
 
-    /// When the first event was.
+    /// Returns the time of the first event.
     #[must_use]
     pub fn first(&self) -> MonotonicNs {
         self.first
     }
 
-    /// When the last event was.
+    /// Returns the time of the last event.
     #[must_use]
     pub fn last(&self) -> MonotonicNs {
         self.last
     }
 
-    /// Spans that were not followed, since too many were open.
+    /// Counts the spans that were not followed, since too many were open.
     #[must_use]
     pub fn unfollowed(&self) -> u64 {
         self.spans.unfollowed()
     }
 
-    /// Spans that were open when events were lost, and that nothing is said of.
+    /// Counts the spans that were open when events were lost, and that are not reported on.
     #[must_use]
     pub fn interrupted(&self) -> u64 {
         self.spans.interrupted()
     }
 
-    /// Whether there are switches, and wake-ups: without them nobody knows what threads do.
+    /// Tells whether there are switches, and wake-ups: without them it is not known what threads
+    /// do.
     #[must_use]
     pub fn has_switches_and_wakeups(&self) -> (bool, bool) {
         (self.has_switches, self.has_wakeups)
     }
 
-    /// What is unknown because no such events were recorded, for people.
+    /// Returns, for people, what is unknown because no such events were recorded.
     #[must_use]
     pub fn missing_events(&self) -> Option<&'static str> {
         if !self.has_switches {
@@ -173,7 +175,7 @@ impl Paths {
         }
     }
 
-    /// The first event is at this time, if none was before.
+    /// Sets the time of the first event, if none was before.
     fn begin(&mut self, at: MonotonicNs) {
         if self.states.is_none() {
             self.first = at;
@@ -184,17 +186,17 @@ impl Paths {
         }
     }
 
-    /// Holds what threads did in the last so many nanoseconds, whatever spans are open.
+    /// Holds the history of threads in the last `ns` nanoseconds, whatever spans are open.
     pub fn hold(&mut self, ns: u64) {
         self.held_ns = Some(ns);
     }
 
-    /// From now on each span is given out by [`take_explained`](Self::take_explained).
+    /// Has each span given out by [`take_explained`](Self::take_explained) from now on.
     pub fn give_out_explained(&mut self) {
         self.explained.get_or_insert_default();
     }
 
-    /// The spans that were added since the last call.
+    /// Returns the spans that were added since the last call.
     pub fn take_explained(&mut self) -> Vec<Explained> {
         self.explained
             .as_mut()
@@ -202,24 +204,24 @@ impl Paths {
             .unwrap_or_default()
     }
 
-    /// The spans that are explained one by one since the last call.
+    /// Returns the spans that were explained one by one since the last call.
     pub fn take_shown(&mut self) -> Vec<Shown> {
         std::mem::take(&mut self.shown)
     }
 
-    /// What threads do now.
+    /// Returns the present states of threads.
     #[must_use]
     pub fn states(&self) -> Option<&ThreadStates> {
         self.states.as_ref()
     }
 
-    /// What threads did lately.
+    /// Returns the recent history of threads.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// The slowest span since the last call, with what it is called.
+    /// Returns the slowest span since the last call, with its name.
     pub fn take_slowest(&mut self) -> Option<(Vec<u8>, Shown)> {
         if self.shown.is_empty() {
             return None;
@@ -229,7 +231,7 @@ impl Paths {
         Some((name, shown))
     }
 
-    /// The steps of a path, with the names of threads that events did not name.
+    /// Returns the steps of a path, with the names of threads that events did not name.
     #[must_use]
     pub fn named(&self, mut steps: Vec<Step>) -> Vec<Step> {
         for step in &mut steps {
@@ -244,19 +246,19 @@ impl Paths {
         steps
     }
 
-    /// What processes were started with.
+    /// Returns the command lines of processes.
     #[must_use]
     pub fn commands(&self) -> &Commands {
         &self.commands
     }
 
-    /// The functions in which threads waited.
+    /// Returns the functions in which threads waited.
     #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// The next event has this stack.
+    /// Takes the stack of the next event.
     pub fn take_stack(&mut self, stack: &Stack<'_>) {
         if stack.is_of(EventTypeId::SWITCH_OUT)
             && let Some(states) = &mut self.states
@@ -265,27 +267,28 @@ impl Paths {
         }
     }
 
-    /// What threads are called.
+    /// Returns the names of threads.
     #[must_use]
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// Nothing has happened from the last event up to this moment.
+    /// Advances to this moment, up to which nothing has happened since the last event.
     pub fn advance(&mut self, now: MonotonicNs) {
         if self.states.is_some() {
             self.last = self.last.max(now);
         }
     }
 
-    /// That no thread has run, and what they do instead, for people; once there are no more events.
+    /// Reports, for people, that no thread has run, and what they do instead; once there are no
+    /// more events.
     #[must_use]
     pub fn stillness(&self) -> Option<String> {
         let ns = self.last.0.saturating_sub(self.first.0);
         self.stillness.in_words(ns)
     }
 
-    /// There are no more events. What is found of threads then is given to `also`.
+    /// Finishes: there are no more events. What is found of threads then is given to `also`.
     pub fn finish(&mut self, mut also: impl FnMut(&Found)) {
         if let Some(states) = &mut self.states {
             states.stop(self.last);
@@ -300,7 +303,7 @@ impl Paths {
         }
     }
 
-    /// What the thread did that was asked about, up to `to`.
+    /// Answers the question about a thread, up to `to`.
     fn answer(&mut self, to: MonotonicNs) {
         let Question::Thread { tid, from, .. } = self.question else {
             return;
@@ -425,7 +428,7 @@ impl Paths {
         }
     }
 
-    /// Counts a system call that is entered: so that it can be said which were.
+    /// Counts a system call that is entered, so that it can be said which calls were.
     fn count_call(&mut self, event: &Event<'_>) {
         if event.header.event_type != EventTypeId::SYSCALL_ENTER {
             return;
@@ -439,8 +442,8 @@ impl Paths {
         }
     }
 
-    /// Of each kind of spans that was asked for and of which there is none: why, and what there is
-    /// instead.
+    /// Explains for each kind of spans that was asked for and of which there is none: why, and what
+    /// there is instead.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
         let known = Known {
@@ -491,26 +494,26 @@ impl Paths {
         specs.iter().filter_map(of_spec).collect()
     }
 
-    /// Whether the steps of each path that is explained are kept one by one.
+    /// Tells whether the steps of each path that is explained are retained one by one.
     #[must_use]
     pub fn has_segments(&self) -> bool {
         !self.choice.is_without_segments
     }
 
-    /// Whether spans were asked for by name.
+    /// Tells whether spans were asked for by name.
     #[must_use]
     pub fn has_named_spans(&self) -> bool {
         matches!(&self.question, Question::Spans(specs) if !specs.is_empty())
     }
 
-    /// Spans that began and have not ended.
+    /// Counts the spans that began and have not ended.
     #[must_use]
     pub fn unended(&self) -> Unended {
         self.spans.unended()
     }
 
     /// Counts spans without an end, in words; `None` without any. Those that were open when events
-    /// were lost are said elsewhere.
+    /// were lost are reported elsewhere.
     #[must_use]
     pub fn unended_line(&self) -> Option<String> {
         let unended = self.unended();
@@ -523,7 +526,7 @@ impl Paths {
         at.is_none_or(|at| span.from <= at && at <= span.to) && self.scope.has(span.thread, span.to)
     }
 
-    /// Events are missing. What is found of threads is given to `also`.
+    /// Handles a gap: events are missing. What is found of threads is given to `also`.
     pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Found)) {
         self.begin(gap.next);
         let history = &mut self.history;
@@ -540,8 +543,7 @@ impl Paths {
         }
     }
 
-    /// What threads did is held since the oldest span began that is open, and as long as was asked
-    /// for.
+    /// Holds the history of threads since the oldest open span began, and as long as was asked for.
     fn hold_history(&mut self) {
         let held = self.held_ns.map(|ns| self.last.0.saturating_sub(ns));
         let oldest = self.spans.oldest();
@@ -552,8 +554,8 @@ impl Paths {
         self.history.keep_from(from);
     }
 
-    /// Answers when the thread that is asked about ends. The first thread of a process may be
-    /// ended by another one, which then goes on in its place with another program.
+    /// Answers when the thread that is asked about ends. The first thread of a process may be ended
+    /// by another one, which then continues in its place with another program.
     fn notice_end(&mut self, event_type: EventTypeId, thread: Thread, at: MonotonicNs) {
         let Some(asked) = self.asked.filter(|asked| asked.pid == thread.pid) else {
             return;
@@ -575,12 +577,12 @@ impl Paths {
         self.history.keep_from(None);
     }
 
-    /// Goes on by one event. What is found of threads is given to `also`.
+    /// Continues by one event. What is found of threads is given to `also`.
     pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], also: impl FnMut(&Found)) {
         self.go_on_and(event, comm, also, |_| {});
     }
 
-    /// As [`go_on`](Self::go_on); spans that have ended are given to `also_span`.
+    /// Continues as [`go_on`](Self::go_on); spans that have ended are given to `also_span`.
     pub fn go_on_and(
         &mut self,
         event: &Event<'_>,

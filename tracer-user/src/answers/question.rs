@@ -1,38 +1,38 @@
-//! What is asked about spans and threads.
+//! Questions about spans and threads.
 
 use tracer_engine::event::MonotonicNs;
 
 use super::SpanSpec;
 
-/// What is asked.
+/// Question.
 #[derive(Clone, Debug)]
 pub enum Question {
     /// No span.
     Nothing,
     /// Spans: those that are named, or all pairs of event types whose names show it.
     Spans(Vec<SpanSpec>),
-    /// What a thread did, from a moment on, until another, or all the time.
+    /// Activity of a thread, from a moment on, until another, or all the time.
     Thread {
         /// The thread; `None`: the first that is seen, such as that of a command.
         tid: Option<i32>,
-        /// From when on.
+        /// Start of the time asked about.
         from: Option<MonotonicNs>,
-        /// Until when.
+        /// End of the time asked about.
         until: Option<MonotonicNs>,
     },
 }
 
-/// Which spans are explained one by one.
+/// Spans that are explained one by one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// The slowest so many.
+    /// Number of the slowest spans that are explained.
     pub slowest: usize,
-    /// So many of each kind, and not of all together.
+    /// Whether the slowest are chosen of each kind, and not of all together.
     pub is_by_kind: bool,
-    /// Only spans that took longer, in nanoseconds.
+    /// Duration that the spans exceed, in nanoseconds.
     pub longer_than: u64,
-    /// Only spans that were open at this time.
+    /// Time at which the spans were open.
     pub at: Option<MonotonicNs>,
-    /// Whether the steps of each path are not kept one by one.
+    /// Whether the steps of each path are not retained one by one.
     pub is_without_segments: bool,
 }

@@ -54,7 +54,7 @@ const RELATIVES: [(&str, &str); 47] = [
     ("wait", "wait4"),
 ];
 
-/// The calls of this machine that may be made where `name` is meant, itself not among them.
+/// Returns the calls of this machine that may be made where `name` is meant, itself not among them.
 pub fn relatives(name: &str) -> Vec<&'static str> {
     let others = RELATIVES.iter().filter_map(|(one, other)| {
         let is_one = *one == name;

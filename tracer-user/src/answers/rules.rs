@@ -1,4 +1,4 @@
-//! From what people type, and what event types there are, to rules.
+//! Rules, made from the spans that people type and from the event types.
 
 use tracer_analysis::{Border, KeyOf, Pairs, Rule};
 use tracer_common::event_type::EventTypeId;
@@ -7,8 +7,8 @@ use tracer_engine::EventTypes;
 use super::SpanSpec;
 use super::span_spec::BorderSpec;
 
-/// The rules of the spans that are meant, as far as their types are known, each with what they are
-/// called. Without any `specs`: all pairs of event types whose names show it.
+/// Returns the rules of the spans that are meant, as far as their types are known, each with the
+/// name of the spans. Without any `specs`: all pairs of event types whose names show it.
 pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, Rule)> {
     let mut wanted = Vec::new();
     let mut add = |name: Vec<u8>, begin, end, poll| {
@@ -59,15 +59,15 @@ pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, Rule)> {
     wanted
 }
 
-/// What says when a span of the `tracing` layer is made, and when it is over, by what says that one
-/// is entered.
+/// Returns the types that say when a span of the `tracing` layer is made and when it is over, from
+/// the type that says that one is entered.
 fn lifetime(types: &EventTypes, enter: EventTypeId) -> Option<(EventTypeId, EventTypeId)> {
     let name = types.name(enter)?.strip_prefix(b"enter ")?;
     let of = |word: &[u8]| types.id(&[word, name].concat());
     Some((of(b"new ")?, of(b"close ")?))
 }
 
-/// Whether events of a border come from the kernel, as those of system calls and probes do.
+/// Tells whether events of a border come from the kernel, as those of system calls and probes do.
 fn is_kernels(types: &EventTypes, border: &Border) -> bool {
     const OF_PROBES: [&[u8]; 3] = [b"probe:", b"retprobe:", b"usdt:"];
     let name = types.name(border.event_type).unwrap_or_default();

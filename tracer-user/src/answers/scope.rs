@@ -6,9 +6,9 @@ use tracer_engine::event::MonotonicNs;
 /// A time, and processes. All by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// From when on.
+    /// Start of the time asked about.
     pub from: MonotonicNs,
-    /// Until when.
+    /// End of the time asked about.
     pub until: MonotonicNs,
     /// Processes; empty for all.
     pub pids: Vec<i32>,
@@ -25,37 +25,37 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// Whether it is the whole trace.
+    /// Tells whether it is the whole trace.
     #[must_use]
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it has not all of the time.
+    /// Tells whether it has not all of the time.
     #[must_use]
     pub fn has_times(&self) -> bool {
         (self.from, self.until) != (MonotonicNs(0), MonotonicNs(u64::MAX))
     }
 
-    /// Whether what happened at this time is asked about.
+    /// Tells whether events at this time are asked about.
     #[must_use]
     pub fn has_time(&self, at: MonotonicNs) -> bool {
         self.from <= at && at <= self.until
     }
 
-    /// Whether a process is asked about.
+    /// Tells whether a process is asked about.
     #[must_use]
     pub fn has_process(&self, pid: i32) -> bool {
         self.pids.is_empty() || self.pids.contains(&pid)
     }
 
-    /// Whether what a thread did at this time is asked about.
+    /// Tells whether the activity of a thread at this time is asked about.
     #[must_use]
     pub fn has(&self, thread: Thread, at: MonotonicNs) -> bool {
         self.has_process(thread.pid) && self.has_time(at)
     }
 
-    /// How much of the time from `first` to `last` is asked about, in nanoseconds.
+    /// Returns the part of the time from `first` to `last` that is asked about, in nanoseconds.
     #[must_use]
     pub fn ns_of(&self, first: MonotonicNs, last: MonotonicNs) -> u64 {
         let (from, until) = (self.from.max(first), self.until.min(last));

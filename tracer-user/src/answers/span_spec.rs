@@ -1,4 +1,4 @@
-//! Which spans are meant, as people type it.
+//! Spans, as people type them.
 
 use anyhow::{Context, bail, ensure};
 use tracer_analysis::KeyBytes;
@@ -8,22 +8,22 @@ use crate::probes::ProbeSpec;
 use tracer_syscalls::names::{Table, names, syscall_number};
 use tracer_text::nearest;
 
-/// Which spans are meant.
+/// Spans that are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpanSpec {
-    /// Those of this name, by the names of their event types.
+    /// Spans of this name, by the names of their event types.
     Named(Vec<u8>),
-    /// A function, from its entry to its return: as it was typed, and as the span is called.
+    /// A function, from its entry to its return: as it was typed, and the name of the span.
     Function(String, Vec<u8>),
     /// A system call, by its name and its index in the machine's table.
     Call(String, i32),
-    /// What lies between two event types.
+    /// Time between two event types.
     Between {
-        /// What they are called.
+        /// Name of the spans.
         name: Vec<u8>,
-        /// How they begin.
+        /// Beginning of the spans.
         begin: BorderSpec,
-        /// How they end.
+        /// End of the spans.
         end: BorderSpec,
     },
 }
@@ -33,12 +33,12 @@ pub enum SpanSpec {
 pub struct BorderSpec {
     /// The name of its event type.
     pub event: Vec<u8>,
-    /// Which bytes of its data are the key.
+    /// Bytes of its data that are the key.
     pub key: Option<KeyBytes>,
 }
 
 impl SpanSpec {
-    /// Whether spans of this name may be meant.
+    /// Tells whether spans of this name may be meant.
     #[must_use]
     pub fn may_be(&self, name: &[u8]) -> bool {
         match self {
@@ -96,7 +96,7 @@ impl SpanSpec {
     }
 }
 
-/// That there is no such call, and which there is instead.
+/// Reports that there is no such call, and which there is instead.
 fn no_call(typed: &str, call: &str) -> String {
     let instead = match (relatives(call).first(), nearest(call, names())) {
         (Some(other), _) => format!("; on this machine try --span syscall:{other}"),
@@ -106,7 +106,8 @@ fn no_call(typed: &str, call: &str) -> String {
     format!("--span {typed:?}: this machine has no system call {call:?}{instead}")
 }
 
-/// Whether a span may be asked for by `name`: its own, or what follows the last colon in it.
+/// Tells whether a span may be asked for by `name`: its own, or the part of it behind the last
+/// colon.
 fn is_called(stem: &[u8], name: &[u8]) -> bool {
     stem == name
         || stem
@@ -114,7 +115,8 @@ fn is_called(stem: &[u8], name: &[u8]) -> bool {
             .is_some_and(|rest| rest.ends_with(b":"))
 }
 
-/// What the spans of a function are called, where `typed` is one of a file: a path, or a library.
+/// Returns the name of the spans of a function, where `typed` is one of a file: a path, or a
+/// library.
 fn function(typed: &str) -> Option<Vec<u8>> {
     let (file, _) = typed.split_once(':')?;
     let is_file = !file.contains('=') && (file.contains('/') || file.contains(".so"));

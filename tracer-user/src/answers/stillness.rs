@@ -1,4 +1,4 @@
-//! That nothing moves: no thread has run, and what they all wait for.
+//! Stillness: no thread has run, and what they all wait for.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::words::{duration, reason};
 /// Reasons that are named; of those beyond, how many threads have them.
 const MOST_NAMED: usize = 8;
 
-/// Whether anything has moved, and what does not.
+/// Evidence of whether anything has moved, and what does not.
 #[derive(Clone, Debug, Default)]
 pub struct Stillness {
     /// Whether a thread has run, could have, or may have.
@@ -21,7 +21,7 @@ pub struct Stillness {
 }
 
 impl Stillness {
-    /// Learns from what was found of a thread.
+    /// Learns from a finding about a thread.
     pub fn look_at(&mut self, found: &Found) {
         if let Found::Interval(interval) = found {
             self.was(interval.state);
@@ -54,7 +54,7 @@ impl Stillness {
         self.blocked.values().sum::<usize>() + self.stopped
     }
 
-    /// The words, where nothing has moved in so many nanoseconds.
+    /// Describes the stillness, where nothing has moved for this many nanoseconds.
     pub fn in_words(&self, ns: u64) -> Option<String> {
         /// About a second.
         const A_SECOND: std::ops::Range<u64> = 950_000_000..1_050_000_000;

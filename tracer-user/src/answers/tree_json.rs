@@ -1,4 +1,4 @@
-//! Where time went, for programs.
+//! Causes of time, for programs.
 
 use serde_json::{Map, Value, json};
 use tracer_analysis::{Blame, Node, Part, Reason, Step, Task, Then, Thread, Wait, Waker, Why};
@@ -7,7 +7,7 @@ use super::Functions;
 use super::words::inside;
 use crate::report::fields::until_null;
 
-/// The tree: parts, the longest first, with what lies within each.
+/// Renders the tree: parts, the longest first, with the parts within each.
 #[must_use]
 pub fn tree(blame: &Blame, functions: &Functions) -> Value {
     nodes(blame, functions, &blame.roots())
@@ -28,8 +28,8 @@ fn nodes(blame: &Blame, functions: &Functions, of: &[&Node]) -> Value {
         .collect()
 }
 
-/// The parts of a path that no others lie within: their sum is its length. Times count from `start`
-/// on.
+/// Returns the parts of a path that no others lie within: their sum is its length. Times count from
+/// `start` on.
 #[must_use]
 pub fn segments(segments: &[Step], functions: &Functions, start: u64) -> Value {
     segments
@@ -95,7 +95,7 @@ fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
     }
 }
 
-/// Since what a thread waits for a CPU.
+/// Returns the word for the reason why a thread waits for a CPU.
 #[must_use]
 pub fn wait_word(wait: Wait) -> &'static str {
     match wait {
@@ -109,13 +109,13 @@ pub fn wait_word(wait: Wait) -> &'static str {
     }
 }
 
-/// The function in which a thread waits, where that is known.
+/// Returns the function in which a thread waits, where that is known.
 fn name<'a>(reason: &Reason, functions: &'a Functions) -> Option<&'a str> {
     let place = functions.place(reason.function)?;
     Some(&place.name)
 }
 
-/// Whether that is the innermost one of the program.
+/// Tells whether that is the innermost one of the program.
 fn is_innermost(reason: &Reason, functions: &Functions) -> Option<bool> {
     let place = functions.place(reason.function)?;
     Some(place.is_innermost)
@@ -128,7 +128,7 @@ fn then(at: Then) -> &'static str {
     }
 }
 
-/// Who or what wakes a thread; `null` where that is not known.
+/// Returns the waker of a thread; `null` where it is not known.
 #[must_use]
 pub fn waker(of: &Waker) -> Value {
     match of {
@@ -140,7 +140,7 @@ pub fn waker(of: &Waker) -> Value {
     }
 }
 
-/// A thread: its name alone where it means all of that name.
+/// Renders a thread: its name alone where it means all of that name.
 #[must_use]
 pub fn task(task: &Task) -> Value {
     let comm = String::from_utf8_lossy(until_null(&task.comm)).into_owned();

@@ -1,4 +1,4 @@
-//! Where time went, as a tree of lines.
+//! Causes of time, as a tree of lines.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use tracer_text::escape::push_for_people;
 /// A part that is shorter than this part of the whole is not worth a line.
 const LEAST_SHARE: u64 = 100;
 
-/// Lines below one other.
+/// Most lines below another one.
 const MOST_LINES_WITHIN: usize = 12;
 
-/// How far lines are indented.
+/// Deepest level to which lines are indented.
 const DEEPEST: usize = 12;
 
 /// Appends the tree, of which the whole took `total`; at most `left` lines, which are counted down.
@@ -80,7 +80,7 @@ fn push_nodes(
     }
 }
 
-/// Names that are said of what is too short for lines of its own.
+/// Most names in the line that sums up parts too short for lines of their own.
 const MOST_NAMES: usize = 2;
 
 /// Names the threads that parts are mostly about: `, mostly sed (400 processes), tr (400)`.
@@ -115,7 +115,7 @@ fn mostly<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> String {
     words
 }
 
-/// The other thread that a part is about.
+/// Returns the other thread that a part is about.
 fn task_of(part: &Part) -> Option<&Task> {
     match part {
         Part::Runnable(_, behind) => behind.as_ref().map(|behind| &behind.task),

@@ -1,4 +1,4 @@
-//! Why no span was found of those that were asked for, and what there is instead.
+//! Explanations why spans that were asked for were not found, and what there is instead.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use tracer_text::nearest;
 /// Names that are listed.
 const LISTED: usize = 8;
 
-/// The type of events without a name, which says nothing of what they are.
+/// Type of events without a name, which does not say what they are.
 const UNNAMED: &str = "posix_trace_unnamed_userevent";
 
 /// Facts about the events.
@@ -33,7 +33,7 @@ pub struct Known<'a> {
     pub interrupted: u64,
 }
 
-/// Why there is no span of this kind, of which so many began and ended.
+/// Explains why there is no span of this kind, of which this many began and ended.
 pub fn unmet(spec: &SpanSpec, counts: Counts, known: &Known<'_>) -> String {
     if counts.ended > 0 {
         return format!(
@@ -70,7 +70,7 @@ pub fn unmet(spec: &SpanSpec, counts: Counts, known: &Known<'_>) -> String {
     }
 }
 
-/// Why there is no span at all, where none was named.
+/// Explains why there is no span at all, where none was named.
 pub fn none_named(counts: Counts, known: &Known<'_>) -> String {
     if counts.ended > 0 {
         return format!(
@@ -110,7 +110,7 @@ fn what_else(known: &Known<'_>) -> String {
     format!("try {}", ways.join(", "))
 }
 
-/// `: their threads ended before`: what is known of why spans have not ended.
+/// Explains, as far as is known, why spans have not ended: `: their threads ended before`.
 fn why_unended(known: &Known<'_>) -> String {
     let why = unended_words(known.unended, known.interrupted);
     if why.is_empty() {
@@ -120,7 +120,7 @@ fn why_unended(known: &Known<'_>) -> String {
     }
 }
 
-/// Why spans have not ended, cause by cause.
+/// Explains why spans have not ended, cause by cause.
 pub fn unended_words(unended: Unended, interrupted: u64) -> Vec<String> {
     let causes = [
         (
@@ -259,7 +259,7 @@ fn between(name: &str, begin: &BorderSpec, end: &BorderSpec, known: &Known<'_>) 
     format!("{name}: no event {}{key} was recorded", text(&begin.event))
 }
 
-/// The names of what programs and probes emit.
+/// Returns the names of the event types of programs and probes.
 fn user_types(types: &EventTypes) -> Vec<&[u8]> {
     let first = EventTypeId(FIRST_USER_EVENT);
     let ids = std::iter::successors(types.next_from(first), |id| {
@@ -274,13 +274,13 @@ fn made(name: &str, known: &Known<'_>) -> bool {
     nr.is_some_and(|nr| known.calls.contains_key(&nr))
 }
 
-/// A call that was made and does what the other one does.
+/// Returns a call that was made and does what the other one does.
 fn others_made(name: &str, known: &Known<'_>) -> Option<&'static str> {
     let mut others = relatives(name).into_iter();
     others.find(|other| made(other, known))
 }
 
-/// The calls that were made, the most frequent first.
+/// Returns the calls that were made, the most frequent first.
 fn calls_made(known: &Known<'_>) -> Vec<String> {
     let mut calls: Vec<(i32, u64)> = known.calls.iter().map(|(nr, n)| (*nr, *n)).collect();
     calls.sort_by_key(|(nr, count)| (Reverse(*count), *nr));
@@ -293,7 +293,7 @@ fn calls_made(known: &Known<'_>) -> Vec<String> {
     calls.collect()
 }
 
-/// `a, b and 7 others`.
+/// Joins names in a list: `a, b and 7 others`.
 fn listed(names: impl IntoIterator<Item = String>) -> String {
     let names: Vec<String> = names.into_iter().collect();
     let rest = names.len().saturating_sub(LISTED);

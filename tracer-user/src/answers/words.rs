@@ -1,4 +1,4 @@
-//! For people: durations, threads, and what they did.
+//! Words for people: durations, threads, and their activity.
 
 use tracer_analysis::{
     Behind, CallKey, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why,
@@ -9,7 +9,7 @@ use crate::report::fields::until_null;
 use tracer_syscalls::names::{Table, name};
 use tracer_text::escape::push_for_people;
 
-/// The name of a system call.
+/// Returns the name of a system call.
 #[must_use]
 pub fn call_name(key: CallKey) -> String {
     let table = if key.is_compat {
@@ -23,7 +23,7 @@ pub fn call_name(key: CallKey) -> String {
     }
 }
 
-/// `nginx 4711`, `worker 4711/4713`.
+/// Renders a thread: `nginx 4711`, `worker 4711/4713`.
 #[must_use]
 pub fn thread(thread: Thread, comm: &[u8]) -> String {
     let mut out = Vec::new();
@@ -42,7 +42,7 @@ pub fn thread(thread: Thread, comm: &[u8]) -> String {
     }
 }
 
-/// A thread that an event names; only its name where it means all of that name.
+/// Renders a thread that an event names; only its name where it means all of that name.
 #[must_use]
 pub fn task(task: &Task) -> String {
     let comm = until_null(&task.comm);
@@ -54,7 +54,7 @@ pub fn task(task: &Task) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a thread was in that blocked: `futex`, `page fault`.
+/// Returns where a blocked thread was: `futex`, `page fault`.
 #[must_use]
 pub fn inside(inside: Inside) -> Option<String> {
     match inside {
@@ -66,7 +66,7 @@ pub fn inside(inside: Inside) -> Option<String> {
     }
 }
 
-/// Why a thread was blocked, and in which function: `in epoll_wait at wait_for_lock`.
+/// Describes why a thread was blocked, and in which function: `in epoll_wait at wait_for_lock`.
 fn reason_at(why: Reason, functions: &Functions) -> String {
     match functions.place(why.function) {
         Some(Place { name, is_innermost }) => {
@@ -77,7 +77,7 @@ fn reason_at(why: Reason, functions: &Functions) -> String {
     }
 }
 
-/// Why a thread was blocked: `in futex`, `in fsync for a device`.
+/// Describes why a thread was blocked: `in futex`, `in fsync for a device`.
 #[must_use]
 pub fn reason(reason: Reason) -> String {
     let mut words = match inside(reason.inside) {
@@ -91,7 +91,7 @@ pub fn reason(reason: Reason) -> String {
     words
 }
 
-/// Who ended it, where that is known.
+/// Returns the waker in words, where it is known.
 fn waker(waker: &Waker) -> String {
     match waker {
         Waker::Unknown => "nobody knows who".to_owned(),
@@ -102,7 +102,7 @@ fn waker(waker: &Waker) -> String {
     }
 }
 
-/// What a part of the time was. `has_more` where parts within it follow.
+/// Describes a part of the time. `has_more` where parts within it follow.
 #[must_use]
 pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
     match part {
@@ -191,13 +191,14 @@ fn runnable(wait: Wait, behind: Option<&Behind>) -> String {
     }
 }
 
-/// Whether a task without a tid is the idle one, and does not mean all of its name.
+/// Tells whether a task without a tid is the idle one, and does not mean all of its name.
 fn is_idle(task: &Task) -> bool {
     let comm = until_null(&task.comm);
     comm.is_empty() || comm.starts_with(b"swapper/")
 }
 
-/// A duration with four digits at most that count: `999 ns`, `1.234 us`, `12.34 ms`, `123.4 s`.
+/// Renders a duration with four digits at most that count: `999 ns`, `1.234 us`, `12.34 ms`,
+/// `123.4 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
@@ -215,13 +216,13 @@ pub fn duration(ns: u64) -> String {
     format!("{whole}.{part:0width$} {name}", width = digits as usize)
 }
 
-/// A moment since the first event: `1.234567 s`.
+/// Renders a moment since the first event: `1.234567 s`.
 #[must_use]
 pub fn seconds(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
 }
 
-/// A share of a whole: `61 %`, `0.4 %`.
+/// Renders a share of a whole: `61 %`, `0.4 %`.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
