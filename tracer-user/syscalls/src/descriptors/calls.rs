@@ -1,4 +1,4 @@
-//! Which arguments of which calls are descriptors.
+//! Descriptors among the arguments of system calls.
 
 use tracer_common::kernel::descriptors::{
     CALLS, PAIR_AT, POLLED_AT, RECEIVES, RETURNS, RETURNS_COPY, SENDS, SETS, WITHOUT_FLAGS,
@@ -45,7 +45,7 @@ const RETURNING: &[&str] = &[
     "userfaultfd",
 ];
 
-/// The map `CALL_DESCRIPTORS`: see [`descriptors`](tracer_common::kernel::descriptors).
+/// Returns the map `CALL_DESCRIPTORS`: see [`descriptors`](tracer_common::kernel::descriptors).
 #[must_use]
 pub fn of_calls() -> Vec<u64> {
     let of_table = |table| (0..CALLS.cast_signed()).map(move |nr| of_call(table, nr).into());

@@ -1,5 +1,5 @@
-//! What descriptors are comes as a record of its own, right before that of the call's event: here
-//! it becomes part of that event.
+//! Descriptions of descriptors arrive as a record of their own, right before that of the call's
+//! event: here they become part of that event.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,21 +16,21 @@ use super::shown::push_item;
 /// Records that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
 
-/// A record is not that of an event which comes so much later: its own was lost.
+/// Longest time between a record and its event: later, the record's own event was lost.
 const AT_ONCE_NS: u64 = 10_000_000;
 
-/// Whether a record says what descriptors are.
+/// Tells whether a record describes descriptors.
 pub fn is_descriptors(untrusted: &[u8]) -> bool {
     RecordHeader::ref_from_prefix(untrusted)
         .is_ok_and(|(header, _)| header.event_type == DESCRIPTORS_RECORD)
 }
 
-/// What descriptors are, on the way to the events of their calls.
+/// Descriptions of descriptors, on the way to the events of their calls.
 #[derive(Debug)]
 pub struct Descriptors {
     options: DescriptorOptions,
-    /// By thread and CPU: both records are in the ring of that CPU, and other rings may have older
-    /// or later ones of a thread that has moved.
+    /// Records that wait, by thread and CPU: both records are in the ring of that CPU, and other
+    /// rings may have older or later ones of a thread that has moved.
     waiting: HashMap<(u32, u32), Waiting>,
 }
 
@@ -39,12 +39,12 @@ struct Waiting {
     event_type: u32,
     call: u32,
     time_ns: u64,
-    /// As it follows the event's data.
+    /// Items, in the form in which they follow the event's data.
     items: Vec<u8>,
 }
 
 impl Descriptors {
-    /// Those that were asked for; `None` where none are.
+    /// Returns the descriptions that were asked for; `None` where none are.
     pub fn of(options: DescriptorOptions) -> Option<Self> {
         let waiting = HashMap::new();
         (options != DescriptorOptions::None).then_some(Self { options, waiting })
@@ -79,7 +79,7 @@ impl Descriptors {
         Some(())
     }
 
-    /// The data of an event, with what its descriptors are behind it.
+    /// Returns the data of an event, with the descriptions of its descriptors behind it.
     pub fn join<'a>(&mut self, header: &EventHeader, data: &'a [u8]) -> Cow<'a, [u8]> {
         let id = header.event_type;
         if id != EventTypeId::SYSCALL_ENTER && id != EventTypeId::SYSCALL_EXIT {

@@ -1,4 +1,4 @@
-//! What a record says of a descriptor, in words.
+//! Descriptions of descriptors in words, from their records.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,17 +10,17 @@ use crate::texts::{Text, push_quoted};
 /// A descriptor in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// What `/proc/PID/fd` shows: a path, or such as `pipe:[1234]`.
+    /// Text that `/proc/PID/fd` shows: a path, or one like `pipe:[1234]`.
     pub plain: Vec<u8>,
-    /// What says more than that; empty where nothing does.
+    /// Text that says more than that; empty where nothing does.
     pub full: Vec<u8>,
     /// Whether it is a file that is no longer there.
     pub is_deleted: bool,
-    /// Of a socket of netlink: its protocol.
+    /// Protocol of a netlink socket.
     pub netlink: Option<u8>,
 }
 
-/// What a record of this kind says; `None` where our programs write no such one.
+/// Returns the words of a record of this kind; `None` where our programs write no such one.
 pub fn words(kind: u8, untrusted: &[u8]) -> Option<Words> {
     let plain = match kind {
         descriptors::PATH | descriptors::DELETED => path(untrusted)?,
@@ -48,7 +48,7 @@ pub fn words(kind: u8, untrusted: &[u8]) -> Option<Words> {
     })
 }
 
-/// The path of names of which the innermost comes first.
+/// Builds the path from names of which the innermost comes first.
 fn path(untrusted: &[u8]) -> Option<Vec<u8>> {
     if untrusted.is_empty() {
         return Some(b"/".to_vec());
@@ -106,7 +106,7 @@ const PROTOCOLS: &[&str] = &[
     "UNIX-STREAM",
 ];
 
-/// What is known of the ends of a socket.
+/// Returns the known facts about the ends of a socket.
 fn details(head: &SocketHead, address: &[u8]) -> Option<String> {
     match i32::from(head.family) {
         libc::AF_INET => {
@@ -157,7 +157,8 @@ const NETLINK: &[&str] = &[
     "SMC",
 ];
 
-/// `127.0.0.1:80->127.0.0.1:51234`, or the first of them; `None` where it is not bound.
+/// Renders the ends of a socket: `127.0.0.1:80->127.0.0.1:51234`, or the first of them; `None`
+/// where it is not bound.
 fn ends(head: &SocketHead, address: impl Fn(&[u8; 16]) -> String) -> Option<String> {
     if head.local_port == 0 {
         return None;
@@ -170,7 +171,7 @@ fn ends(head: &SocketHead, address: impl Fn(&[u8; 16]) -> String) -> Option<Stri
     Some(format!("{local}->{}:{remote_port}", address(&head.remote)))
 }
 
-/// `1234->5678,"/run/socket"`.
+/// Renders a Unix socket: `1234->5678,"/run/socket"`.
 fn unix(head: &SocketHead, address: &[u8]) -> String {
     let mut words = head.inode.to_string();
     if head.has_peer != 0 {
@@ -202,7 +203,7 @@ fn word(untrusted: &[u8]) -> Option<u64> {
         .map(|word| u64::from_ne_bytes(*word))
 }
 
-/// What comes before the first null.
+/// Returns the bytes before the first null.
 fn text(untrusted: &[u8]) -> &[u8] {
     untrusted
         .split(|byte| *byte == 0)

@@ -1,4 +1,4 @@
-//! What events have of descriptors: items like those of what arguments point to, behind them.
+//! Descriptors of events: items like those of what arguments point to, behind them.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ const DELETED: u8 = 1;
 /// or zero, and how many bytes the first of them has.
 const HEAD: usize = 8;
 
-/// Appends an item. What is too long for one is left out.
+/// Appends an item, unless it is too long for one.
 pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
     let Ok(plain) = u16::try_from(words.plain.len()) else {
         return;
@@ -33,15 +33,15 @@ pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
     texts::push_item(out, at, text_item::BYTES, &bytes);
 }
 
-/// What the descriptors of an event are, as far as it is known.
+/// Descriptions of the descriptors of an event, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Named<'a> {
     texts: Texts<'a>,
-    /// What was read as the call began, where the event is its end.
+    /// Descriptions read as the call began, where the event is its end.
     before: Texts<'a>,
 }
 
-/// What a descriptor is.
+/// Description of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description<'a> {
     plain: &'a [u8],
@@ -51,7 +51,7 @@ pub struct Description<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Those among what was read of a call.
+    /// Returns the descriptions among the texts that were read of a call.
     #[must_use]
     pub fn of(texts: Texts<'a>) -> Self {
         Self {
@@ -60,13 +60,13 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The same of the end of a call, of which this was read as it began.
+    /// Adds to the descriptions of a call's end those that were read as it began.
     #[must_use]
     pub fn begun_with(self, before: Texts<'a>) -> Self {
         Self { before, ..self }
     }
 
-    /// The protocol of netlink, where the first argument of the call is a socket of it.
+    /// Returns the protocol of netlink, where the first argument of the call is a socket of it.
     #[must_use]
     pub fn netlink(self, call: &Call) -> Option<u8> {
         let (_, descriptor) = call.arguments().next()?;
@@ -81,8 +81,8 @@ impl<'a> Named<'a> {
         (of == descriptor).then_some(description)
     }
 
-    /// All of a call, in words for programs: each with the name of its argument, `return` or, of
-    /// those in a list, the descriptor.
+    /// Returns all descriptions of a call, in words for programs: each with the name of its
+    /// argument, `return` or, for descriptors in a list, the descriptor.
     #[must_use]
     pub fn all(self, call: &Call) -> Vec<(Cow<'static, str>, Cow<'a, [u8]>)> {
         let items = self.texts.items().filter_map(|(at, _, untrusted)| {
@@ -103,33 +103,33 @@ impl<'a> Named<'a> {
         items.collect()
     }
 
-    /// What the argument of this index is, whose value is this.
+    /// Describes the argument of this index, which has this value.
     #[must_use]
     pub fn argument(self, index: usize, value: i64) -> Option<Description<'a>> {
         let at = u8::try_from(index).ok().filter(|at| *at < RETURNED)?;
         self.find(at, i32::try_from(value).ok()?)
     }
 
-    /// What the call returned, which is this.
+    /// Describes the descriptor that the call returned, which is this value.
     #[must_use]
     pub fn returned(self, value: i64) -> Option<Description<'a>> {
         self.find(RETURNED, i32::try_from(value).ok()?)
     }
 
-    /// What the descriptor is that is so far behind the first one in a list.
+    /// Describes the descriptor that is so far behind the first one in a list.
     #[must_use]
     pub fn listed(self, nth: usize, value: i32) -> Option<Description<'a>> {
         let at = u8::try_from(nth).ok()?.checked_add(LISTED)?;
         self.find(at, value)
     }
 
-    /// The same, as it is shown behind the descriptor.
+    /// Describes that descriptor, as text to be shown behind it.
     #[must_use]
     pub fn shown_listed(self, nth: usize, value: i32) -> String {
         shown(self.listed(nth, value))
     }
 
-    /// What a descriptor in memory is, wherever it is there, as it is shown behind it.
+    /// Describes a descriptor in memory, wherever it is there, as text to be shown behind it.
     #[must_use]
     pub fn shown_anywhere(self, value: i32) -> String {
         let listed = text_item::DESCRIPTOR | LISTED..=u8::MAX;
@@ -150,7 +150,7 @@ fn shown(description: Option<Description<'_>>) -> String {
 }
 
 impl<'a> Description<'a> {
-    /// The descriptor in an item, and what it is.
+    /// Reads the descriptor in an item, and its description.
     fn read(untrusted: &'a [u8]) -> Option<(i32, Self)> {
         let ([a, b, c, d, bits, netlink, low, high], words) = untrusted.split_first_chunk()?;
         let length = usize::from(u16::from_ne_bytes([*low, *high]));
@@ -179,7 +179,7 @@ impl<'a> Description<'a> {
         }
     }
 
-    /// The words for programs: those that say most.
+    /// Returns the words for programs: those that say most.
     #[must_use]
     pub fn words(&self) -> Cow<'a, [u8]> {
         if !self.full.is_empty() {
