@@ -15,11 +15,11 @@ pub struct Held {
     data: Vec<u8>,
     name: Vec<u8>,
     comm: Vec<u8>,
-    /// Process and data of its stack, and who names that.
+    /// Process and data of its stack, and the names for it.
     stack: Option<(i32, Vec<u8>, Names)>,
 }
 
-/// What is held of an event beside its data and names.
+/// Header and further facts of an event, beside its data and names.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     header: EventHeader,
@@ -69,21 +69,21 @@ impl Held {
     }
 }
 
-/// What was missing when it was last asked.
+/// Gaps that were counted when last asked.
 #[derive(Debug, Default)]
 pub struct GapWatch {
     before: Option<Gaps>,
-    /// What one event of the log lets pass: mostly itself, or nothing.
+    /// Events that one event of the log lets pass: mostly itself, or none.
     held: Vec<Held>,
 }
 
 impl GapWatch {
-    /// Takes up to `most` events of `walk`, and gives each that is wanted to `visit`, with what is
-    /// missing before it.
+    /// Takes up to `most` events of `walk`, and gives each that is wanted to `visit`, with the gap
+    /// before it.
     ///
     /// # Errors
     ///
-    /// The log cannot be read, or what `visit` says.
+    /// The log cannot be read, or `visit` fails.
     pub fn go_on<L: Log>(
         &mut self,
         walk: &mut Walk<L>,
@@ -127,14 +127,14 @@ impl GapWatch {
         Ok(Pause::Midway)
     }
 
-    /// What is missing behind the last event of `walk`.
+    /// Returns the gap behind the last event of `walk`.
     pub fn behind<L: Log>(&self, walk: &Walk<L>) -> Option<Gap> {
         let last = walk.span()?.last.0;
         gap(self.before?, walk.gaps(), last)
     }
 }
 
-/// What is missing now and was not `before`, where the next event is at `next`.
+/// Returns the gap that is there now and was not `before`, where the next event is at `next`.
 fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
     let is_lost = now.missing.is_more_than(&before.missing);
     let is_damaged = now.of_log > before.of_log;

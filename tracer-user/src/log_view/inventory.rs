@@ -1,4 +1,4 @@
-//! What a log holds, counted in one walk.
+//! Contents of a log, counted in one walk.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::event_view::EventView;
 use crate::report::Summary;
 use crate::terminal::Outcome;
 
-/// Threads that are counted each for itself: what a log can have of them, and this cannot.
+/// Most threads that are counted one by one: a log can have more than that.
 const MOST_THREADS: usize = 65_536;
 
 /// Events between two looks at whether there are more.
@@ -31,7 +31,7 @@ pub struct ThreadCount {
     pub events: u64,
 }
 
-/// What a log holds.
+/// Contents of a log.
 #[derive(Debug)]
 pub struct Inventory {
     /// The attributes of its stream.
@@ -44,11 +44,11 @@ pub struct Inventory {
     pub bytes: u64,
     /// Bytes of data that the events carry.
     pub data_bytes: u64,
-    /// Events by type, and what is missing.
+    /// Events by type, and counts of missing ones.
     pub summary: Summary,
     /// The first and the last event.
     pub span: Option<Span>,
-    /// When the trace ended, as a date; `None` where the log does not say it.
+    /// End of the trace, as a date; `None` where the log does not say it.
     pub ended: Option<RealtimeNs>,
     /// Its threads, those with most events first.
     pub threads: Vec<ThreadCount>,
@@ -57,7 +57,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Counts what `walk` goes by, in a log of so many bytes.
+    /// Counts the events that `walk` goes by, in a log of this many bytes.
     ///
     /// # Errors
     ///
@@ -87,20 +87,20 @@ impl Inventory {
         })
     }
 
-    /// Count of its events.
+    /// Returns the count of its events.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.summary.events.iter().map(|(_, count)| count).sum()
     }
 
-    /// Whether anything is missing.
+    /// Tells whether anything is missing.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         super::read::outcome(&self.summary, false)
     }
 }
 
-/// When the trace ended, by the date of the last event.
+/// Returns the time when the trace ended, by the date of the last event.
 fn ended<L: Log>(walk: &Walk<L>) -> Option<RealtimeNs> {
     let last = walk.span()?.last;
     let later = walk.ended()?.0.saturating_sub(last.0.0);

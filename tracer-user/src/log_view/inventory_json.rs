@@ -1,4 +1,4 @@
-//! What a log holds, as one JSON object.
+//! Contents of a log, as one JSON object.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Inventory;
 use super::inventory::ThreadCount;
 use super::inventory_text::{date, inheritance, log_policy, stream_policy};
 
-/// What a log holds, as JSON. Bytes of names that are not UTF-8 become U+FFFD.
+/// Renders the contents of a log as JSON. Bytes of names that are not UTF-8 become U+FFFD.
 #[must_use]
 pub fn json(inventory: &Inventory) -> Value {
     let summary = &inventory.summary;

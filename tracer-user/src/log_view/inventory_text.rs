@@ -1,4 +1,4 @@
-//! What a log holds, for people.
+//! Contents of a log, for people.
 
 use tracer_engine::ClockPair;
 use tracer_engine::event::RealtimeNs;
@@ -15,7 +15,7 @@ use tracer_text::{WallClock, push_short_name};
 /// Threads that are listed; the JSON lists all.
 const LISTED: usize = 20;
 
-/// What a log holds, in lines of a label and what it is.
+/// Renders the contents of a log in lines of a label and its value.
 #[must_use]
 pub fn text(inventory: &Inventory) -> String {
     let mut out = String::new();
@@ -124,7 +124,7 @@ fn size(inventory: &Inventory) -> String {
     }
 }
 
-/// Tenths of bytes for each event.
+/// Returns tenths of bytes for each event.
 pub fn per_event(bytes: u64, events: u64) -> Option<u64> {
     bytes.saturating_mul(10).checked_div(events)
 }
@@ -195,7 +195,7 @@ fn line_of(thread: &ThreadCount) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// The word of a policy, here and in JSON.
+/// Returns the word of a policy, here and in JSON.
 pub fn stream_policy(policy: StreamFullPolicy) -> &'static str {
     match policy {
         StreamFullPolicy::Loop => "loop",
@@ -204,7 +204,7 @@ pub fn stream_policy(policy: StreamFullPolicy) -> &'static str {
     }
 }
 
-/// The word of a policy, here and in JSON.
+/// Returns the word of a policy, here and in JSON.
 pub fn log_policy(policy: LogFullPolicy) -> &'static str {
     match policy {
         LogFullPolicy::Loop => "loop",
@@ -213,7 +213,7 @@ pub fn log_policy(policy: LogFullPolicy) -> &'static str {
     }
 }
 
-/// The word of an inheritance, here and in JSON.
+/// Returns the word of an inheritance, here and in JSON.
 pub fn inheritance(inheritance: Inheritance) -> &'static str {
     match inheritance {
         Inheritance::CloseForChild => "not_traced",
@@ -221,7 +221,7 @@ pub fn inheritance(inheritance: Inheritance) -> &'static str {
     }
 }
 
-/// A date as the JSON lines show it.
+/// Renders a date as the JSON lines show it.
 pub fn date(date: RealtimeNs) -> String {
     let mut out = Vec::new();
     WallClock::new(ClockPair::default()).push_date(&mut out, date);
@@ -234,7 +234,7 @@ fn people(untrusted: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A name as in the text of `read`.
+/// Renders a name as in the text of `read`.
 fn shown_name(name: &[u8]) -> String {
     let system = tracer_common::event_type::SYSTEM_EVENT_TYPES
         .iter()

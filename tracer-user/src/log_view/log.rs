@@ -1,4 +1,4 @@
-//! What looking at a log needs of it, and opening one.
+//! Access that looking at a log needs, and opening one.
 
 use std::fs::File;
 use std::io;
@@ -14,38 +14,37 @@ use tracer_syscalls::names;
 use tracer_text::escape::push_for_people;
 use tracer_text::say;
 
-/// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
-/// logs up.
+/// A log, read from its oldest event on. [`LogReader`] explains each of these; tests make logs up.
 pub trait Log {
-    /// What the start of the log says.
+    /// Returns the start of the log.
     fn header(&self) -> &LogHeader;
-    /// The system that it was made on.
+    /// Returns the system that it was made on.
     fn system(&self) -> &System;
-    /// Its event types.
+    /// Returns its event types.
     fn event_types(&self) -> &EventTypes;
-    /// The status at the end.
+    /// Returns the status at the end.
     fn final_status(&self) -> Option<FinalStatus>;
-    /// When the trace ended, as far as the log says.
+    /// Returns the time when the trace ended, as far as the log says.
     fn ended(&self) -> Option<MonotonicNs>;
-    /// The next event.
+    /// Returns the next event.
     ///
     /// # Errors
     ///
     /// The file could not be read.
     fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>>;
-    /// Skips what ends before `time`.
+    /// Skips packets that end before `time`; events before it may still follow.
     fn skip_to(&mut self, time: MonotonicNs);
-    /// What could not be read.
+    /// Returns the damage: what could not be read.
     fn damage(&self) -> Damage;
-    /// Events that the trace lost.
+    /// Returns the number of events that the trace lost for a cause.
     fn lost(&self, cause: LossCause) -> u64;
-    /// When the losses so far were counted.
+    /// Returns the time when the losses so far were counted.
     fn losses_counted_by(&self) -> Option<MonotonicNs>;
-    /// Events that the trace lost for causes that only a later version knows.
+    /// Returns the number of events that the trace lost for causes that only a later version knows.
     fn lost_for_other_causes(&self) -> u64;
-    /// Events that the log lost.
+    /// Returns the number of events that the log lost.
     fn lost_in_log(&self) -> u64;
-    /// Bytes so far, and of the whole log.
+    /// Returns the count of bytes so far, and of the whole log.
     fn progress(&self) -> (u64, u64);
 }
 

@@ -14,7 +14,7 @@ use super::Log;
 /// A log made up of events in memory. It was made when the monotonic clock showed 100 ns.
 #[derive(Debug)]
 pub struct MadeUpLog {
-    /// What its start says.
+    /// Its start.
     pub header: LogHeader,
     /// The system that it was made on.
     pub system: System,
@@ -22,17 +22,17 @@ pub struct MadeUpLog {
     pub types: EventTypes,
     /// Its events.
     pub events: Vec<MadeUpEvent>,
-    /// Which of them is the next.
+    /// Index of the next of them.
     pub next: usize,
     /// Its status at the end.
     pub status: Option<FinalStatus>,
-    /// When the trace ended.
+    /// End of the trace.
     pub ended: Option<MonotonicNs>,
-    /// What could not be read.
+    /// Damage: what could not be read.
     pub damage: Damage,
     /// Events that came too late.
     pub late: u64,
-    /// Events that were lost for a cause that nobody knows.
+    /// Events that were lost for an unknown cause.
     pub lost_for_other_causes: u64,
     /// Events that the log lost.
     pub lost_in_log: u64,
@@ -85,7 +85,7 @@ impl Default for MadeUpLog {
 }
 
 impl MadeUpLog {
-    /// The date when the monotonic clock showed `ns`.
+    /// Returns the date when the monotonic clock showed `ns`.
     pub fn date(ns: u64) -> RealtimeNs {
         RealtimeNs(START_DATE - START + ns)
     }

@@ -1,7 +1,7 @@
 //! Looking at logs: choosing events, showing them, reporting what a log holds.
 //!
-//! - [`Walk`] goes through a log once, in order, and gives the chosen events to whoever shows or
-//!   [exports](crate::export) them; its memory does not grow with the log;
+//! - [`Walk`] goes through a log once, in order, and gives the chosen events to the code that shows
+//!   or [exports](crate::export) them; its memory does not grow with the log;
 //! - [`Wanted`] is what the command line chooses, [`TimePoint`] where it begins and ends;
 //! - [`read`] shows events, [`Inventory`] counts them;
 //! - [`Log`] is what all of this needs of a log.

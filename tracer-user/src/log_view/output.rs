@@ -1,4 +1,4 @@
-//! Where lines go: a file or the standard output.
+//! Output of lines: to a file or the standard output.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::terminal::output::{Sink, has_lost_its_reader};
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Where lines go.
+/// Output of lines.
 pub struct Output {
     file: BlockingFile,
     sink: String,
@@ -23,7 +23,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Lines to this sink.
+    /// Opens the output for lines to this sink.
     ///
     /// # Errors
     ///
@@ -43,19 +43,19 @@ impl Output {
         })
     }
 
-    /// How text looks there.
+    /// Returns the style of text there.
     #[must_use]
     pub fn style(&self, look: Look) -> TextStyle {
         look.style(&self.file.0)
     }
 
-    /// Whether nobody will ever read what is written.
+    /// Tells whether what is written will never be read.
     #[must_use]
     pub fn has_lost_its_reader(&self) -> bool {
         has_lost_its_reader(&self.file.0)
     }
 
-    /// The lines to be written, for more to be appended.
+    /// Returns the lines to be written, for more to be appended.
     #[must_use]
     pub fn lines(&self) -> &Lines {
         &self.pending
@@ -86,7 +86,7 @@ impl Output {
     }
 }
 
-/// Whether both name one file.
+/// Tells whether both name one file.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let of = |path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
     of(one).is_some_and(|one| of(other) == Some(one))

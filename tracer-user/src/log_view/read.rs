@@ -30,30 +30,30 @@ pub enum Format {
     Csv,
 }
 
-/// What is to be read, and how it is shown.
+/// Log to be read, and how it is shown.
 #[derive(Clone, Debug)]
 pub struct ReadSetup {
     /// The log.
     pub file: PathBuf,
-    /// Which of its events.
+    /// Events of it that are wanted.
     pub wanted: Wanted,
-    /// How they are shown.
+    /// Format of the events.
     pub format: Format,
-    /// Whether to wait for what is still to be written.
+    /// Whether to wait for events that are still to be written.
     pub follow: bool,
-    /// Where they are shown.
+    /// Output for the events.
     pub output: Sink,
-    /// How text looks.
+    /// Look of text.
     pub look: Look,
 }
 
 /// Events between two looks at how much is to be written.
 const AT_ONCE: usize = 1024;
 
-/// How often a log is looked at that is being written.
+/// Interval between looks at a log that is being written.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Shows the events of a log, and reports what is missing.
+/// Shows the events of a log, and reports missing ones.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<
     }
 }
 
-/// Shows what there is, and what is missing in between.
+/// Shows the events, and the gaps between them.
 fn show<L: Log>(
     walk: &mut Walk<L>,
     watch: &mut GapWatch,
@@ -125,8 +125,8 @@ fn show<L: Log>(
     }
 }
 
-/// Shows what there is and what comes, until the log is completed. Returns whether a signal ended
-/// it before.
+/// Shows the events that are there and those that come, until the log is completed. Returns whether
+/// a signal ended it before.
 fn wait_and_show<L: Log>(
     walk: &mut Walk<L>,
     report: &mut dyn Consumer,
@@ -199,7 +199,7 @@ impl Signals {
     }
 }
 
-/// Reports to people what was shown and what is missing.
+/// Reports to people how many events were shown and how many are missing.
 pub fn report_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
     for name in walk.names_without_events() {
         let mut line = b"no event was of type \"".to_vec();
@@ -213,8 +213,8 @@ pub fn report_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
     summary.for_people().lines().for_each(say);
 }
 
-/// Whether everything that was asked for was there. A log that is being written is not complete,
-/// unless its reader has had enough.
+/// Tells whether everything that was asked for was there. A log that is being written is not
+/// complete, unless its reader has had enough.
 pub fn outcome(summary: &Summary, was_stopped: bool) -> Outcome {
     let log = summary.log.unwrap_or_default();
     let is_complete =

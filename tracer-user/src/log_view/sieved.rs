@@ -1,4 +1,4 @@
-//! Events of a log that pass, or not, by what they carry.
+//! Events of a log that pass, or not, by their data.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::predicate::{Show, Sieve};
 use crate::report::fields::until_null;
 use tracer_text::say;
 
-/// Events between two looks at whether it goes on.
+/// Events of a walk between two of its pauses.
 const AT_ONCE: usize = 1024;
 
-/// The sieve for what is wanted, of a log that was made at `start`.
+/// Returns the sieve for the wanted events, of a log that was made at `start`.
 pub fn sieve(wanted: &Wanted, start: MonotonicNs) -> Option<Sieve> {
     let sieve = Sieve::new(&wanted.predicate, start)?;
     Some(match &wanted.settled {
@@ -26,15 +26,16 @@ pub fn sieve(wanted: &Wanted, start: MonotonicNs) -> Option<Sieve> {
     })
 }
 
-/// Whether nothing was found out about events of this time, since the log did not have them then.
+/// Tells whether nothing was found out about events of this time, since the log did not have them
+/// then.
 pub fn is_beyond_settled(wanted: &Wanted, at: MonotonicNs) -> bool {
     let settled = wanted.settled.as_ref();
     settled.is_some_and(|settled| at > settled.until())
 }
 
 impl Wanted {
-    /// The same for a walk that has to go in order of time: where a system call's entry is wanted
-    /// for what its exit says, the log is looked through for that first.
+    /// Returns the events wanted of a walk that has to go in order of time: where a system call's
+    /// entry is wanted because of its exit, the log is looked through for that first.
     ///
     /// # Errors
     ///
@@ -59,11 +60,11 @@ impl Wanted {
 }
 
 impl<L: Log> Walk<L> {
-    /// Shows what waited for something that has not come: there are no more events.
+    /// Shows the events that waited for something that has not come: there are no more events.
     ///
     /// # Errors
     ///
-    /// What `visit` says.
+    /// Any error of `visit`.
     pub fn finish(
         &mut self,
         mut visit: impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
@@ -126,7 +127,7 @@ impl<L: Log> Walk<L> {
         came
     }
 
-    /// Shows what passes the sieve when it is asked so.
+    /// Shows the events that pass the sieve when it is asked by `ask`.
     fn at_sieve(
         &mut self,
         visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,

@@ -1,5 +1,4 @@
-//! The names of addresses that a log has. They are at its end: whoever shows stacks asks for them
-//! before.
+//! Names of addresses that a log has. They are at its end, and asked for before stacks are shown.
 
 use std::path::Path;
 

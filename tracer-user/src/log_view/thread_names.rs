@@ -1,8 +1,8 @@
-//! What threads are called, where an event of theirs does not say so.
+//! Names of threads, where an event of theirs does not say so.
 //!
-//! A log has events whose thread's name nobody knew in time. Others of its events may say: what
-//! made the thread, what renamed it, what it did before. A thread that nothing names has the name
-//! of its process.
+//! A log has events whose thread's name was not known in time. Others of its events may have it:
+//! the one that made the thread, the one that renamed it, earlier ones of it. A thread that nothing
+//! names has the name of its process.
 
 use foldhash::{HashMap, HashMapExt};
 use tracer_common::event_type::EventTypeId;
@@ -18,7 +18,7 @@ const MOST_THREADS: usize = 65_536;
 /// The name of a thread of which is known that it is empty: an empty one is not known.
 const EMPTY: &[u8] = b"\0";
 
-/// A name as [`ThreadNames::name_of`] says it; `None` where it is not known.
+/// Returns a name from [`ThreadNames::name_of`]; `None` where it is not known.
 pub fn known(name: &[u8]) -> Option<&[u8]> {
     (!name.is_empty()).then(|| until_null(name))
 }
@@ -30,7 +30,7 @@ type Thread = (i32, i32);
 #[derive(Clone, Debug)]
 pub struct ThreadNames {
     names: HashMap<Thread, Name>,
-    /// Whose name was learnt last: events come in runs.
+    /// Thread and name learnt last: events come in runs.
     last: (Thread, Name),
 }
 
@@ -66,7 +66,7 @@ impl Default for ThreadNames {
 }
 
 impl ThreadNames {
-    /// Learns what an event says.
+    /// Learns from an event.
     pub fn learn(&mut self, record: &LogRecord<'_>) {
         let header = &record.event.header;
         let thread = (header.pid, header.tid);
@@ -101,8 +101,8 @@ impl ThreadNames {
         self.last = (thread, name);
     }
 
-    /// The name of the event's thread, or of its process; empty where neither is known. What it
-    /// says is for [`known`].
+    /// Returns the name of the event's thread, or of its process; empty where neither is known.
+    /// Pass the result to [`known`].
     pub fn name_of<'a>(&'a self, record: &LogRecord<'a>) -> &'a [u8] {
         let header = &record.event.header;
         if !record.comm.is_empty() || header.pid == 0 {

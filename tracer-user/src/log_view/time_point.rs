@@ -1,4 +1,4 @@
-//! Where a part of a log begins or ends, as people type it.
+//! Beginning or end of a part of a log, as people type it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use tracer_log::LogRecord;
 /// A moment in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePoint {
-    /// So long after the start, as the text shows it.
+    /// Time after the start, as the text shows it.
     Offset(Duration),
     /// A date.
     Date(RealtimeNs),
@@ -21,7 +21,7 @@ impl TimePoint {
     ///
     /// # Errors
     ///
-    /// It is neither. `option` is what the line names.
+    /// The text is neither. `option` is named in the message.
     pub fn parse(option: &str, typed: &str) -> anyhow::Result<Self> {
         if typed.contains('T') || typed.contains(':') {
             return date(typed).map(Self::Date).with_context(|| {
@@ -37,7 +37,7 @@ impl TimePoint {
             .with_context(|| format!("{option} takes a time since the start of the log, or a date"))
     }
 
-    /// The moment that it means in a log that starts at `start`.
+    /// Returns the moment that it means in a log that starts at `start`.
     #[must_use]
     pub fn moment(self, start: MonotonicNs) -> Moment {
         match self {
@@ -53,14 +53,14 @@ impl TimePoint {
 /// are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// On the monotonic clock.
+    /// Time on the monotonic clock.
     Time(MonotonicNs),
     /// A date.
     Date(RealtimeNs),
 }
 
 impl Moment {
-    /// Whether an event was recorded before.
+    /// Tells whether an event was recorded before.
     #[must_use]
     pub fn is_after(self, record: &LogRecord<'_>) -> bool {
         match self {
@@ -69,7 +69,7 @@ impl Moment {
         }
     }
 
-    /// Whether an event was recorded afterwards.
+    /// Tells whether an event was recorded afterwards.
     #[must_use]
     pub fn is_before(self, record: &LogRecord<'_>) -> bool {
         match self {

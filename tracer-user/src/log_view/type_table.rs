@@ -12,7 +12,7 @@ use super::Wanted;
 pub struct Row {
     /// Its name: any bytes.
     pub name: Box<[u8]>,
-    /// What the table of system event types says of it.
+    /// Its row in the table of system event types.
     pub entry: Option<&'static SystemEventType>,
     /// Whether it was asked for.
     pub is_wanted: bool,
@@ -27,12 +27,12 @@ pub struct TypeTable {
 }
 
 impl TypeTable {
-    /// The row of a type, where it has been [learnt](Self::learn).
+    /// Returns the row of a type, where it has been [learnt](Self::learn).
     pub fn row_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
         self.rows.get_mut(index(id))?.as_mut()
     }
 
-    /// Learns what `types` says of a type.
+    /// Learns the name of a type from `types`.
     #[expect(clippy::indexing_slicing, reason = "there are as many rows by then")]
     pub fn learn(&mut self, id: EventTypeId, types: &EventTypes, wanted: &Wanted) -> &mut Row {
         let index = index(id);
@@ -49,7 +49,7 @@ impl TypeTable {
         })
     }
 
-    /// Id and row of every type that has been learnt, in order of their ids.
+    /// Returns the id and row of every type that has been learnt, in order of their ids.
     pub fn rows(&self) -> impl Iterator<Item = (EventTypeId, &Row)> {
         (0..)
             .map(EventTypeId)
@@ -57,7 +57,7 @@ impl TypeTable {
             .filter_map(|(id, row)| Some((id, row.as_ref()?)))
     }
 
-    /// Names and counts of the types of which events were asked for and came.
+    /// Returns the names and counts of the types of which events were asked for and came.
     #[must_use]
     pub fn counts(&self) -> Vec<(Vec<u8>, u64)> {
         self.rows()
@@ -67,8 +67,8 @@ impl TypeTable {
     }
 }
 
-/// Ids come from a file: those that no log should have share one row, so that there are never
-/// more than a log can have types.
+/// Returns the index of a type's row. Ids come from a file: those that no log should have share one
+/// row, so that there are never more than a log can have types.
 fn index(id: EventTypeId) -> usize {
     usize::try_from(id.0.min(STREAM_EVENT_ID_LIMIT)).unwrap_or(0)
 }

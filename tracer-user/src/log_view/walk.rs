@@ -21,14 +21,14 @@ use crate::report::{LogCondition, Missing, Summary};
 use crate::stacks::{self, Names, Owned, Pending, Stack};
 use tracer_text::is_type_called;
 
-/// Why a walk has come to rest.
+/// Reason why a walk has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// As many events as it was to look at were looked at.
+    /// The maximum count of events was looked at.
     Midway,
-    /// There are no more events now.
+    /// The log has no more events now.
     End,
-    /// What follows was not asked for.
+    /// The events that follow were not asked for.
     Enough,
 }
 
@@ -46,23 +46,23 @@ pub struct Walk<L> {
     span: Option<Span>,
     is_enough: bool,
     pub(super) scratch: Scratch,
-    /// Where events pass, or not, by what they carry.
+    /// Sieve that decides by their data which events pass.
     pub(super) sieve: Option<Sieve>,
-    /// What was missing when the last event came to it.
+    /// Gaps counted when the last event came to it.
     pub(super) missing: Option<Gaps>,
     /// Stacks whose events have not come yet.
     pub(super) stacks: Pending,
     pub(super) symbols: Names,
 }
 
-/// What is missing between the events so far.
+/// Gaps between the events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
     /// Events that the trace lost.
     pub missing: Missing,
     /// Bytes and packets of the log that are damaged or missing.
     pub of_log: u64,
-    /// Since when none of the lost events is.
+    /// Time since which none of the lost events is.
     pub counted_by: Option<MonotonicNs>,
 }
 
@@ -76,7 +76,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the first to the last, in nanoseconds.
+    /// Returns the time from the first to the last, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.last.0.0.saturating_sub(self.first.0.0)
@@ -103,7 +103,7 @@ impl Scratch {
 }
 
 impl<L: Log> Walk<L> {
-    /// A walk through `log` that looks at what is wanted.
+    /// Makes a walk through `log` that looks at the wanted events.
     pub fn new(mut log: L, wanted: Wanted) -> Self {
         let anchor = log.header().anchor;
         let moment = |point: super::TimePoint| point.moment(anchor.monotonic);
@@ -132,7 +132,7 @@ impl<L: Log> Walk<L> {
         }
     }
 
-    /// Names the addresses of stacks by what this log, which is the same one, says of them.
+    /// Names the addresses of stacks by the symbols in this log, which is the same one.
     #[must_use]
     pub fn naming_by(mut self, log: &Path) -> Self {
         self.symbols = Names::of_log(log.to_owned());
@@ -146,7 +146,7 @@ impl<L: Log> Walk<L> {
     ///
     /// # Errors
     ///
-    /// The log cannot be read, or what `visit` says.
+    /// The log cannot be read, or `visit` fails.
     pub fn go_on(
         &mut self,
         most: usize,
@@ -240,33 +240,34 @@ impl<L: Log> Walk<L> {
         show(&record, row, stack, visit)
     }
 
-    /// The log.
+    /// Returns the log.
     pub fn log(&self) -> &L {
         &self.log
     }
 
-    /// Which of its events are looked at.
+    /// Returns the events that are looked at.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// The event types that were seen.
+    /// Returns the event types that were seen.
     pub fn types(&self) -> &TypeTable {
         &self.types
     }
 
-    /// The clocks when the log was made.
+    /// Returns the clocks when the log was made.
     pub fn anchor(&self) -> ClockPair {
         self.anchor
     }
 
-    /// The first and the last event that were looked at.
+    /// Returns the first and the last event that were looked at.
     pub fn span(&self) -> Option<Span> {
         self.span
     }
 
-    /// Up to when nothing more has happened, once all events were looked at: when the trace ended,
-    /// or --to. `None` where that is not known, or where not all of them were wanted.
+    /// Returns the time up to which nothing more has happened, once all events were looked at: when
+    /// the trace ended, or --to. `None` where that is not known, or where not all of them were
+    /// wanted.
     pub fn ended(&self) -> Option<MonotonicNs> {
         let ended = self.log.ended().filter(|_| !self.is_enough)?;
         let last = self.span?.last;
@@ -280,7 +281,8 @@ impl<L: Log> Walk<L> {
         Some(ended.min(to).max(last.0))
     }
 
-    /// From the start of the log, or from the first event of the part that is wanted, to its end.
+    /// Returns the time from the start of the log, or from the first event of the part that is
+    /// wanted, to its end.
     fn elapsed(&self) -> Duration {
         let Some(Span { first, last }) = self.span else {
             return Duration::ZERO;
@@ -293,12 +295,12 @@ impl<L: Log> Walk<L> {
         Duration::from_nanos(end.0.saturating_sub(start.0))
     }
 
-    /// Events that were lost so far, in the trace and in the log.
+    /// Returns the number of events that were lost so far, in the trace and in the log.
     pub fn lost(&self) -> u64 {
         self.lost_in_trace().saturating_add(self.log.lost_in_log())
     }
 
-    /// Events that were lost so far, by cause.
+    /// Returns the numbers of events that were lost so far, by cause.
     pub fn losses(&self) -> Losses {
         let mut losses = Losses {
             others: self
@@ -313,19 +315,20 @@ impl<L: Log> Walk<L> {
         losses
     }
 
-    /// Events of these that the kernel did not report, which is no loss of the trace.
+    /// Returns the number of these events that the kernel did not report, which is no loss of the
+    /// trace.
     pub fn not_reported(&self) -> u64 {
         self.log.lost(LossCause::KernelNotReported)
     }
 
-    /// Events that the trace lost so far.
+    /// Returns the number of events that the trace lost so far.
     fn lost_in_trace(&self) -> u64 {
         let in_trace = LossCause::ALL.iter().map(|cause| self.log.lost(*cause));
         let others = [self.log.lost_for_other_causes()];
         in_trace.chain(others).fold(0, u64::saturating_add)
     }
 
-    /// What is missing between the events so far. What gave way at the log's beginning leaves no
+    /// Returns the gaps between the events so far. What gave way at the log's beginning leaves no
     /// gap.
     pub fn gaps(&self) -> Gaps {
         let damage = self.log.damage();
@@ -336,7 +339,7 @@ impl<L: Log> Walk<L> {
         }
     }
 
-    /// What was shown, lost, and is missing.
+    /// Counts the events that were shown, lost, and are missing.
     pub fn summary(&self) -> Summary {
         let lost = LossCause::ALL.map(|cause| (cause, self.log.lost(cause)));
         let mut summary = Summary::new(self.types.counts(), lost.to_vec(), self.elapsed());
@@ -354,12 +357,12 @@ impl<L: Log> Walk<L> {
         summary
     }
 
-    /// Whether not every event was asked for.
+    /// Tells whether not every event was asked for.
     pub fn is_restricted(&self) -> bool {
         self.wanted.is_restricted()
     }
 
-    /// Exact names that were asked for and that no event had.
+    /// Returns the exact names that were asked for and that no event had.
     pub fn names_without_events(&self) -> Vec<&[u8]> {
         let has_events = |name: &[u8]| {
             self.types
@@ -384,7 +387,7 @@ fn show(
     })
 }
 
-/// The view of `record`, of whose type `name` and the entry in the table are known.
+/// Returns the view of `record`, of whose type `name` and the entry in the table are known.
 pub(crate) fn view_of<'a>(
     record: &LogRecord<'a>,
     name: &'a [u8],
@@ -401,7 +404,7 @@ pub(crate) fn view_of<'a>(
     }
 }
 
-/// The stack of an event, which may be one itself.
+/// Returns the stack of an event, which may be one itself.
 pub(super) fn stack_of(event: &Event<'_>, stacks: &mut Pending) -> Option<Owned> {
     if event.header.event_type == EventTypeId::STACK {
         return Some(Owned::of(event));
@@ -426,7 +429,8 @@ mod tests {
         (seen, walk)
     }
 
-    /// Ten user events of "even" and "odd", 10 ns apart from 100 on, by both threads of a process.
+    /// Makes ten user events of "even" and "odd", 10 ns apart from 100 on, by both threads of a
+    /// process.
     fn ten() -> MadeUpLog {
         let mut log = MadeUpLog::default();
         let names = [log.define(b"even"), log.define(b"odd")];

@@ -1,4 +1,4 @@
-//! Which events of a log are wanted.
+//! Events of a log that are wanted.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tracer_syscalls::names::{Table, are_of_events};
 use tracer_text::NamePattern;
 use tracer_text::is_type_called;
 
-/// Which events of a log are wanted. What is not restricted is wanted.
+/// Events of a log that are wanted. What is not restricted is wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Families and types, as `--events` lists them.
@@ -30,25 +30,25 @@ pub struct Wanted {
     pub tids: Vec<i32>,
     /// Threads whose names are like this.
     pub comm: Option<NamePattern>,
-    /// Of system calls, only these.
+    /// System calls that are wanted; others are not.
     pub syscalls: Option<SyscallSet>,
-    /// What is asked of what they carry.
+    /// Condition on the data of events.
     pub predicate: Predicate,
-    /// What a first pass found out about that, if there was one.
+    /// Findings of a first pass about that condition, if there was one.
     pub settled: Option<Arc<Settled>>,
-    /// Nothing before it.
+    /// Time before which nothing is wanted.
     pub from: Option<TimePoint>,
-    /// Nothing after it.
+    /// Time after which nothing is wanted.
     pub to: Option<TimePoint>,
-    /// At most so many events.
+    /// Most events.
     pub limit: Option<u64>,
     /// Whether stacks have functions too that the compiler has put into others.
     pub inlined: bool,
 }
 
 impl Wanted {
-    /// The same with only these system calls. Where types are chosen and none of system calls is
-    /// among them, these are on top.
+    /// Restricts it to these system calls. Where types are chosen and none of system calls is among
+    /// them, these are on top.
     #[must_use]
     pub fn with_syscalls(mut self, calls: SyscallSet) -> Self {
         let types = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
@@ -62,7 +62,7 @@ impl Wanted {
         self
     }
 
-    /// Whether events of a type are wanted. Marks of lost events always are.
+    /// Tells whether events of a type are wanted. Marks of lost events always are.
     #[must_use]
     pub fn has_type(&self, id: EventTypeId, name: &[u8]) -> bool {
         if self.types.is_none() && self.names.is_empty() {
@@ -74,7 +74,7 @@ impl Wanted {
             || self.names.iter().any(|wanted| is_type_called(name, wanted))
     }
 
-    /// Whether what stacks consist of is shown with the events that they belong to, and not as
+    /// Tells whether the parts of stacks are shown with the events that they belong to, and not as
     /// events, which is so unless those are chosen.
     #[must_use]
     pub fn hides_part(&self, id: EventTypeId) -> bool {
@@ -84,7 +84,7 @@ impl Wanted {
         !is_chosen && !self.names.iter().any(|wanted| is_type_called(name, wanted))
     }
 
-    /// Whether not every event is wanted.
+    /// Tells whether not every event is wanted.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         let is_open = self.types.is_none() && self.names.is_empty();
@@ -96,8 +96,8 @@ impl Wanted {
         !is_open || has_times || has_ids || has_names || has_calls || is_judged
     }
 
-    /// Whether an event of a type that is wanted is itself wanted, its thread having this name; but
-    /// for what the predicate says.
+    /// Tells whether an event of a type that is wanted is itself wanted, its thread having this
+    /// name; but for the predicate.
     #[must_use]
     pub fn has_event(&self, header: &EventHeader, data: &[u8], comm: &[u8]) -> bool {
         self.has_thread(header)
@@ -105,14 +105,14 @@ impl Wanted {
             && self.has_call(header.event_type, data)
     }
 
-    /// Whether a thread of this name is wanted.
+    /// Tells whether a thread of this name is wanted.
     fn has_name(&self, header: &EventHeader, comm: &[u8]) -> bool {
         let is_like = |pattern: &NamePattern| pattern.matches(comm) || is_loss(header.event_type);
         self.comm.as_ref().is_none_or(is_like)
     }
 
-    /// Whether an event is of no system call, or of one that is wanted. Data that is not as its
-    /// type says may be of any call, and so may a call of a machine of another kind.
+    /// Tells whether an event is of no system call, or of one that is wanted. Data that is not as
+    /// its type says may be of any call, and so may a call of a machine of another kind.
     fn has_call(&self, id: EventTypeId, data: &[u8]) -> bool {
         let Some(calls) = &self.syscalls else {
             return true;
@@ -132,8 +132,8 @@ impl Wanted {
         call.is_none_or(|(nr, compat)| calls.has(table(compat), nr))
     }
 
-    /// Whether the process and the thread of an event are wanted. Marks of lost events belong to
-    /// none and are wanted with all.
+    /// Tells whether the process and the thread of an event are wanted. Marks of lost events belong
+    /// to none and are wanted with all.
     fn has_thread(&self, header: &EventHeader) -> bool {
         let is_among = |ids: &[i32], id| ids.is_empty() || ids.contains(&id);
         (is_among(&self.pids, header.pid) && is_among(&self.tids, header.tid))
@@ -141,7 +141,7 @@ impl Wanted {
     }
 }
 
-/// Whether a type is that of a probe of programs.
+/// Tells whether a type is that of a probe of programs.
 fn is_probe(name: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 3] = [b"probe:", b"retprobe:", b"usdt:"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -1,4 +1,4 @@
-//! Whether a log that is not completed is still being written.
+//! Detection of whether a log that is not completed is still being written.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -11,7 +11,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Of the log at this path.
+    /// Opens the log at this path, to ask about its writers.
     #[must_use]
     pub fn of(log: &Path) -> Self {
         // Who opens the file for writing while it is asked would end this process by that.
@@ -22,8 +22,8 @@ impl Writers {
         }
     }
 
-    /// Whether for certain no process has the log open for writing. The kernel gives a lease of
-    /// reading only then; where it gives none for other reasons nothing is known.
+    /// Tells whether for certain no process has the log open for writing. The kernel gives a lease
+    /// of reading only then; where it gives none for other reasons nothing is known.
     #[must_use]
     pub fn have_ended(&self) -> bool {
         let Some(file) = &self.file else {
