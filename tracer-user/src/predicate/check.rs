@@ -1,4 +1,4 @@
-//! Whether an expression makes sense, before anything is traced.
+//! Check of whether an expression makes sense, before anything is traced.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,16 @@ use tracer_text::{short_name, signal_number, type_named};
 
 /// An expression that makes sense.
 pub struct Checked {
-    /// It: what was said in other words is in those that are known at each event.
+    /// Checked expression: conditions that were said in other words are in variables that are known
+    /// at each event.
     pub root: IdedExpr,
-    /// What it names.
+    /// Variables that it names.
     pub names: BTreeSet<String>,
     /// The event types that it names.
     pub types: Vec<EventTypeId>,
 }
 
-/// Operators that say yes or no.
+/// Operators with a truth value.
 const OF_TRUTH: [&str; 11] = [
     operators::LOGICAL_AND,
     operators::LOGICAL_OR,
@@ -50,7 +51,7 @@ const OF_VALUES: [&str; 7] = [
     operators::INDEX,
 ];
 
-/// Checks what was read of `text`.
+/// Checks `root`, which was read from `text`.
 pub fn check(text: &str, mut root: IdedExpr) -> Result<Checked, BadExpression> {
     let mut checker = Checker {
         text,
@@ -80,7 +81,7 @@ pub fn check(text: &str, mut root: IdedExpr) -> Result<Checked, BadExpression> {
     })
 }
 
-/// What lies between `&&` at the top.
+/// Appends the operands of `&&` at the top to `parts`.
 pub fn split(root: &IdedExpr, parts: &mut Vec<IdedExpr>) {
     match &root.expr {
         Expr::Call(call) if call.func_name == operators::LOGICAL_AND => {
@@ -166,7 +167,7 @@ impl Checker<'_> {
         })
     }
 
-    /// An argument of a call, by `arguments.name` or `filled.name`.
+    /// Reads an argument of a call, by `arguments.name` or `filled.name`.
     fn selected(&mut self, select: &SelectExpr) -> Result<String, BadExpression> {
         let of = match &select.operand.expr {
             Expr::Ident(name) if *name == ARGUMENTS.trim_end_matches('.') => ARGUMENTS,
@@ -186,7 +187,7 @@ impl Checker<'_> {
         Ok(name)
     }
 
-    /// Checks a call, and says what is there instead of it, if anything is.
+    /// Checks a call, and returns the expression that replaces it, if one does.
     fn call(&mut self, call: &mut CallExpr, level: usize) -> Result<Option<Expr>, BadExpression> {
         let function = call.func_name.as_str();
         let is_operator = OF_TRUTH.contains(&function) || OF_VALUES.contains(&function);
@@ -256,8 +257,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks names of system calls that are compared, and makes those of event types what they are
-    /// called at each event.
+    /// Checks names of system calls that are compared, and replaces those of event types by the
+    /// names that events have.
     fn names_of_values(&mut self, call: &mut CallExpr) -> Result<(), BadExpression> {
         let compares = [operators::EQUALS, operators::NOT_EQUALS, operators::IN];
         if !compares.contains(&call.func_name.as_str()) {
@@ -354,14 +355,14 @@ impl Checker<'_> {
         }
     }
 
-    /// Where a word is, in characters from 1.
+    /// Returns where a word is, in characters from 1.
     fn find(&self, word: &str) -> Option<usize> {
         let before = self.text.get(..self.text.find(word)?)?;
         Some(before.chars().count() + 1)
     }
 }
 
-/// A time in nanoseconds.
+/// Reads a time in nanoseconds.
 fn nanoseconds(typed: &str) -> Option<i64> {
     let digits = typed.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match typed.get(digits.len()..)? {

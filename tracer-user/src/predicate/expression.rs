@@ -18,17 +18,18 @@ use super::variables;
 /// Most bytes of an expression.
 const MOST_BYTES: usize = 4096;
 
-/// Most levels of what is in something else.
+/// Most levels of nesting.
 pub(super) const MOST_LEVELS: usize = 100;
 
-/// What the library's parser is given: it goes down a dozen functions for each level.
+/// Stack of the thread that runs the library's parser: it goes down a dozen functions for each
+/// level.
 const STACK_BYTES: usize = 64 << 20;
 
 /// An expression that was read and checked.
 pub struct Expression {
     text: String,
     root: IdedExpr,
-    /// What lies between `&&` at the top, each as an expression of its own.
+    /// Operands of `&&` at the top, each as an expression of its own.
     parts: Vec<IdedExpr>,
     /// The variables that it names.
     names: BTreeSet<String>,
@@ -37,24 +38,24 @@ pub struct Expression {
     environment: Arc<Env>,
 }
 
-/// Why something is no expression for `--filter`.
+/// Reason why something is no expression for `--filter`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}{}; {remedy}", position(*.at))]
 pub struct BadExpression {
-    /// What is wrong.
+    /// Fault in the expression.
     pub what: String,
-    /// Where, in characters from 1, if that is known.
+    /// Place of the fault, in characters from 1, if it is known.
     pub at: Option<usize>,
-    /// What to do.
+    /// Advice on what to do.
     pub remedy: String,
 }
 
-/// What an expression says of something.
+/// Result of judging something by an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is true.
+    /// True.
     True,
-    /// It is false.
+    /// False.
     False,
     /// Something that it names is missing, or cannot be compared so.
     Unknown,
@@ -65,7 +66,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// It is none, or names what no event has.
+    /// It is none, or uses a name that no event has.
     pub fn parse(text: &str) -> Result<Self, BadExpression> {
         let remedy = "`tracer-user events` and the lines of --format json have the names";
         if text.trim().is_empty() {
@@ -95,29 +96,29 @@ impl Expression {
         })
     }
 
-    /// As it was typed.
+    /// Returns the expression as it was typed.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// A variable of which it may be known only when a system call has ended, if it names one.
+    /// Returns a variable that may be known only when a system call has ended, if it names one.
     pub(super) fn needs_exit(&self) -> Option<&str> {
         let mut names = self.names().filter(|name| variables::needs_exit(name));
         names.next()
     }
 
-    /// Whether it names what only system calls have.
+    /// Tells whether it uses a name that only system calls have.
     pub(super) fn is_of_calls(&self) -> bool {
         self.names().any(variables::is_of_calls)
     }
 
-    /// The event types that it names.
+    /// Returns the event types that it names.
     pub(super) fn types(&self) -> &[EventTypeId] {
         &self.types
     }
 
-    /// Whether it may be true of a call's entry and not of its exit, or the other way.
+    /// Tells whether it may be true of a call's entry and not of its exit, or the other way.
     pub(super) fn varies(&self) -> bool {
         self.names().any(variables::varies)
     }
@@ -126,12 +127,12 @@ impl Expression {
         self.names.iter().map(String::as_str)
     }
 
-    /// What it says where variables have the values that `values` knows.
+    /// Judges the expression where variables have the values that `values` knows.
     pub(super) fn judge(&self, values: &dyn VariableResolver) -> Verdict {
         self.judge_part(&self.root, values)
     }
 
-    /// The same for each of what lies between `&&` at the top.
+    /// Judges each operand of `&&` at the top.
     pub(super) fn judge_parts<'v>(
         &'v self,
         values: &'v dyn VariableResolver,
@@ -186,7 +187,7 @@ fn read(text: &str) -> Result<Checked, BadExpression> {
     })
 }
 
-/// What the library says first of what it cannot read.
+/// Returns the library's first complaint about a text that it cannot read.
 fn first_of(text: &str, errors: &cel::ParseErrors) -> BadExpression {
     let first = errors.errors.first();
     let message = first.map_or("", |error| error.msg.as_str());

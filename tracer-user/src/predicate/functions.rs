@@ -9,16 +9,16 @@ use cel::common::value::CowVal;
 use cel::{Env, ExecutionError};
 use regex::{Regex, RegexBuilder};
 
-/// Called as `text.contains('x')`.
+/// Functions called as `text.contains('x')`.
 pub const MEMBERS: [&str; 5] = ["contains", "startsWith", "endsWith", "matches", "size"];
 
-/// Called as `size(text)`.
+/// Functions called as `size(text)`.
 pub const GLOBALS: [&str; 7] = ["has", "size", "int", "uint", "double", "string", "duration"];
 
 /// Bytes of a compiled regular expression.
 const MOST_PATTERN_BYTES: usize = 1 << 20;
 
-/// The language with these functions.
+/// Returns the language with these functions.
 pub fn environment() -> Arc<Env> {
     static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
         let mut environment = Env::default().with_optional_support(false).with_stdlib();
@@ -45,7 +45,7 @@ pub fn pattern(typed: &str) -> Result<Regex, regex::Error> {
 
 fn matches<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     thread_local! {
-        /// Those that were read: an expression has few.
+        /// Regular expressions that were read: an expression has few.
         static READ: RefCell<HashMap<String, Regex>> = RefCell::default();
     }
     let text = |at: usize| arguments.get(at)?.downcast_ref::<CelString<'_>>();

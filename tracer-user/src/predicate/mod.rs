@@ -1,5 +1,5 @@
-//! Choosing events by what they carry: `--filter`, an expression of the Common Expression Language,
-//! and `--failed`.
+//! Choosing events by their data: `--filter`, an expression of the Common Expression Language, and
+//! `--failed`.
 //!
 //! - [`Predicate`] is what was asked for;
 //! - [`Expression`] is one that was read and checked: what is wrong with it is said before anything
@@ -30,12 +30,12 @@ use std::sync::Arc;
 
 use crate::selection::Selection;
 
-/// Which events are wanted by what they carry.
+/// Events that are wanted, by the data that they carry.
 #[derive(Clone, Debug, Default)]
 pub struct Predicate {
-    /// Of system calls, only those that return an error.
+    /// Whether of system calls only those that return an error are wanted.
     pub is_failed: bool,
-    /// Only events of which this is true.
+    /// Expression that is true of all events that are wanted.
     pub expression: Option<Arc<Expression>>,
     /// Whether it judges system calls and user events alone, and every other event is wanted: for
     /// answers that need to know what threads did.
@@ -43,14 +43,14 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// Whether it leaves anything out.
+    /// Tells whether it leaves anything out.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         self.is_failed || self.expression.is_some()
     }
 
-    /// Why a system call cannot be judged before it has ended, if that is so: what was asked for,
-    /// as it is typed.
+    /// Returns the reason why a system call cannot be judged before it has ended, if there is one:
+    /// the option or the variable, as it is typed.
     #[must_use]
     pub fn needs_exit(&self) -> Option<String> {
         if self.is_failed {
@@ -60,8 +60,8 @@ impl Predicate {
         Some(format!("--filter with {name:?}"))
     }
 
-    /// `selection` with what is asked for by name: event types, and system calls where something is
-    /// named that only these have.
+    /// Adds to `selection` the types that are asked for by name: event types, and system calls
+    /// where something is named that only these have.
     #[must_use]
     pub fn with_named(&self, selection: Selection) -> Selection {
         let Some(expression) = &self.expression else {

@@ -1,4 +1,4 @@
-//! What can match at all: of everything else the kernel need not record anything.
+//! Events that can match at all: the kernel need not record any others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::names::{self, Table};
 use tracer_text::push_short_name;
 
-/// What is left of the types and the system calls that were chosen.
+/// Rest of the types and the system calls that were chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Narrowed {
     /// The types.
@@ -26,9 +26,9 @@ pub struct Narrowed {
 }
 
 impl Expression {
-    /// What is left of `selection` and `syscalls` where events can only be wanted of which this
-    /// expression can be true: what is asked about types and calls is asked of each of them, and
-    /// what else is asked must be something that they have.
+    /// Returns the rest of `selection` and `syscalls` where only those events are wanted of which
+    /// this expression can be true. A condition on types and calls is judged for each of them;
+    /// variables in any other condition must be ones that they have.
     #[must_use]
     pub fn narrow(&self, selection: Selection, mut syscalls: SyscallSet) -> Narrowed {
         let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
@@ -57,7 +57,7 @@ impl Expression {
         }
     }
 
-    /// Whether it can be true of such an event.
+    /// Tells whether it can be true of such an event.
     fn can_match(&self, kind: &Kind) -> bool {
         let possible = Possible {
             kind,
@@ -77,30 +77,30 @@ impl Expression {
     }
 }
 
-/// Events that differ in what they carry.
+/// Events that differ in their data.
 enum Kind {
-    /// Of a type of the system.
+    /// Events of a type of the system.
     System(&'static SystemEventType),
     /// Ends of a system call; without a call, of those that share a bit.
     Call(&'static SystemEventType, Table, Option<i32>),
-    /// Of the program.
+    /// User events of the program.
     User,
 }
 
-/// What is known of all events of a kind.
+/// Facts about all events of a kind.
 struct Possible<'a> {
     kind: &'a Kind,
     /// Whether something was asked for in which they differ.
     is_open: AtomicBool,
 }
 
-/// What a variable is of all events of a kind.
+/// Value of a variable in all events of a kind.
 enum Known {
     Text(String),
     Truth(bool),
-    /// They differ in it, or some have it.
+    /// Open: events differ in it, or only some have it.
     Open,
-    /// None has it.
+    /// Missing: no event has it.
     Missing,
 }
 

@@ -12,21 +12,21 @@ use tracer_syscalls::names::Table;
 /// Most bytes of calls that have not ended.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What a call takes beside its data.
+/// Bytes of memory that a call takes beside its data.
 const BYTES_BESIDE: usize = 256;
 
 /// A system call that has begun.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
-    /// Which call it is.
+    /// Table and number of the call.
     pub key: (Table, i32),
-    /// When it began.
+    /// Time of its beginning.
     pub at: MonotonicNs,
-    /// What was found out of its entry; `None`: that waits.
+    /// Verdict on its entry; `None`: the entry waits.
     pub is_chosen: Option<bool>,
     /// Whether its entry would be wanted, whatever its call.
     pub is_wanted: bool,
-    /// Its entry, where somebody may ask for that.
+    /// Its entry, where it may be asked for.
     entry: Option<Box<Entry>>,
 }
 
@@ -41,7 +41,7 @@ struct Entry {
 }
 
 impl OpenCall {
-    /// A call, with its entry.
+    /// Makes a call, with its entry.
     pub fn of(
         line: &EventView<'_>,
         key: (Table, i32),
@@ -64,7 +64,7 @@ impl OpenCall {
         }
     }
 
-    /// A call without its entry, of which is known whether that is chosen.
+    /// Makes a call without its entry, of which it is known whether it is chosen.
     pub fn known(at: MonotonicNs, key: (Table, i32), is_wanted: bool, is_chosen: bool) -> Self {
         Self {
             key,
@@ -75,7 +75,7 @@ impl OpenCall {
         }
     }
 
-    /// Its entry.
+    /// Returns its entry.
     pub fn line(&self) -> Option<EventView<'_>> {
         let entry = self.entry.as_deref()?;
         Some(EventView {

@@ -1,4 +1,4 @@
-//! What a first pass over a log finds out about entries that wait for their exits.
+//! Findings of a first pass over a log about entries that wait for their exits.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use tracer_engine::event::MonotonicNs;
 /// Most entries that are noted: 16 bytes each, and some for finding them.
 const MOST: usize = 16 << 20;
 
-/// Which entries are chosen, by time and thread, up to the last event that was looked at.
+/// Chosen entries, by time and thread, up to the last event that was looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
     chosen: HashSet<(u64, i32), RandomState>,
@@ -32,18 +32,19 @@ impl Settled {
         self.until = self.until.max(at);
     }
 
-    /// Whether an entry is chosen.
+    /// Tells whether an entry is chosen.
     pub(super) fn is_chosen(&self, at: MonotonicNs, tid: i32) -> bool {
         self.chosen.contains(&(at.0, tid))
     }
 
-    /// When the last event was that was looked at: what a log got since then is not known.
+    /// Returns the time of the last event that was looked at: what a log got since then is not
+    /// known.
     #[must_use]
     pub fn until(&self) -> MonotonicNs {
         self.until
     }
 
-    /// The same, if everything could be noted.
+    /// Returns the findings, if everything could be noted.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Where events pass, or not.
+//! Sieve that lets events pass, or not.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::values::{CallFacts, Facts};
 use super::{Predicate, Settled};
 use crate::event_view::EventView;
 
-/// Who is given the events that pass.
+/// Receiver of the events that pass.
 pub type Show<'a> = &'a mut dyn FnMut(&EventView<'_>);
 
-/// Where events pass, or not: each in turn. A system call's entry that cannot be judged yet waits,
-/// and passes right before its exit.
+/// Sieve that lets events pass, or not: each in turn. A system call's entry that cannot be judged
+/// yet waits, and passes right before its exit.
 #[derive(Debug)]
 pub struct Sieve {
     is_failed: bool,
@@ -35,18 +35,18 @@ pub struct Sieve {
     hurried: u64,
 }
 
-/// What becomes of entries that have to wait.
+/// Treatment of entries that have to wait.
 #[derive(Debug)]
 enum Mode {
     Wait,
-    /// They are noted, and nothing passes.
+    /// Entries are noted, and nothing passes.
     Note(Settled),
-    /// They pass as was noted.
+    /// Entries pass as was noted.
     Follow(Arc<Settled>),
 }
 
 impl Sieve {
-    /// The sieve of `predicate`, where there is one. Times are from `start` on.
+    /// Returns the sieve of `predicate`, where there is one. Times are from `start` on.
     #[must_use]
     pub fn new(predicate: &Predicate, start: MonotonicNs) -> Option<Self> {
         let expression = predicate.expression.clone();
@@ -65,7 +65,7 @@ impl Sieve {
         })
     }
 
-    /// The same, which lets nothing pass and notes which entries are chosen.
+    /// Lets nothing pass from now on, and notes which entries are chosen.
     #[must_use]
     pub fn noting(self) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Sieve {
         }
     }
 
-    /// The same, where it was found out which entries are chosen.
+    /// Follows the findings of an earlier pass about which entries are chosen.
     #[must_use]
     pub fn following(self, settled: Arc<Settled>) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Sieve {
         }
     }
 
-    /// What was noted.
+    /// Returns the noted findings.
     #[must_use]
     pub fn settled(self) -> Settled {
         match self.mode {
@@ -92,8 +92,8 @@ impl Sieve {
         }
     }
 
-    /// Shows what passes now that this event has come. One that is not wanted only says what its
-    /// thread does.
+    /// Shows the events that pass now that this one has come. One that is not wanted is only used
+    /// to learn what its thread does.
     pub fn offer(&mut self, line: &EventView<'_>, is_wanted: bool, show: Show<'_>) {
         let header = line.event.header;
         let call = CallFacts::of(header.event_type, header.time, line.event.data);
@@ -114,7 +114,7 @@ impl Sieve {
         }
     }
 
-    /// Learns what threads do from an event that nobody wants.
+    /// Learns the state of threads from an event that is not wanted.
     pub fn pass_by(&mut self, event: &Event<'_>, show: Show<'_>) {
         match event.header.event_type {
             EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
@@ -137,19 +137,19 @@ impl Sieve {
         }
     }
 
-    /// Events were lost, none of them after `until`: which entry an exit belongs to is not known
+    /// Handles lost events, none of them after `until`: which entry an exit belongs to is not known
     /// where one of both was before that.
     pub fn lose(&mut self, until: MonotonicNs, show: Show<'_>) {
         self.doubtful_before = self.doubtful_before.max(until);
         self.give_all_up(show);
     }
 
-    /// No more events come: shows what still waits and is chosen as it is.
+    /// Shows the events that still wait and are chosen as they are: no more events come.
     pub fn end(&mut self, show: Show<'_>) {
         self.give_all_up(show);
     }
 
-    /// What people are to know.
+    /// Returns a note for people.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         (self.hurried > 0).then(|| {
@@ -275,7 +275,7 @@ impl Sieve {
         }
     }
 
-    /// Whether an end of a system call is chosen.
+    /// Tells whether an end of a system call is chosen.
     fn chooses(&self, line: &EventView<'_>, call: Option<CallFacts<'_>>) -> bool {
         if self.is_failed && !call.is_some_and(|call| call.has_failed()) {
             return false;
@@ -286,9 +286,8 @@ impl Sieve {
         expression.judge(&Facts::of(line, self.start, call)) == Verdict::True
     }
 
-    /// Whether an event is chosen that is none of a system call. Marks of lost events are shown
-    /// whatever was asked for, as are ends of calls that cannot be read where only calls are
-    /// judged.
+    /// Tells whether an event is chosen that belongs to no system call. Marks of lost events are
+    /// always shown, as are ends of calls that cannot be read where only calls are judged.
     fn has_other(&self, line: &EventView<'_>) -> bool {
         let id = line.event.header.event_type;
         let is_loss = matches!(

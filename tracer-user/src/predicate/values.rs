@@ -1,5 +1,5 @@
-//! What variables are of an event: what JSON shows of it. Of a system call, its entry and its exit
-//! know the same, where both have been seen.
+//! Values of variables in an event: those that JSON shows of it. For a system call, its entry and
+//! its exit have the same values, where both have been seen.
 
 use cel::common::types::{CelBool, CelInt, CelList, CelString, CelUInt};
 use cel::common::value::{CowVal, Val};
@@ -30,7 +30,7 @@ use tracer_text::escape::as_text;
 use tracer_text::push_short_name;
 use tracer_text::typed::{self, Typed};
 
-/// An event, and of a system call what is known of its other end.
+/// An event, and the known facts about the other end of a system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     line: &'a EventView<'a>,
@@ -62,7 +62,7 @@ struct Left<'a> {
 }
 
 impl<'a> CallFacts<'a> {
-    /// The call that an event is an end of, if it is one and its data is whole.
+    /// Returns the call that an event is an end of, if it is one and its data is whole.
     pub fn of(id: EventTypeId, at: MonotonicNs, untrusted: &'a [u8]) -> Option<Self> {
         if id == EventTypeId::SYSCALL_ENTER {
             let (call, _) = SyscallEnterData::read_from_prefix(untrusted).ok()?;
@@ -100,12 +100,12 @@ impl<'a> CallFacts<'a> {
         })
     }
 
-    /// Which call it is.
+    /// Returns the table and the number of the call.
     pub fn key(&self) -> (Table, i32) {
         (self.table, self.nr)
     }
 
-    /// The same with what `other`, another end of it, knows.
+    /// Adds the facts that `other`, another end of the call, knows.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl<'a> CallFacts<'a> {
         }
     }
 
-    /// Whether it returned an error.
+    /// Tells whether it returned an error.
     pub fn has_failed(&self) -> bool {
         const LAST_ERROR: i64 = 4095;
         self.left
@@ -146,7 +146,7 @@ impl<'a> CallFacts<'a> {
         }
     }
 
-    /// What an argument is: what it points to, where that was read.
+    /// Returns the value of an argument: the data that it points to, where that was read.
     fn argument<'v>(&self, name: &str) -> Option<CowVal<'v, 'v>>
     where
         'a: 'v,
@@ -163,7 +163,7 @@ impl<'a> CallFacts<'a> {
         Some(read.map_or_else(|| as_shown(shown), of))
     }
 
-    /// What a call has filled in.
+    /// Returns the data that a call has filled in.
     fn filled<'v>(&self, name: &str) -> Option<CowVal<'v, 'v>>
     where
         'a: 'v,
@@ -185,7 +185,7 @@ impl<'a> CallFacts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// What is known of an event, times being from `start` on.
+    /// Returns the facts about an event, times being from `start` on.
     pub fn of(line: &'a EventView<'a>, start: MonotonicNs, call: Option<CallFacts<'a>>) -> Self {
         Self { line, start, call }
     }
@@ -282,7 +282,7 @@ fn of_field<'v>(value: Value<'v>) -> Option<CowVal<'v, 'v>> {
     })
 }
 
-/// A value whose data says itself what it is, as JSON shows it.
+/// Returns a value of data that describes itself, as JSON shows it.
 fn of_typed<'v>(value: typed::Value<'v>) -> Option<CowVal<'v, 'v>> {
     Some(match value {
         typed::Value::Unread => return None,
@@ -300,7 +300,7 @@ fn of_typed<'v>(value: typed::Value<'v>) -> Option<CowVal<'v, 'v>> {
     })
 }
 
-/// An argument as JSON shows it: as text where it is not decimal.
+/// Returns an argument as JSON shows it: as text where it is not decimal.
 fn as_shown<'v>(shown: Shown) -> CowVal<'v, 'v> {
     match shown {
         Shown::Signed(value) => signed(value),
@@ -313,7 +313,8 @@ fn as_shown<'v>(shown: Shown) -> CowVal<'v, 'v> {
     }
 }
 
-/// What an argument points to, as JSON shows it: texts as a list, structs in words.
+/// Returns the data that an argument points to, as JSON shows it: texts as a list, structs in
+/// words.
 fn pointed<'v>(call: &Call, index: usize, read: Text<'v>, returned: Option<i64>) -> CowVal<'v, 'v> {
     let given = call.given(index).filter(|_| read.is_bytes);
     match given.map(|given| given.kind) {
@@ -329,7 +330,7 @@ fn pointed<'v>(call: &Call, index: usize, read: Text<'v>, returned: Option<i64>)
     }
 }
 
-/// A list of texts, with dots behind one of which there is more, or as the last one.
+/// Returns a list of texts, with dots behind one of which there is more, or as the last one.
 fn texts<'v, 't>(
     texts: impl Iterator<Item = Option<(&'t [u8], bool)>>,
     has_more: bool,
@@ -347,7 +348,8 @@ fn texts<'v, 't>(
     CowVal::owned(CelList::from(texts.collect::<Vec<_>>()))
 }
 
-/// What was read; of more than that, with dots, as JSON shows it: it is equal to nothing shorter.
+/// Returns the text that was read. Where there is more of it, the text ends with dots, as JSON
+/// shows it: it is equal to nothing shorter.
 fn text<'v>(read: Text<'v>) -> CowVal<'v, 'v> {
     if read.has_more {
         return written(|out| {

@@ -1,4 +1,4 @@
-//! What an expression may name.
+//! Names that an expression may use.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ pub const ARGUMENTS: &str = "arguments.";
 /// Starts the name of an argument that a call has filled in.
 pub const FILLED: &str = "filled.";
 
-/// What is asked of a variable.
+/// Aspect of a variable that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked<'a> {
     /// Its value.
@@ -24,8 +24,8 @@ pub enum Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Starts the name made for a value in an expression that was checked. Nobody can type it; and
-    /// what is called like a type of the language (`type`, `list`) is none.
+    /// Start of the name made for a value in an expression that was checked. It cannot be typed;
+    /// and names that are types of the language (`type`, `list`) are not taken for those.
     const VALUE: char = '$';
     const PRESENCE: char = '?';
 
@@ -35,7 +35,7 @@ impl<'a> Asked<'a> {
         value.or_else(|| written.strip_prefix(Self::PRESENCE).map(Self::Presence))
     }
 
-    /// That name.
+    /// Writes that name.
     pub fn written(self) -> String {
         match self {
             Self::Value(name) => format!("{}{name}", Self::VALUE),
@@ -44,7 +44,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What every event has, if it is known. Of all that has one of these names, these are meant.
+/// Variables of every event, where they are known. A name that means several things means these.
 pub const OF_ALL: [&str; 12] = [
     "type",
     "class",
@@ -60,38 +60,38 @@ pub const OF_ALL: [&str; 12] = [
     "ns_pid",
 ];
 
-/// The same, of a thread in its pid namespace.
+/// Thread id in the pid namespace of the thread.
 pub const NS_TID: &str = "ns_tid";
 
-/// What a system call has, beside fields and arguments.
+/// Variables of a system call, beside fields and arguments.
 pub const OF_CALLS: [&str; 5] = ["syscall", "ret", "result", "error", "duration"];
 
-/// What is known of a system call once it has ended.
+/// Variables of a system call that are known once it has ended.
 const OF_EXITS: [&str; 4] = ["ret", "result", "error", "duration"];
 
-/// What user events carry.
+/// Variables of user events.
 pub const OF_USER_EVENTS: [&str; 9] = [
     "text", "hex", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "ret",
 ];
 
-/// Whether each event may have it.
+/// Tells whether each event may have it.
 pub fn is_of_all(name: &str) -> bool {
     OF_ALL.contains(&name) || name == NS_TID
 }
 
-/// Whether events of a type have a field of this name that can be compared.
+/// Tells whether events of a type have a field of this name that can be compared.
 pub fn is_field(entry: &SystemEventType, name: &str) -> bool {
     entry.fields.iter().any(|field| field.name == name)
 }
 
-/// The names of arguments of all calls.
+/// Returns the names of arguments of all calls.
 fn arguments() -> &'static BTreeSet<&'static str> {
     static ARGUMENTS: LazyLock<BTreeSet<&'static str>> =
         LazyLock::new(|| all_names().flat_map(names).collect());
     &ARGUMENTS
 }
 
-/// The names of arguments that some call fills in.
+/// Returns the names of arguments that some call fills in.
 fn filled() -> &'static BTreeSet<&'static str> {
     static FILLED: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
         let of_call = |call: &'static str| {
@@ -105,7 +105,7 @@ fn filled() -> &'static BTreeSet<&'static str> {
     &FILLED
 }
 
-/// Whether events have fields of this name that are no system calls.
+/// Tells whether events have fields of this name that are no system calls.
 fn is_of_other_events(name: &str) -> bool {
     let is_call = |entry: &SystemEventType| entry.family == "syscall";
     OF_USER_EVENTS.contains(&name)
@@ -114,7 +114,7 @@ fn is_of_other_events(name: &str) -> bool {
             .any(|entry| !is_call(entry) && is_field(entry, name))
 }
 
-/// What may be named.
+/// Tells whether a name is that of a variable.
 pub fn is_known(name: &str) -> bool {
     if let Some(argument) = name.strip_prefix(ARGUMENTS) {
         return arguments().contains(argument) || is_nameless(argument);
@@ -129,7 +129,7 @@ pub fn is_known(name: &str) -> bool {
         || SYSTEM_EVENT_TYPES.iter().any(|entry| is_field(entry, name))
 }
 
-/// Whether this is what arguments are called whose names are not known.
+/// Tells whether this is a name of arguments whose own names are not known.
 pub fn is_nameless(argument: &str) -> bool {
     matches!(
         argument,
@@ -137,7 +137,7 @@ pub fn is_nameless(argument: &str) -> bool {
     )
 }
 
-/// Every name, for the one that is most like what was typed.
+/// Returns every name, for the one that is most like the typed one.
 pub fn all() -> impl Iterator<Item = &'static str> {
     let fields = SYSTEM_EVENT_TYPES.iter().flat_map(|entry| entry.fields);
     OF_ALL
@@ -149,7 +149,7 @@ pub fn all() -> impl Iterator<Item = &'static str> {
         .chain(arguments().iter().copied())
 }
 
-/// Whether only system calls have it.
+/// Tells whether only system calls have it.
 pub fn is_of_calls(name: &str) -> bool {
     if name.starts_with(ARGUMENTS) || name.starts_with(FILLED) {
         return true;
@@ -158,7 +158,7 @@ pub fn is_of_calls(name: &str) -> bool {
     is_of_a_call && !is_of_all(name) && (OF_CALLS.contains(&name) || !is_of_other_events(name))
 }
 
-/// Whether it may be known of a system call only when that has ended.
+/// Tells whether it may be known of a system call only when that has ended.
 pub fn needs_exit(name: &str) -> bool {
     if name.starts_with(FILLED) || OF_EXITS.contains(&name) {
         return true;
@@ -167,7 +167,7 @@ pub fn needs_exit(name: &str) -> bool {
     !(argument.is_none() && is_of_all(name)) && filled().contains(argument.unwrap_or(name))
 }
 
-/// Whether a call's entry and its exit have values of their own of it.
+/// Tells whether a call's entry and its exit have values of their own of it.
 pub fn varies(name: &str) -> bool {
     matches!(
         name,

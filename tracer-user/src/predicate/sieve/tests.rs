@@ -80,7 +80,7 @@ fn offer(sieve: &mut Sieve, event: &Made, shown: &mut Vec<u64>) {
     });
 }
 
-/// The times of what passes.
+/// Returns the times of the events that pass.
 fn shown(sieve: &mut Sieve, events: &[Made]) -> Vec<u64> {
     let mut shown = Vec::new();
     for event in events {
@@ -279,7 +279,7 @@ const PIECES: [&str; 34] = [
 ];
 
 proptest! {
-    /// Whatever is typed is an expression or is refused, with what to do.
+    /// Checks that any typed text is an expression or is refused, with advice on what to do.
     #[test]
     fn whatever_is_typed_is_read_or_refused(
         pieces in prop::collection::vec(0..PIECES.len(), 0..24),
@@ -303,8 +303,8 @@ proptest! {
         }
     }
 
-    /// Whatever events come, truncated anywhere, each passes once at most, and a second pass shows
-    /// the same as waiting does, but in order.
+    /// Checks that of any events, truncated anywhere, each passes once at most, and that a second
+    /// pass shows the same as waiting does, but in order.
     #[test]
     fn whatever_comes_passes_once_at_most(events in events(), which in 0..6_usize) {
         let filter = [
