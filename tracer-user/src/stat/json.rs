@@ -11,7 +11,7 @@ use super::{By, Group, SortBy, Statistics, View};
 use crate::answers::words::{call_name, inside};
 use crate::answers::{Functions, Kind, tree_json};
 
-/// Statistics as one object. Times are in nanoseconds; what is not known is `null`.
+/// Renders statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
 pub fn json(statistics: &Statistics, view: View) -> impl Serialize {
     Whole {
@@ -41,7 +41,7 @@ impl Serialize for Threads<'_> {
     }
 }
 
-/// All but the threads.
+/// Returns everything but the threads.
 fn parts(statistics: &Statistics, view: View) -> Value {
     let groups = statistics.groups(By::Comm, view.sort);
     let by_name: Vec<Value> = groups.iter().map(of_name).collect();
@@ -82,7 +82,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
     })
 }
 
-/// What processes were started with, as far as that is known.
+/// Returns the command lines that processes were started with, as far as they are known.
 fn commands(statistics: &Statistics) -> Vec<Value> {
     let pids = statistics.threads.iter().map(|(thread, ..)| thread.pid);
     let pids: BTreeSet<i32> = pids.collect();
@@ -109,7 +109,7 @@ fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, start: u64) -> Va
     row
 }
 
-/// Threads of one name.
+/// Renders the threads of one name.
 fn of_name(group: &Group) -> Value {
     let mut row = json!({
         "comm": String::from_utf8_lossy(&group.comm),
@@ -120,7 +120,7 @@ fn of_name(group: &Group) -> Value {
     row
 }
 
-/// Adds what a row's threads did.
+/// Adds the activity of a row's threads.
 fn add_total(row: &mut Value, total: &ThreadTotal) {
     let members = json!({
         "running_ns": total.running,
@@ -140,7 +140,7 @@ fn add_total(row: &mut Value, total: &ThreadTotal) {
     }
 }
 
-/// What a thread blocked in, the longest first.
+/// Returns the reasons why a thread was blocked, the longest first.
 fn blocked_in(total: &ThreadTotal) -> Vec<Value> {
     let mut reasons = total.blocked_in.clone();
     reasons.sort_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
@@ -150,7 +150,7 @@ fn blocked_in(total: &ThreadTotal) -> Vec<Value> {
     reasons.collect()
 }
 
-/// How many durations are up to each power of two, and above the one before.
+/// Returns the counts of durations that are up to each power of two, and above the one before.
 fn ranges(durations: &Durations) -> Vec<Value> {
     let ranges = durations.ranges().into_iter();
     ranges
@@ -158,7 +158,7 @@ fn ranges(durations: &Durations) -> Vec<Value> {
         .collect()
 }
 
-/// Spans that began and have not ended, by why.
+/// Renders the spans that began and have not ended, by the reason.
 #[must_use]
 pub fn of_unended(unended: Unended) -> Value {
     json!({
@@ -169,7 +169,7 @@ pub fn of_unended(unended: Unended) -> Value {
     })
 }
 
-/// Spans of one kind, with what their own threads did.
+/// Renders the spans of one kind, with the activity of their own threads.
 pub fn of_kind(kind: &Kind, functions: &Functions) -> Value {
     json!({
         "name": String::from_utf8_lossy(&kind.name),
@@ -194,7 +194,7 @@ fn of_call(key: CallKey, total: &CallTotal) -> Value {
     })
 }
 
-/// Durations, with their percentiles.
+/// Renders durations, with their percentiles.
 pub fn of_durations(durations: &Durations) -> Value {
     json!({
         "count": durations.count(),

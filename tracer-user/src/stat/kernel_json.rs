@@ -1,5 +1,5 @@
-//! Page faults, signals and interrupts for programs. The last row, with `null` for whose it is, has
-//! what there were too many of.
+//! Page faults, signals and interrupts for programs. The last row, with `null` in place of its
+//! key, sums up those that there were too many of.
 
 use serde_json::{Value, json};
 use tracer_analysis::{
@@ -13,7 +13,7 @@ use crate::report::fields::until_null;
 use crate::report::value_names::{block_operation, softirq};
 use tracer_text::signal_name;
 
-/// A row for each key, and one for the others.
+/// Returns a row for each key, and one for the others.
 fn rows<K, V>(rows: &Rows<K, V>, row: impl Fn(Option<K>, &V) -> Value) -> Vec<Value>
 where
     K: Copy + Eq + Ord + std::hash::Hash,

@@ -62,7 +62,7 @@ pub fn push_requests(out: &mut String, statistics: &Statistics) {
     push_table(out, "requests to a device", &REQUESTS, &rows, has_others);
 }
 
-/// A signal with what became of it.
+/// A signal with its outcome.
 type Signal = (u32, SignalTotal);
 
 const SIGNALS: [Column<Signal>; 8] = [
@@ -109,7 +109,7 @@ const DEVICES: &str = "interrupts";
 const NOT_AMONG_THEM: &str = "those of CPUs are not among them (LOC, RES, CAL, TLB, IWI): \
                               /proc/interrupts counts them\n";
 
-/// A CPU with what an interrupt took there.
+/// A CPU with the time that an interrupt took there.
 type OnCpu = (Option<u32>, InterruptTotal);
 
 const INTERRUPTS: [Column<OnCpu>; 5] = [

@@ -1,5 +1,5 @@
-//! What threads did, what system calls took and how often the kernel came in between, summed up
-//! over a log.
+//! Activity of threads, durations of system calls and the kernel's interruptions, summed up over a
+//! log.
 
 mod json;
 mod kernel_json;
@@ -28,30 +28,30 @@ pub use json::{json, of_kind, of_unended};
 pub use text::text;
 pub use view::{By, Group, SortBy, View};
 
-/// What a log sums up to.
+/// Sums over a log.
 #[derive(Debug)]
 pub struct Statistics {
     /// Part of the trace that is summed up.
     pub scope: Scope,
-    /// From the first event to the end of the trace, of the time that is asked about, in
+    /// Time from the first event to the end of the trace, of the time that is asked about, in
     /// nanoseconds. Where a log does not say when the trace ended, it is the last event's time.
     pub span_ns: u64,
-    /// From when on times are shown, and --from and --until count: the start of the log, or, live,
-    /// the first event.
+    /// Time from which times are shown, and --from and --until count: the start of the log, or,
+    /// live, the first event.
     pub start: MonotonicNs,
-    /// When the first was.
+    /// Time of the first event.
     pub first: MonotonicNs,
-    /// Whether there are switches: without them nobody knows what threads do.
+    /// Whether there are switches: without them it is not known what threads do.
     pub has_switches: bool,
-    /// Whether there are wake-ups: without them nobody knows since when threads could run.
+    /// Whether there are wake-ups: without them it is not known since when threads could run.
     pub has_wakeups: bool,
     /// The threads with their last names, those that ran longest first.
     pub threads: Vec<(Thread, Vec<u8>, ThreadTotal)>,
     /// Threads beyond those, together.
     pub others: ThreadTotal,
-    /// How long each CPU was used by them, in nanoseconds.
+    /// Time that each CPU was used by them, in nanoseconds.
     pub cpus: Vec<(u32, u64)>,
-    /// How long threads waited for a CPU after they were made or woken.
+    /// Waits of threads for a CPU after they were made or woken.
     pub wakeups: Durations,
     /// The spans.
     pub paths: Paths,
@@ -67,12 +67,12 @@ pub struct Statistics {
     pub requests: Requests,
     /// Events that the trace lost.
     pub lost: u64,
-    /// Events by type, and what is missing.
+    /// Events by type, and counts of missing ones.
     pub summary: Summary,
 }
 
 impl Statistics {
-    /// Sums up what of `scope` `walk` goes by; of these spans, or of all whose names say so.
+    /// Sums up the events of `walk` within `scope`; of these spans, or of all whose names say so.
     ///
     /// # Errors
     ///
@@ -90,13 +90,13 @@ impl Statistics {
         })
     }
 
-    /// What was summed up.
+    /// Finishes the sums.
     #[must_use]
     pub fn of(sums: Sums, summary: &Summary) -> Self {
         sums.finish(summary.clone(), &mut ())
     }
 
-    /// The name of the process that a signal is one of; empty where it is not known.
+    /// Returns the name of the process that a signal is one of; empty where it is not known.
     fn name_of<'a>(&'a self, key: SignalKey, total: &'a SignalTotal) -> &'a [u8] {
         let leader = Thread {
             pid: key.pid,
@@ -108,7 +108,7 @@ impl Statistics {
         }
     }
 
-    /// A process, and what it was started with, where that is known.
+    /// Returns a process and its command line, where that is known.
     fn command_of(&self, pid: i32) -> Option<(String, String)> {
         let command = self.paths.commands().of(pid);
         let leader = Thread { pid, tid: pid };
@@ -116,7 +116,7 @@ impl Statistics {
         (!command.is_empty()).then_some((label, command))
     }
 
-    /// Whether there is anything of what is asked about.
+    /// Checks that there are events of the time and of the processes that are asked about.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Statistics {
         Ok(())
     }
 
-    /// Whether anything is missing.
+    /// Tells whether anything is missing.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         outcome(&self.summary, false)

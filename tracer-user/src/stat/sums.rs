@@ -16,7 +16,7 @@ use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
 use crate::stacks::Stack;
 
-/// What is summed up so far.
+/// Sums so far.
 #[derive(Debug)]
 pub struct Sums {
     scope: Scope,
@@ -32,28 +32,28 @@ pub struct Sums {
     requests: Requests,
 }
 
-/// Who is shown what is summed up, one by one.
+/// Receiver of the single findings that are summed up.
 pub trait Watcher {
-    /// This was found of a thread.
+    /// Takes a finding about a thread.
     fn found(&mut self, _found: &Found) {}
-    /// A span has ended.
+    /// Takes a span that has ended.
     fn span(&mut self, _span: &Span) {}
-    /// A system call has returned.
+    /// Takes a system call that has returned.
     fn call(&mut self, _call: &CallRun) {}
-    /// An interrupt has ended.
+    /// Takes an interrupt that has ended.
     fn interrupt(&mut self, _interrupt: &InterruptRun) {}
 }
 
-/// Nobody.
+/// Watcher that ignores everything.
 impl Watcher for () {}
 
 impl Sums {
-    /// Nothing yet; of these spans.
+    /// Starts with nothing; of these spans.
     pub fn new(spans: Vec<SpanSpec>) -> Self {
         Self::explaining(spans, 0)
     }
 
-    /// As [`new`](Self::new), with the critical paths of so many spans, the slowest.
+    /// Starts as [`new`](Self::new), with the critical paths of the slowest spans, this many.
     pub fn explaining(spans: Vec<SpanSpec>, slowest: usize) -> Self {
         let choice = Choice {
             slowest,
@@ -84,7 +84,7 @@ impl Sums {
         }
     }
 
-    /// All of it.
+    /// Finishes all sums.
     pub fn finish(mut self, mut summary: Summary, watcher: &mut impl Watcher) -> Statistics {
         let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
         self.paths.finish(|found| {
@@ -140,7 +140,7 @@ impl Sums {
 }
 
 impl Sums {
-    /// Events are missing. What is found then is shown to `watcher`.
+    /// Handles a gap: events are missing. What is found then is shown to `watcher`.
     pub fn lose_and(&mut self, gap: Gap, watcher: &mut impl Watcher) {
         let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
         self.paths.lose_and(gap, |found| {
@@ -157,7 +157,7 @@ impl Sums {
         self.paths.take_stack(stack);
     }
 
-    /// Goes on by one event. What is found then is shown to `watcher`.
+    /// Continues by one event. What is found then is shown to `watcher`.
     pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], watcher: &mut impl Watcher) {
         let header = event.header;
         let is_in_time = self.scope.has_time(header.time);

@@ -3,10 +3,10 @@
 /// Rows that are listed; the JSON lists all.
 pub const LISTED: usize = 40;
 
-/// How wide the first column is: the names of threads, system calls and interrupts.
+/// Width of the first column: the names of threads, system calls and interrupts.
 pub const LABEL: usize = 24;
 
-/// A column: its heading, how wide it is, and what it says of a row.
+/// A column: its heading, its width, and its text for a row.
 pub type Column<T> = (&'static str, usize, fn(&T) -> String);
 
 /// Appends a table of these rows: those that matter most first, and if there are too many, how many

@@ -12,7 +12,7 @@ use crate::answers::Kind;
 use crate::answers::words::{call_name, duration, inside, seconds, share};
 use tracer_text::escape::push_for_people;
 
-/// Statistics as tables.
+/// Renders statistics as tables.
 #[must_use]
 pub fn text(statistics: &Statistics, view: View) -> String {
     let which = if statistics.scope.has_times() {
@@ -51,7 +51,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
     out
 }
 
-/// A column of the table of threads: its heading, how wide it is, and what it says.
+/// A column of the table of threads: its heading, its width, and its text.
 type Column = (&'static str, usize, fn(&ThreadTotal) -> String);
 
 const COLUMNS: [Column; 11] = [
@@ -123,7 +123,8 @@ fn push_threads(out: &mut String, statistics: &Statistics, view: View) {
     }
 }
 
-/// What the processes of the table of threads were started with, where that is known.
+/// Appends the command lines that the processes of the table of threads were started with, where
+/// they are known.
 fn push_commands(out: &mut String, statistics: &Statistics, view: View) {
     let by = statistics.by(view);
     if by == By::Comm {
@@ -146,7 +147,7 @@ fn push_commands(out: &mut String, statistics: &Statistics, view: View) {
     }
 }
 
-/// `futex 83 %`: what most of the time went into that a thread was blocked.
+/// Describes what most of a thread's blocked time went into: `futex 83 %`.
 fn mostly_blocked_in(total: &ThreadTotal) -> Option<String> {
     let (reason, ns) = total.blocked_in.iter().max_by_key(|(_, ns)| *ns)?;
     let what = inside(reason.inside)?;
@@ -154,7 +155,7 @@ fn mostly_blocked_in(total: &ThreadTotal) -> Option<String> {
     Some(format!("{what}{device} {}", share(*ns, total.blocked)))
 }
 
-/// A bar of at most so many characters.
+/// Most characters of a bar.
 const BAR: u64 = 40;
 
 fn push_wakeups(out: &mut String, wakeups: &Durations) {
@@ -270,7 +271,7 @@ fn push_events(out: &mut String, statistics: &Statistics) {
     }
 }
 
-/// A name of any bytes, as long as there is space.
+/// Renders a name of any bytes, as long as there is space.
 fn shortened(name: &[u8]) -> String {
     let mut out = Vec::new();
     push_for_people(&mut out, name);
@@ -308,7 +309,7 @@ fn of_call(key: CallKey, total: &CallTotal) -> String {
     )
 }
 
-/// Heading of the first column of threads.
+/// Returns the heading of the first column of threads.
 fn heading(by: By) -> &'static str {
     match by {
         By::Thread => "thread",
@@ -317,7 +318,7 @@ fn heading(by: By) -> &'static str {
     }
 }
 
-/// Many rows of threads.
+/// Returns the word for several rows of threads.
 fn words_of(by: By) -> &'static str {
     match by {
         By::Thread => "threads",

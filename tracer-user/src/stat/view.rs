@@ -1,4 +1,4 @@
-//! In which rows threads are shown, and in which order.
+//! Rows of threads, and their order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use super::table::LISTED;
 use crate::answers::words::thread;
 use tracer_text::escape::push_for_people;
 
-/// How threads are shown.
+/// View of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// Rows; `None`: a thread, or a name where there are more threads than are listed.
@@ -61,7 +61,7 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    /// The value by which rows are sorted, the largest first; 0 where there is none.
+    /// Returns the value by which rows are sorted, the largest first; 0 where there is none.
     fn most(self, total: &ThreadTotal) -> u64 {
         match self {
             Self::Running => total.running,
@@ -86,7 +86,7 @@ pub struct Group {
     pub comm: Vec<u8>,
     /// Their processes.
     pub processes: usize,
-    /// How many threads they are.
+    /// Number of threads.
     pub threads: usize,
     /// The first of them.
     pub first: Thread,
@@ -95,7 +95,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Text of the first column.
+    /// Returns the text of the first column.
     #[must_use]
     pub fn label(&self, by: By) -> String {
         let leader = Thread {
@@ -124,7 +124,7 @@ impl Group {
 }
 
 impl Statistics {
-    /// The kind of rows of this view.
+    /// Returns the kind of rows of this view.
     #[must_use]
     pub fn by(&self, view: View) -> By {
         let is_more_than_listed = self.threads.len() > LISTED;
@@ -135,7 +135,7 @@ impl Statistics {
         })
     }
 
-    /// The threads, in this order.
+    /// Returns the threads, in this order.
     #[must_use]
     pub fn sorted(&self, sort: SortBy) -> Vec<&(Thread, Vec<u8>, ThreadTotal)> {
         let mut threads: Vec<_> = self.threads.iter().collect();
@@ -147,7 +147,7 @@ impl Statistics {
         threads
     }
 
-    /// The rows of threads.
+    /// Returns the rows of threads.
     #[must_use]
     pub fn groups(&self, by: By, sort: SortBy) -> Vec<Group> {
         let mut groups = match by {
