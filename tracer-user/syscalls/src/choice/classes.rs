@@ -7,17 +7,17 @@ use super::set::SyscallSet;
 
 const CLASSES: &str = include_str!("classes.txt");
 
-/// How deep classes lie within classes, and more than that.
+/// Deepest nesting of classes within classes, and more than that.
 const DEPTH: u32 = 4;
 
-/// The names of the classes.
+/// Returns the names of the classes.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CLASSES
         .split_whitespace()
         .filter_map(|word| word.strip_suffix(':'))
 }
 
-/// The calls of a class; `None` where no class has this name, `%` included.
+/// Returns the calls of a class; `None` where no class has this name, `%` included.
 pub fn members(class: &str) -> Option<SyscallSet> {
     members_within(class, DEPTH)
 }

@@ -6,7 +6,7 @@ use super::classes;
 use super::set::{SyscallSet, UnknownSyscall};
 use crate::names::all_names;
 
-/// Why a list chooses no system calls.
+/// Reason why a list chooses no system calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyscallListError {
@@ -25,27 +25,27 @@ pub enum SyscallListError {
     /// A pattern or an expression fits no call.
     #[error("no system call fits {pattern:?} (`man 2 syscalls` lists them)")]
     NoneFits {
-        /// As it was typed.
+        /// Pattern as it was typed.
         pattern: String,
     },
     /// An expression does not end.
     #[error("{expression:?} has no second slash; write {expression}/")]
     NoSecondSlash {
-        /// What there is of it.
+        /// Part of it that is there.
         expression: String,
     },
-    /// An expression goes on where it has ended.
+    /// An expression continues where it has ended.
     #[error("{after:?} follows the second slash of an expression; put a comma between them")]
     AfterExpression {
-        /// What follows.
+        /// Text that follows.
         after: String,
     },
     /// An expression is none.
     #[error("/{expression}/ is no regular expression: {why}")]
     Expression {
-        /// Between the slashes.
+        /// Text between the slashes.
         expression: String,
-        /// What is wrong with it.
+        /// Fault in it.
         why: String,
     },
     /// Everything that is chosen is taken out again.
@@ -67,17 +67,17 @@ struct Item<'a> {
 }
 
 enum Word<'a> {
-    /// Between two slashes.
+    /// Expression between two slashes.
     Expression(&'a str),
     /// A name, a class, a pattern, or `all`.
     Plain(&'a str),
 }
 
 impl SyscallSet {
-    /// The calls that a list chooses, for programs of both kinds: names, classes (`%file`),
+    /// Returns the calls that a list chooses, for programs of both kinds: names, classes (`%file`),
     /// patterns (`*at`), expressions (`/^open/`) and `all`, separated by commas. A word with `!`
-    /// before it is taken out of what the others choose; where the list begins with it,
-    /// everything that the list names is taken out of all calls, as strace does it.
+    /// before it is taken out of what the others choose; where the list begins with it, everything
+    /// that the list names is taken out of all calls, as strace does it.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl SyscallSet {
     }
 }
 
-/// The words of a list.
+/// Splits a list into its words.
 fn items(list: &str) -> Result<Vec<Item<'_>>, SyscallListError> {
     let mut items = Vec::new();
     let mut rest = Some(list);
@@ -131,7 +131,7 @@ fn items(list: &str) -> Result<Vec<Item<'_>>, SyscallListError> {
     Ok(items)
 }
 
-/// An expression, after its first slash, and what comes after the comma behind it.
+/// Reads an expression, after its first slash, and what comes after the comma behind it.
 fn expression(inside: &str) -> Result<(Word<'_>, Option<&str>), SyscallListError> {
     let Some((expression, after)) = inside.split_once('/') else {
         let first = inside.split(',').next().unwrap_or_default();
@@ -169,7 +169,7 @@ impl Word<'_> {
     }
 }
 
-/// The calls whose names fit an expression, which was typed as `typed`.
+/// Returns the calls whose names fit an expression, which was typed as `typed`.
 fn fitting(expression: &str, typed: &str) -> Result<SyscallSet, SyscallListError> {
     let regex = Regex::new(expression).map_err(|error| SyscallListError::Expression {
         expression: expression.to_owned(),
@@ -187,7 +187,7 @@ fn fitting(expression: &str, typed: &str) -> Result<SyscallSet, SyscallListError
     Ok(set)
 }
 
-/// What is wrong: above it, the crate draws where.
+/// Returns the complaint itself: above it, the crate draws where.
 fn last_line(error: &regex::Error) -> String {
     let text = error.to_string();
     let line = text.lines().last().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Which system calls are chosen, by a list such as `%file,!openat`.
+//! System calls that are chosen, by a list such as `%file,!openat`.
 //!
-//! - [`SyscallSet`] is what is chosen;
+//! - [`SyscallSet`] is the set of chosen calls;
 //! - `list` reads a list of words;
 //! - `classes` knows which calls the classes have.
 

@@ -9,11 +9,11 @@ use tracer_text::nearest;
 /// A set of system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyscallSet {
-    /// As [`syscalls`] describes: the table of the machine, that for 32-bit programs.
+    /// Bits as [`syscalls`] describes them: the table of the machine, and that for 32-bit programs.
     sets: [[u64; syscalls::WORDS]; 2],
 }
 
-/// No system call has this name.
+/// Word that no system call has as its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no system call is called {name:?}{}", hint(name))]
 pub struct UnknownSyscall {
@@ -22,7 +22,7 @@ pub struct UnknownSyscall {
 }
 
 impl SyscallSet {
-    /// Every call, those without a name included.
+    /// Returns the set of every call, those without a name included.
     #[must_use]
     pub fn all() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl SyscallSet {
         }
     }
 
-    /// No call.
+    /// Returns the set of no call.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl SyscallSet {
         }
     }
 
-    /// The calls of these names, for programs of both kinds.
+    /// Returns the calls of these names, for programs of both kinds.
     ///
     /// # Errors
     ///
@@ -68,13 +68,13 @@ impl SyscallSet {
         codes != [None, None]
     }
 
-    /// The calls that are in this set or in the other.
+    /// Returns the calls that are in this set or in the other.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         self.joined(other, |word, other| word | other)
     }
 
-    /// The calls that are in this set and not in the other.
+    /// Returns the calls that are in this set and not in the other.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.joined(other, |word, other| word & !other)
@@ -89,7 +89,7 @@ impl SyscallSet {
         set
     }
 
-    /// Whether a call is among them, by its system call number in a table.
+    /// Tells whether a call is among them, by its system call number in a table.
     #[must_use]
     pub fn has(&self, table: Table, nr: i32) -> bool {
         let [native, compat] = &self.sets;
@@ -119,26 +119,26 @@ impl SyscallSet {
         }
     }
 
-    /// Whether it has no call.
+    /// Tells whether it has no call.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.as_flattened().iter().all(|word| *word == 0)
     }
 
-    /// The set as the map [`syscalls`] has it: for the machine's table, and for that of 32-bit
-    /// programs.
+    /// Returns the set as the map [`syscalls`] has it: for the machine's table, and for that of
+    /// 32-bit programs.
     pub fn words(&self) -> &[[u64; syscalls::WORDS]; 2] {
         &self.sets
     }
 }
 
-/// In which word a call is, and its bit there.
+/// Returns the word that a call is in, and its bit there.
 fn position(code: u32) -> (usize, u64) {
     let bit = code.min(syscalls::OTHERS);
     ((bit / 64) as usize, 1 << (bit % 64))
 }
 
-/// What ends the complaint: the name that may be meant, or where names are found.
+/// Returns the end of the complaint: the name that may be meant, or where names are found.
 fn hint(typed: &str) -> String {
     let class = format!("%{typed}");
     if classes::names().any(|name| name == class) {
