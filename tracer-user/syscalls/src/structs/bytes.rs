@@ -1,6 +1,6 @@
-//! Fields of what was read.
+//! Fields of the bytes that were read.
 
-/// What was read: any bytes.
+/// Bytes that were read: any bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
@@ -33,34 +33,34 @@ impl<'a> Bytes<'a> {
         self.array(at).map(i64::from_ne_bytes)
     }
 
-    /// In the order of networks.
+    /// Returns 16 bits in network byte order.
     pub fn u16_be(self, at: usize) -> Option<u16> {
         self.array(at).map(u16::from_be_bytes)
     }
 
-    /// What begins there.
+    /// Returns the bytes from this offset on.
     pub fn from(self, at: usize) -> Option<Self> {
         self.0.get(at..).map(Self)
     }
 
-    /// Text up to its null, in quotes.
+    /// Returns the text up to its null, in quotes.
     pub fn quoted(self) -> String {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         quoted(text)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn slice(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// Text in quotes, as strace writes it.
+/// Quotes text, as strace writes it.
 pub fn quoted(bytes: &[u8]) -> String {
     quoted_start(bytes, false)
 }
 
-/// The same, with dots behind it where there is more.
+/// Quotes the bytes, with dots behind them where there is more.
 pub fn quoted_start(bytes: &[u8], has_more: bool) -> String {
     let mut out = Vec::new();
     let text = crate::texts::Text {

@@ -1,4 +1,4 @@
-//! What is sent and received beside the data of a message.
+//! Control messages, which are sent and received beside the data of a message.
 
 use super::bytes::Bytes;
 use crate::descriptors::Named;
@@ -7,13 +7,13 @@ use crate::values::level_name;
 /// Control messages as they were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<'a> {
-    /// What was read: any bytes.
+    /// Bytes that were read: any bytes.
     pub untrusted: &'a [u8],
     /// Whether there is more of it.
     pub has_more: bool,
     /// Whether they are those of a 32-bit program.
     pub is_narrow: bool,
-    /// What the descriptors in them are.
+    /// Descriptions of the descriptors in them.
     pub named: Named<'a>,
 }
 

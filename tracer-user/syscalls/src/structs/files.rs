@@ -1,4 +1,4 @@
-//! What calls on files fill in.
+//! Structs that calls on files fill in.
 
 use std::mem::offset_of;
 
@@ -235,7 +235,7 @@ fn hex_or_zero(value: u64) -> String {
 
 /// Appends the lock that `fcntl` takes, and gives back where it is asked for one.
 pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
-    /// What 32-bit programs have beside those, for long files.
+    /// Commands for long files that 32-bit programs have beside those.
     const F_GETLK64: i32 = 12;
     const F_SETLK64: i32 = 13;
     const F_SETLKW64: i32 = 14;
@@ -277,7 +277,8 @@ pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
     Some(())
 }
 
-/// A command of `ioctl` as the kernel takes it: the C libraries have different types for it.
+/// Returns a command of `ioctl` as the kernel takes it: the C libraries have different types for
+/// it.
 pub fn ioctl_command(known: libc::Ioctl) -> u64 {
     // An `int` in some, whose highest bit is its sign.
     u64::try_from(i128::from(known) & 0xffff_ffff).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! What several addresses lead to: the texts of an exec, the parts of a vectored read.
+//! Data that several addresses lead to: the texts of an exec, the parts of a vectored read.
 
 use tracer_common::kernel::gathered::{
     HEAD, HEADER, MESSAGE_HEAD, MORE, PART, TRUNCATED, UNKNOWN, UNREAD,
@@ -14,7 +14,7 @@ use crate::values;
 /// they could not be read.
 type Read<'a> = Option<(&'a [u8], bool)>;
 
-/// The texts, and whether there are more; `None` where this is not what was gathered.
+/// Returns the texts, and whether there are more; `None` where this is not what was gathered.
 #[must_use]
 pub fn strings(untrusted: &[u8]) -> Option<(Vec<Read<'_>>, bool)> {
     let bytes = Bytes(untrusted);
@@ -32,21 +32,21 @@ pub fn strings(untrusted: &[u8]) -> Option<(Vec<Read<'_>>, bool)> {
     Some((texts, has_more))
 }
 
-/// How many variables the environment has that was given with these texts.
+/// Returns the number of variables of the environment that was given with these texts.
 #[must_use]
 pub fn variables(untrusted: &[u8]) -> Option<u16> {
     let count = Bytes(untrusted).u16(2)?;
     (count != UNKNOWN).then_some(count)
 }
 
-/// How many entries a folder has, and whether there may be more.
+/// Returns the number of entries of a folder, and whether there may be more.
 #[must_use]
 pub fn entries(untrusted: &[u8]) -> Option<(u16, bool)> {
     let bytes = Bytes(untrusted);
     Some((bytes.u16(2)?, bytes.u16(0)? & MORE != 0))
 }
 
-/// A length and as many bytes, and what is behind. Those that end too early have more.
+/// Splits off a length and as many bytes, and returns the rest. Those that end too early have more.
 fn next(bytes: Bytes<'_>) -> Option<(Read<'_>, Bytes<'_>)> {
     let length = bytes.u16(0)?;
     let rest = bytes.from(2)?;
@@ -77,7 +77,7 @@ pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<(
     Some(())
 }
 
-/// That parts are those of a datagram of netlink.
+/// Mark that parts are those of a datagram of netlink.
 #[derive(Clone, Copy, Debug)]
 struct Netlink {
     protocol: u8,
@@ -86,7 +86,8 @@ struct Netlink {
 }
 
 impl Netlink {
-    /// The next part, of so many bytes, of which these were read; `None` where it has no messages.
+    /// Renders the next part, of this many bytes, of which these were read; `None` where it has no
+    /// messages.
     fn shown(&mut self, untrusted: &[u8], length: u64) -> Option<String> {
         let length = length.min(self.left);
         self.left -= length;
@@ -95,7 +96,8 @@ impl Netlink {
     }
 }
 
-/// Appends so many parts, or all that there are, and whether there are more: what is behind them.
+/// Appends `count` parts, or all that there are, and whether there are more. Returns the bytes
+/// behind them.
 fn push_parts_from<'a>(
     out: &mut Vec<u8>,
     bytes: Bytes<'a>,
@@ -171,8 +173,9 @@ fn push_message_of_several(out: &mut Vec<u8>, header: Bytes<'_>, data: Data<'_>)
     Some(rest.slice().len())
 }
 
-/// Appends a `struct msghdr`, with its name, its control messages and its parts `behind`, so many
-/// of them and whether there are more: what follows those. So many bytes were sent or received.
+/// Appends a `struct msghdr` with its name, its control messages and its parts, which lie `behind`
+/// it: `count_and_more` is the number of the parts, and whether there are more. `bytes` of them
+/// were sent or received. Returns the bytes behind those.
 fn push_one<'a>(
     out: &mut Vec<u8>,
     header: Bytes<'_>,
@@ -239,7 +242,7 @@ fn push_one<'a>(
 /// program it is more, and not shown.
 pub const BEFORE: usize = 16;
 
-/// Where the length lies, behind an address.
+/// Returns where the length lies, behind an address.
 fn name_length_at(call: &Call) -> usize {
     match call.table {
         Table::Native => 8,
@@ -247,15 +250,15 @@ fn name_length_at(call: &Call) -> usize {
     }
 }
 
-/// Of a message that was not received, only that.
+/// Appends the length of the name alone, of a message that was not received.
 pub fn push_name_length(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
     let length = bytes.u32(name_length_at(call))?;
     out.extend_from_slice(format!("{{msg_namelen={length}}}").as_bytes());
     Some(())
 }
 
-/// Where a received message has changed the length of its name, appends both: what was there
-/// `before` the call, and what is shown from `start` on.
+/// Appends, where a received message has changed the length of its name, both: the length that was
+/// there `before` the call, and the one that is shown from `start` on.
 pub fn push_new_name_length(out: &mut Vec<u8>, call: &Call, start: usize, before: &[u8]) {
     const KEY: &[u8] = b"msg_namelen=";
     let shown = out.get(start..).unwrap_or_default();

@@ -4,7 +4,7 @@ use super::bytes::{Bytes, quoted};
 use super::terminal::push_settings;
 use super::{flags, network, packet};
 
-/// A command, and what is at the address that it is given.
+/// A command, and the data at the address that it is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// Its value.
@@ -20,7 +20,7 @@ pub struct Command {
 enum What {
     /// `struct ifreq`: a name, and one of its other members.
     Interface(Member),
-    /// The same, where the name is what is asked for.
+    /// `struct ifreq`, where the name is asked for.
     InterfaceName,
     /// `struct termios`, as the kernel has it.
     Settings,
@@ -36,7 +36,7 @@ enum What {
     FileFlags,
     /// `struct fiemap`.
     Extents,
-    /// No address, but one of these.
+    /// Value in place of an address: one of these.
     Value(&'static [(&'static str, u64)]),
 }
 
@@ -199,7 +199,7 @@ const COMMANDS: &[Command] = &[
     row("FIGETBSZ", 0x2, What::Value(&[]), Given),
 ];
 
-/// The command of this value.
+/// Returns the command of this value.
 #[must_use]
 pub fn command(register: u64) -> Option<&'static Command> {
     let code = register & 0xffff_ffff;
@@ -208,13 +208,14 @@ pub fn command(register: u64) -> Option<&'static Command> {
 }
 
 impl Command {
-    /// Whether what it was given is shown, and what it gives back behind it.
+    /// Tells whether the data that it was given is shown, and the data that it gives back behind
+    /// it.
     #[must_use]
     pub fn is_shown_twice(&self) -> bool {
         self.what == Extents
     }
 
-    /// A value in place of an address.
+    /// Returns a value in place of an address.
     #[must_use]
     pub fn value(&self, register: u64) -> Option<&'static str> {
         match self.what {
@@ -229,7 +230,7 @@ impl Command {
         }
     }
 
-    /// Appends what is at the address that it is given: as the call begins or, `is_filled`, ends.
+    /// Appends the data at the address that it is given: as the call begins or, `is_filled`, ends.
     pub fn push(&self, out: &mut Vec<u8>, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
         let is_there = match self.way {
             Given => !is_filled,
@@ -279,13 +280,13 @@ fn push_sizes(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
 /// Bytes of the name of an interface.
 const NAME: usize = 16;
 
-/// The name of an interface, in quotes.
+/// Returns the name of an interface, in quotes.
 fn interface_name(bytes: Bytes<'_>) -> Option<String> {
     let name = bytes.slice().get(..NAME)?;
     Some(Bytes(name).quoted())
 }
 
-/// Appends a request: of one that is not answered, the name alone.
+/// Appends a request: only the name of one that is not answered.
 fn push_interface(
     out: &mut Vec<u8>,
     bytes: Bytes<'_>,
@@ -395,7 +396,7 @@ fn extent_flags(bytes: Bytes<'_>) -> Option<String> {
     Some(flags(bytes.u32(16)?.into(), EXTENT_FLAGS, "0"))
 }
 
-/// Appends of which part of a file the extents are asked for.
+/// Appends the part of a file of which the extents are asked for.
 fn push_extents(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let shown = format!(
         "{{fm_start={}, fm_length={}, fm_flags={}, fm_extent_count={}}}",

@@ -1,7 +1,7 @@
-//! What system calls are given and fill in that is no text: structs and lists, as strace shows
-//! them.
+//! Structs and lists that system calls are given and fill in, as strace shows them. Texts are
+//! elsewhere.
 //!
-//! Layouts are those of 64-bit programs; what 32-bit programs have is widened first.
+//! Layouts are those of 64-bit programs; structs of 32-bit programs are widened first.
 
 mod bytes;
 mod capabilities;
@@ -39,7 +39,7 @@ pub use waiting::{push_found, push_ready};
 use crate::arguments::Call;
 use crate::descriptors::Named;
 
-/// What lies where an argument points to.
+/// Data that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struct {
     /// `struct stat`.
@@ -50,7 +50,7 @@ pub enum Struct {
     Statfs,
     /// `struct flock`, where the command of `fcntl` takes one.
     Flock,
-    /// What a command of `ioctl` takes.
+    /// Argument of a command of `ioctl`.
     Ioctl,
     /// A set of signals.
     SignalSet,
@@ -60,9 +60,9 @@ pub enum Struct {
     SignalStack,
     /// `struct timespec`.
     Timespec,
-    /// The same: how long a thread still had to sleep.
+    /// `struct timespec`: how long a thread still had to sleep.
     TimeLeft,
-    /// Two of them: times of a file.
+    /// Two of `struct timespec`: times of a file.
     FileTimes,
     /// `struct timeval`.
     Timeval,
@@ -90,13 +90,13 @@ pub enum Struct {
     CpuSet,
     /// The address of a socket.
     SocketAddress,
-    /// The length of one.
+    /// The length of the address of a socket.
     Length,
     /// An option of a socket.
     SocketOption,
     /// `struct epoll_event`.
     EpollEvent,
-    /// Several of them.
+    /// Several `struct epoll_event`.
     EpollEvents,
     /// `struct pollfd`, several.
     PollSet,
@@ -116,7 +116,7 @@ pub enum Struct {
     ReceivedMessage,
     /// `struct mmsghdr`, several.
     Messages,
-    /// As above, filled in by the call.
+    /// Several `struct mmsghdr`, filled in by the call.
     ReceivedMessages,
     /// A set of descriptors, of as many as the first argument says.
     DescriptorSet,
@@ -136,7 +136,7 @@ pub enum Struct {
     SignalEvent,
     /// Two of `struct timeval`: times of a file.
     FileTimevals,
-    /// Which version of `capget` it is, and of whom.
+    /// Version of `capget`, and the process that it is about.
     CapabilityHead,
     /// Sets of capabilities.
     Capabilities,
@@ -150,25 +150,26 @@ pub enum Struct {
     Filter,
 }
 
-/// How much of it there is.
+/// Size of the data that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes.
+    /// This count of bytes.
     Fixed(usize),
-    /// So many of these as the next argument says.
+    /// Array of elements of this size, as many as the next argument says.
     Array(usize),
-    /// As many bytes as the command of `ioctl` takes, which is the argument before.
+    /// Bytes, as many as the command of `ioctl` takes, which is the argument before.
     Command,
-    /// So many of these as the call returns.
+    /// Array of elements of this size, as many as the call returns.
     Returned(usize),
-    /// As many bytes as are said where the next argument points to, at most so many.
+    /// Bytes, as many as are said where the next argument points to, at most this many.
     Counted(usize),
-    /// What several addresses lead to: a shape of [`gathered`](tracer_common::kernel::gathered).
+    /// Data that several addresses lead to: a shape of
+    /// [`gathered`](tracer_common::kernel::gathered).
     Gathered(u32),
 }
 
 impl Struct {
-    /// The struct that the table calls so.
+    /// Returns the struct that the table calls so.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Some(match word {
@@ -229,8 +230,8 @@ impl Struct {
         })
     }
 
-    /// Whether it is shown as a call was given it, and what the call has made of it is shown behind
-    /// what it returned: as with `poll` and `select`.
+    /// Tells whether it is shown as the call was given it, and as the call has changed it behind
+    /// the returned value: as with `poll` and `select`.
     #[must_use]
     pub fn is_shown_as_given(self) -> bool {
         matches!(
@@ -239,7 +240,7 @@ impl Struct {
         )
     }
 
-    /// Whether there is one, whatever the call is asked for.
+    /// Tells whether there is one, whatever the call is asked for.
     #[must_use]
     pub fn is_in_any_case(self) -> bool {
         !matches!(
@@ -248,14 +249,14 @@ impl Struct {
         )
     }
 
-    /// How it is in 32-bit programs.
+    /// Returns the layout in 32-bit programs.
     #[must_use]
     pub fn narrow(self) -> Narrow {
         narrow::of(self)
     }
 
-    /// How much of it is read; `is_filled`: as the call ends; `is_narrow`: of a 32-bit
-    /// program.
+    /// Returns the count of its bytes that are read; `is_filled`: as the call ends; `is_narrow`: of
+    /// a 32-bit program.
     #[must_use]
     pub fn extent(self, is_narrow: bool, is_filled: bool) -> Extent {
         if let (true, Narrow::Layout(layout)) = (is_narrow, self.narrow()) {
@@ -398,8 +399,8 @@ impl Struct {
     }
 }
 
-/// Whether a call says of a set of signals that it is as large as the kernel's, where it says how
-/// large it is.
+/// Tells whether the size that a call states for a set of signals is that of the kernel's, where it
+/// states one.
 fn has_size_of_set(call: &Call) -> bool {
     const SIZE: i64 = 8;
     let mut sizes = call.arguments().filter(|(name, _)| {
@@ -409,10 +410,10 @@ fn has_size_of_set(call: &Call) -> bool {
     sizes.all(|(_, size)| size.value() == SIZE)
 }
 
-/// What was read, and of which call.
+/// Data that was read, and its call.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
-    /// What was read: any bytes.
+    /// Bytes that were read: any bytes.
     pub untrusted: &'a [u8],
     /// Whether there is more of it.
     pub has_more: bool,
@@ -420,9 +421,9 @@ pub struct Data<'a> {
     pub is_narrow: bool,
     /// The call.
     pub call: &'a Call,
-    /// What it returned, where this was read as it ended.
+    /// Value that it returned, where this was read as it ended.
     pub returned: Option<i64>,
-    /// What descriptors in it are.
+    /// Descriptions of the descriptors in it.
     pub named: Named<'a>,
 }
 
@@ -468,7 +469,7 @@ fn push_list(out: &mut Vec<u8>, members: impl Iterator<Item = String>, has_more:
     out.push(b']');
 }
 
-/// What bits are called, with `|` between the names; `zero` for none. Those without a name are one
+/// Returns the names of bits, with `|` between them; `zero` for none. Those without a name are one
 /// more, in hexadecimal.
 #[must_use]
 pub fn flags(bits: u64, names: &[(&str, u64)], zero: &str) -> String {
@@ -490,7 +491,7 @@ pub fn flags(bits: u64, names: &[(&str, u64)], zero: &str) -> String {
     }
 }
 
-/// An address: `NULL` for none.
+/// Renders an address: `NULL` for none.
 fn pointer(address: u64) -> String {
     if address == 0 {
         "NULL".to_owned()

@@ -2,39 +2,41 @@
 
 use super::Struct;
 
-/// How a struct is in 32-bit programs.
+/// Layout of a struct in 32-bit programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Narrow {
-    /// As in those of 64 bits.
+    /// Layout of 64-bit programs.
     Same,
-    /// With these members.
+    /// Layout with these members.
     Layout(&'static [Member]),
 }
 
-/// A member of a struct: what it is in 32-bit programs, and in those of 64 bits.
+/// A member of a struct: its form in 32-bit programs, and in those of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     /// Bits that are the same in both.
     Short,
-    /// The same of 32 bits.
+    /// 32 bits that are the same in both.
     Int,
-    /// The same of 64 bits.
+    /// 64 bits that are the same in both.
     Quad,
     /// A signed integer of 32 bits, and of 64.
     Long,
     /// An address or an unsigned integer of 32 bits, and of 64.
     Word,
-    /// The same, of which the greatest means that there is no limit.
+    /// An address or an unsigned integer as `Word`, of which the greatest means that there is no
+    /// limit.
     Limit,
-    /// What only 32-bit programs have: so many bytes.
+    /// This count of bytes, which only 32-bit programs have.
     Skip(usize),
-    /// What only those of 64 bits have: so many bytes.
+    /// This count of bytes, which only 64-bit programs have.
     Gap(usize),
 }
 
 use Member::{Gap, Int, Limit, Long, Quad, Short, Skip, Word};
 
-/// How this one is in 32-bit programs. Integers of 64 bits are aligned as on i386.
+/// Returns the layout of this struct in 32-bit programs. Integers of 64 bits are aligned as on
+/// i386.
 pub fn of(kind: Struct) -> Narrow {
     Narrow::Layout(match kind {
         Struct::Timespec | Struct::TimeLeft | Struct::Timeval => &[Long; 2],
@@ -89,7 +91,7 @@ pub fn of(kind: Struct) -> Narrow {
     })
 }
 
-/// Bytes of it in 32-bit programs.
+/// Returns the bytes of it in 32-bit programs.
 pub fn size(layout: &[Member]) -> usize {
     layout.iter().map(|member| narrow_bytes(*member)).sum()
 }
@@ -104,8 +106,8 @@ fn narrow_bytes(member: Member) -> usize {
     }
 }
 
-/// The struct of a 64-bit program that has the same values; `None` where there is too little.
-/// A last member that is not there at all may lack.
+/// Widens a struct to that of a 64-bit program with the same values; `None` where there is too
+/// little. A last member that is not there at all may lack.
 pub fn widen(layout: &[Member], untrusted: &[u8]) -> Option<Vec<u8>> {
     let mut wide = Vec::new();
     let mut rest = untrusted;

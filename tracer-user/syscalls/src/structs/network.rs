@@ -63,8 +63,9 @@ pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-/// Appends what is sent or received where it is messages of netlink; `None` where it is not known
-/// to be. Which argument of the call it is, and what the call has returned, says how long it is.
+/// Appends the data that is sent or received where it is messages of netlink; `None` where it is
+/// not known to be. The argument that it is, and the value that the call has returned, determine
+/// its length.
 pub fn push_datagram(
     out: &mut Vec<u8>,
     call: &Call,

@@ -1,4 +1,4 @@
-//! How a file is opened by `openat2`.
+//! Options of `openat2`.
 
 use super::bytes::Bytes;
 use super::flags;

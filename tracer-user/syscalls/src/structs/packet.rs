@@ -60,18 +60,18 @@ fn named(names: &[(&'static str, u16)], value: u16) -> String {
     known.map_or_else(|| format!("{value:#x}"), |(name, _)| (*name).to_owned())
 }
 
-/// A protocol of packets: `htons(ETH_P_IP)`.
+/// Renders a protocol of packets: `htons(ETH_P_IP)`.
 #[must_use]
 pub fn protocol(protocol: u16) -> String {
     format!("htons({})", named(PROTOCOLS, protocol))
 }
 
-/// The kind of a device.
+/// Renders the kind of a device.
 pub fn device_kind(kind: u16) -> String {
     named(DEVICES, kind)
 }
 
-/// A `struct sockaddr_ll`. Which device has its index is another one's matter: it may be one of
+/// Renders a `struct sockaddr_ll`. Which device has its index is not resolved: it may be one of
 /// another network namespace, and was of that moment.
 pub fn address(bytes: Bytes<'_>) -> Option<String> {
     let kind = *bytes.slice().get(10)?;

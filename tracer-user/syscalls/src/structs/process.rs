@@ -163,7 +163,7 @@ pub fn push_filter(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<(
     Some(())
 }
 
-/// Appends what `clone3` is given.
+/// Appends the arguments of `clone3`.
 pub fn push_clone3(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let word = |nth: usize| bytes.u64(nth * 8);
     let bits = word(0)?;
@@ -192,7 +192,7 @@ pub fn push_clone3(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-/// Appends what `clone3` has filled in, where that is what it returned.
+/// Appends the result of `clone3` in its arguments, where that is the value that it returned.
 pub fn push_clone3_result(out: &mut Vec<u8>, untrusted: &[u8], returned: i64) {
     let is_asked = Bytes(untrusted)
         .u64(0)

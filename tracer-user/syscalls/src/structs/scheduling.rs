@@ -1,4 +1,4 @@
-//! How a thread is scheduled.
+//! Scheduling of threads.
 
 use super::bytes::Bytes;
 use super::flags;
@@ -18,7 +18,7 @@ const FLAGS: &[(&str, u64)] = &[
 const FIRST: u32 = 48;
 const WITH_BOUNDS: u32 = 56;
 
-/// Appends a `struct sched_attr`, as far as it says that it reaches.
+/// Appends a `struct sched_attr`, up to the size that it states.
 pub fn push_attributes(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let size = bytes.u32(0)?;
     if size < FIRST {

@@ -1,4 +1,4 @@
-//! What a signal says beside its name, and what a timer does as it expires.
+//! Data of a signal beside its name, and the action of a timer as it expires.
 
 use super::bytes::Bytes;
 use super::pointer;
@@ -14,7 +14,7 @@ fn signal(signal: i32) -> String {
     }
 }
 
-/// Codes of who sends a signal.
+/// Codes of the senders of a signal.
 const SENDERS: &[(&str, i32)] = &[
     ("SI_USER", 0),
     ("SI_KERNEL", 0x80),
@@ -26,7 +26,7 @@ const SENDERS: &[(&str, i32)] = &[
     ("SI_TKILL", -6),
 ];
 
-/// Codes of what has become of a child.
+/// Codes of the changes of a child.
 const OF_CHILDREN: &[(&str, i32)] = &[
     ("CLD_EXITED", 1),
     ("CLD_KILLED", 2),

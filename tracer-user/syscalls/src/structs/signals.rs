@@ -1,4 +1,4 @@
-//! Sets of signals, and what is done when one comes.
+//! Sets of signals, and the actions when one comes.
 
 use super::bytes::Bytes;
 use super::{flags, pointer};
@@ -10,7 +10,7 @@ const SIGNALS: u32 = 64;
 /// The first that has no name of its own.
 const FIRST_REAL_TIME: u32 = 32;
 
-/// A signal in a set: without what all have in common.
+/// Renders a signal in a set: without the prefix that all have in common.
 fn short_name(signal: u32) -> String {
     match signal.checked_sub(FIRST_REAL_TIME) {
         None => match signal_name(signal) {

@@ -62,7 +62,7 @@ const LOCAL: &[(&str, u64)] = &[
     ("EXTPROC", 0o200_000),
 ];
 
-/// Delays of output: bits, what they are called, and by how much they are shifted.
+/// Delays of output: bits, their names, and their shift.
 const DELAYS: [(u32, &str, u32); 6] = [
     (0o400, "NL", 8),
     (0o3000, "CR", 9),

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 
-/// Seconds and a fraction of one.
+/// Renders seconds and a fraction of one.
 fn time(bytes: Bytes<'_>, fraction: &str) -> Option<String> {
     let (seconds, rest) = (bytes.i64(0)?, bytes.i64(8)?);
     Some(format!("{{tv_sec={seconds}, {fraction}={rest}}}"))

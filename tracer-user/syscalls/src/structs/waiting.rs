@@ -1,4 +1,4 @@
-//! What calls wait for.
+//! Structs of calls that wait.
 
 use std::mem::{offset_of, size_of};
 
@@ -61,7 +61,7 @@ pub fn push_epolls(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Optio
     Some(())
 }
 
-/// Appends what `poll` is to wait for.
+/// Appends the events that `poll` is to wait for.
 pub fn push_polls(
     out: &mut Vec<u8>,
     bytes: Bytes<'_>,
@@ -85,7 +85,7 @@ pub fn push_polls(
     Some(())
 }
 
-/// The descriptors in a set.
+/// Returns the descriptors in a set.
 fn descriptors(call: &Call, untrusted: &[u8]) -> Vec<usize> {
     let most = usize::try_from(call.registers[0] & 0x7fff_ffff).unwrap_or(0);
     let bits = untrusted.iter().enumerate().flat_map(|(nth, byte)| {
@@ -133,8 +133,9 @@ pub fn push_sized_signals(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-/// Appends which descriptors `select` has found, and how much of its time is left: ` (in [3], left
-/// {tv_sec=0, tv_usec=999})`. `of` is what was read of each argument as it ended.
+/// Appends the descriptors that `select` has found, and how much of its time is left:
+/// ` (in [3], left {tv_sec=0, tv_usec=999})`. `of` returns the data that was read of each argument
+/// as it ended.
 pub fn push_ready<'a>(
     out: &mut Vec<u8>,
     call: &Call,
@@ -158,7 +159,8 @@ pub fn push_ready<'a>(
     out.extend_from_slice(format!(" ({})", parts.join(", ")).as_bytes());
 }
 
-/// Appends what `poll` has found, and how much of its time is left: ` ([{fd=3, revents=POLLIN}])`.
+/// Appends the events that `poll` has found, and how much of its time is left:
+/// ` ([{fd=3, revents=POLLIN}])`.
 pub fn push_found(out: &mut Vec<u8>, untrusted: &[u8], has_more: bool, left: Option<Vec<u8>>) {
     let all = untrusted.chunks_exact(size_of::<libc::pollfd>());
     let found = all.filter_map(|one| {

@@ -1,4 +1,4 @@
-//! Attributes: what follows the struct that a message begins with, and what lies in attributes.
+//! Attributes, which follow the struct that a message begins with, or lie within attributes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,13 +11,13 @@ use crate::structs::bytes::{quoted, quoted_start};
 /// Bytes of a `struct nlattr`.
 const HEADER: usize = 4;
 
-/// Bit: there are attributes in it.
+/// Bit of the type: the value consists of attributes.
 const NESTED: u16 = 0x8000;
 
-/// Bit: its value is in the order of networks.
+/// Bit of the type: the value is in network byte order.
 const NETWORK_ORDER: u16 = 0x4000;
 
-/// What the value of an attribute is.
+/// Type of the value of an attribute.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {
     /// Bytes that are not known.
@@ -54,10 +54,10 @@ pub enum Value {
     Counts(&'static [&'static str]),
 }
 
-/// What attributes are called and have, by their types from 0 on.
+/// Names and values of attributes, by their types from 0 on.
 pub type Attributes = &'static [(&'static str, Value)];
 
-/// The attributes in this part, of a message about this address family.
+/// Renders the attributes in this part, of a message about this address family.
 pub fn shown(attributes: Attributes, family: u8, part: Part<'_>) -> String {
     list(part, |kind, value| {
         let known = attributes.get(usize::from(kind));
@@ -67,7 +67,7 @@ pub fn shown(attributes: Attributes, family: u8, part: Part<'_>) -> String {
     })
 }
 
-/// Attributes that are each of an address family.
+/// Renders attributes that are each of an address family.
 fn of_families(part: Part<'_>) -> String {
     list(part, |family, value| {
         let attributes = match i32::from(family) {
@@ -83,7 +83,7 @@ fn of_families(part: Part<'_>) -> String {
     })
 }
 
-/// Attributes one after the other; `each` says what one of a type is called, and what its value is.
+/// Renders attributes one after the other; `each` returns the name of one of a type, and its value.
 fn list(part: Part<'_>, each: impl Fn(u16, Part<'_>) -> (String, String)) -> String {
     let mut shown = Vec::new();
     let mut rest = Some(part);
@@ -125,7 +125,7 @@ fn list(part: Part<'_>, each: impl Fn(u16, Part<'_>) -> (String, String)) -> Str
 }
 
 impl Value {
-    /// The value, in words; bytes where it is not what it should be.
+    /// Renders the value in words; as bytes where it is not what it should be.
     fn shown(self, family: u8, part: Part<'_>) -> String {
         match self {
             Self::Nested(attributes) => shown(attributes, family, part),
@@ -143,7 +143,7 @@ impl Value {
         }
     }
 
-    /// Bytes that it has to have.
+    /// Returns the count of bytes that it has to have.
     fn bytes(self, family: u8) -> usize {
         match self {
             Self::U8 | Self::Named8(_) => 1,
@@ -157,7 +157,7 @@ impl Value {
         }
     }
 
-    /// One value, of which all was read.
+    /// Renders one value, of which all was read.
     fn one(self, family: u8, part: Part<'_>) -> Option<String> {
         let bytes = part.read();
         let byte = bytes.slice().first().copied();
@@ -194,7 +194,7 @@ fn address6(bytes: &[u8]) -> Option<String> {
     Some(format!("inet_pton(AF_INET6, \"{address}\")"))
 }
 
-/// Text up to its null.
+/// Returns the text up to its null.
 fn text(part: Part<'_>) -> String {
     let bytes = part.read().slice();
     match bytes.split(|byte| *byte == 0).next() {
@@ -204,7 +204,7 @@ fn text(part: Part<'_>) -> String {
     }
 }
 
-/// Numbers with names, of so many bytes each.
+/// Renders numbers with names, of this many bytes each.
 fn numbers(names: &[&str], part: Part<'_>, bytes: usize) -> String {
     let mut shown = Vec::new();
     let mut rest = part;

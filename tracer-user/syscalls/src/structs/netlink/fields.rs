@@ -4,7 +4,7 @@ use super::names::{FAMILIES, Flags, Names, flags_of, name_of};
 use super::part::Part;
 use crate::structs::packet;
 
-/// What a member is.
+/// Type of a member.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Bytes that are not shown.
@@ -15,7 +15,7 @@ pub enum Kind {
     U32,
     I32,
     U64,
-    /// The same in hexadecimal.
+    /// Integers shown in hexadecimal.
     Hex8,
     Hex32,
     Hex64,
@@ -31,7 +31,7 @@ pub enum Kind {
     Flags32(Flags),
 }
 
-/// The name of a member, and what it is.
+/// Name and kind of a member.
 pub type Member = (&'static str, Kind);
 
 impl Kind {
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// The value that begins this part; `None` where it was not read.
+    /// Renders the value that begins this part; `None` where it was not read.
     fn shown(self, part: Part<'_>) -> Option<String> {
         let bytes = part.read();
         let byte = bytes.slice().first().copied();
@@ -69,17 +69,18 @@ impl Kind {
     }
 }
 
-/// `0`, or in hexadecimal.
+/// Renders `0`, or the value in hexadecimal.
 fn in_hex(value: u64) -> String {
     name_of(&[], value)
 }
 
-/// Bytes of a struct.
+/// Returns the bytes of a struct.
 pub fn size(members: &[Member]) -> usize {
     members.iter().map(|(_, kind)| kind.bytes()).sum()
 }
 
-/// A struct, as far as it was read. Of one that is shorter, those members are shown that it has.
+/// Renders a struct, as far as it was read. Of one that is shorter, those members are shown that it
+/// has.
 pub fn shown(members: &[Member], part: Part<'_>) -> String {
     let mut rest = part;
     let mut words = Vec::new();

@@ -8,7 +8,7 @@ use super::attributes::Value::{
 use super::fields::{Kind, Member};
 use super::names::{Flags, Names};
 
-/// Those of a message about an interface.
+/// Attributes of a message about an interface.
 pub const ATTRIBUTES: Attributes = &[
     ("IFLA_UNSPEC", Bytes),
     ("IFLA_ADDRESS", Hardware),
@@ -74,7 +74,7 @@ pub const ATTRIBUTES: Attributes = &[
     ("IFLA_ALLMULTI", U32),
 ];
 
-/// Those of `IFLA_LINKINFO`.
+/// Attributes of `IFLA_LINKINFO`.
 const INFO: Attributes = &[
     ("IFLA_INFO_UNSPEC", Bytes),
     ("IFLA_INFO_KIND", Text),
@@ -84,7 +84,7 @@ const INFO: Attributes = &[
     ("IFLA_INFO_SLAVE_DATA", Bytes),
 ];
 
-/// Those of `IFLA_XDP`.
+/// Attributes of `IFLA_XDP`.
 const XDP: Attributes = &[
     ("IFLA_XDP_UNSPEC", Bytes),
     ("IFLA_XDP_FD", I32),
@@ -97,13 +97,13 @@ const XDP: Attributes = &[
     ("IFLA_XDP_EXPECTED_FD", I32),
 ];
 
-/// Those of `IFLA_AF_SPEC` of IPv4.
+/// Attributes of `IFLA_AF_SPEC` of IPv4.
 pub const INET: Attributes = &[
     ("IFLA_INET_UNSPEC", Bytes),
     ("IFLA_INET_CONF", Settings(INET_SETTINGS)),
 ];
 
-/// Those of `IFLA_AF_SPEC` of IPv6.
+/// Attributes of `IFLA_AF_SPEC` of IPv6.
 pub const INET6: Attributes = &[
     ("IFLA_INET6_UNSPEC", Bytes),
     ("IFLA_INET6_FLAGS", Flags32(INET6_FLAGS)),
@@ -117,7 +117,7 @@ pub const INET6: Attributes = &[
     ("IFLA_INET6_RA_MTU", U32),
 ];
 
-/// What is left out of an answer.
+/// Filters, which leave something out of an answer.
 const FILTERS: Flags = &[
     ("RTEXT_FILTER_VF", 1),
     ("RTEXT_FILTER_BRVLAN", 2),

@@ -99,14 +99,14 @@ impl Header {
         usize::try_from(self.length).unwrap_or(usize::MAX)
     }
 
-    /// Where the next one begins, behind this one.
+    /// Returns the place where the next one begins, behind this one.
     fn next(self) -> Option<usize> {
         let next = self.bytes().checked_next_multiple_of(4);
         next.filter(|_| self.bytes() >= HEADER)
     }
 }
 
-/// The messages in a datagram of a socket of this protocol; `None` where it has none.
+/// Renders the messages in a datagram of a socket of this protocol; `None` where it has none.
 pub fn messages(protocol: u8, datagram: Part<'_>) -> Option<String> {
     if protocol == KOBJECT_UEVENT {
         return None;
@@ -135,10 +135,10 @@ pub fn messages(protocol: u8, datagram: Part<'_>) -> Option<String> {
     })
 }
 
-/// What an error is about, as it is shown.
+/// Renders the subject of an error.
 type Refusal = fn(u8, Header, Part<'_>) -> String;
 
-/// A message, which begins this part.
+/// Renders a message, which begins this part.
 fn message(protocol: u8, header: Header, part: Part<'_>, refusal: Refusal) -> String {
     let payload = part.first(header.bytes()).from(HEADER);
     let shown = format!(
@@ -197,7 +197,7 @@ fn payload_of(protocol: u8, header: Header, payload: Part<'_>) -> String {
     }
 }
 
-/// A `struct nlmsgerr`: an error, or none, and the message that it is about.
+/// Renders a `struct nlmsgerr`: an error, or none, and the message that it is about.
 fn refusal(protocol: u8, header: Header, payload: Part<'_>) -> String {
     let error = match (payload.has(4), payload.read().i32(0)) {
         (None, _) => return payload.in_hex(),

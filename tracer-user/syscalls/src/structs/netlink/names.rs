@@ -8,7 +8,7 @@ pub type Names = &'static [(&'static str, u64)];
 /// Names of bits.
 pub type Flags = &'static [(&'static str, u64)];
 
-/// What a value is called; one without a name in hexadecimal.
+/// Returns the name of a value; one without a name in hexadecimal.
 pub fn name_of(names: Names, value: u64) -> String {
     match names.iter().find(|(_, known)| *known == value) {
         Some((name, _)) => (*name).to_owned(),
@@ -17,7 +17,7 @@ pub fn name_of(names: Names, value: u64) -> String {
     }
 }
 
-/// What bits are called; where there are none, what their absence is.
+/// Returns the names of bits; where there are none, the name of their absence.
 pub fn flags_of(names: Flags, bits: u64) -> String {
     let none = names.iter().find(|(_, flag)| *flag == 0);
     flags(bits, names, none.map_or("0", |(name, _)| name))
@@ -71,7 +71,7 @@ pub const TABLES: Names = &[
     ("RT_TABLE_LOCAL", 255),
 ];
 
-/// Who has made a route.
+/// Makers of a route.
 pub const PROTOCOLS: Names = &[
     ("RTPROT_UNSPEC", 0),
     ("RTPROT_REDIRECT", 1),
@@ -98,7 +98,7 @@ pub const PROTOCOLS: Names = &[
     ("RTPROT_EIGRP", 192),
 ];
 
-/// How far an address or a route goes.
+/// Scopes of addresses and routes.
 pub const SCOPES: Names = &[
     ("RT_SCOPE_UNIVERSE", 0),
     ("RT_SCOPE_SITE", 200),

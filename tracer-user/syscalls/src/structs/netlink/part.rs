@@ -2,7 +2,7 @@
 
 use crate::structs::bytes::Bytes;
 
-/// A part of a message: what was read of it, and how long it is.
+/// A part of a message: the bytes of it that were read, and its length.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     read: &'a [u8],
@@ -10,7 +10,7 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// A part of so many bytes, of which these were read: any bytes.
+    /// Makes a part of this many bytes, of which these were read: any bytes.
     pub fn new(untrusted: &'a [u8], length: usize) -> Self {
         Self {
             read: untrusted.get(..length).unwrap_or(untrusted),
@@ -18,7 +18,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// What begins there; nothing behind its end.
+    /// Returns the part from this offset on; nothing behind its end.
     pub fn from(self, at: usize) -> Self {
         Self {
             read: self.read.get(at..).unwrap_or_default(),
@@ -26,32 +26,32 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Its first bytes, at most so many.
+    /// Returns its first bytes, at most this many.
     pub fn first(self, length: usize) -> Self {
         Self::new(self.read, length.min(self.length))
     }
 
-    /// How long it is.
+    /// Returns its length.
     pub fn length(self) -> usize {
         self.length
     }
 
-    /// Whether it is longer than what was read of it.
+    /// Tells whether it is longer than the bytes of it that were read.
     pub fn has_more(self) -> bool {
         self.read.len() < self.length
     }
 
-    /// What was read of it.
+    /// Returns the bytes of it that were read.
     pub fn read(self) -> Bytes<'a> {
         Bytes(self.read)
     }
 
-    /// Whether so many of its bytes were read. `None` where it has not so many.
+    /// Tells whether this many of its bytes were read. `None` where it has fewer.
     pub fn has(self, bytes: usize) -> Option<bool> {
         (self.length >= bytes).then_some(self.read.len() >= bytes)
     }
 
-    /// Its bytes as escapes, in quotes.
+    /// Renders its bytes as escapes, in quotes.
     pub fn in_hex(self) -> String {
         if self.read.is_empty() && self.has_more() {
             return "...".to_owned();

@@ -16,7 +16,7 @@ use super::part::Part;
 /// `RTM_DELACTION`, whose flags are those of a question.
 pub const DELETE_ACTION: u16 = 49;
 
-/// What a message has: the kinds that have it, its struct, and what attributes follow.
+/// Layout of a message: the kinds that have it, its struct, and the attributes that follow.
 struct Layout {
     kinds: std::ops::RangeInclusive<u16>,
     members: &'static [Member],
@@ -66,7 +66,7 @@ const LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// What follows the header of a message of this kind.
+/// Renders the payload behind the header of a message of this kind.
 pub fn payload(kind: u16, part: Part<'_>) -> String {
     let Some(family) = part.read().slice().first().copied() else {
         return "...".to_owned();
@@ -92,7 +92,7 @@ pub fn payload(kind: u16, part: Part<'_>) -> String {
     shown
 }
 
-/// What nothing but its family is known of.
+/// Renders a payload of which only the family is known.
 fn of_family(family: u8, part: Part<'_>) -> String {
     let family = name_of(FAMILIES, family.into());
     let rest = part.from(1);

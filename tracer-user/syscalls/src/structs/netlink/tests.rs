@@ -23,7 +23,7 @@ fn whole(protocol: u8, bytes: &[u8]) -> String {
     messages(protocol, Part::new(bytes, bytes.len())).unwrap()
 }
 
-/// `RTM_GETLINK` with one attribute, as `ip` sends it.
+/// Makes an `RTM_GETLINK` with one attribute, as `ip` sends it.
 fn question() -> Vec<u8> {
     let mask = attribute(29, &1_u32.to_ne_bytes());
     [header(40, 18, 0x301), vec![0; 16], mask].concat()
@@ -123,7 +123,8 @@ fn what_was_not_read_is_dots() {
 }
 
 proptest! {
-    /// Whatever is sent: it is shown, and what is shown does not grow beyond what was read.
+    /// Checks that any bytes that are sent are shown, and that the result does not grow beyond what
+    /// was read.
     #[test]
     fn no_bytes_are_too_much(
         protocol in 0_u8..25,
