@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
-/// A file that is written to even when somebody who shares it has made it non-blocking, as some
-/// shells and terminals do.
+/// File that is written to even when another process that shares it has made it non-blocking, as
+/// some shells and terminals do.
 pub struct BlockingFile(pub File);
 
 impl Write for BlockingFile {

@@ -1,4 +1,4 @@
-//! What talks to people: where lines go, messages, how a command ended.
+//! Communication with people: where lines go, messages, how a command ended.
 //!
 //! Commands that follow processes and those that look at logs share this, and nothing else.
 

@@ -1,6 +1,6 @@
-//! How a command ended, as its exit code says it.
+//! Outcome of a command, which becomes its exit code.
 
-/// How a trace ended.
+/// Outcome of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every event that was asked for was shown.
@@ -10,7 +10,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// That of two steps: complete where both are.
+    /// Combines the outcomes of two steps: complete where both are.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match self {

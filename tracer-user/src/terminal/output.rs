@@ -1,4 +1,4 @@
-//! Where lines go, and what people see there.
+//! Output of lines, and what people see there.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use crate::own_file;
 /// The word for the standard output where a file can be named.
 const STDOUT: &str = "-";
 
-/// Where lines go.
+/// Target of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
     /// The standard output.
@@ -27,7 +27,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// The sink that was typed: a file, or `-` for the standard output.
+    /// Returns the sink that was typed: a file, or `-` for the standard output.
     #[must_use]
     pub fn of(typed: PathBuf) -> Self {
         if is_stdout(&typed) {
@@ -37,7 +37,7 @@ impl Sink {
         }
     }
 
-    /// A descriptor to write to.
+    /// Opens a descriptor to write to.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl fmt::Display for Sink {
     }
 }
 
-/// Whether the standard output was typed where a file can be named.
+/// Tells whether the standard output was typed where a file can be named.
 #[must_use]
 pub fn is_stdout(typed: &Path) -> bool {
     typed.as_os_str() == OsStr::new(STDOUT)
@@ -81,7 +81,7 @@ pub enum ColorChoice {
 }
 
 impl ColorChoice {
-    /// Whether what goes to `file` is coloured.
+    /// Tells whether text in `file` is coloured.
     #[must_use]
     pub fn is_coloured(self, file: &impl IsTerminal) -> bool {
         match self {
@@ -92,27 +92,27 @@ impl ColorChoice {
     }
 }
 
-/// Whether the environment lets a terminal be coloured.
+/// Tells whether the environment lets a terminal be coloured.
 fn are_colours_wanted<T: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<T>) -> bool {
     let is_unwanted = variable("NO_COLOR").is_some_and(|value| !value.as_ref().is_empty());
     let is_dumb = variable("TERM").is_some_and(|value| value.as_ref() == "dumb");
     !is_unwanted && !is_dumb
 }
 
-/// How wide lines may be.
+/// Limit on the width of lines.
 #[derive(Debug)]
 pub enum Width {
-    /// As wide as they are: whoever reads them is no terminal.
+    /// Lines of any width: their reader is no terminal.
     Whole,
-    /// So many characters.
+    /// This count of characters.
     #[cfg(test)]
     Characters(usize),
-    /// As wide as this terminal is at that moment.
+    /// Lines of the width that this terminal has at that moment.
     Terminal(OwnedFd),
 }
 
 impl Width {
-    /// How wide lines to `file` may be.
+    /// Returns the width that lines to `file` may have.
     #[must_use]
     pub fn of(file: &File) -> Self {
         match file.as_fd().try_clone_to_owned() {
@@ -121,7 +121,7 @@ impl Width {
         }
     }
 
-    /// Most characters; `None` where there is no limit.
+    /// Returns the most characters; `None` where there is no limit.
     #[must_use]
     pub fn characters(&self) -> Option<usize> {
         match self {
@@ -146,7 +146,7 @@ fn columns(terminal: &OwnedFd) -> Option<usize> {
     (failed == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Whether nobody will ever read what is written: the other end of the pipe is closed.
+/// Tells whether what is written will never be read: the other end of the pipe is closed.
 #[must_use]
 pub fn has_lost_its_reader(file: &impl AsRawFd) -> bool {
     let mut poll = libc::pollfd {

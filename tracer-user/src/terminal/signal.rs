@@ -1,6 +1,6 @@
-//! Signals of whoever runs a command.
+//! Signals of the user who runs a command.
 
-/// Whether who started us has said that this signal is none of our business.
+/// Tells whether the process that started us has set this signal to be ignored.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
