@@ -16,7 +16,7 @@ use super::origin::{AreaTag, Tagged};
 use super::proc_fs;
 use crate::asking::{self, Held};
 
-/// When to look after a fork or exec: the library makes its area while the program is being
+/// Times of the looks after a fork or exec: the library makes its area while the program is being
 /// loaded, which takes a millisecond or, on a loaded machine, many.
 const LOOK_AFTER: [Duration; 9] = [
     Duration::from_micros(500),
@@ -30,7 +30,7 @@ const LOOK_AFTER: [Duration; 9] = [
     Duration::from_secs(2),
 ];
 
-/// How often to look at a process that was asked for by its pid.
+/// Interval between looks at a process that was asked for by its pid.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Areas that are read at once: of one user, and of all. Each takes a descriptor and some mappings,
@@ -38,18 +38,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const MOST_AREAS_OF_USER: usize = 1024;
 const MOST_AREAS: usize = 4096;
 
-/// How many processes that an area's events name are looked at each second: a hostile one may name
-/// thousands.
+/// Most processes named by an area's events that are looked at each second: a hostile program may
+/// name thousands.
 const USERS_LOOKED_AT: u32 = 64;
 
 /// Most processes that are looked at in one call, so that many execs do not hold the tracer up.
 const LOOKS_AT_ONCE: usize = 32;
 
-/// How long they may take, but for the last of them. A signal waits for it, and so do the events of
-/// others.
+/// Longest time these looks may take, but for the last of them. A signal waits for it, and so do
+/// the events of others.
 const LOOK_WITHIN: Duration = Duration::from_millis(25);
 
-/// Why the user events of a process are not available.
+/// Reason why the user events of a process are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum AreaError {
     /// Its area cannot be found.
@@ -58,13 +58,13 @@ pub enum AreaError {
     /// No stream can be opened in it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The kernel does not say, or not now.
+    /// The kernel does not tell, or not now.
     #[error(transparent)]
     Held(#[from] Held),
 }
 
 impl AreaError {
-    /// Whether the answer may be another one a moment later.
+    /// Tells whether the answer may be another one a moment later.
     pub fn is_for_now(&self) -> bool {
         matches!(
             self,
@@ -72,8 +72,8 @@ impl AreaError {
         )
     }
 
-    /// Whether the process itself may be the cause, so that others which are traced with it must
-    /// not suffer for it.
+    /// Tells whether the process itself may be the cause, so that others which are traced with it
+    /// must not suffer for it.
     pub fn is_targets_own(&self) -> bool {
         !matches!(
             self,
@@ -82,9 +82,9 @@ impl AreaError {
     }
 }
 
-/// What a look at a process found.
+/// Result of a look at a process.
 pub enum Look {
-    /// It has no trace area.
+    /// The process has no trace area.
     Nothing,
     /// Its area is being read already.
     Known,
@@ -103,7 +103,7 @@ struct Search {
 /// it was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoundLate {
-    /// How many.
+    /// Number of such programs.
     pub programs: u32,
     /// The longest time that went by unseen.
     pub longest: Duration,
@@ -116,7 +116,8 @@ struct Known {
     owner: u32,
     /// Processes that are known to use it.
     users: HashSet<i32>,
-    /// Those, and the children that were made by them: who may have written what is read.
+    /// Users, and the children that were made by them: processes that may have written what is
+    /// read.
     writers: HashSet<i32>,
     tag: Option<AreaTag>,
     retirement: Retirement,
@@ -125,14 +126,15 @@ struct Known {
 /// The areas that are read, and the processes that may bring another.
 pub struct Areas {
     request: StreamRequest,
-    /// When the trace began.
+    /// Start of the trace.
     start: MonotonicNs,
     known: HashMap<(AreaId, Option<i32>), Known>,
     last_tag: u16,
     searches: HashMap<i32, Search>,
     /// Processes that were asked for: they are looked at for as long as they live.
     asked_for: HashSet<i32>,
-    /// Whether an event reports an exec. Without, what is asked for is looked at for ever.
+    /// Whether an event reports an exec. Without one, processes that were asked for are looked at
+    /// for ever.
     has_exec_events: bool,
     found_late: FoundLate,
     /// Looks for users of areas that are left until it is tidied up.
@@ -146,7 +148,7 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// No areas yet. Streams are opened as `request` says, but for the target.
+    /// Starts with no areas. Streams are opened as `request` says, but for the target.
     pub fn new(request: StreamRequest, start: MonotonicNs, has_exec_events: bool) -> Self {
         Self {
             request,
@@ -164,28 +166,31 @@ impl Areas {
         }
     }
 
-    /// What was found too late to be seen from its first user event on.
+    /// Returns the count of programs found too late to be seen from their first user event on, and
+    /// the longest time that went by unseen.
     pub fn found_late(&self) -> FoundLate {
         self.found_late
     }
 
-    /// Of how many processes no user event was available, for lack of descriptors, memory or
-    /// streams, or since too many areas are read.
+    /// Counts the processes of which no user event was available, for lack of descriptors, memory
+    /// or streams, or since too many areas are read.
     pub fn unread(&self) -> usize {
         self.refused.len() + self.lacking.len()
     }
 
-    /// How many event types are shown without their names, since there were too many names.
+    /// Returns the number of event types shown without their names, since there were too many
+    /// names.
     pub fn unnamed(&self) -> u64 {
         self.names.unnamed()
     }
 
-    /// How many names programs were refused, since their areas had no space for them.
+    /// Returns the number of names that programs were refused, since their areas had no space for
+    /// them.
     pub fn names_refused(&self) -> u64 {
         self.names.refused()
     }
 
-    /// Whether no further area of this user is read.
+    /// Tells whether no further area of this user is read.
     fn are_too_many(&self, owner: u32) -> bool {
         let of_user = self.known.values().filter(|known| known.owner == owner);
         self.known.len() >= MOST_AREAS || of_user.count() >= MOST_AREAS_OF_USER
@@ -289,7 +294,7 @@ impl Areas {
         });
     }
 
-    /// A tag that no area has, and that the last ones to come had not either.
+    /// Returns a tag that no area has, and that the last ones to come had not either.
     fn free_tag(&mut self) -> Option<AreaTag> {
         let tags = (0..u16::MAX).map(|step| self.last_tag.wrapping_add(1).wrapping_add(step));
         let tag = tags
@@ -308,8 +313,8 @@ impl Areas {
         }
     }
 
-    /// Whether process `pid` may have written to this area: as far as is known, or the area is
-    /// read no more.
+    /// Tells whether process `pid` may have written to this area: as far as is known, or the area
+    /// is read no more.
     pub fn may_write(&self, area: AreaTag, pid: i32) -> bool {
         let mut known = self.known.values();
         known
@@ -317,8 +322,8 @@ impl Areas {
             .is_none_or(|known| known.writers.contains(&pid))
     }
 
-    /// Whether process `pid` uses this area for certain, or has ended: then nobody knows. Looks at
-    /// the process where that is not known.
+    /// Tells whether process `pid` uses this area for certain, or has ended: then it is not known
+    /// any more. Looks at the process where that is not known.
     pub fn is_used_by(&mut self, area: AreaTag, pid: i32) -> bool {
         let has_tag = |known: &Known| known.tag == Some(area);
         let Some(((id, _), known)) = self.known.iter_mut().find(|(_, known)| has_tag(known)) else {
@@ -343,7 +348,7 @@ impl Areas {
         is_user
     }
 
-    /// The processes that may have written to this area.
+    /// Returns the processes that may have written to this area.
     pub fn writers(&self, area: AreaTag) -> Vec<i32> {
         let mut known = self.known.values();
         let known = known.find(|known| known.tag == Some(area));
@@ -352,7 +357,7 @@ impl Areas {
             .unwrap_or_default()
     }
 
-    /// Notes that process `pid` has ended: whoever has its pid from now on is another one.
+    /// Notes that process `pid` has ended: a process with its pid from now on is another one.
     pub fn ended(&mut self, pid: i32) {
         self.searches.remove(&pid);
         self.asked_for.remove(&pid);
@@ -368,7 +373,7 @@ impl Areas {
         self.searches.insert(pid, search);
     }
 
-    /// Looks at the processes whose time it is. Calls `found` with each new source.
+    /// Looks at the processes that are due. Calls `found` with each new source.
     pub fn look_around(&mut self, now: MonotonicNs, mut found: impl FnMut(Box<dyn Source>)) {
         let end = Instant::now() + LOOK_WITHIN;
         for pid in self.due(now) {
@@ -403,8 +408,8 @@ impl Areas {
         }
     }
 
-    /// The processes whose time it is, the longest overdue first: those that run programs for ever
-    /// do not come before all others.
+    /// Returns the processes due for a look, the longest overdue first: those that run programs for
+    /// ever do not come before all others.
     fn due(&self, now: MonotonicNs) -> Vec<i32> {
         let is_due =
             |(pid, search): (&i32, &Search)| (search.due <= now).then_some((search.due, *pid));
@@ -414,13 +419,13 @@ impl Areas {
         due.into_iter().map(|(_, pid)| pid).collect()
     }
 
-    /// When the next look is due.
+    /// Returns the time when the next look is due.
     pub fn next_look(&self) -> Option<MonotonicNs> {
         self.searches.values().map(|search| search.due).min()
     }
 
-    /// Forgets the processes for which `is_live` is false. Who has written to an area is remembered
-    /// as long as `is_known` is true: there may be events left to read of a process that has ended.
+    /// Forgets the processes for which `is_live` is false. The writers of an area are remembered as
+    /// long as `is_known` is true: there may be events left to read of a process that has ended.
     pub fn keep_only(&mut self, is_live: impl Fn(i32) -> bool, is_known: impl Fn(i32) -> bool) {
         self.looks_left = USERS_LOOKED_AT;
         self.searches.retain(|pid, _| is_live(*pid));
@@ -525,7 +530,8 @@ mod tests {
         Areas::new(request, MonotonicNs(0), true)
     }
 
-    /// The milliseconds at which process 1 is looked at again, were it never to have an area.
+    /// Returns the milliseconds at which process 1 is looked at again, were it never to have an
+    /// area.
     fn looks(areas: &mut Areas, until_ms: u64) -> Vec<u64> {
         let mut at = Vec::new();
         for ms in 0..until_ms {
@@ -566,7 +572,7 @@ mod tests {
         );
     }
 
-    /// An area that nobody uses.
+    /// Returns an area without users.
     fn unused(owner: u32) -> Known {
         Known {
             owner,

@@ -23,8 +23,8 @@ use crate::probes::Subject;
 use crate::terminal::Outcome;
 use tracer_text::say;
 
-/// Traces the targets: processes that are given by pid, with what they have made unless the setup
-/// says otherwise, until they end, others until the setup or the user says so.
+/// Traces the targets: processes that are given by pid, with the descendants that they have made
+/// unless the setup says otherwise, until they end, others until the setup or the user says so.
 ///
 /// # Errors
 ///
@@ -106,9 +106,9 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     follow(begun, (wakes, woken), false, setup).await
 }
 
-/// Traces what the processes `pids`, which are traced, have made before. Who is traced has its
-/// children traced from then on: so whatever a walk misses was made by who was found in it, or
-/// before, and the next walk finds it. The last one finds nothing new.
+/// Traces the descendants that the processes `pids`, which are traced, have made before. A traced
+/// process has its children traced from then on: so a process that a walk misses was made by one
+/// that was found in it, or before, and the next walk finds it. The last one finds nothing new.
 fn trace_descendants(
     pids: &[i32],
     begun: &mut Begun,
@@ -140,7 +140,7 @@ fn trace_descendants(
     Ok(traced)
 }
 
-/// Message about descendants that were there already.
+/// Returns a message about descendants that were there already.
 fn in_words(count: usize) -> String {
     let (are, processes) = if count == 1 {
         ("is", "process")
@@ -152,8 +152,8 @@ fn in_words(count: usize) -> String {
     )
 }
 
-/// Traces what is chosen by what it is: the programs in the kernel see to what begins from now on,
-/// and what is there already is found after that.
+/// Traces processes that are chosen by a property: the programs in the kernel see to those that
+/// begin from now on, and those that are there already are found after that.
 async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
     ensure!(
         setup.system,
@@ -212,7 +212,7 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     follow(begun, (wakes, woken), true, setup).await
 }
 
-/// When a trace of what is chosen ends, in words.
+/// Describes when a trace of chosen processes ends.
 fn until(setup: &Setup) -> String {
     let mut ends = Vec::new();
     if let Some(duration) = setup.duration {
@@ -251,7 +251,7 @@ async fn follow(
     Ok(end(follow, setup).await?.outcome)
 }
 
-/// Opens a process, or says why it is none that can be attached to.
+/// Opens a process, or explains why it cannot be attached to.
 fn open(pid: i32) -> anyhow::Result<PidFd> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     ensure!(

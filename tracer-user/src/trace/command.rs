@@ -83,12 +83,12 @@ impl Waiting {
         Ok(Self { pid, go, last_name })
     }
 
-    /// Its process; `None` where it could not be started.
+    /// Returns its process; `None` where it could not be started.
     pub fn pid(&self) -> Option<i32> {
         (self.pid != 0).then_some(self.pid)
     }
 
-    /// The name that it has when it ends, once it is known.
+    /// Returns the name that it has when it ends, once it is known.
     pub fn last_name(&self) -> LastName {
         self.last_name.clone()
     }
@@ -154,7 +154,8 @@ struct Start {
 }
 
 impl Start {
-    /// Reports the pid, waits for the word to go on, and hands on what the program inherits.
+    /// Reports the pid, waits for the word to continue, and hands on the descriptor that the
+    /// program inherits.
     fn pass(self) -> io::Result<()> {
         // SAFETY: the call has no preconditions and cannot fail.
         let pid = unsafe { libc::getpid() }.to_ne_bytes();

@@ -1,4 +1,4 @@
-//! Control groups of version 2: by path, or by the name of what runs in them.
+//! Control groups of version 2: by path, or by the name of the unit or container in them.
 
 use std::fs;
 use std::io;
@@ -17,9 +17,9 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// The group that `typed` names: its folder; its path within the hierarchy; or the name of a
-    /// systemd unit, with or without its ending, or (the first 12 digits or more of) the identifier
-    /// of a container.
+    /// Finds the group that `typed` names: its folder; its path within the hierarchy; or the name
+    /// of a systemd unit, with or without its ending, or (the first 12 digits or more of) the
+    /// identifier of a container.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl ControlGroup {
         })
     }
 
-    /// As [`find`](Self::find); `None` where there is none.
+    /// Finds a group as [`find`](Self::find) does; `None` where there is none.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl ControlGroup {
         }
     }
 
-    /// The groups of this machine: what [`find`](Self::find) takes, and their folders. Those of
-    /// units are called as the unit, others by their path.
+    /// Returns the groups of this machine: the names that [`find`](Self::find) takes, and their
+    /// folders. Those of units are named as the unit, others by their path.
     #[must_use]
     pub fn names() -> Vec<(String, String)> {
         let Ok(Some(root)) = root() else {
@@ -110,7 +110,7 @@ impl ControlGroup {
         })
     }
 
-    /// The processes that are in it now, or in a group within it.
+    /// Returns the processes that are in it now, or in a group within it.
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         let mut groups = vec![self.path.clone()];
@@ -132,13 +132,13 @@ impl ControlGroup {
     }
 }
 
-/// Where the hierarchy is mounted here, if it is.
+/// Returns the folder where the hierarchy is mounted here, if it is.
 fn root() -> anyhow::Result<Option<PathBuf>> {
     let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
     Ok(root_in(&mounts))
 }
 
-/// Where the hierarchy is mounted.
+/// Returns the folder where the hierarchy is mounted.
 fn root_in(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ');
@@ -147,7 +147,7 @@ fn root_in(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// Adds the folders below `folder` whose names `is_wanted` likes.
+/// Adds the folders below `folder` whose names fulfil `is_wanted`.
 fn search(folder: &Path, is_wanted: &impl Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -161,9 +161,9 @@ fn search(folder: &Path, is_wanted: &impl Fn(&str) -> bool, found: &mut Vec<Path
     }
 }
 
-/// Whether a group of this name is what `typed` means.
+/// Tells whether `typed` means a group of this name.
 fn is_called(name: &str, typed: &str) -> bool {
-    /// As few digits of a container's identifier as its own tools show.
+    /// Least digits of a container's identifier: as few as its own tools show.
     const DIGITS: usize = 12;
     let stem = name
         .strip_suffix(".service")

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use super::proc_fs::Stat;
 use super::targets::all_processes;
 
-/// The descendants of `pids` that live, without `pids` themselves. A process that another one has
-/// adopted, since who made it has ended, counts as a child of that one.
+/// Returns the descendants of `pids` that live, without `pids` themselves. A process that is
+/// adopted, since its parent has ended, counts as a child of the adopter.
 pub fn of(pids: &[i32]) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_processes() {
@@ -20,7 +20,7 @@ pub fn of(pids: &[i32]) -> Vec<i32> {
     below(pids, &children)
 }
 
-/// Processes below `pids` in the tree.
+/// Returns the processes below `pids` in the tree.
 fn below(pids: &[i32], children: &HashMap<i32, Vec<i32>>) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     // Processes are read one after the other, so that a pid may be its own ancestor.

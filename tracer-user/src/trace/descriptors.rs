@@ -1,15 +1,15 @@
-//! How many descriptors we may have.
+//! Limit on our descriptors.
 //!
-//! Each trace area that is read takes one, and a process can bring a thousand: what another user
-//! does must not take those away that we need.
+//! Each trace area that is read takes one, and a process can bring a thousand: another user must
+//! not take those away that we need.
 
 use std::io;
 use std::sync::OnceLock;
 
-/// How many we want.
+/// Limit that we want.
 const WANTED: libc::rlim_t = 65_536;
 
-/// What we may have had before. A command that we start gets it back.
+/// Limit before it was raised. A command that we start gets it back.
 static BEFORE: OnceLock<libc::rlimit> = OnceLock::new();
 
 /// Raises the limit as far as we may, which is further with CAP_SYS_RESOURCE.
@@ -28,7 +28,7 @@ pub fn raise_limit() {
     }
 }
 
-/// Undoes that, in a child that becomes another program. Async-signal-safe.
+/// Restores the limit, in a child that becomes another program. Async-signal-safe.
 pub fn restore_limit() -> io::Result<()> {
     BEFORE.get().map_or(Ok(()), set)
 }

@@ -1,4 +1,4 @@
-//! Following to the end, and what is reported then.
+//! Following to the end, and reporting then.
 
 use std::io;
 use std::process::ExitStatus;
@@ -15,13 +15,13 @@ use super::{Format, Setup};
 use crate::terminal::Outcome;
 use tracer_text::say;
 
-/// How a trace ended.
+/// End of a trace.
 pub struct Ended {
     /// Whether everything was shown.
     pub outcome: Outcome,
     /// The status of the command, when there was one and it has ended.
     pub status: Option<ExitStatus>,
-    /// Why the command could not be started.
+    /// Reason why the command could not be started.
     pub not_started: Option<io::Error>,
 }
 
@@ -35,7 +35,7 @@ impl Ended {
     }
 }
 
-/// Follows to the end, writes what is left, and reports what was shown and lost.
+/// Follows to the end, writes the last lines, and reports how many events were shown and lost.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     })
 }
 
-/// What waits for everything, in this thread.
+/// Builds the runtime of this thread, which waits for everything.
 ///
 /// # Errors
 ///

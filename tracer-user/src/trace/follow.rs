@@ -18,23 +18,24 @@ use super::wake::{Wake, watch_process};
 use super::writer::{Offer, Writer};
 use crate::kernel::KernelTracer;
 
-/// How often the sources are asked when nothing wakes us: the most that an event is late.
+/// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How often `/proc` is looked at.
+/// Interval between looks at `/proc`.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the last events are waited for while none come.
+/// Longest wait for the last events while none come.
 const GIVE_UP_AFTER: Duration = Duration::from_millis(500);
 
-/// A flush that was asked for waits for what was recorded before, but no longer than this: a
+/// Longest wait of a flush that was asked for, until all that was recorded before has arrived: a
 /// process that is stopped may hold events back.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long the status of a command is waited for after its process has ended.
+/// Longest wait for the status of a command after its process has ended.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Another descriptor of the kernel's ring, so that it stays open as long as it is waited for.
+/// Duplicates the descriptor of the kernel's ring, so that it stays open as long as it is waited
+/// for.
 ///
 /// # Errors
 ///
@@ -53,7 +54,7 @@ pub fn ring_of(kernel: Option<&KernelTracer>) -> io::Result<Option<OwnedFd>> {
 pub struct Command {
     /// Its process.
     pub pid: i32,
-    /// The same, for signals.
+    /// Pidfd of this process, for signals.
     pub process: PidFd,
     /// Its status, once it has ended.
     pub status: Option<ExitStatus>,
@@ -61,14 +62,14 @@ pub struct Command {
     pub was_signalled: bool,
 }
 
-/// Why the loop ended.
+/// Reason why the loop ended.
 #[derive(Debug)]
 pub enum End {
-    /// What was asked for has been shown.
+    /// Everything asked for has been shown.
     Done,
     /// The user does not want to wait for the last lines.
     AtOnce,
-    /// The lines can go nowhere; the writer says why.
+    /// The lines can go nowhere; the writer has the reason.
     OutputClosed,
     /// The command could not be started.
     NotStarted(io::Error),
@@ -79,16 +80,16 @@ enum Phase {
     /// The trace ends at `until`; what happened before is still to be shown.
     Draining {
         until: MonotonicNs,
-        /// Up to here everything was collected when that was asked last.
+        /// Time up to which everything was collected when that was asked last.
         has: MonotonicNs,
         give_up: Instant,
-        /// It ends because no process lives, and goes on when one turns up.
+        /// Whether it ends because no process lives, and continues when one turns up.
         is_for_lack_of_processes: bool,
     },
 }
 
 impl Phase {
-    /// Whether the trace ends, whatever comes.
+    /// Tells whether the trace ends, whatever comes.
     fn is_ending(&self) -> bool {
         matches!(
             self,
@@ -104,11 +105,11 @@ impl Phase {
 pub struct Follow {
     /// The trace.
     pub tracer: Tracer,
-    /// Where the lines go.
+    /// Writer of the lines.
     pub writer: Writer,
-    /// What happens outside of the stream.
+    /// Wake-ups from outside of the stream.
     pub wakes: UnboundedReceiver<Wake>,
-    /// By which the ends of further processes are reported.
+    /// Sender by which the ends of further processes are reported.
     pub wake: UnboundedSender<Wake>,
     /// The programs in the kernel, which stay attached as long as this.
     pub kernel: Option<KernelTracer>,
@@ -116,11 +117,11 @@ pub struct Follow {
     pub ring: Option<OwnedFd>,
     /// The command, when we started one.
     pub command: Option<Command>,
-    /// When the trace began.
+    /// Start of the trace.
     pub start: MonotonicNs,
-    /// When it ends.
+    /// End of the trace.
     pub until: Option<MonotonicNs>,
-    /// Whether it goes on when no process lives: others may come.
+    /// Whether it continues when no process lives: others may come.
     pub is_open: bool,
     /// A flush that was asked for, until all that was recorded before has arrived.
     pub flush: Option<Flush>,
@@ -129,9 +130,9 @@ pub struct Follow {
 /// A flush that waits.
 #[derive(Debug)]
 pub struct Flush {
-    /// When it was asked for.
+    /// Time when it was asked for.
     asked: MonotonicNs,
-    /// When it waits no longer: whoever asked waits too.
+    /// Time when it waits no longer: the process that asked waits too.
     give_up: Instant,
 }
 
@@ -242,7 +243,7 @@ impl Follow {
         }
     }
 
-    /// Does what was asked for once the log has what was recorded until then.
+    /// Flushes, or makes a snapshot, once the log has all that was recorded until it was asked for.
     fn flush_when_due(&mut self, watermark: MonotonicNs, has_more: bool) {
         let is_due = |flush: &mut Flush| {
             watermark >= flush.asked && !has_more || Instant::now() >= flush.give_up
@@ -252,7 +253,7 @@ impl Follow {
         }
     }
 
-    /// The status of the command, which may be reported a little after its last event.
+    /// Waits for the status of the command, which may be reported a little after its last event.
     ///
     /// # Errors
     ///
@@ -268,7 +269,7 @@ impl Follow {
         Ok(command.status)
     }
 
-    /// Sees to it that the ends of processes are reported that no event reports.
+    /// Makes sure that the ends of processes are reported that no event reports.
     fn watch_newcomers(&mut self) {
         for pid in self.tracer.take_newcomers() {
             let process = PidFd::open(pid);
@@ -283,7 +284,7 @@ impl Follow {
         }
     }
 
-    /// Traces who has woken traced processes.
+    /// Traces the processes that have woken traced ones.
     fn trace_wakers(&mut self) {
         for pid in self.tracer.take_wakers() {
             let Some(kernel) = &mut self.kernel else {
@@ -320,8 +321,9 @@ impl Follow {
         None
     }
 
-    /// The first signal is for the command: Ctrl-C reaches it from the terminal, the others are
-    /// handed on. Without a command, or the next time, it ends the trace; and once more, at once.
+    /// Handles a signal. The first one is for the command: Ctrl-C reaches it from the terminal, the
+    /// others are handed on. Without a command, or the next time, it ends the trace; and once more,
+    /// at once.
     fn signalled(&mut self, signal: i32, phase: &mut Phase) -> Option<End> {
         if phase.is_ending() {
             return Some(End::AtOnce);
@@ -403,14 +405,14 @@ mod tests {
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
-    /// Gets on by a nanosecond each tenth of a second, and brings an event at the end; or never
-    /// gets on.
+    /// Source that advances by a nanosecond each tenth of a second, and brings an event at the end;
+    /// or never advances.
     struct Slow {
         begins: Option<Instant>,
         has_all: bool,
     }
 
-    /// When the event is.
+    /// Time of the event.
     const END: MonotonicNs = MonotonicNs(10);
 
     fn header(event_type: EventTypeId) -> EventHeader {
@@ -499,7 +501,7 @@ mod tests {
         assert_eq!(followed_to_the_end(None), (0, true));
     }
 
-    /// What is found out when these are reported one after the other.
+    /// Returns the findings when these are reported one after the other.
     fn found_out(reported: impl IntoIterator<Item = Wake>) -> io::Result<Option<ExitStatus>> {
         let (wakes, mut woken) = unbounded_channel();
         for wake in reported {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracer_engine::event::MonotonicNs;
 
-/// The time `wait` after `time`.
+/// Returns the time `wait` after `time`.
 pub fn later(time: MonotonicNs, wait: Duration) -> MonotonicNs {
     MonotonicNs(
         time.0

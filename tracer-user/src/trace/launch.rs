@@ -19,21 +19,21 @@ use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
 use crate::terminal::Outcome;
 
-/// Why a command was not started.
+/// Reason why a command was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// `ENOENT`.
     #[error("no command is called {command:?}")]
     NotFound {
-        /// What was asked for.
+        /// Command that was asked for.
         command: OsString,
     },
     /// The program cannot be executed.
     #[error("cannot start {command:?}")]
     NotExecutable {
-        /// What was asked for.
+        /// Command that was asked for.
         command: OsString,
-        /// What the kernel said.
+        /// Error from the kernel.
         source: io::Error,
     },
 }

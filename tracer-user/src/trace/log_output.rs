@@ -23,18 +23,18 @@ use crate::report::Written;
 use crate::stacks::push_symbol;
 use tracer_text::say;
 
-/// How often what was added is written, at least.
+/// Longest interval between writes of added events.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Bytes of a thread's name, as the kernel has it.
 const COMM_BYTES: usize = 16;
 
-/// What becomes of a file that is where a log is to be made.
+/// Treatment of a file that exists where a log is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and there is no trace.
+    /// The file stays, and there is no trace.
     Stays,
-    /// It is replaced.
+    /// The file is replaced.
     Replaced,
     /// The log in it is continued.
     Continued,
@@ -45,20 +45,20 @@ pub enum Existing {
 pub struct LogSetup {
     /// The file.
     pub path: PathBuf,
-    /// What becomes of a file that is there already.
+    /// Treatment of a file that exists already.
     pub existing: Existing,
     /// Most bytes for events.
     pub max_size: u64,
-    /// What the log does when it is full.
+    /// Behavior of the log when it is full.
     pub policy: LogFullPolicy,
-    /// What the stream does when it is full. Under `Flush` events go to the log as they come; else
-    /// they stay in the stream until a flush is asked for, or the end.
+    /// Behavior of the stream when it is full. Under `Flush` events go to the log as they come;
+    /// else they stay in the stream until a flush is asked for, or the end.
     pub stream_policy: StreamFullPolicy,
     /// Bytes of the stream.
     pub stream_bytes: usize,
     /// Whether children are traced too.
     pub inherit: bool,
-    /// How many snapshots there may be: each flush makes one of the log. None: a flush adds to it.
+    /// Most snapshots: each flush makes one of the log. None: a flush adds to it.
     pub snapshots: Option<u32>,
 }
 
@@ -66,9 +66,9 @@ pub struct LogSetup {
 pub struct LogOutput {
     writer: LogWriter,
     path: PathBuf,
-    /// How snapshots are made, if they are.
+    /// Options of snapshots, if they are made.
     snapshots: Option<(u32, LogSetup)>,
-    /// What became of events in earlier snapshots.
+    /// Events dropped and not written in earlier snapshots.
     earlier: Written,
     /// Events lost by the time of the last of them.
     lost_before: u64,
@@ -79,11 +79,11 @@ pub struct LogOutput {
     record: Vec<u8>,
     last_write: Instant,
     has_failed: bool,
-    /// What addresses are called, which is written at the end.
+    /// Names of addresses, which are written at the end.
     names: Vec<(i32, u64, u64, Arc<str>)>,
-    /// When the last event was.
+    /// Time of the last event.
     last: MonotonicNs,
-    /// As long as there is no trace in it yet.
+    /// New file, as long as there is no trace in it yet.
     new_file: Option<NewFile>,
 }
 
@@ -171,7 +171,7 @@ impl LogOutput {
         stream.feed(event.header, &self.record);
     }
 
-    /// Adds what addresses are called: process, address, offset in the function, its name. That is
+    /// Adds names of addresses: process, address, offset in the function, its name. They are
     /// written once everything else has been.
     pub fn name(&mut self, names: Vec<(i32, u64, u64, Arc<str>)>) {
         self.names = names;
@@ -196,7 +196,7 @@ impl LogOutput {
         }
     }
 
-    /// Takes note of what was lost before the events that are added next.
+    /// Notes the events that were lost before those that are added next.
     pub fn count_losses(&mut self, lost: &Ledger) {
         self.writer.count_losses(lost);
     }
@@ -206,7 +206,7 @@ impl LogOutput {
         self.writer.advance(to);
     }
 
-    /// Writes what was added, if it is time.
+    /// Writes the added events, if it is time.
     pub fn write_now_and_then(&mut self, lost: &Ledger) {
         if self.stream.is_none() && self.last_write.elapsed() >= WRITE_EVERY {
             self.last_write = Instant::now();
@@ -215,8 +215,8 @@ impl LogOutput {
         }
     }
 
-    /// Copies what waits in the stream to the log, and the log to its file. Where snapshots are
-    /// made, the log becomes the newest of them, and another one begins.
+    /// Copies the events that wait in the stream to the log, and the log to its file. Where
+    /// snapshots are made, the log becomes the newest of them, and another one begins.
     pub fn flush(&mut self, types: &EventTypes, lost: &Ledger) {
         if self.snapshots.is_some() {
             // Where it could not become a snapshot it stays, and no other may replace it.
@@ -229,12 +229,12 @@ impl LogOutput {
         self.note(result);
     }
 
-    /// Whether each flush makes a log that is complete.
+    /// Tells whether each flush makes a log that is complete.
     pub fn makes_snapshots(&self) -> bool {
         self.snapshots.is_some()
     }
 
-    /// Whether nothing goes into the log any more.
+    /// Tells whether nothing goes into the log any more.
     pub fn is_at_end(&self) -> bool {
         self.is_over || self.writer.is_closed()
     }
@@ -282,7 +282,7 @@ impl LogOutput {
         true
     }
 
-    /// Another log, after the one that has become a snapshot. Whether there is one.
+    /// Begins another log, after the one that has become a snapshot. Returns whether there is one.
     fn begin_anew(&mut self, lost: &Ledger) -> bool {
         let Some((_, setup)) = &self.snapshots else {
             return false;
@@ -324,7 +324,7 @@ impl LogOutput {
         }
     }
 
-    /// A trace has begun: however it ends, what there is of it stays.
+    /// Retains the file: a trace has begun, and however it ends, what there is of it stays.
     fn keep(&mut self) {
         if let Some(file) = self.new_file.take() {
             file.keep();
@@ -345,7 +345,7 @@ impl LogOutput {
         self.stream = Some(stream);
     }
 
-    /// The first failure is reported at once; what it cost is reported at the end.
+    /// Reports the first failure at once; what it cost is reported at the end.
     fn note(&mut self, result: Result<(), WriteError>) {
         if let Err(error) = result
             && !std::mem::replace(&mut self.has_failed, true)
@@ -355,7 +355,7 @@ impl LogOutput {
     }
 }
 
-/// The name of its thread and the data of an event that waited in the stream.
+/// Returns the name of its thread and the data of an event that waited in the stream.
 fn parts<'a>(header: &EventHeader, record: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     match record.split_first_chunk::<COMM_BYTES>() {
         Some((comm, data)) if !is_streams_own(header) => {
@@ -366,12 +366,12 @@ fn parts<'a>(header: &EventHeader, record: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     }
 }
 
-/// Whether the event concerns a stream: it has no thread.
+/// Tells whether the event concerns a stream: it has no thread.
 fn is_streams_own(header: &EventHeader) -> bool {
     header.event_type <= EventTypeId::FLUSH_STOP
 }
 
-/// What was found where the log is to be.
+/// State of the file found where the log is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// No file: it was made.
@@ -382,8 +382,8 @@ enum Found {
     Content,
 }
 
-/// The file, as it is there or made. Nothing of it is changed yet: another process may be writing
-/// to it.
+/// Opens the file, as it is there or made. Nothing of it is changed yet: another process may be
+/// writing to it.
 fn open(path: &Path) -> anyhow::Result<(File, Found)> {
     let file = own_file::open_log(path);
     let (file, is_new) = file.with_context(|| format!("cannot make {}", path.display()))?;
@@ -407,7 +407,7 @@ fn header(setup: &LogSetup) -> LogHeader {
     LogHeader { attributes, anchor }
 }
 
-/// Attributes that all traces have, of one that began at `anchor`.
+/// Returns the attributes that all traces have, of one that began at `anchor`.
 pub fn attributes(anchor: ClockPair) -> Attributes {
     Attributes::default()
         .with_name("tracer-user")
@@ -415,7 +415,7 @@ pub fn attributes(anchor: ClockPair) -> Attributes {
         .with_creation_time(anchor.realtime)
 }
 
-/// The attribute that says whether children are traced too.
+/// Returns the attribute that says whether children are traced too.
 pub fn inheritance(inherits: bool) -> Inheritance {
     if inherits {
         Inheritance::Inherited

@@ -1,10 +1,10 @@
-//! What loading leaves behind.
+//! Memory left over from loading.
 
 use std::fs;
 use std::ops::Range;
 
-/// Gives back what loading took and the trace does not need: memory that was freed, which the
-/// allocator would keep for ever in small pieces (a good ten megabytes for the kernel's type
+/// Gives back memory that loading took and the trace does not need: memory that was freed, which
+/// the allocator would keep for ever in small pieces (a good ten megabytes for the kernel's type
 /// information), and the pages of files that were looked at, such as the code that loads. Those
 /// come back from the system's cache when they are looked at again.
 pub fn give_back_what_is_free() {
@@ -19,8 +19,8 @@ pub fn give_back_what_is_free() {
     }
 }
 
-/// The mappings, as `/proc/self/smaps` shows them, that can be read again from a file as they are:
-/// nobody may write them, and nobody has.
+/// Returns the mappings of `/proc/self/smaps` that can be read again from a file as they are: they
+/// are not writable, and were not written to.
 fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at_hand = None;
     mappings.lines().filter_map(move |line| {
@@ -37,8 +37,8 @@ fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// `None` where the line does not begin a mapping; then its range, where it is a file's and read
-/// only.
+/// Reads a line of mappings. `None` where the line does not begin a mapping; else its range, where
+/// it is a file's and read only.
 #[expect(clippy::option_option, reason = "two questions, each with a no")]
 fn file_mapping(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
@@ -76,7 +76,7 @@ mod tests {
     /// A test looks at the memory of all.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-    /// Kilobytes of resident memory, of the kind that `/proc` calls so.
+    /// Returns kilobytes of resident memory, of the kind that `/proc` calls so.
     fn resident(kind: &str) -> u64 {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(kind));

@@ -3,7 +3,8 @@
 //! - [`Setup`] is what the command line asks for; [`attach`] and [`launch`] begin a trace with it;
 //! - `tracer` holds the stream and does one round at a time, without waiting for anything;
 //! - `follow` waits: for the kernel's ring, a tick, signals, the ends of processes, the writer;
-//! - `processes` knows who is traced and what threads are called; it lives on the stream's events;
+//! - `processes` knows the traced processes and the names of threads; it lives on the stream's
+//!   events;
 //! - `areas` looks for the trace areas that processes bring along;
 //! - `origin` says from which of them an event came;
 //! - `writer` writes in a thread of its own, so that a reader that is slow holds nothing else up.

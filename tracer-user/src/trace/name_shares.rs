@@ -1,4 +1,4 @@
-//! How many names of event types each user's trace areas may bring into the trace.
+//! Limits on the names of event types that each user's trace areas may bring into the trace.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,8 +8,8 @@ use tracer_area::NameShare;
 
 use crate::agent::{Most, Shares};
 
-/// Names that other users' areas may bring. A trace has 65,279: what is left is for the tracer's
-/// own user. The family of one area can have 32,766.
+/// Names that other users' areas may bring. A trace has 65,279: the rest is for the tracer's own
+/// user. The family of one area can have 32,766.
 pub const MOST_NAMES: Most = Most {
     a_user: 24_000,
     all_but_root: 40_000,
@@ -33,7 +33,7 @@ struct OfUser {
 }
 
 impl NameShares {
-    /// Nobody has brought any yet.
+    /// Starts with no names brought by anyone.
     pub fn new() -> Self {
         Self {
             // SAFETY: takes nothing and cannot fail.
@@ -44,7 +44,7 @@ impl NameShares {
         }
     }
 
-    /// What an area of this user may bring.
+    /// Returns the share of an area of this user.
     pub fn of(&self, user: u32) -> Box<dyn NameShare> {
         Box::new(OfUser {
             user,
@@ -52,12 +52,13 @@ impl NameShares {
         })
     }
 
-    /// How many types are shown without their names.
+    /// Returns the number of types shown without their names.
     pub fn unnamed(&self) -> u64 {
         self.unnamed.load(Relaxed)
     }
 
-    /// How many names programs were refused, since their areas had no space for them.
+    /// Returns the number of names that programs were refused, since their areas had no space for
+    /// them.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }

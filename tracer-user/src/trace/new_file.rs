@@ -14,7 +14,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// The file at `path`, which is this one.
+    /// Returns the file at `path`, which is this one.
     pub fn new(path: &Path, file: &File) -> Self {
         Self {
             path: path.to_owned(),
@@ -22,7 +22,7 @@ impl NewFile {
         }
     }
 
-    /// It stays.
+    /// Lets the file stay.
     pub fn keep(mut self) {
         self.identity = None;
     }

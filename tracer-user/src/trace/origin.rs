@@ -1,8 +1,8 @@
-//! From which trace area a user event came.
+//! Trace area that a user event came from.
 //!
 //! The pids in a user event are those of the program's innermost pid namespace. In another pid
-//! namespace they may be the same as those of somebody else here, so that it matters whose area it
-//! was. The stream does not say; an area's tag goes with each of its events, in front of that of
+//! namespace they may be the same as those of another process here, so that it matters whose area
+//! it was. The stream does not say; an area's tag goes with each of its events, in front of that of
 //! the CPU.
 
 use std::num::NonZeroU16;
@@ -16,7 +16,7 @@ use tracer_engine::source::{Batch, Control, Source, Unread};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AreaTag(pub NonZeroU16);
 
-/// Bits of the CPU, of which no machine has so many, and its value where it is not known.
+/// Bits of the CPU, of which no machine has as many, and its value where it is not known.
 const CPU_BITS: u32 = 16;
 const NO_CPU: u32 = (1 << CPU_BITS) - 1;
 
@@ -27,7 +27,7 @@ pub struct Tagged {
 }
 
 impl Tagged {
-    /// The events of `source`, which reads `area`.
+    /// Returns the events of `source`, which reads `area`.
     pub fn new(source: Box<dyn Source>, area: AreaTag) -> Self {
         Self { source, area }
     }

@@ -1,4 +1,4 @@
-//! Descriptors of processes: they cannot come to mean another process.
+//! Descriptors of processes: they never come to mean another process.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -15,7 +15,7 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// What `pidfd_open()` said: `ESRCH` for no such process, `EINVAL` or `ENOENT` for a thread.
+    /// The error of `pidfd_open()`: `ESRCH` for no such process, `EINVAL` or `ENOENT` for a thread.
     pub fn open(pid: i32) -> io::Result<Self> {
         // SAFETY: the call takes two integers and touches no memory of ours.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -27,7 +27,7 @@ impl PidFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Whether the process has ended.
+    /// Tells whether the process has ended.
     pub fn has_ended(&self) -> bool {
         let mut poll = libc::pollfd {
             fd: self.0.as_raw_fd(),
@@ -39,7 +39,7 @@ impl PidFd {
         ready > 0
     }
 
-    /// Sends a signal. A process that has ended gets none. Whether it was sent.
+    /// Sends a signal. A process that has ended gets none. Returns whether it was sent.
     pub fn signal(&self, signal: i32) -> bool {
         let no_info = std::ptr::null::<libc::siginfo_t>();
         // SAFETY: the descriptor is open, and a null pointer means no further information.
@@ -55,7 +55,7 @@ impl PidFd {
         result == 0
     }
 
-    /// The same, to be waited for: it becomes readable when the process ends.
+    /// Makes the pidfd one to be waited for: it becomes readable when the process ends.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl PidFd {
     }
 }
 
-/// A descriptor to be waited for until it is readable.
+/// Returns a descriptor to be waited for until it is readable.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! From events to lines: choosing, counting, naming.
+//! Printer, which turns events into lines: choosing, counting, naming.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Printer {
     is_beside_log: bool,
     /// A row an identifier.
     rows: Vec<Row>,
-    /// Whether user events are shown that nobody has chosen by name.
+    /// Whether user events are shown that are not chosen by name.
     shows_user: bool,
     left: Option<u64>,
     /// Output of the consumer.
@@ -48,7 +48,7 @@ pub struct Printer {
     failure: Option<anyhow::Error>,
     lost_by_cpu: Option<LostByCpu>,
     missing: Missing,
-    /// Where events pass, or not, by what they carry.
+    /// Sieve that decides by their data which events pass.
     sieve: Option<Sieve>,
     /// Stacks whose events have not passed yet.
     stacks: Pending,
@@ -60,8 +60,8 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// Gives what `selection` chooses to `consumer`, whose output goes to `lines`, but at most
-    /// `limit` events. They are dated by `clocks`.
+    /// Gives the events that `selection` chooses to `consumer`, whose output goes to `lines`, but
+    /// at most `limit` events. They are dated by `clocks`.
     pub fn new(
         (consumer, lines): (Box<dyn Consumer>, Lines),
         selection: &Selection,
@@ -97,7 +97,7 @@ impl Printer {
         }
     }
 
-    /// Shows only what passes this sieve.
+    /// Shows only events that pass this sieve.
     pub fn pass(&mut self, sieve: Option<Sieve>) {
         self.sieve = sieve;
     }
@@ -118,7 +118,7 @@ impl Printer {
         self.is_beside_log = is_beside_log;
     }
 
-    /// The consumer, where it gets events and has not failed.
+    /// Returns the consumer, where it gets events and has not failed.
     fn consumer(&mut self) -> Option<&mut (dyn Consumer + 'static)> {
         let gets_events = self.log.is_none() || self.is_beside_log;
         self.consumer
@@ -126,8 +126,8 @@ impl Printer {
             .filter(|_| gets_events && self.failure.is_none())
     }
 
-    /// Reports what is missing by now, `lost` being what was lost for each cause. Asked for at each
-    /// round: what was lost, was lost before `now`.
+    /// Reports the events missing by now, `lost` being the number lost for each cause. Called at
+    /// each round: what was lost, was lost before `now`.
     pub fn note_losses(&mut self, lost: &Ledger, now: impl Fn() -> MonotonicNs) {
         let missing = Missing::of(|cause| lost.lost(cause));
         if missing.is_more_than(&self.missing) {
@@ -151,19 +151,20 @@ impl Printer {
         self.missing = missing;
     }
 
-    /// The log that events go to.
+    /// Returns the log that events go to.
     pub fn log(&mut self) -> Option<&mut LogOutput> {
         self.log.as_mut()
     }
 
-    /// The log that events went to, to be completed, with the names of what its stacks have.
+    /// Returns the log that events went to, to be completed, with the names of its stacks'
+    /// addresses.
     pub fn take_log(&mut self) -> Option<LogOutput> {
         let mut log = self.log.take()?;
         log.name(self.names.take_seen());
         Some(log)
     }
 
-    /// Brings the log what its stacks have, before it is flushed.
+    /// Gives the log the names of its stacks' addresses, before it is flushed.
     pub fn name_stacks(&mut self) {
         if let Some(log) = &mut self.log {
             log.name(self.names.take_seen());
@@ -177,20 +178,20 @@ impl Printer {
         }
     }
 
-    /// Whether as many events were shown as were asked for, or no more go into the log.
+    /// Tells whether as many events were shown as were asked for, or no more go into the log.
     pub fn is_done(&self) -> bool {
         self.left == Some(0)
             || self.failure.is_some()
             || self.log.as_ref().is_some_and(LogOutput::is_at_end)
     }
 
-    /// Whether events of a type are shown.
+    /// Tells whether events of a type are shown.
     pub fn shows(&self, id: EventTypeId) -> bool {
         let is_shown = self.row_of(id).map_or(self.shows_user, |row| row.is_shown);
         is_shown && !self.is_done()
     }
 
-    /// Whether the name of a type is still to be [learnt](Self::learn_name).
+    /// Tells whether the name of a type is still to be [learnt](Self::learn_name).
     pub fn lacks_name(&self, id: EventTypeId) -> bool {
         self.row_of(id).is_none_or(|row| row.name.is_none())
     }
@@ -207,20 +208,20 @@ impl Printer {
         }
     }
 
-    /// Adds what goes before the first event, unless that was done.
+    /// Adds the lines before the first event, unless that was done.
     pub fn begin(&mut self) {
         if let Some(consumer) = self.consumer() {
             consumer.begin();
         }
     }
 
-    /// Learns from an event that nobody wants.
+    /// Learns from an event that is not wanted.
     pub fn pass_by(&mut self, event: &Event<'_>) {
         self.at_sieve(|sieve, show| sieve.pass_by(event, show));
     }
 
-    /// Adds what passes the sieve now that no event has come to it. Where there is a log, nothing
-    /// waits there.
+    /// Adds the events that pass the sieve though no event has come to it. Where there is a log,
+    /// nothing waits there.
     fn at_sieve(&mut self, ask: impl FnOnce(&mut Sieve, Show<'_>)) {
         let Some(mut sieve) = self.sieve.take() else {
             return;
@@ -266,8 +267,8 @@ impl Printer {
         self.sieve = Some(sieve);
     }
 
-    /// Takes what a stack consists of: a stack waits for its event, and a mapping is learnt, and
-    /// goes into a log. False for a stack that is an event of its own.
+    /// Takes a part of a stack: a stack waits for its event, and a mapping is learnt, and goes into
+    /// a log. False for a stack that is an event of its own.
     fn take_part(
         &mut self,
         event: &Event<'_>,
@@ -339,8 +340,8 @@ impl Printer {
         }
     }
 
-    /// No event has come up to this moment: adds the line of a call that is not done. A log is told
-    /// of it.
+    /// Notes that no event has come up to this moment: adds the line of a call that is not done. A
+    /// log learns of it.
     pub fn wait(&mut self, now: MonotonicNs) {
         self.last = self.last.max(now);
         if let Some(log) = &mut self.log {
@@ -351,13 +352,13 @@ impl Printer {
         }
     }
 
-    /// The lines so far, to be taken away.
+    /// Returns the lines so far, to be taken away.
     pub fn lines(&self) -> &Lines {
         &self.lines
     }
 
-    /// Adds what follows the last event, and says what people are to know. `written` is what became
-    /// of events on their way into a log.
+    /// Adds the lines behind the last event, and reports what people are to know. `written` is
+    /// the result for events on their way into a log.
     pub fn end(
         &mut self,
         lost: impl Fn(LossCause) -> u64,
@@ -391,8 +392,8 @@ impl Printer {
         summary
     }
 
-    /// Returns why the consumer has failed: its output could not be written, or, after the end, it
-    /// has no answer to what was asked.
+    /// Returns the failure of the consumer: its output could not be written, or, after the end, it
+    /// has no answer to the question.
     pub fn take_failure(&mut self) -> Option<anyhow::Error> {
         self.failure.take()
     }
@@ -401,7 +402,7 @@ impl Printer {
         self.rows.get(usize::try_from(id.0).ok()?)
     }
 
-    /// The row of a type; a user type has one from now on.
+    /// Returns the row of a type; a user type has one from now on.
     fn row_of_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
         let index = usize::try_from(id.0).ok()?;
         if self.rows.len() <= index && id.0 < STREAM_EVENT_ID_LIMIT {
@@ -417,7 +418,7 @@ impl Printer {
     }
 }
 
-/// The event of the stack of `event`.
+/// Returns the event of the stack of `event`.
 fn stack_event<'a>(event: &Event<'a>, stack: &'a Owned) -> Event<'a> {
     let header = EventHeader {
         pid: stack.pid,

@@ -1,4 +1,4 @@
-//! What `/proc` says of processes that existed before we looked.
+//! Facts from `/proc` about processes that existed before we looked.
 
 use std::fs;
 use std::io;
@@ -24,8 +24,8 @@ pub fn ensure_own() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes sure that what this process starts is in its own pid namespace: otherwise the kernel lets
-/// it start no thread.
+/// Makes sure that programs started by this process are in its own pid namespace: otherwise the
+/// kernel lets it start no thread.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub struct Stat {
     pub parent: i32,
     /// Its threads, the ended first one included.
     pub threads: u32,
-    /// When it was started, in the kernel's ticks after boot. With the pid it names a process for
+    /// Time of its start, in the kernel's ticks after boot. With the pid it names a process for
     /// good.
     pub start_ticks: u64,
 }
@@ -76,17 +76,17 @@ impl Stat {
         })
     }
 
-    /// Whether all its threads have ended. The first thread may end before the others and is then
-    /// shown as a zombie although the process lives.
+    /// Tells whether all its threads have ended. The first thread may end before the others and is
+    /// then shown as a zombie although the process lives.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 }
 
-/// Whether process `pid` was started later than this moment, so that it is another one than the
-/// process that had the pid then. The kernel says starts to the hundredth of a second, and `false`
-/// is returned where that is not known: of no process, and in a time namespace, whose clocks are
-/// not those of the kernel's events.
+/// Tells whether process `pid` was started later than this moment, so that it is another one than
+/// the process that had the pid then. The kernel states starts to the hundredth of a second, and
+/// `false` is returned where the start is not known: of no process, and in a time namespace, whose
+/// clocks are not those of the kernel's events.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ pub fn was_started_after(pid: i32, moment: MonotonicNs) -> Result<bool, Held> {
     Ok(start.saturating_sub(asleep) > moment.0.saturating_add(MARGIN_NS))
 }
 
-/// Whether this process has the machine's own clocks, and not those of a time namespace.
+/// Tells whether this process has the machine's own clocks, and not those of a time namespace.
 fn has_first_clocks() -> bool {
     /// The inode of the first one, as the kernel fixes it.
     const FIRST: &str = "time:[4026531834]";
@@ -119,7 +119,7 @@ fn has_first_clocks() -> bool {
     })
 }
 
-/// `CLOCK_BOOTTIME` in nanoseconds.
+/// Reads `CLOCK_BOOTTIME` in nanoseconds.
 fn boottime_now() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -130,13 +130,13 @@ fn boottime_now() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// The name of a thread.
+/// Returns the name of a thread.
 pub fn comm(pid: i32, tid: i32) -> Option<Comm> {
     let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)))
 }
 
-/// A process and a thread of it as their own pid namespace knows them.
+/// Returns a process and a thread of it by the ids of their own pid namespace.
 pub fn inside(pid: i32, tid: i32) -> Option<NamespaceIds> {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     // From our namespace inwards: the last one is the thread's own.
@@ -153,12 +153,12 @@ pub fn inside(pid: i32, tid: i32) -> Option<NamespaceIds> {
     })
 }
 
-/// The pid of a process in its own pid namespace.
+/// Returns the pid of a process in its own pid namespace.
 pub fn own_pid(pid: i32) -> Option<i32> {
     Some(inside(pid, pid)?.pid)
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 pub fn threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
@@ -168,12 +168,12 @@ pub fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// The file a process executes.
+/// Returns the file a process executes.
 pub fn executable(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// The process that a thread belongs to, or `None` where there is no such thread.
+/// Returns the process that a thread belongs to, or `None` where there is no such thread.
 ///
 /// # Errors
 ///
@@ -187,7 +187,7 @@ pub fn process_of(tid: i32) -> io::Result<Option<i32>> {
     }
 }
 
-/// Whether this process has a capability, by its bit.
+/// Tells whether this process has a capability, by its bit.
 #[must_use]
 pub fn has_capability(bit: u32) -> bool {
     fs::read_to_string("/proc/self/status")
@@ -203,14 +203,14 @@ fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// Whether a process has this pid, ended or not. It needs no descriptor.
+/// Tells whether a process has this pid, ended or not. It needs no descriptor.
 pub fn exists(pid: i32) -> bool {
     // SAFETY: signal 0 is never delivered: the call only looks.
     let result = unsafe { libc::kill(pid, 0) };
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Whether a process has ended for certain; whoever keeps the kernel from answering has not.
+/// Tells whether a process has ended for certain; one that keeps the kernel from answering has not.
 pub fn has_ended(pid: i32) -> bool {
     !exists(pid) || matches!(Stat::read(pid), Ok(Some(stat)) if stat.has_ended())
 }

@@ -1,4 +1,4 @@
-//! Who is traced, and what threads are called, as the events of the stream say.
+//! Traced processes, and names of threads, from the events of the stream.
 
 use std::mem::offset_of;
 
@@ -15,7 +15,7 @@ use crate::event_view::NamespaceIds;
 pub struct Comm([u8; COMM_BYTES]);
 
 impl Comm {
-    /// The name in `bytes`, up to a null and to what the kernel keeps.
+    /// Takes the name in `bytes`, up to a null and to the kernel's limit.
     pub fn new(bytes: &[u8]) -> Self {
         let mut comm = [0; COMM_BYTES];
         for (to, from) in comm
@@ -27,7 +27,7 @@ impl Comm {
         Self(comm)
     }
 
-    /// Its bytes, without nulls.
+    /// Returns its bytes, without nulls.
     pub fn bytes(&self) -> &[u8] {
         let mut parts = self.0.split(|byte| *byte == 0);
         parts.next().unwrap_or_default()
@@ -48,12 +48,12 @@ struct Thread {
 }
 
 impl Thread {
-    /// Its ids in its own pid namespace; ours where they are not known.
+    /// Returns its ids in its own pid namespace; ours where they are not known.
     fn as_it_calls_itself(&self, tid: i32) -> NamespaceIds {
         self.inside.unwrap_or(NamespaceIds { pid: self.pid, tid })
     }
 
-    /// Its ids in its own pid namespace, where they are others than ours.
+    /// Returns its ids in its own pid namespace, where they are others than ours.
     fn inside_elsewhere(&self, tid: i32) -> Option<NamespaceIds> {
         let ours = NamespaceIds { pid: self.pid, tid };
         self.inside.filter(|inside| *inside != ours)
@@ -71,13 +71,13 @@ pub struct Processes {
     live: HashMap<i32, Vec<i32>>,
     ended: HashMap<i32, MonotonicNs>,
     threads: HashMap<i32, Thread>,
-    /// Threads by what they are called in their own pid namespace, where that is not as here. One
-    /// may be called otherwise by now.
+    /// Threads by their ids in their own pid namespace, where those differ from the ones here. A
+    /// thread may have others by now.
     elsewhere: HashMap<NamespaceIds, Vec<i32>>,
 }
 
 impl Processes {
-    /// No processes. With `follows_children` a child of a traced process is one too.
+    /// Starts with no processes. With `follows_children` a child of a traced process is one too.
     pub fn new(follows_children: bool) -> Self {
         Self {
             follows_children,
@@ -91,7 +91,7 @@ impl Processes {
         self.live.entry(pid).or_default();
     }
 
-    /// Whether a thread may be one of this process: it is, or is not known.
+    /// Tells whether a thread may be one of this process: it is, or is not known.
     pub fn may_be_of(&self, tid: i32, pid: i32) -> bool {
         let thread = self.threads.get(&tid);
         thread.is_none_or(|thread| thread.pid == pid || thread.ended.is_some())
@@ -132,8 +132,8 @@ impl Processes {
         }
     }
 
-    /// Whether a thread is known that calls itself otherwise than we do, of those processes of
-    /// which `may_be` is true.
+    /// Tells whether a thread is known that has other ids in its own pid namespace, of those
+    /// processes of which `may_be` is true.
     pub fn has_any_elsewhere(&self, may_be: impl Fn(i32) -> bool) -> bool {
         let mut listed = self.elsewhere.values().flatten();
         listed.any(|tid| {
@@ -143,9 +143,9 @@ impl Processes {
         })
     }
 
-    /// Process and thread that call themselves `inside`, of those processes of which `may_be` is
-    /// true; those that have ended only where no other does. `None` where it may be several, or
-    /// none.
+    /// Finds the process and thread that call themselves `inside`, of those processes of which
+    /// `may_be` is true; those that have ended only where no other does. `None` where it may be
+    /// several, or none.
     pub fn called(
         &self,
         inside: NamespaceIds,
@@ -168,8 +168,9 @@ impl Processes {
         Some(NamespaceIds { pid, tid })
     }
 
-    /// What a thread is shown with: its name or its process's, where known, and its process and
-    /// thread as the thread itself sees them, where those are others than ours.
+    /// Returns the name and ids that a thread is shown with: its name or its process's, where
+    /// known, and its process and thread as the thread itself sees them, where those are others
+    /// than ours.
     pub fn shown(&self, tid: i32) -> (Option<&Comm>, Option<NamespaceIds>) {
         let Some(thread) = self.threads.get(&tid) else {
             return (None, None);
@@ -181,7 +182,7 @@ impl Processes {
         (comm, thread.inside_elsewhere(tid))
     }
 
-    /// Whether a thread of a process that is [known](Self::knows) has a name.
+    /// Tells whether a thread of a process that is [known](Self::knows) has a name.
     pub fn is_registered(&self, pid: i32, tid: i32) -> bool {
         let thread = self.threads.get(&tid);
         thread.is_some_and(|thread| thread.pid == pid && thread.is_of_known)
@@ -208,39 +209,39 @@ impl Processes {
         self.list_elsewhere(tid);
     }
 
-    /// The name of a thread, where known.
+    /// Returns the name of a thread, where known.
     pub fn comm(&self, tid: i32) -> Option<&Comm> {
         self.threads.get(&tid).map(|thread| &thread.comm)
     }
 
-    /// Whether a process is traced, or was until it ended.
+    /// Tells whether a process is traced, or was until it ended.
     pub fn knows(&self, pid: i32) -> bool {
         self.live.contains_key(&pid) || self.ended.contains_key(&pid)
     }
 
-    /// Whether a process is traced and has not ended.
+    /// Tells whether a process is traced and has not ended.
     pub fn is_live(&self, pid: i32) -> bool {
         self.live.contains_key(&pid)
     }
 
-    /// The traced processes that have not ended.
+    /// Returns the traced processes that have not ended.
     pub fn live(&self) -> impl Iterator<Item = i32> {
         self.live.keys().copied()
     }
 
-    /// The known threads of processes that have not ended, each after its process.
+    /// Returns the known threads of processes that have not ended, each after its process.
     pub fn live_threads(&self) -> impl Iterator<Item = (i32, i32)> {
         self.live
             .iter()
             .flat_map(|(pid, threads)| threads.iter().map(|tid| (*pid, *tid)))
     }
 
-    /// Whether children are traced too.
+    /// Tells whether children are traced too.
     pub fn follows_children(&self) -> bool {
         self.follows_children
     }
 
-    /// Whether every traced process has ended.
+    /// Tells whether every traced process has ended.
     pub fn have_all_ended(&self) -> bool {
         self.live.is_empty()
     }
@@ -302,14 +303,14 @@ impl Processes {
         }
     }
 
-    /// Notes that the name of a thread is what an event has said, which may be empty.
+    /// Notes that the name of a thread is known from an event, and may be empty.
     fn mark_nameless(&mut self, tid: i32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.is_nameless = thread.comm.bytes().is_empty();
         }
     }
 
-    /// Forgets what ended before `time`.
+    /// Forgets processes that ended before `time`.
     pub fn forget(&mut self, time: MonotonicNs) {
         self.ended.retain(|_, ended| *ended >= time);
         let (live, ended) = (&self.live, &self.ended);
@@ -349,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// What process 10 has reported, an event a nanosecond.
+    /// Reports of process 10, an event a nanosecond.
     struct Story {
         processes: Processes,
         now: u64,

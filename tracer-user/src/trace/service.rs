@@ -1,4 +1,4 @@
-//! What a service manager is to know, as systemd takes it (`sd_notify(3)`).
+//! Messages to a service manager, as systemd takes them (`sd_notify(3)`).
 
 use std::ffi::OsString;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Says that the trace has begun. Where nobody has asked for that, nothing is done.
+/// Reports that the trace has begun. Does nothing where no service manager has asked for that.
 pub fn say_ready() {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
         return;

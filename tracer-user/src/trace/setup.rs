@@ -1,4 +1,4 @@
-//! What a trace is set up with.
+//! Options of a trace.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::WallClock;
 use tracer_text::say;
 
-/// Without a sign of life from us for so long, targets refuse events and count them.
+/// Longest time without a sign of life from us after which targets still record; then they refuse
+/// events and count them.
 const LEASE: Duration = Duration::from_secs(2);
 
 /// Least bytes of a BPF ring: a page.
@@ -59,12 +60,12 @@ pub enum Format {
     Json,
 }
 
-/// What a trace is set up with, checked.
+/// Options of a trace, checked.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Whether children that a traced process makes are traced too.
     pub inherit: bool,
-    /// Whether who wakes traced processes is traced too, from then on.
+    /// Whether processes that wake traced ones are traced too, from then on.
     pub follow_wakers: bool,
     /// Whether the kernel's events are traced.
     pub system: bool,
@@ -74,25 +75,25 @@ pub struct Setup {
     pub selection: Selection,
     /// The system calls that are traced, where those types are.
     pub syscalls: SyscallSet,
-    /// Bytes that are read of what their arguments point to.
+    /// Bytes that are read of the data that their arguments point to.
     pub string_bytes: u32,
-    /// What is recorded of descriptors.
+    /// Recording of descriptors.
     pub descriptors: DescriptorOptions,
-    /// Which stacks are recorded.
+    /// Stacks that are recorded.
     pub stacks: StackOptions,
     /// Whether functions are shown too that the compiler has put into others.
     pub inlined: bool,
-    /// What is probed in the programs.
+    /// Probes in the programs.
     pub probes: Vec<ProbeSpec>,
-    /// What is asked of what events carry.
+    /// Condition on the data of events.
     pub predicate: Predicate,
     /// The tracepoints of the kernel that are recorded by their names.
     pub tracepoints: Vec<Pattern>,
-    /// End after so many events.
+    /// Most events: the trace ends after them.
     pub event_limit: Option<u64>,
     /// End after this time.
     pub duration: Option<Duration>,
-    /// How events are shown.
+    /// Format of the events.
     pub format: Format,
     /// Bytes of each BPF ring.
     pub ring_bytes: u32,
@@ -102,23 +103,23 @@ pub struct Setup {
     pub thread_ring_bytes: usize,
     /// The log that events go to, instead of lines.
     pub log: Option<LogSetup>,
-    /// Where lines are written.
+    /// Output for the lines.
     pub output: Sink,
-    /// How text looks.
+    /// Look of text.
     pub look: Look,
-    /// What is waited for: until then events are held in memory, and instead of lines it is
-    /// reported what has happened.
+    /// Trigger that is waited for: until then events are held in memory, and strikes are
+    /// reported instead of lines.
     pub trigger: Option<TriggerSetup>,
-    /// What is asked of the events, instead of lines of them.
+    /// Question to be answered from the events, instead of lines of them.
     pub answer: Option<AnswerSetup>,
-    /// What the events are written to for other tools, instead of lines of them.
+    /// Export of the events for other tools, instead of lines of them.
     pub export: Option<LiveExport>,
 }
 
 impl Setup {
-    /// Loads what the kernel's events need and makes the stream, and starts it. Nothing is traced
-    /// yet but what begins from now on and `choice` chooses; the probes are looked for in the files
-    /// of `subject`. What fails here fails before the target is touched.
+    /// Loads the programs for the kernel's events and makes the stream, and starts it. Nothing is
+    /// traced yet but processes that begin from now on and that `choice` chooses; the probes are
+    /// looked for in the files of `subject`. Any failure comes before the target is touched.
     ///
     /// # Errors
     ///
@@ -224,9 +225,9 @@ impl Setup {
         })
     }
 
-    /// The types that the programs in the kernel are loaded for: those that are chosen, and where a
-    /// command's streams are given the kernel's events by its environment, those that are shown
-    /// without being chosen as well. What they want of these is a matter of their filters.
+    /// Returns the types that the programs in the kernel are loaded for: those that are chosen, and
+    /// where a command's streams are given the kernel's events by its environment, those that are
+    /// shown without being chosen as well. The streams choose among these by their filters.
     fn to_record(&self, subject: Subject<'_>) -> Vec<EventTypeId> {
         let mut types = self.selection.of_kernel();
         let is_asked_for = std::env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1");
@@ -237,7 +238,7 @@ impl Setup {
         types
     }
 
-    /// Reports which of the chosen types this kernel does not have, and goes on with the others.
+    /// Reports which of the chosen types this kernel does not have, and continues with the others.
     fn report_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
         if let Some(left_out) = kernel.left_out() {
             say(&format!(
@@ -308,7 +309,7 @@ impl Setup {
         Ok((consumer, lines))
     }
 
-    /// What exports say of the trace.
+    /// Returns the facts about the trace that exports state.
     fn origin(&self, clocks: ClockPair) -> export::Origin {
         let has_user = self.selection.has_user();
         export::Origin {
@@ -326,12 +327,12 @@ pub struct Begun {
     pub tracer: Tracer,
     /// The eBPF programs, when the kernel's events are wanted.
     pub kernel: Option<KernelTracer>,
-    /// Where the lines go.
+    /// Writer of the lines.
     pub writer: Writer,
-    /// What hears the kernel's events too.
+    /// Hub that receives the kernel's events too.
     pub hub: Hub,
-    /// When it was started.
+    /// Time of its start.
     pub start: MonotonicNs,
-    /// When it ends.
+    /// Time of its end.
     pub until: Option<MonotonicNs>,
 }

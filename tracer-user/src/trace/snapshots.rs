@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The name of the snapshot before `index - 1` others.
+/// Returns the name of the snapshot before `index - 1` others.
 #[must_use]
 pub fn path(log: &Path, index: u32) -> PathBuf {
     let mut name = log.as_os_str().to_owned();
@@ -25,7 +25,7 @@ pub fn rotate(log: &Path, most: u32) -> io::Result<()> {
     fs::rename(log, path(log, 1))
 }
 
-/// As `fs::rename`, but what is not there is no failure.
+/// Renames as `fs::rename`, but a missing file is no failure.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,4 +1,4 @@
-//! What is attached to.
+//! Processes to attach to.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use super::proc_fs;
 use crate::kernel::ProcessChoice;
 use tracer_text::NamePattern;
 
-/// What is attached to.
+/// Processes to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
     /// Processes by their pids. The trace ends when all of them and theirs have.
@@ -24,7 +24,7 @@ pub enum Targets {
 }
 
 impl Targets {
-    /// How the kernel's programs choose those that are to come.
+    /// Returns the way in which the kernel's programs choose future processes.
     #[must_use]
     pub fn choice(&self) -> ProcessChoice {
         match self {
@@ -35,7 +35,7 @@ impl Targets {
         }
     }
 
-    /// The processes that are there now, but for this one.
+    /// Returns the processes that are there now, but for this one.
     #[must_use]
     pub fn there_now(&self) -> Vec<i32> {
         let mut pids = match self {
@@ -55,7 +55,7 @@ impl Targets {
         pids
     }
 
-    /// The targets in words.
+    /// Returns the targets in words.
     #[must_use]
     pub fn in_words(&self) -> String {
         match self {
@@ -68,7 +68,7 @@ impl Targets {
 }
 
 impl Targets {
-    /// Where one sees which processes could be meant.
+    /// Returns advice on where to see which processes could be meant.
     #[must_use]
     pub fn how_to_find(&self) -> &'static str {
         match self {
@@ -79,8 +79,8 @@ impl Targets {
     }
 }
 
-/// The processes of this user, but for this one, that emit user events or may do so: those that
-/// have a trace area.
+/// Returns the processes of this user, but for this one, that emit user events or may do so: those
+/// that have a trace area.
 #[must_use]
 pub fn own_processes_with_areas() -> Vec<i32> {
     // SAFETY: takes nothing and cannot fail.
@@ -93,7 +93,7 @@ pub fn own_processes_with_areas() -> Vec<i32> {
     pids
 }
 
-/// Every process that `/proc` shows.
+/// Returns every process that `/proc` shows.
 pub fn all_processes() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The stream and what lives on its events. One round at a time, without waiting for anything.
+//! The stream and its readers. One round at a time, without waiting for anything.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -27,23 +27,24 @@ use tracer_syscalls::arguments::blank_registers;
 /// Events that are shown between two collections: about 10 ms of formatting.
 const EVENTS_A_ROUND: usize = 8192;
 
-/// How long a round may collect. A signal waits for some rounds, and so does what is to be shown.
+/// Longest time a round may collect. A signal waits for some rounds, and so does what is to be
+/// shown.
 const COLLECT_WITHIN: Duration = Duration::from_millis(25);
 
-/// How long it may take to count what was not read at the end.
+/// Longest time for counting the events that were not read at the end.
 const COUNT_WITHIN: Duration = Duration::from_millis(50);
 
-/// How often it is collected while all that is to be shown has been: for others who ask for the
+/// Interval between collections while all that is to be shown has been: for others who ask for the
 /// kernel's events.
 const COLLECT_BESIDE_EVERY_NS: u64 = 100_000_000;
 
-/// How long what has ended stays known: its last events may come that late.
+/// Time for which an ended process stays known: its last events may come that late.
 const KEEP_ENDED: Duration = Duration::from_secs(1);
 
-/// What a round did.
+/// Result of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Up to here everything was collected.
+    /// Time up to which everything was collected.
     pub watermark: MonotonicNs,
     /// Whether events are left that are to be shown.
     pub has_more: bool,
@@ -55,7 +56,7 @@ pub struct Round {
 pub struct Tracer {
     stream: ActiveStream,
     processes: Processes,
-    /// When live processes were started, as seen at a look into `/proc`.
+    /// Start times of live processes, as seen at a look into `/proc`.
     start_ticks: HashMap<i32, u64>,
     /// `None` when user events are not wanted.
     areas: Option<Areas>,
@@ -67,26 +68,26 @@ pub struct Tracer {
     unstarted: Option<i32>,
     /// The command, and the name that it has at its end.
     command: Option<(i32, LastName)>,
-    /// Who is traced because it wakes others, where that was asked for.
+    /// Processes traced because they wake others, where that was asked for.
     wakers: Option<Wakers>,
     /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
-    /// When it was last collected.
+    /// Time of the last collection.
     collected: MonotonicNs,
     lacks_events: bool,
-    /// Whose event was found to be its own last, until something changes.
+    /// Last (area, thread) that passed the ownership check, until something changes.
     believed: Option<(AreaTag, NamespaceIds)>,
     /// User events with numbers of processes that do not use their area.
     claimed: u64,
-    /// What the event at hand calls its thread, where that is none that we know.
+    /// Ids of the thread in the current event, where we know no such thread.
     unknown: Option<NamespaceIds>,
-    /// The data of the event at hand.
+    /// Data of the current event.
     data: Vec<u8>,
 }
 
 impl Tracer {
-    /// A trace of the events of `stream`, which has been started.
+    /// Makes a trace of the events of `stream`, which has been started.
     pub fn new(
         mut stream: ActiveStream,
         processes: Processes,
@@ -143,7 +144,7 @@ impl Tracer {
         }
     }
 
-    /// See [`Areas::put_off`].
+    /// Puts off a look: see [`Areas::put_off`].
     pub fn put_off(&mut self, pid: i32, now: MonotonicNs) {
         if let Some(areas) = &mut self.areas {
             areas.put_off(pid, now);
@@ -184,8 +185,8 @@ impl Tracer {
     }
 
     /// Adds a process that waits to become a command, and with `is_exec_reported` shows nothing of
-    /// it before it does: until then its doings are ours. `last_name` is what it is called when it
-    /// has ended before anybody asked.
+    /// it before it does: until then its actions are ours. `last_name` is its name when it has
+    /// ended before it was looked up.
     pub fn add_command(&mut self, pid: i32, is_exec_reported: bool, last_name: LastName) {
         // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
         self.processes.add(pid);
@@ -193,12 +194,12 @@ impl Tracer {
         self.command = Some((pid, last_name));
     }
 
-    /// Traces who wakes traced processes too, from now on.
+    /// Traces processes that wake traced ones too, from now on.
     pub fn follow_wakers(&mut self) {
         self.wakers = Some(Wakers::new());
     }
 
-    /// Processes that have woken traced ones, and are to be traced from now on.
+    /// Returns the processes that have woken traced ones, and are to be traced from now on.
     pub fn take_wakers(&mut self) -> Vec<i32> {
         self.wakers
             .as_mut()
@@ -206,7 +207,7 @@ impl Tracer {
             .unwrap_or_default()
     }
 
-    /// The processes that were registered since this was last asked and whose ends no event will
+    /// Returns the processes that were registered since the last call and whose ends no event will
     /// report.
     pub fn take_newcomers(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.newcomers)
@@ -274,13 +275,13 @@ impl Tracer {
         is_known
     }
 
-    /// Whether there were events at the end that were not read, and nobody knows how many.
+    /// Tells whether there were events at the end that were not read, in unknown number.
     pub fn lacks_events(&self) -> bool {
         self.lacks_events
     }
 
-    /// What is to be done once a second: the ends of processes that no event reported, new names
-    /// that no event reported, forgetting.
+    /// Does what is due once a second: finds ends of processes and new names that no event
+    /// reported, and forgets.
     pub fn tidy(&mut self, now: MonotonicNs) {
         self.believed = None;
         let live: Vec<i32> = self.processes.live().collect();
@@ -302,7 +303,7 @@ impl Tracer {
         }
     }
 
-    /// Writes to the log what waits to be written, if it is time; all of it when that is asked for.
+    /// Writes the waiting events to the log, if it is time; all of them when that is asked for.
     pub fn flush_log(&mut self, is_asked_for: bool) {
         if is_asked_for && self.printer.log().is_some_and(|log| log.makes_snapshots()) {
             self.printer.name_stacks();
@@ -317,33 +318,37 @@ impl Tracer {
         }
     }
 
-    /// How long until a process is to be looked at again, if one is.
+    /// Returns the time until a process is to be looked at again, if one is.
     pub fn next_look(&self, now: MonotonicNs) -> Option<Duration> {
         let due = self.areas.as_ref()?.next_look()?;
         Some(Duration::from_nanos(due.0.saturating_sub(now.0)))
     }
 
-    /// How many user events had numbers of processes that do not use their area.
+    /// Returns the number of user events with ids of processes that do not use their area.
     pub fn claimed(&self) -> u64 {
         self.claimed
     }
 
-    /// Of how many processes no user event was available, though they may have emitted some.
+    /// Counts the processes of which no user event was available, though they may have emitted
+    /// some.
     pub fn unread(&self) -> usize {
         self.areas.as_ref().map_or(0, Areas::unread)
     }
 
-    /// How many event types are shown without their names, since there were too many names.
+    /// Returns the number of event types shown without their names, since there were too many
+    /// names.
     pub fn unnamed(&self) -> u64 {
         self.areas.as_ref().map_or(0, Areas::unnamed)
     }
 
-    /// How many names programs were refused, since their areas had no space for them.
+    /// Returns the number of names that programs were refused, since their areas had no space for
+    /// them.
     pub fn names_refused(&self) -> u64 {
         self.areas.as_ref().map_or(0, Areas::names_refused)
     }
 
-    /// What a user must know of user events that nobody could count, if there may be any.
+    /// Returns a note for the user about user events that could not be counted, if there may be
+    /// any.
     pub fn unseen(&self) -> Option<String> {
         let late = self.areas.as_ref()?.found_late();
         (late.programs > 0).then(|| {
@@ -367,8 +372,8 @@ impl Tracer {
         self.processes.end(pid, at);
     }
 
-    /// Whether every traced process has ended, as far as the events seen say. Those that are traced
-    /// because they wake others are not waited for.
+    /// Tells whether every traced process has ended, according to the events seen. Those that are
+    /// traced because they wake others are not waited for.
     pub fn have_all_ended(&self) -> bool {
         match &self.wakers {
             None => self.processes.have_all_ended(),
@@ -376,17 +381,18 @@ impl Tracer {
         }
     }
 
-    /// Whether as many events were shown as were asked for.
+    /// Tells whether as many events were shown as were asked for.
     pub fn is_done(&self) -> bool {
         self.printer.is_done()
     }
 
-    /// The lines so far, to be taken away.
+    /// Returns the lines so far, to be taken away.
     pub fn lines(&self) -> &Lines {
         self.printer.lines()
     }
 
-    /// Adds what follows the last event, and says what people are to know. A log is completed.
+    /// Adds the lines behind the last event, and reports what people are to know. A log is
+    /// completed.
     pub fn end(&mut self, elapsed: Duration) -> Summary {
         // Some losses are counted only now and then: once the stream has been stopped, the sources
         // report all of them.
@@ -444,8 +450,8 @@ impl Tracer {
         true
     }
 
-    /// Gives a user event the ids by which we know the process and thread: it has those by
-    /// which they know themselves. 0 where nobody knows.
+    /// Gives a user event the ids by which we know the process and thread: it has those by which
+    /// they know themselves. 0 where they are not known.
     fn translate(&mut self, header: &mut EventHeader) {
         let Some(area) = origin::take(header) else {
             return;
@@ -469,7 +475,8 @@ impl Tracer {
         (header.pid, header.tid) = (ours.pid, ours.tid);
     }
 
-    /// Whether a thread may have written to an area. A hostile program may give its events any ids.
+    /// Tells whether a thread may have written to an area. A hostile program may give its events
+    /// any ids.
     fn may_be_of(&mut self, area: AreaTag, ids: NamespaceIds) -> bool {
         if self.believed == Some((area, ids)) {
             return true;
@@ -545,7 +552,8 @@ impl Tracer {
         self.printer.print(event, comm, inside, types);
     }
 
-    /// Registers the event's process and thread on first sight, and what its process will run.
+    /// Registers the event's process and thread on first sight, and the program that its process
+    /// will run.
     fn register(&mut self, event: &Event<'_>) {
         let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
         // A stack may be of a waker, who need not be traced.
@@ -611,8 +619,8 @@ impl Tracer {
         }
     }
 
-    /// What a command was called that ended before anybody asked. Its threads have its name unless
-    /// they take others, which nobody knows any more.
+    /// Returns the name of a command that ended before it was looked up. Its threads have its name
+    /// unless they take others, which are not known any more.
     fn last_name_of(&self, pid: i32) -> Option<Comm> {
         let (command, name) = self.command.as_ref()?;
         name.get().filter(|_| *command == pid).cloned()
@@ -662,16 +670,16 @@ mod tests {
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
-    /// No process has this pid: it is above the most that a kernel gives out.
+    /// Pid that no process has: it is above the most that a kernel gives out.
     const PID: i32 = 5_000_000;
 
-    /// What a test has its source hand over.
+    /// Step of a test's source.
     enum Step {
         Event(EventHeader, Vec<u8>),
         Loss(Loss),
     }
 
-    /// Hands over what it is given and knows everything up to the time of the last event.
+    /// Source that hands over the given events and knows everything up to the time of the last one.
     struct Script(mpsc::Receiver<Step>, MonotonicNs);
 
     impl Source for Script {
@@ -707,7 +715,7 @@ mod tests {
     }
 
     impl Scene {
-        /// A trace of process `PID` that shows what `words` choose.
+        /// Makes a trace of process `PID` that shows the events that `words` choose.
         fn showing(words: &[&str], limit: Option<u64>) -> Self {
             let selection = Selection::of_words(words.iter().copied()).unwrap();
             let clock = || MonotonicNs(0);
@@ -744,7 +752,7 @@ mod tests {
             self.steps.send(Step::Event(header, data.to_vec())).unwrap();
         }
 
-        /// Type and thread name of each line since the last call.
+        /// Returns the type and thread name of each line since the last call.
         fn lines(&mut self) -> Vec<(String, String)> {
             let until = MonotonicNs(u64::MAX);
             while self.tracer.round(until, MonotonicNs(0)).has_more && !self.tracer.is_done() {}
@@ -872,7 +880,7 @@ mod tests {
         assert_eq!(scene.tracer.watermark, MonotonicNs(4));
     }
 
-    /// Never has everything, and reports by when it is to have counted what it lacks.
+    /// Source that never has everything, and reports by when it is to have counted the rest.
     struct Behind(mpsc::Sender<Instant>);
 
     impl Source for Behind {

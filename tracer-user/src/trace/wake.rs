@@ -1,4 +1,4 @@
-//! What wakes the tracer besides events: signals and the ends of processes.
+//! Wake-ups of the tracer besides events: signals and the ends of processes.
 
 use std::io;
 use std::process::ExitStatus;
@@ -12,9 +12,9 @@ use super::pidfd::PidFd;
 /// Something that happened outside of the stream.
 #[derive(Debug)]
 pub enum Wake {
-    /// Somebody wants the trace to end, by this signal.
+    /// The trace is asked to end, by this signal.
     Signal(i32),
-    /// Somebody wants what waits in the stream to be in the log, by SIGUSR1.
+    /// A flush of the stream to the log is asked for, by SIGUSR1.
     Flush,
     /// A program wants the kernel's events up to now; a round brings them.
     AgentAsked,

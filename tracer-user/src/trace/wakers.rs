@@ -1,4 +1,4 @@
-//! Who wakes traced processes, and is traced too then.
+//! Processes that wake traced ones, and are traced too then.
 
 use std::collections::HashSet;
 use std::mem::offset_of;
@@ -9,7 +9,8 @@ use tracer_engine::event::Event;
 
 use tracer_text::say;
 
-/// Processes that are traced for this: on a busy machine everybody wakes everybody in the end.
+/// Most processes that are traced for this: on a busy machine every process wakes every other in
+/// the end.
 const MOST_FOLLOWED: usize = 256;
 
 /// The processes that are traced because they wake others.
@@ -17,13 +18,13 @@ const MOST_FOLLOWED: usize = 256;
 pub struct Wakers {
     own: i32,
     followed: HashSet<i32>,
-    /// How many there were so far.
+    /// Number of them so far.
     count: usize,
     new: Vec<i32>,
 }
 
 impl Wakers {
-    /// None yet. This process never is one.
+    /// Starts with none. This process never is one.
     pub fn new() -> Self {
         Self {
             own: i32::try_from(std::process::id()).unwrap_or(0),
@@ -33,8 +34,8 @@ impl Wakers {
         }
     }
 
-    /// Looks at an event: whoever wakes a thread by it is one from now on, unless it `is_traced`
-    /// already.
+    /// Looks at an event: a process that wakes a thread by it is one from now on, unless it
+    /// `is_traced` already.
     pub fn look_at(&mut self, event: &Event<'_>, is_traced: impl Fn(i32) -> bool) {
         if event.header.event_type == EventTypeId::EXIT {
             // Its pid may be given to a process that is traced for itself.
@@ -64,12 +65,12 @@ impl Wakers {
         }
     }
 
-    /// Those that were found since the last call.
+    /// Returns the processes that were found since the last call.
     pub fn take_new(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.new)
     }
 
-    /// Whether a process is traced for this alone.
+    /// Tells whether a process is traced for this alone.
     pub fn has(&self, pid: i32) -> bool {
         self.followed.contains(&pid)
     }

@@ -1,4 +1,4 @@
-//! Writing in a thread of its own: whoever reads slowly holds up nothing but his own lines.
+//! Writing in a thread of its own: a slow reader holds up nothing but its own lines.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,24 +21,24 @@ pub struct Writer {
     /// Written buffers come back, so that their memory is used again.
     spare: std_mpsc::Receiver<Vec<u8>>,
     result: oneshot::Receiver<io::Result<()>>,
-    /// What is written to, to be asked whether anybody reads it.
+    /// File that is written to, to be asked whether it still has a reader.
     watched: Option<File>,
 }
 
-/// What became of an offered buffer.
+/// Result of offering a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It is on its way, and an empty one is here instead.
+    /// The buffer is on its way, and an empty one is here instead.
     Taken,
-    /// There is no space; it is as it was.
+    /// No space is left; the buffer is as it was.
     Full,
-    /// Nothing can be written any more; [`Writer::finish`] says why.
+    /// Nothing can be written any more; [`Writer::finish`] has the reason.
     Closed,
 }
 
 impl Writer {
-    /// Starts the thread. `watched` is what is written to, where it matters whether anybody reads
-    /// it.
+    /// Starts the thread. `watched` is the file that is written to, where it matters whether it has
+    /// a reader.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Writer {
         })
     }
 
-    /// Whether nobody reads any more what is written, which a write would show only when there is
+    /// Tells whether the output has no reader any more, which a write would show only when there is
     /// something to be written.
     pub fn has_lost_its_reader(&self) -> bool {
         self.watched.as_ref().is_some_and(has_lost_its_reader)
@@ -97,7 +97,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the first failed write said.
+    /// The error of the first write that failed.
     pub async fn finish(self, last: Vec<u8>) -> io::Result<()> {
         // When the thread has ended before, its result says why.
         let _ = self.chunks.send(last).await;
