@@ -1,4 +1,4 @@
-//! What is waited for, as people type it.
+//! Conditions that a trigger waits for, as people type them.
 
 use anyhow::{Context, bail, ensure};
 use tracer_common::event_type::{EventTypeId, Origin, system_event_type};
@@ -7,7 +7,7 @@ use crate::answers::SpanSpec;
 use crate::cli::time;
 use tracer_text::{signal_name, signal_number, type_named};
 
-/// What is waited for.
+/// Condition that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// A span took longer, in nanoseconds.
@@ -79,7 +79,7 @@ impl Condition {
         })
     }
 
-    /// The event types that it needs.
+    /// Returns the event types that it needs.
     #[must_use]
     pub fn needs(&self) -> &'static [EventTypeId] {
         const STATES: &[EventTypeId] = &[
@@ -106,7 +106,7 @@ impl Condition {
         }
     }
 
-    /// Whether it is that an event of this type comes.
+    /// Tells whether it waits for an event of this type.
     #[must_use]
     pub fn is_event(&self, id: EventTypeId, name: &[u8]) -> bool {
         match self {
@@ -115,7 +115,7 @@ impl Condition {
         }
     }
 
-    /// In words, for people.
+    /// Describes the condition, for people.
     #[must_use]
     pub fn in_words(&self) -> String {
         let signal = |signal: u32| match signal_name(signal) {
@@ -143,8 +143,8 @@ fn limit(typed: &str) -> anyhow::Result<u64> {
     Ok(u64::try_from(limit.as_nanos())?)
 }
 
-/// The type of the kernel's events that is named so. The trace system's own begin and end streams:
-/// a program's `start` is none of those.
+/// Returns the type of the kernel's events with this name. The trace system's own begin and end
+/// streams: a program's `start` is none of those.
 fn kernels(typed: &str) -> Option<EventTypeId> {
     let named = type_named(typed).filter(|entry| entry.origin == Origin::Kernel);
     named.map(|entry| entry.id)

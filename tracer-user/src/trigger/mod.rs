@@ -1,5 +1,5 @@
-//! A recorder that waits for something: the newest events are held in memory, and when what a
-//! condition says happens they go to a log of their own, and it is reported why.
+//! Recorder that waits for a condition: the newest events are held in memory, and when the
+//! condition is met they go to a log of their own, and the reason is reported.
 
 mod condition;
 pub mod newest;
@@ -15,12 +15,12 @@ pub use rule::Rule;
 
 use crate::trace::LogSetup;
 
-/// What is waited for, and what is written then.
+/// Conditions that are waited for, and output that is written then.
 #[derive(Clone, Debug)]
 pub struct TriggerSetup {
-    /// Any of these.
+    /// Rules of which any one is enough.
     pub rules: Vec<Rule>,
-    /// How much is held of what happened before.
+    /// Time for which earlier events are held.
     pub keep: Duration,
     /// Logs that are written; after that strikes are only counted.
     pub most_logs: u32,
@@ -29,7 +29,7 @@ pub struct TriggerSetup {
 }
 
 impl TriggerSetup {
-    /// The name of a log.
+    /// Returns the name of a log.
     #[must_use]
     pub fn path(&self, index: u32) -> PathBuf {
         let mut name = self.log.path.clone().into_os_string();

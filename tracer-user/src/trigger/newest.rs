@@ -8,19 +8,19 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 /// Bytes of a block, about.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Bytes that all blocks take, about. What is more gives way, the oldest first.
+/// Bytes that all blocks take, about. Beyond them the oldest events give way.
 const MOST_BYTES: usize = 256 << 20;
 
 /// Events that follow each other.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// Each with where its data ends and where its thread's name does, in `bytes`.
+    /// Headers, each with the end of its data and the end of its thread's name, in `bytes`.
     headers: Vec<(EventHeader, usize, usize)>,
     bytes: Vec<u8>,
 }
 
 impl Block {
-    /// Its events, with the names of their threads.
+    /// Returns its events, with the names of their threads.
     pub fn events(&self) -> impl Iterator<Item = (Event<'_>, &[u8])> {
         let starts = std::iter::once(0).chain(self.headers.iter().map(|(.., end)| *end));
         let each = self.headers.iter().zip(starts);
@@ -56,13 +56,13 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Those of the last `keep_ns` nanoseconds.
+    /// Holds the events of the last `keep_ns` nanoseconds.
     #[must_use]
     pub fn new(keep_ns: u64) -> Self {
         Self::within(keep_ns, MOST_BYTES)
     }
 
-    /// The same, in about so many bytes.
+    /// Holds the newest events in about this count of bytes.
     #[must_use]
     pub fn within(keep_ns: u64, most_bytes: usize) -> Self {
         Self {
@@ -103,14 +103,14 @@ impl Newest {
         }
     }
 
-    /// All of them, in order.
+    /// Returns all blocks, in order.
     #[must_use]
     pub fn blocks(&self) -> Vec<Arc<Block>> {
         let open = Arc::new(self.open.clone());
         self.full.iter().cloned().chain([open]).collect()
     }
 
-    /// Whether some gave way before they were as old as was asked for.
+    /// Tells whether some gave way before they were as old as was asked for.
     #[must_use]
     pub fn is_shortened(&self) -> bool {
         self.given_up > 0

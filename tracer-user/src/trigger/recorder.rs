@@ -22,16 +22,16 @@ use crate::trace::{LogOutput, LogSetup};
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
 
-/// Steps that are looked at to say why.
+/// Steps that are looked at to explain a strike.
 const MOST_STEPS: usize = 100_000;
 
-/// Lines that say why.
+/// Lines that explain a strike.
 const LINES: usize = 3;
 
-/// Between two logs, so that they do not have the same events.
+/// Least time between two logs, so that they do not have the same events.
 const LEAST_BETWEEN_NS: u64 = 1_000_000_000;
 
-/// Waits for conditions, with the newest events at hand.
+/// Waits for conditions, with the newest events in memory.
 pub struct Recorder {
     setup: TriggerSetup,
     paths: Paths,
@@ -47,11 +47,11 @@ pub struct Recorder {
     lines: Lines,
 }
 
-/// What has happened.
+/// Description of what has happened.
 struct Strike {
     what: String,
     who: Thread,
-    /// From when until when, where it took time.
+    /// Beginning and end, where it took time.
     time: Option<(MonotonicNs, MonotonicNs)>,
     blame: Option<(Blame, u64)>,
 }
@@ -94,7 +94,7 @@ impl Recorder {
         }
     }
 
-    /// What an event is that a condition waits for.
+    /// Returns the strike of an event that a condition waits for.
     fn strike_of(&self, line: &EventView<'_>) -> Option<Strike> {
         let header = line.event.header;
         let who = Thread {
@@ -143,7 +143,7 @@ impl Recorder {
         })
     }
 
-    /// A span that took longer than a condition allows.
+    /// Returns a span that took longer than a condition allows.
     fn long_span(&mut self) -> Option<Strike> {
         let (name, shown) = self.paths.take_slowest()?;
         let ns = shown.span.ns();
@@ -171,7 +171,7 @@ impl Recorder {
         })
     }
 
-    /// An interval that was longer than a condition allows.
+    /// Returns an interval that was longer than a condition allows.
     fn long_interval(&self, interval: &Interval) -> Option<Strike> {
         let comm = self.paths.names().of(interval.thread);
         let rules = self.setup.rules.iter();
@@ -205,8 +205,8 @@ impl Recorder {
         })
     }
 
-    /// Says what has happened, and writes the newest events, unless that was done lately or often
-    /// enough.
+    /// Reports what has happened, and writes the newest events, unless that was done lately or
+    /// often enough.
     fn strike(&mut self, strike: &Strike, now: MonotonicNs) {
         self.strikes += 1;
         let between = LEAST_BETWEEN_NS.max(u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0));
@@ -254,7 +254,7 @@ impl Recorder {
     }
 }
 
-/// The limit that a condition has for a state.
+/// Returns the limit that a condition has for a state.
 fn limit_of(rule: &Rule, state: State) -> Option<u64> {
     match (&rule.condition, state) {
         (Condition::Runnable(limit), State::Runnable(_))

@@ -1,4 +1,4 @@
-//! A condition, and whose it is.
+//! Condition, and the threads that it is about.
 
 use anyhow::{Context, bail};
 use tracer_analysis::Thread;
@@ -18,7 +18,7 @@ pub struct Whose {
 pub struct Rule {
     /// The condition.
     pub condition: Condition,
-    /// Of whom.
+    /// Threads that it is about.
     pub whose: Whose,
 }
 
@@ -26,7 +26,7 @@ const FORMS: &str =
     "give && comm == \"NAME\", && pid == NUMBER or && tid == NUMBER behind a condition";
 
 impl Rule {
-    /// Reads a condition, and what follows `&&`: `blocked > 100ms && comm == "victim"`.
+    /// Reads a condition, and the threads behind `&&`: `blocked > 100ms && comm == "victim"`.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Whose {
         Ok(())
     }
 
-    /// Whether a thread of this name is one of them.
+    /// Tells whether a thread of this name is one of them.
     #[must_use]
     pub fn is(&self, thread: Thread, comm: &[u8]) -> bool {
         self.comm.as_ref().is_none_or(|wanted| wanted == comm)
