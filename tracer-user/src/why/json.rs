@@ -6,7 +6,7 @@ use super::Why;
 use crate::answers::{Paths, Shown, tree_json};
 use crate::stat::{of_kind, of_unended};
 
-/// The answer as one object. Times are in nanoseconds; what is not known is `null`.
+/// Renders the answer as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
 pub fn json(why: &Why) -> Value {
     let kinds = why.paths.kinds().iter();
@@ -33,7 +33,7 @@ pub fn json(why: &Why) -> Value {
     })
 }
 
-/// A span that is explained by itself; times count from `start` on.
+/// Renders a span that is explained by itself; times count from `start` on.
 #[must_use]
 pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
     let span = &shown.span;

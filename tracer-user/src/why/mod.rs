@@ -1,4 +1,4 @@
-//! Why spans took as long as they did.
+//! Causes of the durations of spans.
 
 mod json;
 mod text;
@@ -18,17 +18,17 @@ pub use text::text;
 pub struct Why {
     /// The spans and their critical paths.
     pub paths: Paths,
-    /// From when on times are shown: as those of `read`, from the start of the log, or, live, from
-    /// the first event.
+    /// Time from which times are shown: as those of `read`, from the start of the log, or, live,
+    /// from the first event.
     pub start: MonotonicNs,
     /// Events that the trace lost.
     pub lost: u64,
-    /// Events by type, and what is missing.
+    /// Events by type, and counts of missing ones.
     pub summary: Summary,
 }
 
 impl Why {
-    /// Looks for the answer in what `walk` goes by.
+    /// Looks for the answer in the events of `walk`.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Why {
         })
     }
 
-    /// What was found.
+    /// Returns the findings.
     #[must_use]
     pub fn of(mut paths: Paths, summary: &Summary) -> Self {
         paths.finish(|_| {});
@@ -54,8 +54,8 @@ impl Why {
         }
     }
 
-    /// Why there is no span at all; `None` where there is one, or where none was asked for by name
-    /// and the answer is that nothing moved.
+    /// Explains why there is no span at all; `None` where there is one, or where none was asked for
+    /// by name and the answer is that nothing moved.
     #[must_use]
     pub fn unanswered(&self) -> Option<String> {
         let has_spans = self.paths.kinds().iter().any(|kind| kind.took.count() > 0);
@@ -63,7 +63,7 @@ impl Why {
         (!has_spans && !is_still).then(|| self.paths.unmet().join("; "))
     }
 
-    /// Whether anything is missing.
+    /// Tells whether anything is missing.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         outcome(&self.summary, false)

@@ -8,10 +8,10 @@ use tracer_text::escape::push_for_people;
 /// Lines of the tree of one span, or of a kind of spans.
 const LINES: usize = 40;
 
-/// Lines of all of it, where it is to be brief, but for the one about what is missing.
+/// Lines of all of it, where it is to be brief, but for the line about missing events.
 const BRIEF_LINES: usize = 39;
 
-/// The answer: all spans together, and the slowest one by one.
+/// Renders the answer: all spans together, and the slowest one by one.
 #[must_use]
 pub fn text(why: &Why, is_brief: bool) -> String {
     let mut out = answer(why, is_brief);
