@@ -1,4 +1,4 @@
-//! The seam between events and what is made of them.
+//! Seam between events and their consumers.
 //!
 //! Two producers have events: a running trace, and the walk through a log. Whatever is made of
 //! events takes them as a [`Consumer`]: lines, answers, exports, the live view, the page.
@@ -46,7 +46,7 @@ pub trait Consumer {
     ///
     /// # Errors
     ///
-    /// Its output cannot be written, or there is no answer to what was asked.
+    /// Its output cannot be written, or there is no answer to the question.
     fn finish(self: Box<Self>, _summary: &Summary) -> anyhow::Result<()> {
         Ok(())
     }
@@ -69,7 +69,8 @@ impl Losses {
     }
 }
 
-/// Output that waits to be written, shared by the consumer that appends and by who writes it.
+/// Output that waits to be written, shared by the consumer that appends and by the code that writes
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Rc<RefCell<Vec<u8>>>);
 

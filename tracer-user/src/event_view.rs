@@ -5,7 +5,7 @@ use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 
 use crate::stacks::Stack;
 
-/// One event and what is known of its type and thread.
+/// One event, with its type and thread as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub struct EventView<'a> {
     /// The event.
@@ -39,7 +39,8 @@ impl<'a> EventView<'a> {
         }
     }
 
-    /// Time of the event on the trace's monotonic clock. Never decreases within a trace.
+    /// Returns the time of the event on the trace's monotonic clock. Never decreases within a
+    /// trace.
     #[must_use]
     pub fn at(&self) -> MonotonicNs {
         self.event.header.time

@@ -1,6 +1,6 @@
-//! Files that we make: whose they are, and who may read them.
+//! Files that we make: their owners, and who may read them.
 //!
-//! What root traces is for root's eyes. So a file that root makes is readable for its owner alone;
+//! A trace of root is for root's eyes. So a file that root makes is readable for its owner alone;
 //! and under `sudo` its owner is the user who called, who is to work with it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -10,7 +10,7 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 
-/// Why a file is not written to that is there already.
+/// Refusal to write to a file that exists already.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it belongs to user {owner}, who would get what is root's; remove it, or give another name"
@@ -45,7 +45,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to read and to write, or makes it; what is in it stays. Also says whether it was
+/// Opens a file to read and to write, or makes it; its content stays. Also returns whether it was
 /// made.
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a file in this folder that has no name, and is gone when nobody has it open.
+/// Makes a file in this folder that has no name, and is gone when no process has it open.
 ///
 /// # Errors
 ///
@@ -135,7 +135,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// User and group of who called us by `sudo`.
+/// Returns the user and group of the caller of `sudo` that started us.
 fn caller() -> Option<(u32, u32)> {
     let id = |name| std::env::var(name).ok()?.parse().ok();
     let (user, group) = (id("SUDO_UID")?, id("SUDO_GID")?);

@@ -1,4 +1,4 @@
-//! Which types of events are shown.
+//! Types of events that are shown.
 
 use tracer_common::event_type::{
     EventTypeId, Origin, SYSTEM_EVENT_TYPES, SystemEventType, system_event_type,
@@ -22,7 +22,7 @@ const LIFE_CYCLE: [EventTypeId; 6] = [
     EventTypeId::RENAME,
 ];
 
-/// Types that say that something is missing: always shown.
+/// Types that report missing events: always shown.
 const LOSS: [EventTypeId; 3] = [
     EventTypeId::ERROR,
     EventTypeId::OVERFLOW,
@@ -45,8 +45,8 @@ pub struct UnknownEventType {
 }
 
 impl Selection {
-    /// What is shown when nobody chooses: what the program emits, and of what the kernel
-    /// does the types that say much and cost little.
+    /// Returns the default selection: the events that the program emits, and those types of the
+    /// kernel that say much and cost little.
     #[must_use]
     pub fn usual() -> Self {
         let kernel = SYSTEM_EVENT_TYPES
@@ -58,7 +58,7 @@ impl Selection {
         }
     }
 
-    /// Nothing but what is always shown.
+    /// Returns the selection of nothing but what is always shown.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Selection {
         }
     }
 
-    /// What the words name: families, types, or `user`.
+    /// Returns the selection that the words name: families, types, or `user`.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Selection {
         ])
     }
 
-    /// The same with these types.
+    /// Adds these types.
     #[must_use]
     pub fn with(mut self, types: &[EventTypeId]) -> Self {
         for id in types {
@@ -116,7 +116,7 @@ impl Selection {
         self
     }
 
-    /// Every type.
+    /// Returns every type.
     #[must_use]
     pub fn everything() -> Self {
         Self {
@@ -125,14 +125,14 @@ impl Selection {
         }
     }
 
-    /// The same with only those of the kernel's types of which `is_left` is true.
+    /// Removes those of the kernel's types of which `is_left` is not true.
     #[must_use]
     pub fn retain(mut self, is_left: impl Fn(EventTypeId) -> bool) -> Self {
         self.system.retain(|id| !is_of_kernel(*id) || is_left(*id));
         self
     }
 
-    /// The same without user events.
+    /// Removes user events.
     #[must_use]
     pub fn without_user(self) -> Self {
         Self {
@@ -141,20 +141,20 @@ impl Selection {
         }
     }
 
-    /// The same without the kernel's events.
+    /// Removes the kernel's events.
     #[must_use]
     pub fn without_kernel(mut self) -> Self {
         self.system.retain(|id| !is_of_kernel(*id));
         self
     }
 
-    /// Whether user events are shown.
+    /// Tells whether user events are shown.
     #[must_use]
     pub fn has_user(&self) -> bool {
         self.has_user
     }
 
-    /// Whether a type is shown.
+    /// Tells whether a type is shown.
     #[must_use]
     pub fn has(&self, id: EventTypeId) -> bool {
         if id.is_user() {
@@ -164,14 +164,14 @@ impl Selection {
         }
     }
 
-    /// The kernel's types that are shown.
+    /// Returns the kernel's types that are shown.
     #[must_use]
     pub fn of_kernel(&self) -> Vec<EventTypeId> {
         let shown = self.system.iter().copied();
         shown.filter(|id| is_of_kernel(*id)).collect()
     }
 
-    /// What the stream need not record.
+    /// Returns the events that the stream need not record.
     #[must_use]
     pub fn filter(&self) -> EventSet {
         let mut filter = EventSet::EMPTY;
@@ -188,12 +188,12 @@ fn is_of_kernel(id: EventTypeId) -> bool {
     system_event_type(id).is_some_and(|entry| entry.origin == Origin::Kernel)
 }
 
-/// Whether a word chooses a type: by family, or by its name, in whichever form.
+/// Tells whether a word chooses a type: by family, or by its name, in whichever form.
 fn is_chosen(entry: &SystemEventType, word: &str) -> bool {
     word == entry.family || is_named(entry, word)
 }
 
-/// The word that may be meant, or else the families, of which there are few.
+/// Returns the word that may be meant, or else the families, of which there are few.
 fn hint(typed: &str) -> String {
     let known = known_words();
     let typed = typed.replace('_', "-").to_ascii_lowercase();
@@ -204,7 +204,7 @@ fn hint(typed: &str) -> String {
     format!("; known are {families}, and the types that `tracer-user events` lists")
 }
 
-/// `user` and the families.
+/// Returns `user` and the families.
 fn known_families() -> Vec<&'static str> {
     let mut words = vec![USER];
     for entry in SYSTEM_EVENT_TYPES {
@@ -215,7 +215,7 @@ fn known_families() -> Vec<&'static str> {
     words
 }
 
-/// Every word that names a type, but for the long names.
+/// Returns every word that names a type, but for the long names.
 fn known_words() -> Vec<String> {
     let families = known_families().into_iter().map(str::to_owned);
     families

@@ -1,4 +1,4 @@
-//! What reads bytes that somebody else wrote, by one name each: for the fuzz targets in `fuzz`, and
+//! Readers of bytes that another party wrote, by one name each: for the fuzz targets in `fuzz`, and
 //! for the tests that run the same with bytes that are always the same.
 //!
 //! Each takes any bytes, comes to an end in a moment, and does not panic.
@@ -14,15 +14,15 @@ pub use crate::agent::converse as agent_asked;
 pub use crate::kernel::look_through_btf as btf;
 pub use crate::probes::look_through_notes as usdt_notes;
 
-/// The description of a static probe's arguments.
+/// Reads the description of a static probe's arguments.
 pub fn usdt_arguments(untrusted: &[u8]) {
     let described = String::from_utf8_lossy(untrusted);
     let (all, readable) = crate::probes::argument_counts(&described);
     assert!(readable <= all && all <= described.len());
 }
 
-/// A program: its functions, its static probes, the first code of each. Returns how many functions
-/// and probes it has.
+/// Reads a program: its functions, its static probes, the first code of each. Returns how many
+/// functions and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
     let file = file_of(untrusted);
     let Ok(binary) = Binary::of(file, Path::new("program"), Path::new("/nowhere")) else {
@@ -39,7 +39,7 @@ pub fn elf(untrusted: &[u8]) -> usize {
     functions.len() + probes.len()
 }
 
-/// A file in memory with these bytes.
+/// Makes a file in memory with these bytes.
 fn file_of(bytes: &[u8]) -> io::Result<File> {
     // SAFETY: the name ends with a null.
     let descriptor = unsafe { libc::memfd_create(c"untrusted".as_ptr(), libc::MFD_CLOEXEC) };

@@ -1,5 +1,4 @@
-//! The arguments of system calls: how many there are, what they are called, and how people know
-//! their values.
+//! Arguments of system calls: their number, their names, and how people know their values.
 //!
 //! `arguments.txt` has a line a call: its name, and the name and kind of each argument.
 //! They are those of the kernel's own tracepoints, with which a test compares them.
@@ -14,10 +13,10 @@ use crate::structs::{Narrow, Struct};
 use crate::values::{Values, values};
 use tracer_text::signal_name;
 
-/// Most arguments of a call: so many registers are for them.
+/// Most arguments of a call: there are this many registers for them.
 pub const MOST: usize = 6;
 
-/// What an argument is.
+/// Kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A file descriptor.
@@ -38,7 +37,7 @@ enum Kind {
     FlagsAndMode,
     /// A signed integer of 64 bits.
     Long,
-    /// The same in two registers, of which this is the first.
+    /// A signed integer of 64 bits in two registers, of which this is the first.
     Split,
     /// The second one.
     SplitRest,
@@ -52,18 +51,18 @@ enum Kind {
     Pointer(Pointed),
 }
 
-/// What an argument points to that is read.
+/// Data behind an argument that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointed {
-    /// It does not point, or nothing is read there.
+    /// No pointer, or one behind which nothing is read.
     Unread,
     /// Text that a null ends.
     Text,
-    /// As many bytes as the next argument says.
+    /// Bytes, as many as the next argument says.
     Bytes,
-    /// What the call fills in: as many bytes as it returns.
+    /// Bytes that the call fills in: as many as it returns.
     Filled,
-    /// What the call fills in: text that a null ends.
+    /// Text that the call fills in, and that a null ends.
     FilledText,
     /// A struct or list.
     Struct(Given),
@@ -72,7 +71,7 @@ pub enum Pointed {
 /// A struct or list that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Which one.
+    /// Kind of the struct.
     pub kind: Struct,
     /// Whether the call is given it.
     pub is_given: bool,
@@ -83,8 +82,8 @@ pub struct Given {
 }
 
 impl Given {
-    /// `<` before its name: it is given; `>` before or behind: it is filled in; `~`: it is that of
-    /// 32-bit programs.
+    /// Reads a word of the table: `<` before its name: it is given; `>` before or behind: it is
+    /// filled in; `~`: it is that of 32-bit programs.
     fn of(word: &str) -> Option<Self> {
         let name = word.trim_matches(['<', '>', '~']);
         Some(Self {
@@ -101,11 +100,11 @@ impl Given {
 struct Argument {
     name: &'static str,
     kind: Kind,
-    /// What its bits are called.
+    /// Names of its bits.
     values: Option<&'static Values>,
 }
 
-/// A system call with what was in the registers for its arguments.
+/// A system call with the registers of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The table that its system call number is from.
@@ -116,38 +115,39 @@ pub struct Call {
     pub registers: [u64; MOST],
 }
 
-/// What a system call returned.
+/// Value that a system call returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
     /// The table that its system call number is from.
     pub table: Table,
     /// Its system call number.
     pub nr: i32,
-    /// What it returned; small negative values are errors.
+    /// Value that it returned; small negative values are errors.
     pub value: i64,
 }
 
 /// A value, as people know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// In decimal, with a sign.
+    /// Decimal number with a sign.
     Signed(i64),
-    /// In decimal.
+    /// Decimal number.
     Unsigned(u64),
-    /// In hexadecimal.
+    /// Hexadecimal number.
     Hex(u64),
     /// A signal without a name of its own: by how far it is behind the first of them.
     RealTimeSignal(u32),
-    /// In octal.
+    /// Octal number.
     Octal(u64),
-    /// By a name, and the value that has it.
+    /// Name, and the value that has it.
     Named(&'static str, i64),
-    /// By what its bits are called.
+    /// Names of bits.
     Bits(&'static Values, u32),
 }
 
 impl Shown {
-    /// The value. Most are small or addresses, which every reader of signed integers holds exactly.
+    /// Returns the value. Most are small or addresses, which every reader of signed integers holds
+    /// exactly.
     #[must_use]
     pub fn value(self) -> i64 {
         match self {
@@ -160,7 +160,7 @@ impl Shown {
 }
 
 impl Call {
-    /// Its arguments: what each is called, and its value.
+    /// Returns the name and the value of each of its arguments.
     pub fn arguments(&self) -> impl Iterator<Item = (&'static str, Shown)> + use<> {
         const NAMELESS: [&str; MOST] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
         let known = known(self.table, self.nr);
@@ -182,27 +182,27 @@ impl Call {
         })
     }
 
-    /// Whether the register is the second half of an argument, which is shown with the first.
+    /// Tells whether the register is the second half of an argument, which is shown with the first.
     #[must_use]
     pub fn is_second_half(&self, index: usize) -> bool {
         let argument = known(self.table, self.nr).and_then(|known| known.get(index));
         argument.is_some_and(|argument| argument.kind == Kind::SplitRest)
     }
 
-    /// How many of the registers count; all of them where the call is not known.
+    /// Returns the number of registers that count; all of them where the call is not known.
     #[must_use]
     pub fn count(&self) -> usize {
         let count = known(self.table, self.nr).map_or(MOST, <[_]>::len);
         if self.lacks_mode() { count - 1 } else { count }
     }
 
-    /// Its name, where it is known.
+    /// Returns its name, where it is known.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         names::name(self.table, self.nr)
     }
 
-    /// The struct or list that an argument points to, where it is known.
+    /// Returns the struct or list that an argument points to, where it is known.
     #[must_use]
     pub fn given(&self, index: usize) -> Option<Given> {
         match known(self.table, self.nr)?.get(index)?.kind {
@@ -211,8 +211,8 @@ impl Call {
         }
     }
 
-    /// Whether an argument is an address in any case: that of some depends on what the call is
-    /// asked for.
+    /// Tells whether an argument is always an address: some are one depending on the operation that
+    /// the call is asked for.
     #[must_use]
     pub fn is_address(&self, index: usize) -> bool {
         let argument = known(self.table, self.nr).and_then(|known| known.get(index));
@@ -223,14 +223,15 @@ impl Call {
         }
     }
 
-    /// Whether the call fills an argument in with as many bytes as it returns.
+    /// Tells whether the call fills an argument in with as many bytes as it returns.
     #[must_use]
     pub fn fills_in_as_returned(&self, index: usize) -> bool {
         let argument = known(self.table, self.nr).and_then(|known| known.get(index));
         argument.is_some_and(|argument| argument.kind == Kind::Pointer(Pointed::Filled))
     }
 
-    /// The first argument that is shown as the call ends; as many as there are where none is.
+    /// Returns the first argument that is shown as the call ends; as many as there are where none
+    /// is.
     #[must_use]
     pub fn first_filled(&self) -> usize {
         let is_filled = |argument: &Argument| match argument.kind {
@@ -246,7 +247,7 @@ impl Call {
         first.map_or(self.count(), |first| first.min(self.count()))
     }
 
-    /// Whether it opens a file without making one: no mode is given then.
+    /// Tells whether it opens a file without making one: no mode is given then.
     fn lacks_mode(&self) -> bool {
         const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
         if !names::are_of_events() {
@@ -289,7 +290,7 @@ impl Argument {
 }
 
 impl Returned {
-    /// The value.
+    /// Returns the value, as it is shown.
     #[must_use]
     pub fn shown(self) -> Shown {
         let name = names::name(self.table, self.nr);
@@ -309,8 +310,8 @@ impl Returned {
 /// Calls that return addresses, however small.
 const RETURN_ADDRESSES: [&str; 5] = ["brk", "mmap", "mmap2", "mremap", "shmat"];
 
-/// Blanks what was in the registers that are no arguments of the call, in the data of a system call
-/// that begins: it means nothing, and equal calls become equal data.
+/// Blanks the registers that are no arguments of the call, in the data of a system call that
+/// begins: their content means nothing, and equal calls become equal data.
 pub fn blank_registers(data: &mut [u8]) {
     let Ok((entered, _)) = SyscallEnterData::mut_from_prefix(data) else {
         return;
@@ -387,12 +388,13 @@ impl Kind {
     }
 }
 
-/// What the arguments of the call of this name are called.
+/// Returns the names of the arguments of the call of this name.
 pub fn names(name: &str) -> impl Iterator<Item = &'static str> + use<> {
     names_of(Table::Native, name)
 }
 
-/// The same, where it may be one of 32-bit programs alone.
+/// Returns the names of the arguments of the call of this name, where it may be one of 32-bit
+/// programs alone.
 #[cfg(test)]
 pub fn names_in_any(name: &str) -> impl Iterator<Item = &'static str> + use<> {
     names_of(Table::Native, name).chain(names_of(Table::Compat, name))
@@ -407,13 +409,13 @@ fn names_of(table: Table, name: &str) -> impl Iterator<Item = &'static str> + us
         .map(|argument| argument.name)
 }
 
-/// What the arguments point to of the call of this name.
+/// Returns the data that the arguments of the call of this name point to.
 pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
     let nr = names::syscall_number(Table::Native, name);
     pointed_of(Table::Native, nr.map_or(-1, u32::cast_signed))
 }
 
-/// What the arguments of a call point to.
+/// Returns the data that the arguments of a call point to.
 pub fn pointed_of(table: Table, nr: i32) -> impl Iterator<Item = Pointed> + use<> {
     let arguments = known(table, nr).unwrap_or_default().iter();
     arguments.map(|argument| match argument.kind {
@@ -422,13 +424,13 @@ pub fn pointed_of(table: Table, nr: i32) -> impl Iterator<Item = Pointed> + use<
     })
 }
 
-/// Which arguments of a call are descriptors.
+/// Returns the indices of the arguments of a call that are descriptors.
 pub fn descriptors(table: Table, nr: i32) -> impl Iterator<Item = usize> {
     let arguments = known(table, nr).unwrap_or_default().iter().enumerate();
     arguments.filter_map(|(index, one)| (one.kind == Kind::Descriptor).then_some(index))
 }
 
-/// The arguments of a call, where they are known.
+/// Returns the arguments of a call, where they are known.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
     if !names::are_of_events() {
         return None;
@@ -457,7 +459,7 @@ fn native() -> Calls {
 /// `clone` where the machine is not x86-64, which alone has the last two the other way round.
 const CLONE_ELSEWHERE: &str = "clone clone_flags:p newsp:p parent_tidptr:p tls:p child_tidptr:p";
 
-/// Those of 32-bit programs: a table of its own has those that differ.
+/// Returns the calls of 32-bit programs: a table of its own has those that differ.
 fn compat() -> Calls {
     let mut calls = Vec::new();
     add(&mut calls, Table::Compat, include_str!("arguments.txt"));
@@ -646,7 +648,8 @@ mod tests {
         blank_registers(&mut entered.as_mut_bytes()[..20]);
     }
 
-    /// Of calls that not every kernel is built with: by the declarations in the kernel's sources.
+    /// Checks calls that not every kernel is built with, by the declarations in the kernel's
+    /// sources.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_that_this_kernel_may_lack_are_known_too() {
@@ -665,8 +668,8 @@ mod tests {
         assert_eq!(count(libc::SYS_lookup_dcookie), 3);
     }
 
-    /// The kernel's tracing files, mounted for this thread alone: they are not everywhere, and
-    /// nothing is left of it.
+    /// Mounts the kernel's tracing files for this thread alone: they are not everywhere, and
+    /// nothing is left of the mount.
     fn own_tracefs() -> PathBuf {
         let (nothing, root, mount_point) = (ptr::null(), c"/".as_ptr(), c"/sys/kernel/tracing");
         // SAFETY: takes integers only.
@@ -694,7 +697,7 @@ mod tests {
         PathBuf::from(mount_point.to_str().unwrap())
     }
 
-    /// The kernel's own word, in the fields of its tracepoints.
+    /// Compares with the kernel's own word, in the fields of its tracepoints.
     #[test]
     #[ignore = "mounts tracefs"]
     fn every_call_has_as_many_as_the_kernel_says() {

@@ -10,12 +10,12 @@ use syscalls::arm as compat;
 #[cfg(not(target_arch = "aarch64"))]
 use syscalls::x86 as compat;
 
-/// Which table a system call number is from.
+/// Table that a system call number is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
-    /// That of the machine.
+    /// Table of the machine.
     Native,
-    /// That for 32-bit programs.
+    /// Table for 32-bit programs.
     Compat,
 }
 
@@ -23,20 +23,20 @@ pub enum Table {
 /// other names.
 static IS_OF_OTHERS: AtomicBool = AtomicBool::new(false);
 
-/// Says which kind of machine the events are of, by its name in `uname`: where it is not this one,
-/// no call has a name or named arguments from now on. Returns whether that is new.
+/// Sets the kind of machine that the events are of, by its name in `uname`: where it is not this
+/// one, no call has a name or named arguments from now on. Returns whether that is new.
 pub fn take_as_of(machine: &[u8]) -> bool {
     let is_ours = machine.is_empty() || FAMILY.iter().any(|name| machine.starts_with(name));
     !is_ours && !IS_OF_OTHERS.swap(true, Ordering::Relaxed)
 }
 
-/// Whether the tables are those of the events.
+/// Tells whether the tables are those of the events.
 #[must_use]
 pub fn are_of_events() -> bool {
     !IS_OF_OTHERS.load(Ordering::Relaxed)
 }
 
-/// What names of machines that share tables with this one begin with: a process may have asked to
+/// Beginnings of the names of machines that share tables with this one: a process may have asked to
 /// be shown the one of 32 bits.
 const FAMILY: &[&[u8]] = if cfg!(target_arch = "x86_64") {
     &[b"x86_64", b"i386", b"i486", b"i586", b"i686"]
@@ -46,7 +46,7 @@ const FAMILY: &[&[u8]] = if cfg!(target_arch = "x86_64") {
     &[std::env::consts::ARCH.as_bytes()]
 };
 
-/// The name of system call `nr`, or `None` where no such call is known.
+/// Returns the name of system call `nr`, or `None` where no such call is known.
 #[must_use]
 pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     if !are_of_events() {
@@ -65,7 +65,7 @@ pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     }
 }
 
-/// The system call number of `name` in a table.
+/// Returns the system call number of `name` in a table.
 #[must_use]
 pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
     match table {
@@ -87,19 +87,20 @@ pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
     }
 }
 
-/// Every name of the machine's table, in the order of its system call numbers.
+/// Returns every name of the machine's table, in the order of its system call numbers.
 pub fn names() -> impl Iterator<Item = &'static str> {
     Sysno::iter().map(native_name)
 }
 
-/// Every name of both tables; those that are in both come twice.
+/// Returns every name of both tables; those that are in both come twice.
 pub fn all_names() -> impl Iterator<Item = &'static str> {
     let compat = compat::Sysno::iter().filter(|_| HAS_COMPAT);
     let inner = INNER.iter().map(|(_, name)| *name);
     names().chain(compat.map(compat_name)).chain(inner)
 }
 
-/// What 32-bit programs of this machine ask `socketcall` for that has no system call number.
+/// Calls that 32-bit programs of this machine ask `socketcall` for, and that have no system call
+/// number.
 const INNER: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
     &[
         (socket_calls::ACCEPT, "accept"),
@@ -110,7 +111,7 @@ const INNER: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
     &[]
 };
 
-/// The kernel's name of a call: that of one is another in the table of arm64.
+/// Returns the kernel's name of a call: that of one is another in the table of arm64.
 fn native_name(call: Sysno) -> &'static str {
     match call.name() {
         "fstatat" => "newfstatat",
@@ -118,13 +119,13 @@ fn native_name(call: Sysno) -> &'static str {
     }
 }
 
-/// The kernel's name of a call: one is a word of Rust (`break`), which the table marks.
+/// Returns the kernel's name of a call: one is a word of Rust (`break`), which the table marks.
 fn compat_name(call: compat::Sysno) -> &'static str {
     let name = call.name();
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// The name of an error number, such as `ENOENT`.
+/// Returns the name of an error number, such as `ENOENT`.
 #[must_use]
 pub fn error_name(errno: i32) -> Option<&'static str> {
     Errno::new(errno).name()

@@ -1,5 +1,5 @@
-//! What the arguments of system calls point to: which of it is read, and how it lies behind the
-//! data of the events.
+//! Data that the arguments of system calls point to: which of it is read, and how it lies behind
+//! the data of the events.
 
 use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
@@ -7,16 +7,16 @@ use crate::arguments::{Pointed, pointed_of};
 use crate::names::{self, Table};
 use crate::structs::Extent;
 
-/// What was read, as it follows an event's data.
+/// Texts that were read, as they follow an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Texts<'a>(&'a [u8]);
 
-/// What one argument points to.
+/// Data that one argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// Which argument, from 0.
+    /// Index of the argument, from 0.
     pub argument: usize,
-    /// What was read.
+    /// Bytes that were read.
     pub bytes: &'a [u8],
     /// Whether there is more of it.
     pub has_more: bool,
@@ -25,13 +25,13 @@ pub struct Text<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// What follows the first `bytes` of an event's data.
+    /// Returns the texts behind the first `bytes` of an event's data.
     #[must_use]
     pub fn behind(bytes: usize, untrusted: &'a [u8]) -> Self {
         Self(untrusted.get(bytes..).unwrap_or_default())
     }
 
-    /// Each of them that could be read.
+    /// Returns each text that could be read.
     pub fn iter(self) -> impl Iterator<Item = Text<'a>> {
         self.items().filter_map(|(argument, bits, bytes)| {
             let text = Text {
@@ -45,7 +45,8 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// Whatever follows, with what says of which argument it is, and its bits.
+    /// Returns all items that follow, each with the byte that says of which argument it is, and its
+    /// bits.
     pub fn items(self) -> impl Iterator<Item = (u8, u8, &'a [u8])> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -57,21 +58,21 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// The bytes of what has this index, which is no argument's.
+    /// Returns the bytes of the item with this index, which is no argument's.
     #[must_use]
     pub fn item(self, index: u8) -> Option<&'a [u8]> {
         let mut items = self.items();
         items.find_map(|(of, _, bytes)| (of == index).then_some(bytes))
     }
 
-    /// That of an argument.
+    /// Returns the text of an argument.
     #[must_use]
     pub fn of(self, argument: usize) -> Option<Text<'a>> {
         self.iter().find(|text| text.argument == argument)
     }
 }
 
-/// Appends what an argument points to, as it follows an event's data.
+/// Appends the data that an argument points to, as it follows an event's data.
 pub fn push_item(out: &mut Vec<u8>, argument: u8, bits: u8, bytes: &[u8]) {
     let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     let bytes = bytes.get(..usize::from(length)).unwrap_or(bytes);
@@ -80,7 +81,7 @@ pub fn push_item(out: &mut Vec<u8>, argument: u8, bits: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The map `CALL_TEXTS`.
+/// Returns the map `CALL_TEXTS`.
 #[must_use]
 pub fn of_calls() -> Vec<u64> {
     let of_table = |table| (0..call_texts::CALLS.cast_signed()).map(move |nr| of_call(table, nr));
@@ -88,7 +89,7 @@ pub fn of_calls() -> Vec<u64> {
     tables.flat_map(of_table).collect()
 }
 
-/// What is read of a call: see [`call_texts`].
+/// Returns the bits that say which arguments of a call are read: see [`call_texts`].
 fn of_call(table: Table, nr: i32) -> u64 {
     let Some(name) = names::name(table, nr) else {
         return 0;
@@ -129,7 +130,7 @@ struct Group {
     /// The first of them, from 1, and how many follow it that may be others.
     first: u32,
     others: u32,
-    /// How they are gathered.
+    /// Shape in which they are gathered.
     shape: u32,
     is_given: bool,
     is_filled: bool,
@@ -228,7 +229,7 @@ impl Group {
     }
 }
 
-/// The bits that say what is read of an argument as a call begins, and as it ends.
+/// Returns the bits for the part of an argument that is read as a call begins, and as it ends.
 fn bits_of(points_to: Pointed) -> (Option<u32>, Option<u32>) {
     let text = call_texts::TEXT | call_texts::WIDE;
     match points_to {
@@ -266,7 +267,7 @@ fn bits_of_extent(extent: Extent) -> u32 {
     kind | size << call_texts::SIZE_AT | wide
 }
 
-/// Appends text in quotes, as strace writes it: what cannot be printed as an escape.
+/// Appends text in quotes, as strace writes it: unprintable bytes as escapes.
 pub fn push_quoted(out: &mut Vec<u8>, text: &Text<'_>) {
     out.push(b'"');
     for (index, byte) in text.bytes.iter().enumerate() {

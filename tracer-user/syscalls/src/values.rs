@@ -1,4 +1,4 @@
-//! Arguments of system calls that are flags, or one of several constants: what these are called.
+//! Names of arguments of system calls that are flags, or one of several constants.
 //!
 //! The constants are those of the C library of the machine for which this is built.
 
@@ -13,18 +13,18 @@ use crate::arguments::Call;
 use crate::structs::io_command;
 use tracer_text::signal_name;
 
-/// A constant and what it is called.
+/// A constant and its name.
 type Constant = (&'static str, u32);
 
-/// What an argument may be.
+/// Values that an argument may have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Values {
     /// The bits that are one of `values`; the others are flags.
     mask: u32,
     values: &'static [Constant],
-    /// Those that consist of several bits before those that are one of them.
+    /// Flags that consist of several bits, before those that are one of them.
     flags: &'static [Constant],
-    /// What no bit at all is called.
+    /// Name of having no bit at all.
     zero: &'static str,
     /// Whether the value comes behind the flags.
     is_value_last: bool,
@@ -33,7 +33,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Appends what these bits are called: those that are not known as they are.
+    /// Appends the names of these bits: those that are not known as they are.
     pub fn push(&self, out: &mut Vec<u8>, bits: u32) {
         if bits == 0 && !self.zero.is_empty() {
             out.extend_from_slice(self.zero.as_bytes());
@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// Name of the value.
+    /// Returns the name of the value.
     fn named(&self, value: u32) -> Option<Cow<'static, str>> {
         if self.is_signal {
             return (value != 0).then(|| any_signal(value));
@@ -84,8 +84,8 @@ impl Values {
     }
 }
 
-/// Name of a signal, as strace has it: of one without a name of its own, by how far it is
-/// behind the first of them.
+/// Returns the name of a signal, as strace has it: of one without a name of its own, by how far it
+/// is behind the first of them.
 #[must_use]
 pub fn any_signal(signal: u32) -> Cow<'static, str> {
     match (signal_name(signal), signal) {
@@ -96,7 +96,7 @@ pub fn any_signal(signal: u32) -> Cow<'static, str> {
     }
 }
 
-/// What an argument of a call may be, where that is known.
+/// Returns the values that an argument of a call may have, where they are known.
 #[must_use]
 pub fn values(call: &str, argument: &str) -> Option<&'static Values> {
     let is_it = |(calls, name, _): &&(&str, &str, &Values)| {
@@ -242,7 +242,7 @@ const FILE_CONTROL: Values = Values {
     zero: "F_DUPFD",
     ..NONE
 };
-/// That of 32-bit programs, which have more for long files.
+/// Commands of `fcntl64` in 32-bit programs, which have more for long files.
 const FILE_CONTROL_64: Values = Values {
     mask: u32::MAX,
     values: &{
@@ -315,7 +315,7 @@ const LEVEL: Values = Values {
     zero: "SOL_IP",
     ..NONE
 };
-/// What the level of a socket's option is called.
+/// Returns the name of the level of a socket's option.
 #[must_use]
 pub fn level_name(level: i32) -> Cow<'static, str> {
     named(LEVEL.values, level).unwrap_or_else(|| format!("{level:#x}").into())
@@ -531,7 +531,7 @@ const MOUNT: Values = Values {
 const MAGIC: u32 = 0xc0ed_0000;
 const MAGIC_MASK: u32 = 0xffff_0000;
 
-/// The flags of `mount`, without what stands for none.
+/// Returns the flags of `mount`, without the value that stands for none.
 #[must_use]
 pub fn mount_flags(register: u64) -> u64 {
     let mask = u64::from(MAGIC_MASK);
@@ -653,7 +653,7 @@ const UMOUNT: Values = Values {
     ..NONE
 };
 
-/// Calls, one of their arguments, and what that may be.
+/// Calls, one of their arguments, and the values that it may have.
 const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("open openat open_by_handle_at", "flags", &OPEN),
     ("pipe2 dup3", "flags", &PIPE),
@@ -762,7 +762,7 @@ const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("timer_settime64", "flags", &SLEEP),
 ];
 
-/// What `clone3` may do, as `clone` has it.
+/// Flags of `clone3`, by their names in `clone`.
 pub const CLONE_FLAGS: &[(&str, u64)] = &{
     let mut flags = [("", 0_u64); CLONE.flags.len()];
     let mut nth = 0;
@@ -776,7 +776,8 @@ pub const CLONE_FLAGS: &[(&str, u64)] = &{
     flags
 };
 
-/// What an argument is called whose meaning depends on another one; `None` where that is not known.
+/// Returns the name of an argument whose meaning depends on another one; `None` where it is not
+/// known.
 #[must_use]
 pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
     let registers = &call.registers;
@@ -910,7 +911,8 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Whose memory is written to a file as a process is killed.
+/// Returns the name of a `dumpable` setting: whose memory is written to a file as a process is
+/// killed.
 fn dumpable(value: i32) -> Cow<'static, str> {
     match value {
         0 => "SUID_DUMP_DISABLE".into(),
@@ -920,7 +922,7 @@ fn dumpable(value: i32) -> Cow<'static, str> {
     }
 }
 
-/// A priority of requests to devices: its class, and the priority within.
+/// Renders a priority of requests to devices: its class, and the priority within.
 fn priority_of_io(value: i64) -> String {
     const CLASS_AT: u32 = 13;
     let (class, priority) = (value >> CLASS_AT, value & ((1 << CLASS_AT) - 1));
@@ -937,28 +939,28 @@ fn priority_of_io(value: i64) -> String {
 /// Bits of the flags of `swapon` that are no flags.
 const PRIORITY: u32 = 0x7fff;
 
-/// Whether it is the call that gives memory a name.
+/// Tells whether it is the call that gives memory a name.
 #[must_use]
 pub fn names_memory(call: &Call) -> bool {
     let asked = (lower_half(call.registers[0]), call.registers[1]);
     call.name() == Some("prctl") && asked == (libc::PR_SET_VMA, 0)
 }
 
-/// Name of a scheduling policy.
+/// Returns the name of a scheduling policy.
 #[must_use]
 pub fn policy_name(policy: u32) -> Cow<'static, str> {
     let known = POLICY.values.iter().find(|(_, known)| *known == policy);
     known.map_or_else(|| format!("{policy:#x}").into(), |(name, _)| (*name).into())
 }
 
-/// Permissions of a file: at least three digits, of which the first is a zero.
+/// Renders the permissions of a file: at least three digits, of which the first is a zero.
 #[must_use]
 pub fn permissions(bits: u32) -> String {
     let octal = format!("0{bits:o}");
     format!("{octal:0>3}")
 }
 
-/// A command of `ioctl` that has no name here: what its bits say.
+/// Renders a command of `ioctl` that has no name here, by its bits.
 fn unknown_io_command(command: i32) -> String {
     let bits = command.cast_unsigned();
     let direction = match bits >> 30 {
@@ -980,10 +982,10 @@ fn unknown_io_command(command: i32) -> String {
 const TAKES_INT: &[u32] = &[FICLONE];
 const FICLONE: u32 = 0x4004_9409;
 
-/// What `tar` asks of a tape.
+/// Operation that `tar` asks of a tape.
 const MTIOCTOP: u32 = 0x4008_6d01;
 
-/// What a call has returned that are flags: `0x8002 (flags O_RDWR|O_LARGEFILE)`.
+/// Renders a returned value that is made of flags: `0x8002 (flags O_RDWR|O_LARGEFILE)`.
 #[must_use]
 pub fn returned_flags(call: &Call, value: i64) -> Option<String> {
     let bits = u64::try_from(value).ok()?;
@@ -1020,7 +1022,7 @@ pub fn returned_flags(call: &Call, value: i64) -> Option<String> {
     Some(format!("{shown} (flags {})", words(values, bits)))
 }
 
-/// What the kernel takes of a register for an int.
+/// Returns the part of a register that the kernel takes for an int.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the upper half is not looked at"
@@ -1140,7 +1142,7 @@ const SOCKET_CALLS: &[Constant] = &[
 const IO_COMMANDS: &[Constant] = constants!(
     TCSBRK TIOCEXCL TIOCNXCL TIOCSCTTY TIOCMGET TIOCNOTTY FIOCLEX FIONCLEX FICLONERANGE SIOCGIFCONF
 );
-/// By their bits in the sets.
+/// Capabilities, by their bits in the sets.
 pub const CAPABILITIES: &[&str] = &[
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
