@@ -1,4 +1,4 @@
-//! What is chosen is chosen in the kernel: needs the eBPF object and the rights to load it.
+//! Choices are made in the kernel: needs the eBPF object and the rights to load it.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ use tracer_user::stacks::StackOptions;
 
 use timeout::timeout;
 
-/// One test at a time: they look at what this process has loaded.
+/// Lock that runs one test at a time: they look at what this process has loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 struct Tracing {
@@ -78,7 +78,7 @@ impl Tracing {
         self.tracer.trace(pid, false).unwrap();
     }
 
-    /// Everything up to now that was not collected before, of the calling thread.
+    /// Returns all events of the calling thread up to now that were not collected before.
     fn own_events(&mut self) -> Vec<(EventHeader, Vec<u8>)> {
         let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
         let (now, start) = (monotonic_now(), Instant::now());
@@ -111,7 +111,7 @@ impl Tracing {
     }
 }
 
-/// How often each system call was entered, by its system call number.
+/// Counts the entries of each system call, by its system call number.
 fn calls(events: &[(EventHeader, Vec<u8>)]) -> BTreeMap<i64, u32> {
     let mut calls = BTreeMap::new();
     for (header, data) in events {
@@ -130,7 +130,8 @@ fn call(code: libc::c_long, times: u32) {
     }
 }
 
-/// The programs that this process has descriptors of, by name as far as the kernel keeps it.
+/// Returns the programs that this process has descriptors of, by name as far as the kernel keeps
+/// it.
 fn own_programs() -> Vec<String> {
     let mut ids = Vec::new();
     for entry in fs::read_dir("/proc/self/fdinfo").unwrap() {
@@ -152,15 +153,16 @@ fn own_programs() -> Vec<String> {
     names
 }
 
-/// The name of a program, without what one of a raw tracepoint ends with, of which the kernel may
-/// have a part alone.
+/// Returns the name of a program without the ending of those of raw tracepoints, of which the
+/// kernel may have a part alone.
 fn without_form(name: &str) -> &str {
     let ends = ["_raw", "_ra", "_r", "_"];
     let name_of = |end| name.strip_suffix(end);
     ends.into_iter().find_map(name_of).unwrap_or(name)
 }
 
-/// `TASK_COMM_LEN`-like limit on the names of programs in the kernel.
+/// Sorts names, each shortened to the kernel's limit on names of programs, which is like
+/// `TASK_COMM_LEN`.
 fn sorted(names: &[&str]) -> Vec<String> {
     let mut sorted: Vec<String> = names
         .iter()
@@ -178,14 +180,14 @@ const ALWAYS: [&str; 5] = [
     "task_rename",
 ];
 
-/// Whether the kernel has this tracepoint: whether the texts in its BTF name it.
+/// Tells whether the kernel has this tracepoint: whether the texts in its BTF name it.
 fn is_in_kernel(tracepoint: &str) -> bool {
     let btf = fs::read("/sys/kernel/btf/vmlinux").unwrap();
     let name = format!("\0btf_trace_{tracepoint}\0");
     btf.windows(name.len()).any(|part| part == name.as_bytes())
 }
 
-/// Whether this is where the kernel's own pids are shown (`PROC_PID_INIT_INO`).
+/// Tells whether this is where the kernel's own pids are shown (`PROC_PID_INIT_INO`).
 fn is_in_first_pid_namespace() -> bool {
     fs::metadata("/proc/self/ns/pid").unwrap().ino() == 0xefff_fffc
 }
@@ -325,7 +327,7 @@ fn a_system_call_carries_its_arguments_its_result_and_where_it_was_made() {
     }
 }
 
-/// Whether an address is one of code of this process.
+/// Tells whether an address is one of code of this process.
 fn is_code(address: u64) -> bool {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     maps.lines().any(|line| {

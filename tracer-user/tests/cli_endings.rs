@@ -1,4 +1,4 @@
-//! How traces without kernel events end, and what they say then. None of this needs privileges.
+//! Ends of traces without kernel events, and their reports. None of this needs privileges.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -127,7 +127,7 @@ fn colours_are_there_when_they_are_asked_for() {
     }
 }
 
-/// As `| head` does once it has read enough.
+/// Reads as `| head` does, which ends once it has read enough.
 #[test]
 fn a_trace_whose_lines_nobody_reads_any_more_ends_at_once() {
     let sleeper = Sleeper::start();

@@ -1,4 +1,4 @@
-//! What cannot work is refused in one line that says what to do, with exit code 2.
+//! Impossible requests are refused in one line that says what to do, with exit code 2.
 
 use std::process::{Command, Output, Stdio};
 
@@ -10,7 +10,7 @@ fn tracer(arguments: &[&str]) -> Output {
         .expect("it can be run")
 }
 
-/// The line that goes with a refusal.
+/// Returns the line that goes with a refusal.
 fn refused(arguments: &[&str]) -> String {
     let output = tracer(arguments);
     let line = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! `read`, `info` and `export`: what they refuse, how they end. None of this needs privileges.
+//! `read`, `info` and `export`: their refusals and their ends. None of this needs privileges.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -61,7 +61,7 @@ impl Log {
         self.folder.path().join("log")
     }
 
-    /// That of the next event.
+    /// Returns the header of the next event.
     fn header(&self, event_type: EventTypeId) -> EventHeader {
         EventHeader {
             time: MonotonicNs(1_000 + self.events * 1_000_000),
@@ -98,7 +98,7 @@ impl Log {
     }
 }
 
-/// Makes a log one of a machine of another kind, in all copies of what its start says.
+/// Turns a log into one of a machine of another kind, in all copies of its start.
 fn make_foreign(log: &Path) {
     const CRC: std::ops::Range<usize> = 12..16;
     let mut bytes = fs::read(log).unwrap();
@@ -194,7 +194,7 @@ fn output(subcommand: &str, file: &Path, options: &[&str]) -> Output {
     tracer(subcommand, file, options).output().unwrap()
 }
 
-/// The line that goes with a refusal.
+/// Returns the line that goes with a refusal.
 fn refused(subcommand: &str, file: &Path, options: &[&str]) -> String {
     let output = output(subcommand, file, options);
     let line = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -252,7 +252,7 @@ fn ended(mut process: Child) -> ExitStatus {
     }
 }
 
-/// A look at a log that grows, and what it shows.
+/// Starts a look at a log that grows, and returns it with its output.
 fn following(log: &Log) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut process = tracer("read", &log.path(), &["--follow"])
         .stdout(Stdio::piped())
@@ -437,7 +437,7 @@ fn a_conversion_that_is_ended_leaves_nothing_behind() {
     }
 }
 
-/// The exit code of an export, or a report, that gets a signal while it writes.
+/// Returns the exit code of an export, or a report, that gets a signal while it writes.
 fn signalled(log: &Completed, target: &str, signal: i32) -> Option<i32> {
     let out = log.file(target);
     let options = ["-o", out.to_str().unwrap(), "--to", target];
@@ -470,7 +470,7 @@ fn signalled(log: &Completed, target: &str, signal: i32) -> Option<i32> {
     ended(process).code()
 }
 
-/// What lies beside a log.
+/// Returns the names of the files beside a log.
 fn names_beside(log: &Completed) -> Vec<String> {
     let entries = fs::read_dir(log.path().parent().unwrap()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

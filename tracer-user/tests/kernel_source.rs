@@ -1,4 +1,4 @@
-//! The kernel source against what the kernel itself says: needs the eBPF object and the rights
+//! The kernel source against the counts of the kernel itself: needs the eBPF object and the rights
 //! to load it.
 
 #![expect(
@@ -38,7 +38,8 @@ const ALL: &[EventTypeId] = &[
 ];
 const MIB: u32 = 1 << 20;
 
-/// One test at a time: they look at what this process has loaded, and at exact counts.
+/// Lock that runs one test at a time: they look at what this process has loaded, and at exact
+/// counts.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A loaded tracer and everything that it brought so far.
@@ -127,14 +128,15 @@ impl Tracing {
         losses.map(|loss| loss.count).sum()
     }
 
-    /// What the kernel did not report is no loss of ours.
+    /// Checks that nothing was lost. Events that the kernel did not report are no loss of the
+    /// trace.
     fn assert_nothing_lost(&self) {
         let losses = self.losses.iter();
         let ours = losses.filter(|loss| loss.cause != LossCause::KernelNotReported);
         assert_eq!(ours.collect::<Vec<_>>(), Vec::<&Loss>::new());
     }
 
-    /// Each event with its data, in order of time: each ring brings its own in one piece.
+    /// Returns each event with its data, in order of time: each ring brings its own in one piece.
     fn with_data(&self) -> Vec<(EventHeader, &[u8])> {
         let events = self.events.iter();
         let mut events: Vec<_> = events
@@ -145,7 +147,7 @@ impl Tracing {
     }
 }
 
-/// The file of an exec, without what the program was given.
+/// Returns the file of an exec, without the arguments of the program.
 fn executed(data: &[u8]) -> &[u8] {
     data[20..].split(|byte| *byte == 0).next().unwrap()
 }
@@ -213,8 +215,8 @@ impl Workload {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// Lets each thread go through so many rounds, without waiting for it. It sleeps in every
-    /// fourth; whether it switches in the others too depends on who is on the same CPU.
+    /// Lets each thread go through this many rounds, without waiting for it. It sleeps in every
+    /// fourth; whether it switches in the others too depends on the other threads of its CPU.
     fn begin(&mut self, rounds: u32) {
         writeln!(self.input, "{rounds}").unwrap();
     }
@@ -223,7 +225,7 @@ impl Workload {
         self.wait_line("done");
     }
 
-    /// Keeps all its threads on one CPU.
+    /// Binds all its threads to one CPU.
     fn run_only_on(&self, cpu: u32) {
         let mask = format!("{:x}", 1_u64 << cpu);
         let pid = self.pid().to_string();
@@ -240,7 +242,8 @@ impl Workload {
         }
     }
 
-    /// Switches of each thread since it began, as the kernel counts them, once all are blocked.
+    /// Counts switches of each thread since it began, as the kernel counts them, once all are
+    /// blocked.
     fn settled_switches(&self) -> BTreeMap<i32, u64> {
         let mut last = BTreeMap::new();
         let mut since = Instant::now();
@@ -265,7 +268,7 @@ impl Drop for Workload {
     }
 }
 
-/// Whether each thread sleeps.
+/// Tells whether each thread sleeps.
 fn threads_are_blocked(pid: i32) -> bool {
     let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     threads.all(|entry| {
@@ -274,7 +277,7 @@ fn threads_are_blocked(pid: i32) -> bool {
     })
 }
 
-/// Voluntary and involuntary switches of each thread.
+/// Counts voluntary and involuntary switches of each thread.
 fn switches(pid: i32) -> BTreeMap<i32, u64> {
     fs::read_dir(format!("/proc/{pid}/task"))
         .unwrap()
@@ -297,7 +300,7 @@ fn growth(before: &BTreeMap<i32, u64>, after: &BTreeMap<i32, u64>) -> BTreeMap<i
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Not a test: what [`Workload`] starts.
+/// Runs the program that [`Workload`] starts; it is not a test.
 #[test]
 #[ignore = "a process for the other tests"]
 fn workload() {
@@ -830,7 +833,7 @@ fn no_program_remains_after_drop() {
     });
 }
 
-/// The programs that are loaded, whoever has loaded them.
+/// Returns the programs that are loaded, by any process.
 fn all_programs() -> BTreeSet<u32> {
     aya::programs::loaded_programs()
         .filter_map(Result::ok)
@@ -838,7 +841,7 @@ fn all_programs() -> BTreeSet<u32> {
         .collect()
 }
 
-/// The programs that this process has descriptors of.
+/// Returns the programs that this process has descriptors of.
 fn own_programs() -> BTreeSet<u32> {
     fs::read_dir("/proc/self/fdinfo")
         .unwrap()

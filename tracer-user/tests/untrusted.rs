@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use seeds::Seed;
 use tracer_user::untrusted;
 
-/// No input may take longer.
+/// Longest time an input may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Integers that always come in the same order.
@@ -61,7 +61,7 @@ fn change(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
     }
 }
 
-/// The seeds of a fuzz target.
+/// Returns the seeds of a fuzz target.
 fn seeds_of(name: &str) -> Vec<Seed> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/corpus/{name}.seeds"));
     let seeds = seeds::read(&path).expect("seeds");
@@ -121,7 +121,7 @@ fn any_bytes_as_a_program() {
     });
 }
 
-/// Or nothing is looked at above, nor by the fuzz target.
+/// Makes sure that a whole program is looked at above, and by the fuzz target.
 #[test]
 fn a_whole_program_is_looked_at() {
     let mut seeds = seeds_of("elf").into_iter();
