@@ -1,21 +1,22 @@
-//! Runs contestants in turn, A B C A B C, so that what the machine does meanwhile hits them alike.
+//! Runs contestants in turn, A B C A B C, so that whatever else the machine does affects all of
+//! them alike.
 
 use std::collections::BTreeMap;
 
 use super::outcome::{Contender, Measure, Outcome, Unit, Verdict};
 use super::spread::{Spread, ratios};
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// The value that is compared.
     pub value: f64,
-    /// What else was seen.
+    /// Further figures by name, such as lost events.
     pub facts: BTreeMap<String, f64>,
 }
 
 impl Run {
-    /// A run with nothing but its value.
+    /// Creates a run that has only its value.
     pub fn new(value: f64) -> Self {
         Self {
             value,
@@ -23,7 +24,7 @@ impl Run {
         }
     }
 
-    /// Adds what else was seen.
+    /// Adds a further figure.
     pub fn with(mut self, fact: &str, value: f64) -> Self {
         self.facts.insert(fact.to_owned(), value);
         self
@@ -32,14 +33,14 @@ impl Run {
 
 type Runner<'a> = Box<dyn FnMut() -> anyhow::Result<Run> + 'a>;
 
-/// One that takes part.
+/// Participant of a contest.
 pub struct Contestant<'a> {
     name: String,
     is_ours: bool,
     run: Runner<'a>,
 }
 
-/// What is to be reached, of what is asked for ([`Measure`]), by the middle of all rounds.
+/// Goal for the median of all rounds of the compared figure ([`Measure`]).
 #[derive(Clone, Copy)]
 pub enum Goal {
     /// Our value is at most this.
@@ -48,11 +49,11 @@ pub enum Goal {
     Above(f64),
     /// Our value is at most this part of the named peer's, pair by pair.
     PartOf(&'static str, f64),
-    /// Our value is at least so many times the named peer's, pair by pair.
+    /// Our value is at least this many times the named peer's, pair by pair.
     TimesOf(&'static str, f64),
 }
 
-/// Contestants, what is asked of them, and what ours is to reach.
+/// Contestants, the question they answer, and the goals that ours are to reach.
 pub struct Contest<'a> {
     question: &'static str,
     unit: Unit,
@@ -64,7 +65,7 @@ pub struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A contest of values of which less is better.
+    /// Creates a contest of values of which less is better.
     pub fn new(question: &'static str, unit: Unit) -> Self {
         Self {
             question,
@@ -77,13 +78,13 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Shows something else than the value itself.
+    /// Sets a measure other than the value itself.
     pub fn showing(mut self, measure: Measure) -> Self {
         self.measure = measure;
         self
     }
 
-    /// More is better.
+    /// Declares that more is better.
     pub fn more_is_better(mut self) -> Self {
         self.less_is_better = false;
         self
@@ -94,7 +95,7 @@ impl<'a> Contest<'a> {
         self.add(name, false, Box::new(run));
     }
 
-    /// Adds a way of ours. Ratios and goals are of the first.
+    /// Adds a contestant of this project. Ratios and goals refer to the first one.
     pub fn ours(&mut self, name: &str, run: impl FnMut() -> anyhow::Result<Run> + 'a) {
         self.add(name, true, Box::new(run));
     }
@@ -107,17 +108,17 @@ impl<'a> Contest<'a> {
         });
     }
 
-    /// Names one that cannot take part, and why.
+    /// Names a contestant that cannot take part, and the reason.
     pub fn missing(&mut self, who_and_why: impl Into<String>) {
         self.missing.push(who_and_why.into());
     }
 
-    /// Adds what is to be reached by the contestant `who`.
+    /// Adds a goal of the contestant `who`.
     pub fn goal(&mut self, who: &'static str, goal: Goal) {
         self.goals.push((who, goal));
     }
 
-    /// Runs everyone so many times, in turn.
+    /// Runs all contestants in turn, `rounds` times.
     pub fn run(mut self, name: &str, rounds: usize) -> Outcome {
         let mut contenders: Vec<Contender> = self.contestants.iter().map(newcomer).collect();
         let mut facts: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); contenders.len()];
@@ -186,7 +187,7 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// What is asked for, of each contestant and round.
+    /// Computes the compared figure of each contestant and round.
     fn measured(&self, contenders: &[Contender]) -> Vec<Vec<f64>> {
         let base = contenders
             .first()

@@ -14,7 +14,8 @@ use xtask::workspace;
 
 /// Writes the document and its plots.
 ///
-/// What a person has to say about a question is in `bench/notes/NAME.md`, and goes in as it is.
+/// Remarks that a person wrote about a question are in `bench/notes/NAME.md` and are copied
+/// unchanged.
 pub fn write(results: &Results) -> anyhow::Result<()> {
     let plots = workspace::root().join("docs/performance");
     let _nothing_there = fs::remove_dir_all(&plots);
@@ -191,7 +192,7 @@ fn micro(page: &mut String, results: &Results) {
     note(page, super::results::MICRO);
 }
 
-/// What a person has to say about a question.
+/// Appends the remarks that a person wrote about a question, if there are any.
 fn note(page: &mut String, name: &str) {
     let path = workspace::root()
         .join("bench/notes")

@@ -1,4 +1,4 @@
-//! How costs grow: with the number of events, threads, processes, streams and CPUs.
+//! Growth of costs with the number of events, threads, processes, streams and CPUs.
 
 use super::contest::Run;
 use super::programs::{Printed, command};
@@ -7,20 +7,20 @@ use super::spread::{Spread, exponent};
 use super::tools::as_float;
 use super::workbench::Workbench;
 
-/// A cost as something grows.
+/// Cost as something grows.
 pub struct Series {
-    /// What it is called on the command line and in the report.
+    /// Name on the command line and in the report.
     pub name: &'static str,
     question: &'static str,
     x: &'static str,
     y: &'static str,
-    /// The exponent of linear growth: 1 for a whole, 0 for a cost by event.
+    /// Exponent of linear growth: 1 for a total, 0 for a cost per event.
     linear: f64,
     sizes: fn() -> Vec<u64>,
     at: fn(&Workbench, u64) -> anyhow::Result<Run>,
 }
 
-/// All of them.
+/// All series.
 pub const ALL: &[Series] = &[
     Series {
         name: "growth-events",

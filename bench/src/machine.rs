@@ -1,4 +1,4 @@
-//! Where and when a run was: what a figure is worth nothing without.
+//! Machine and time of a run: without them a figure means nothing.
 
 use std::fs;
 use std::process::Command;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use xtask::{packages, process, workspace};
 
-/// The machine, and what ran on it.
+/// Machine, and the versions that ran on it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// As the processor names itself.
+    /// Processor's own name.
     pub processor: String,
     /// CPUs that may be used.
     pub cpus: usize,
@@ -18,19 +18,19 @@ pub struct Machine {
     pub memory_mib: u64,
     /// The kernel's release and version.
     pub kernel: String,
-    /// What the kernel makes its clocks from.
+    /// Kernel's clock source.
     pub clock: String,
-    /// The commit, with a mark when files differ from it.
+    /// Commit, with a mark when files differ from it.
     pub commit: String,
-    /// When the run began.
+    /// Start of the run.
     pub date: String,
-    /// How busy the machine was before the run: the load of the last minute.
+    /// Load before the run: the average of the last minute.
     pub load: f64,
     /// The peers' versions.
     pub peers: Vec<String>,
 }
 
-/// Looks at this machine.
+/// Reads the facts of this machine.
 pub fn look() -> anyhow::Result<Machine> {
     Ok(Machine {
         processor: field_of("/proc/cpuinfo", "model name"),
@@ -82,7 +82,7 @@ fn version(peer: &packages::Need) -> String {
     asked.map_or_else(|_| name.to_owned(), |version| format!("{name} {version}"))
 }
 
-/// What follows the first "name:" in a file of such lines.
+/// Returns the text after the first "name:" in a file of such lines.
 fn field_of(path: &str, name: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let value = text.lines().find_map(|line| {

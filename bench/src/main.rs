@@ -1,10 +1,10 @@
-//! The benchmark: the project beside the tools that a user would take instead, on the same work,
-//! in turn, in one run.
+//! Benchmark: the project beside the tools that a user would take instead, on the same work, in
+//! turn, in one run.
 //!
-//! - [`questions`]: what is asked, one file a subject. Each gives a [`contest::Contest`].
+//! - [`questions`]: the questions, one file per subject. Each gives a [`contest::Contest`].
 //! - [`tools`]: how the peers, and our own command line, are started and stopped.
 //! - [`contest`]: runs contestants in turn; [`spread`] is the arithmetic.
-//! - [`results`]: what is written as JSON; [`text`] and [`document`] make it readable.
+//! - [`results`]: the JSON output; [`text`] and [`document`] make it readable.
 
 mod contest;
 mod document;
@@ -152,7 +152,7 @@ fn names() -> Vec<&'static str> {
     questions.chain(curves).chain([results::MICRO]).collect()
 }
 
-/// Where programs and traces of the benchmark are put.
+/// Returns the folder for programs and traces of the benchmark.
 fn folder() -> PathBuf {
     workspace::target("bench")
 }

@@ -1,8 +1,8 @@
-//! What a tracer adds to a program that goes on all the while: first without it, then with it, then
-//! without it again.
+//! Cost that a tracer adds to a program that runs all the time: first without the tracer, then with
+//! it, then without it again.
 //!
-//! Two runs of a program differ by more than what a tracer adds: by where their memory happens to
-//! lie, and by what the machine does meanwhile. One run differs from itself by far less.
+//! Two runs of a program differ by more than a tracer adds: their memory lies elsewhere, and the
+//! machine does other work meanwhile. One run differs from itself by far less.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,12 @@ use super::contest::Run;
 use super::spread::Spread;
 use super::tools::{Background, Seen, Tool};
 
-/// Who is traced while the program runs.
+/// Processes that are traced while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// The program.
     It,
-    /// The program and the children that it has made already.
+    /// The program and the children that it has already.
     ItAndChildren,
     /// Another process, which sleeps.
     Another,
@@ -30,21 +30,21 @@ pub enum Whom {
 /// A cost without a tracer and with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// The middle of all windows before and after.
+    /// Median of all windows before and after tracing.
     pub without: f64,
-    /// The middle of all windows while it traces.
+    /// Median of all windows while the tracer runs.
     pub with: f64,
-    /// What the tracer saw.
+    /// Figures that the tracer reported.
     seen: Seen,
 }
 
 impl Costs {
-    /// A run whose value is what the tracer adds.
+    /// Returns a run whose value is the cost that the tracer adds.
     pub fn added(self) -> Run {
         self.run(self.with - self.without)
     }
 
-    /// A run whose value is what the tracer adds, in per cent.
+    /// Returns a run whose value is the cost that the tracer adds, in per cent.
     pub fn added_percent(self) -> Run {
         self.run((self.with - self.without) / self.without * 100.0)
     }
@@ -55,7 +55,8 @@ impl Costs {
     }
 }
 
-/// Runs `program`, which prints windows, and attaches the tool meanwhile; each phase takes `phase`.
+/// Runs `program`, which prints windows, and attaches the tool in the second of three phases, each
+/// of the length `phase`.
 pub fn attach(
     tool: &dyn Tool,
     program: &mut Command,
@@ -108,7 +109,7 @@ fn with_children(pid: u32) -> anyhow::Result<Vec<u32>> {
     Ok([pid].into_iter().chain(children).collect())
 }
 
-/// A part of the time, in nanoseconds of `CLOCK_MONOTONIC`.
+/// Interval in nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: f64,
@@ -121,7 +122,7 @@ impl Span {
     }
 }
 
-/// Lets this time go by.
+/// Sleeps for this time and returns the interval.
 fn span(phase: Duration) -> Span {
     let start = now();
     sleep(phase);
@@ -139,7 +140,7 @@ fn now() -> f64 {
     part(now.tv_sec) * 1e9 + part(now.tv_nsec)
 }
 
-/// What a program printed about a part of the time.
+/// Interval that a program printed, with the cost in it.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     span: Span,

@@ -1,4 +1,4 @@
-//! The micro-benchmarks, by criterion: `tracer-posix/benches`.
+//! Micro-benchmarks by criterion: `tracer-posix/benches`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::results::Micro;
 use xtask::{process, workspace};
 
-/// Runs them all and reads what criterion wrote.
+/// Runs all micro-benchmarks and reads criterion's estimates.
 pub fn measure(is_quick: bool) -> anyhow::Result<Vec<Micro>> {
     let results = workspace::target("criterion");
     let _nothing_there = fs::remove_dir_all(&results);
@@ -43,7 +43,7 @@ pub fn measure(is_quick: bool) -> anyhow::Result<Vec<Micro>> {
     Ok(all)
 }
 
-/// Folders in which criterion left the estimates of a new run.
+/// Finds the folders in which criterion left the estimates of a new run.
 fn folders_with_estimates(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -89,7 +89,7 @@ fn read(folder: &Path) -> anyhow::Result<Micro> {
     })
 }
 
-/// A name as it is to be sorted: digits by their value.
+/// Splits a name into a sort key: digits count by their value.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = vec![(String::new(), 0_u64)];
     let mut was_digit = false;

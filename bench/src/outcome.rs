@@ -1,4 +1,4 @@
-//! What came out of a contest, as it is written to the results.
+//! Outcome of a contest, as written to the results.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::spread::Spread;
 
-/// What a measured value is.
+/// Unit of a measured value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Nanoseconds.
     Ns,
-    /// Events or switches a second.
+    /// Events or switches per second.
     PerSecond,
     /// Bytes.
     Bytes,
@@ -19,12 +19,12 @@ pub enum Unit {
     Megabytes,
     /// Seconds.
     Seconds,
-    /// Parts of a hundred.
+    /// Per cent.
     Percent,
 }
 
 impl Unit {
-    /// Its sign.
+    /// Returns the unit's sign.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Ns => "ns",
@@ -37,66 +37,66 @@ impl Unit {
     }
 }
 
-/// What is shown of a contestant beside the value itself.
+/// Figure that is shown of a contestant beside the value itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Measure {
     /// The value itself.
     Value,
-    /// What it adds to the first contestant, which runs without a tracer.
+    /// Cost added to that of the first contestant, which runs without a tracer.
     Added,
-    /// What it adds, in per cent of the first contestant.
+    /// Added cost, in per cent of the first contestant's.
     AddedPercent,
 }
 
-/// One contestant's runs.
+/// Runs of one contestant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Contender {
-    /// What ran.
+    /// Name of the contestant.
     pub name: String,
-    /// Whether it is this project.
+    /// Whether it belongs to this project.
     pub is_ours: bool,
-    /// The value of each round.
+    /// Value of each round.
     pub values: Vec<f64>,
-    /// Their spread.
+    /// Spread of the values.
     pub spread: Option<Spread>,
-    /// The spread of what was asked for ([`Measure`]), where that is not the value itself.
+    /// Spread of the compared figure ([`Measure`]), unless that is the value itself.
     pub measured: Option<Spread>,
-    /// Ours through this one's, round by round, by what was asked for.
+    /// Our figure divided by this contestant's, round by round, of the compared figure.
     pub ratio: Option<Spread>,
-    /// What else was seen (events lost, bytes written): the middle of all rounds.
+    /// Further figures (events lost, bytes written): the median of all rounds.
     pub facts: BTreeMap<String, f64>,
-    /// Why it has no values, or fewer.
+    /// Reason why it has no values, or fewer.
     pub failure: Option<String>,
 }
 
-/// Whether a goal was reached.
+/// Result of a goal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What was to be reached.
+    /// Goal as text.
     pub goal: String,
-    /// What was measured; `None` when it could not be.
+    /// Measured figure; `None` when it could not be measured.
     pub measured: Option<f64>,
-    /// Whether that is enough; `None` when it could not be measured.
+    /// Whether the figure reaches the goal; `None` when it could not be measured.
     pub holds: Option<bool>,
 }
 
-/// All of a contest.
+/// Whole outcome of a contest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The question's name.
+    /// Name of the question.
     pub name: String,
-    /// The question.
+    /// Text of the question.
     pub question: String,
-    /// Of the values.
+    /// Unit of the values.
     pub unit: Unit,
-    /// What is shown.
+    /// Figure that is shown.
     pub measure: Measure,
     /// Whether less is better.
     pub less_is_better: bool,
-    /// Who took part.
+    /// Contestants that took part.
     pub contenders: Vec<Contender>,
-    /// Who could not.
+    /// Contestants that could not take part, with the reasons.
     pub missing: Vec<String>,
-    /// The goals.
+    /// Results of the goals.
     pub verdicts: Vec<Verdict>,
 }

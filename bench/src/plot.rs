@@ -13,9 +13,9 @@ const PEERS: RGBColor = RGBColor(150, 150, 150);
 const FONT: &str = "sans-serif";
 const WIDTH: u32 = 720;
 
-/// A bar for each contestant's middle, on a logarithmic scale where they lie far apart.
+/// Draws a bar for each contestant's median, on a logarithmic scale where they lie far apart.
 ///
-/// `None` when there is nothing to draw.
+/// Returns `None` when there is nothing to draw.
 pub fn bars(outcome: &Outcome, path: &Path) -> anyhow::Result<Option<()>> {
     let shown = |contender: &super::outcome::Contender| contender.measured.or(contender.spread);
     let bars: Vec<(&str, f64, bool)> = outcome
@@ -76,7 +76,7 @@ pub fn bars(outcome: &Outcome, path: &Path) -> anyhow::Result<Option<()>> {
     Ok(Some(()))
 }
 
-/// A curve on logarithmic scales, with the power that fits it.
+/// Draws a curve on logarithmic scales, with the power that fits it.
 pub fn curve(curve: &Curve, path: &Path) -> anyhow::Result<Option<()>> {
     let bounds = |values: Vec<f64>, below: f64, above: f64| {
         let least = values.iter().copied().reduce(f64::min)?;

@@ -1,4 +1,4 @@
-//! The C programs under `bench/programs`: compiled in one way, run, and what they print read.
+//! C programs under `bench/programs`: compiles them in one way, runs them, and parses their output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use anyhow::{Context as _, anyhow};
 use super::folder;
 use xtask::{process, workspace};
 
-/// How a program is to be made.
+/// Recipe by which a program is compiled.
 pub struct Recipe {
-    /// What the executable is called.
+    /// Name of the executable.
     pub name: &'static str,
     /// Its source, without the folder.
     pub source: &'static str,
-    /// Flags beside those that all get.
+    /// Flags in addition to those that all programs get.
     pub flags: &'static [&'static str],
 }
 
 const OURS: &[&str] = &["-lposixtrace"];
 
-/// Every program that needs nothing but this project.
+/// Programs that need only this project.
 pub const OWN: &[Recipe] = &[
     Recipe {
         name: "libempty.so",
@@ -80,7 +80,7 @@ pub const OWN: &[Recipe] = &[
     },
 ];
 
-/// Programs of which the library has to have trace logs.
+/// Programs that need a library with trace logs.
 pub const WITH_LOGS: &[Recipe] = &[
     Recipe {
         name: "log_write",
@@ -94,14 +94,14 @@ pub const WITH_LOGS: &[Recipe] = &[
     },
 ];
 
-/// The trace point of LTTng-UST.
+/// Program with a trace point of LTTng-UST.
 pub const LTTNG: Recipe = Recipe {
     name: "emit_lttng",
     source: "emit_lttng.c",
     flags: &["-llttng-ust", "-ldl"],
 };
 
-/// A function that uftrace traces.
+/// Program with a function that uftrace traces.
 pub const UFTRACE: Recipe = Recipe {
     name: "emit_uftrace",
     source: "emit_uftrace.c",
@@ -131,17 +131,17 @@ pub fn compile(recipe: &Recipe) -> anyhow::Result<()> {
     )
 }
 
-/// Where a program is.
+/// Returns the path of a program.
 pub fn executable(name: &str) -> PathBuf {
     folder().join(name)
 }
 
-/// A command that runs a program with the library of this build.
+/// Returns a command that runs a program with the library of this build.
 pub fn command(name: &str, arguments: &[u64]) -> Command {
     with_library(&executable(name), arguments.iter().map(u64::to_string))
 }
 
-/// A command that finds the library of this build.
+/// Returns a command whose program loads the library of this build.
 pub fn with_library(program: &Path, arguments: impl IntoIterator<Item = String>) -> Command {
     let mut command = Command::new(program);
     command
@@ -150,7 +150,7 @@ pub fn with_library(program: &Path, arguments: impl IntoIterator<Item = String>)
     command
 }
 
-/// The lines "name value" that a program printed.
+/// Lines "name value" that a program printed.
 pub struct Printed(BTreeMap<String, f64>);
 
 impl Printed {
@@ -159,7 +159,7 @@ impl Printed {
         Ok(Self::parse(&process::output(command)?))
     }
 
-    /// Reads what a program printed; other lines are passed over.
+    /// Parses a program's output; other lines are skipped.
     pub fn parse(text: &str) -> Self {
         let value = |line: &str| {
             let (name, value) = line.split_once(' ')?;
@@ -168,7 +168,7 @@ impl Printed {
         Self(text.lines().filter_map(value).collect())
     }
 
-    /// A value that it must have printed.
+    /// Returns a value that the program must have printed.
     pub fn get(&self, name: &str) -> anyhow::Result<f64> {
         let all = || self.0.keys().cloned().collect::<Vec<_>>().join(", ");
         self.0

@@ -1,4 +1,4 @@
-//! The results of a run, as JSON.
+//! Results of a run, as JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use super::machine::Machine;
 use super::outcome::Outcome;
 
-/// How a cost grows.
+/// Growth of a cost.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Curve {
-    /// The question's name.
+    /// Name of the question.
     pub name: String,
-    /// The question.
+    /// Text of the question.
     pub question: String,
-    /// What is along the bottom.
+    /// Title of the horizontal axis.
     pub x: String,
-    /// What is along the side.
+    /// Title of the vertical axis.
     pub y: String,
-    /// The middle of all rounds at each size.
+    /// Median of all rounds at each size.
     pub points: Vec<(f64, f64)>,
     /// The exponent of the power that fits best.
     pub exponent: Option<f64>,
@@ -29,42 +29,42 @@ pub struct Curve {
     pub linear: f64,
 }
 
-/// What the micro-benchmarks are called as a whole.
+/// Name of the micro-benchmarks as a whole.
 pub const MICRO: &str = "micro";
 
-/// One micro-benchmark.
+/// Result of one micro-benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Micro {
     /// Its name: subject and variant.
     pub name: String,
-    /// Nanoseconds of one, with the bounds of the 95 % interval.
+    /// Nanoseconds of one iteration.
     pub ns: f64,
-    /// The lower bound.
+    /// Lower bound of the 95 % interval.
     pub low: f64,
-    /// The upper bound.
+    /// Upper bound of the 95 % interval.
     pub high: f64,
 }
 
-/// All of a run.
+/// All results of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// Where and when it was.
+    /// Machine and time of the run.
     pub machine: Machine,
-    /// Whether it was a quick one.
+    /// Whether it was a quick run.
     pub is_quick: bool,
     /// The contests.
     pub outcomes: Vec<Outcome>,
-    /// How costs grow.
+    /// Growth of costs.
     pub curves: Vec<Curve>,
     /// The micro-benchmarks.
     pub micro: Vec<Micro>,
-    /// What was asked again after the whole run, by name, and at which commit.
+    /// Questions that were measured again after the whole run, by name, and the commit of each.
     #[serde(default)]
     pub again: BTreeMap<String, String>,
 }
 
 impl Results {
-    /// Of a run that has just begun.
+    /// Creates the results of a run that has just begun.
     pub fn new(machine: Machine, is_quick: bool) -> Self {
         Self {
             machine,
@@ -76,7 +76,7 @@ impl Results {
         }
     }
 
-    /// Takes what was asked again, instead of what is here.
+    /// Replaces results by those that were measured again later.
     pub fn take_again(&mut self, later: Self) {
         let commit = later.machine.commit;
         for outcome in later.outcomes {
@@ -93,12 +93,12 @@ impl Results {
         }
     }
 
-    /// Whether nothing was measured.
+    /// Tells whether nothing was measured.
     pub fn is_empty(&self) -> bool {
         self.outcomes.is_empty() && self.curves.is_empty() && self.micro.is_empty()
     }
 
-    /// Reads what [`save`](Self::save) wrote.
+    /// Reads the file that [`save`](Self::save) wrote.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| {
             format!("no results in {}: run `cargo xtask bench`", path.display())
@@ -116,7 +116,7 @@ impl Results {
     }
 }
 
-/// Replaces the one with its name, or at the end.
+/// Replaces the element of the same name, or appends `one`.
 fn replace<T>(all: &mut Vec<T>, one: T, name: impl Fn(&T) -> &String) {
     match all.iter_mut().find(|other| name(other) == name(&one)) {
         Some(before) => *before = one,

@@ -1,20 +1,20 @@
-//! The arithmetic of repeated measurements. Pure.
+//! Arithmetic of repeated measurements. Pure.
 
 use serde::{Deserialize, Serialize};
 
-/// Least, middle and most of several runs.
+/// Least, median and greatest of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,
-    /// The one in the middle; of an even count, between the two.
+    /// The median; of an even count, the mean of the two in the middle.
     pub median: f64,
-    /// The most.
+    /// The greatest.
     pub max: f64,
 }
 
 impl Spread {
-    /// `None` of no values at all. Values that are not finite are left out.
+    /// Computes the spread of the finite values; `None` when there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values
             .into_iter()
@@ -36,8 +36,8 @@ impl Spread {
     }
 }
 
-/// The ratios of two contestants, round by round. Rounds in which the divisor is not above zero (a
-/// cost below the noise) give none.
+/// Computes the ratios of two contestants, round by round. Rounds whose divisor is not above zero
+/// (a cost below the noise) give none.
 pub fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
     ours.iter()
         .zip(theirs)
@@ -46,8 +46,8 @@ pub fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The exponent *e* of `y = c · x^e` that fits best: the slope of the straight line through the
-/// logarithms, by least squares. `None` for fewer than two different sizes.
+/// Computes the exponent *e* of `y = c · x^e` that fits best: the slope of the straight line
+/// through the logarithms, by least squares. `None` for fewer than two different sizes.
 pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logs: Vec<(f64, f64)> = points
         .iter()

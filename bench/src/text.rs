@@ -1,4 +1,4 @@
-//! The results as text for a terminal.
+//! Results as text for a terminal.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +10,13 @@ use super::outcome::{Contender, Measure, Outcome, Unit, Verdict};
 use super::results::{Curve, Micro, Results};
 use super::spread::Spread;
 
-/// Writes what [`all`] says beside the JSON at `path`.
+/// Writes the text of [`all`] beside the JSON at `path`.
 pub fn save_beside(results: &Results, path: &Path) -> anyhow::Result<()> {
     let beside = path.with_extension("txt");
     fs::write(&beside, all(results)).with_context(|| beside.display().to_string())
 }
 
-/// All of a run.
+/// Formats all results of a run.
 pub fn all(results: &Results) -> String {
     let machine = &results.machine;
     let mut text = format!(
@@ -52,7 +52,7 @@ pub fn all(results: &Results) -> String {
     text
 }
 
-/// One contest: a line for each contestant, then the goals.
+/// Formats one contest: a line for each contestant, then the goals.
 pub fn outcome(outcome: &Outcome) -> String {
     let mut text = format!("{}\n", outcome.question);
     for contender in &outcome.contenders {
@@ -105,7 +105,7 @@ fn line(outcome: &Outcome, contender: &Contender) -> String {
     line
 }
 
-/// What was seen beside the values.
+/// Formats the further figures.
 pub fn facts(contender: &Contender) -> String {
     let all = contender.facts.iter();
     let all_said: Vec<_> = all
@@ -114,7 +114,7 @@ pub fn facts(contender: &Contender) -> String {
     all_said.join(", ")
 }
 
-/// A goal and whether it was reached.
+/// Formats a goal and whether it was reached.
 pub fn judged(verdict: &Verdict) -> String {
     let mark = match verdict.holds {
         Some(true) => "reached",
@@ -127,7 +127,7 @@ pub fn judged(verdict: &Verdict) -> String {
     format!("{mark}: {}{measured}", verdict.goal)
 }
 
-/// How a cost grows.
+/// Formats the growth of a cost.
 pub fn curve(curve: &Curve) -> String {
     let mut text = format!("{}\n", curve.question);
     for (x, y) in &curve.points {
@@ -153,7 +153,7 @@ pub fn curve(curve: &Curve) -> String {
     text
 }
 
-/// The micro-benchmarks.
+/// Formats the micro-benchmarks.
 pub fn micro(all: &[Micro]) -> String {
     let mut text = String::new();
     for one in all {
@@ -169,7 +169,7 @@ pub fn micro(all: &[Micro]) -> String {
     text
 }
 
-/// A value in its unit, as exact as it is of use.
+/// Formats a value in its unit, with as many digits as are useful.
 pub fn formatted(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => plain(value.round()),
@@ -178,7 +178,7 @@ pub fn formatted(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A value with four digits that say something, or all before the point.
+/// Formats a value with four significant digits, or all digits before the point.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
     if value == value.trunc() && size < 1e15 {

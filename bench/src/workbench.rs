@@ -1,4 +1,4 @@
-//! What all questions need: compiled programs, and how much work a run does.
+//! Prerequisites of all questions: compiled programs, and the amount of work in a run.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::folder;
 use super::programs::{self, LTTNG, OWN, UFTRACE, WITH_LOGS};
 use xtask::{packages, process, workspace};
 
-/// A prepared benchmark.
+/// Prepared benchmark.
 pub struct Workbench {
     is_quick: bool,
     /// Whether LTTng-UST takes part.
@@ -21,7 +21,7 @@ pub struct Workbench {
 }
 
 impl Workbench {
-    /// Compiles the programs of everyone who is there.
+    /// Compiles the programs of all contestants that are installed.
     pub fn prepare(is_quick: bool) -> anyhow::Result<Self> {
         fs::create_dir_all(folder())
             .with_context(|| format!("cannot make {}", folder().display()))?;
@@ -47,23 +47,23 @@ impl Workbench {
         })
     }
 
-    /// How often everyone runs.
+    /// Returns the number of rounds of each contestant.
     pub fn rounds(&self) -> usize {
         if self.is_quick { 5 } else { 7 }
     }
 
-    /// How long something is watched.
+    /// Returns the length of a measured phase.
     pub fn phase(&self) -> Duration {
         Duration::from_millis(if self.is_quick { 300 } else { 1000 })
     }
 
-    /// So much work, or a tenth of it.
+    /// Returns this amount of work, or a tenth of it in a quick run.
     pub fn work(&self, amount: u64) -> u64 {
         if self.is_quick { amount / 10 } else { amount }
     }
 }
 
-/// Whether a program is there.
+/// Tells whether a program is installed.
 pub fn has(name: &str) -> bool {
     process::find(name).is_some()
 }

@@ -1,5 +1,5 @@
-//! What it costs a program when all of its system calls are traced, with what they were given and
-//! what they have returned.
+//! Cost that a program bears when all of its system calls are traced, with their arguments and
+//! results.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::{ATTACH, add_tools};
 use crate::folder;
 use xtask::process;
 
-/// How much longer a program may take.
+/// Greatest additional time of a program that reaches the goal.
 const MOST_PERCENT: f64 = 15.0;
 
 fn contest<'a>(question: &'static str) -> Contest<'a> {
@@ -37,7 +37,8 @@ fn tools() -> Vec<Box<dyn Tool>> {
     ]
 }
 
-/// A database that commits one row after the other: 31 calls a row, and little else.
+/// Compares tracers of a database that commits one row after the other: 31 calls per row, and
+/// little else.
 pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let rows = bench.work(4000);
     let mut contest = contest(
@@ -61,7 +62,7 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// A server that answers one request after the other.
+/// Compares tracers of a server that answers one request after the other.
 pub fn redis(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let requests = bench.work(200_000);
     let mut contest = contest(
@@ -122,7 +123,7 @@ impl Drop for Server {
     }
 }
 
-/// How long the requests take.
+/// Measures the time of the requests.
 fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
     let server = Server::start()?;
     let attached = tool
@@ -143,8 +144,8 @@ fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
     })
 }
 
-/// How long so many requests of each kind took: of each, a line has its name and how many there
-/// were in a second.
+/// Sums the time that `requests` requests of each kind took: of each kind, a line has its name and
+/// the rate per second.
 fn seconds(csv: &str, requests: u64) -> Option<f64> {
     let rates: Vec<f64> = csv
         .lines()

@@ -17,7 +17,7 @@ use crate::folder;
 /// Our name for the command line that writes a log.
 const ATTACH_LOG: &str = "tracer-user attach --log";
 
-/// One context switch.
+/// Compares the bytes of one context switch.
 pub fn switches(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many bytes on disk does one event of a context switch take? (Ours reports a \
                     switch between two traced processes in two events.)";
@@ -56,7 +56,7 @@ fn perf_record(loops: u64) -> anyhow::Result<Run> {
     Ok(Run::new(size(&output) / samples).with("events", samples))
 }
 
-/// One user event.
+/// Compares the bytes of one user event.
 pub fn user_events(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many bytes on disk does one user event with 32 bytes of data take? LTTng \
                     is asked to write down thread and process; ours also has the trace point's \

@@ -1,5 +1,5 @@
-//! What the kernel counts for our programs themselves while they record system calls: what a stack
-//! and a text add to a call.
+//! Time that the kernel counts for our programs themselves while they record system calls: what a
+//! stack and a text add to a call.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,13 +14,13 @@ use super::super::tools::program_time::{Counted, ProgramTimes};
 use super::super::tools::{as_float, attach_with};
 use super::super::workbench::Workbench;
 
-/// What a stack may cost.
+/// Greatest cost of a stack that reaches the goal.
 const MOST_OF_A_STACK_NS: f64 = 1500.0;
 
-/// What a text may cost that is read as a call begins.
+/// Greatest cost of a text read at the start of a call that reaches the goal.
 const MOST_OF_A_TEXT_NS: f64 = 150.0;
 
-/// How often the calls are made by one program.
+/// Rounds of calls that one program makes.
 const TIMES: usize = 5;
 
 const USER: &str = "user, 5 functions deep";
@@ -29,7 +29,7 @@ const BOTH: &str = "user and kernel, 5 deep";
 const UNWOUND: &str = "user, unwound in 2 KiB";
 const UNWOUND_MORE: &str = "user, unwound in 8 KiB";
 
-/// Stacks.
+/// Compares the costs of stacks.
 pub fn stacks(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = Contest::new(
         "How much longer do our programs run for a system call whose stack is recorded, by the kernel's own \
@@ -66,7 +66,7 @@ pub fn stacks(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// Texts.
+/// Compares the costs of texts.
 pub fn texts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = Contest::new(
         "How much longer do our programs run for an openat() whose path of 30 bytes is read, by the kernel's own \
@@ -82,16 +82,16 @@ pub fn texts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// What the traced program does.
+/// Work of the traced program.
 #[derive(Clone, Copy)]
 enum Work {
-    /// `getppid()`, from so many functions within each other.
+    /// `getppid()`, at this depth of nested functions.
     Getppid(u32),
-    /// `openat()` of what is not there.
+    /// `openat()` of a file that does not exist.
     Open,
 }
 
-/// A program that makes its calls when it is asked to. Killed when dropped.
+/// Program that makes its calls on request. Killed when dropped.
 struct Calls {
     child: Child,
     input: ChildStdin,
@@ -143,8 +143,8 @@ impl Drop for Calls {
     }
 }
 
-/// How many nanoseconds our programs run for each call of a program that is traced with these
-/// options: the middle of several times.
+/// Measures how many nanoseconds our programs run for each call of a program that is traced with
+/// these options: the median of several rounds.
 fn inside(work: Work, calls: u64, options: &[&str]) -> anyhow::Result<Run> {
     let times = ProgramTimes::counted()?;
     let mut program = Calls::start(work, calls)?;

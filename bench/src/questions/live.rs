@@ -9,7 +9,7 @@ use super::super::workbench::{Workbench, has};
 use super::switches::pipe;
 use super::{ATTACH, add_tools};
 
-/// Context switches shown as text, by CPU time of the tracer.
+/// Compares the tracers' CPU time for context switches shown as text.
 pub fn text(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many context switches a second can a tracer show as text, by the CPU time \
                     that it takes for itself? What it says it has lost is beside. (Ours reports \

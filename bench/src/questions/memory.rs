@@ -1,4 +1,4 @@
-//! What the tracer itself takes.
+//! Memory of the tracer itself.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +16,7 @@ use super::super::workbench::Workbench;
 use super::ATTACH;
 use xtask::workspace;
 
-/// Resident memory while one process is traced.
+/// Compares the resident memory while one process is traced.
 pub fn resident(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const LTTNG: &str = "lttng-sessiond and lttng-consumerd";
     let question = "How much resident memory does the tracer take while it traces one process, \

@@ -1,4 +1,4 @@
-//! What is asked: one file a subject.
+//! Questions of the benchmark: one file per subject.
 
 mod calls;
 mod disk;
@@ -14,15 +14,15 @@ use super::contest::{Contest, Run};
 use super::tools::Tool;
 use super::workbench::{Workbench, has};
 
-/// A question that contestants answer in turn.
+/// Question that contestants answer in turn.
 pub struct Question {
-    /// What it is called on the command line and in the report.
+    /// Name on the command line and in the report.
     pub name: &'static str,
-    /// Prepares the contest.
+    /// Function that prepares the contest.
     pub ask: fn(&Workbench) -> anyhow::Result<Contest<'_>>,
 }
 
-/// All of them, in the report's order.
+/// All questions, in the report's order.
 pub const ALL: &[Question] = &[
     Question {
         name: "user-event",
@@ -107,10 +107,10 @@ const LIBRARY: &str = "libposixtrace";
 /// Our name for the command line in the report.
 const ATTACH: &str = "tracer-user attach";
 
-/// Why the log questions have no answer of ours.
+/// Reason why the log questions have no answer of ours.
 const NO_LOGS: &str = "libposixtrace: this build has no trace logs";
 
-/// Adds tracers that are attached to what `run` runs; names those that are not there.
+/// Adds tracers that attach to the program that `run` runs; names those that are not installed.
 fn add_tools<'a>(
     contest: &mut Contest<'a>,
     tools: Vec<Box<dyn Tool>>,

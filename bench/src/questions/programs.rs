@@ -1,4 +1,4 @@
-//! What tracing costs whole programs.
+//! Cost of tracing whole programs.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
 use crate::folder;
 
-/// Forks, execs and exits, all of them traced.
+/// Compares tracers of many forks, execs and exits.
 pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const STRACE: &str = "strace -f -e trace=%process";
     let question = "How much more CPU time do fork, exec and exit take while they are traced, children \
@@ -39,7 +39,7 @@ pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// A real program: a database that commits one row after the other.
+/// Compares tracers of a real program: a database that commits one row after the other.
 pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let rows = bench.work(4000);
     let question = "What does tracing add to sqlite3, which inserts rows into a file in memory, \

@@ -1,4 +1,4 @@
-//! What reading events costs.
+//! Cost of reading events.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::{LIBRARY, NO_LOGS};
 use crate::folder;
 use xtask::process;
 
-/// One call, when an event is there.
+/// Compares the cost of one call when an event is available.
 pub fn getnext(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "What does posix_trace_getnext_event() cost from C when an event is there? (No \
                     peer has such a call.)";
@@ -30,7 +30,7 @@ pub fn getnext(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// All the way from the ring to the reader.
+/// Compares the whole way from the ring to the reader.
 pub fn collect_and_read(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many events a second does one core take out of the rings, merge, put \
                     through the policy and hand over to posix_trace_getnext_event()?";
@@ -45,7 +45,7 @@ pub fn collect_and_read(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// A log on disk.
+/// Compares the reading of a log on disk.
 pub fn log(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const BABELTRACE: &str = "babeltrace2, CTF";
     let question = "How many user events a second does one core read from a log on disk?";
@@ -80,7 +80,7 @@ pub fn log(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// Reads a trace, without printing it, and counts its events by another pass that is not timed.
+/// Reads a trace without printing it, and counts its events in another pass that is not timed.
 fn babeltrace(trace: &std::path::Path) -> anyhow::Result<Run> {
     let start = Instant::now();
     process::output(

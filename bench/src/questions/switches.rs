@@ -1,4 +1,4 @@
-//! What tracing adds to a context switch: two processes on one CPU pass a byte to and fro.
+//! Cost that tracing adds to a context switch: two processes on one CPU pass a byte to and fro.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use super::super::tools::{Bpftrace, Ftrace, Ours, PerfSched, Pinned, Tool, What,
 use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
 
-/// The processes that switch are traced.
+/// Compares tracers of the processes that switch.
 pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = contest(
         bench,
@@ -23,7 +23,7 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// Another process is traced.
+/// Compares the cost to processes that switch while another process is traced.
 pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = contest(
         bench,
@@ -64,7 +64,7 @@ fn contest<'a>(
     contest
 }
 
-/// The same as a whole program sees it.
+/// Compares the cost of traced switches to a whole program.
 pub fn pipe_slowdown(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question =
         "How much longer does `perf bench sched pipe` take on one CPU while it is traced?";
@@ -85,7 +85,7 @@ pub fn pipe_slowdown(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// Two processes that pass a byte to and fro so often.
+/// Returns a command of two processes that pass a byte to and fro `loops` times.
 pub fn pipe(loops: u64) -> Command {
     let mut command = Command::new("perf");
     command.args([

@@ -1,4 +1,4 @@
-//! What a trace point costs the program.
+//! Cost of a trace point to the program.
 
 use super::super::contest::{Contest, Goal, Run};
 use super::super::outcome::Unit;
@@ -10,7 +10,7 @@ use crate::folder;
 
 const LTTNG: &str = "LTTng-UST, snapshot";
 
-/// One thread, a running stream.
+/// Compares one thread and a running stream.
 pub fn one_thread(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "What does a user event with 32 bytes of data cost its thread, from C through \
                     the shared library, while a stream that overwrites its oldest events runs?";
@@ -19,7 +19,7 @@ pub fn one_thread(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-/// Two threads, on two CPUs where there are two.
+/// Compares two threads, on two CPUs where there are two.
 pub fn two_threads(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "The same for each of two threads that emit at once, each on a CPU of its own.";
     let mut contest = enabled(bench, question, 2);
@@ -60,7 +60,7 @@ fn enabled<'a>(bench: &'a Workbench, question: &'static str, threads: u64) -> Co
     contest
 }
 
-/// Nobody traces.
+/// Compares the cost of a trace point while no tracer runs.
 pub fn disabled(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const INLINE: &str = "libposixtrace, inline check";
     const CALL: &str = "libposixtrace, by a call";

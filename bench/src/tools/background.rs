@@ -1,4 +1,4 @@
-//! A program that runs beside the one that is measured.
+//! Program that runs beside the measured one.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,10 +12,10 @@ use anyhow::{Context as _, bail};
 use super::super::folder;
 use xtask::process;
 
-/// How long a tool may take to begin or to end.
+/// Greatest time in which a tool has to start or to stop.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A tool whose output goes to files. Killed when dropped.
+/// Tool whose output goes to files. Killed when dropped.
 pub struct Background {
     child: Child,
     shown: String,
@@ -23,13 +23,13 @@ pub struct Background {
     err: PathBuf,
 }
 
-/// What a tool left.
+/// Output and CPU time of a tool that has ended.
 pub struct Finished {
-    /// CPU time that it and its children took.
+    /// CPU time of the tool and its children.
     pub cpu_seconds: f64,
-    /// What it printed as errors.
+    /// Text on its standard error.
     pub err: String,
-    /// Where its output is.
+    /// Path of its output.
     pub out: PathBuf,
 }
 
@@ -55,12 +55,12 @@ impl Background {
         })
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where its output goes.
+    /// Returns the path of its output.
     pub fn out(&self) -> &Path {
         &self.out
     }
@@ -81,7 +81,7 @@ impl Background {
         bail!("said no {sign:?} in time: {}", self.shown)
     }
 
-    /// Gives it time to begin, where it has no sign for that.
+    /// Gives the tool time to start, where it prints no sign of that.
     pub fn wait_a_moment(&mut self) -> anyhow::Result<()> {
         sleep(Duration::from_millis(600));
         match self.child.try_wait()? {
@@ -90,7 +90,7 @@ impl Background {
         }
     }
 
-    /// Ends it as Ctrl-C does, if it has not ended by itself, and waits for its end.
+    /// Stops the tool as Ctrl-C does, if it has not ended by itself, and waits for its end.
     pub fn stop(mut self) -> anyhow::Result<Finished> {
         let pid = libc::pid_t::try_from(self.child.id())?;
         // SAFETY: takes no pointers. The child was not waited for yet, so its pid is its own.
@@ -130,13 +130,13 @@ impl Drop for Background {
     }
 }
 
-/// How a child ended.
+/// Resource use of a child that has ended.
 pub struct Ended {
-    /// CPU time of it and of those of its children that it waited for.
+    /// CPU time of the child and of those of its children that it waited for.
     pub cpu_seconds: f64,
 }
 
-/// Asks for the end of a child that was not waited for yet; `None` when it has not ended.
+/// Reaps a child that was not waited for yet; `None` when it has not ended.
 pub fn ended(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<Ended>> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     let mut status = 0;
@@ -153,18 +153,18 @@ pub fn ended(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<Ended>
 }
 
 impl Finished {
-    /// Bytes of its output.
+    /// Returns the size of its output in bytes.
     pub fn bytes(&self) -> f64 {
         size(&self.out)
     }
 }
 
-/// Bytes of a file; 0 when there is none.
+/// Returns the size of a file in bytes; 0 when there is none.
 pub fn size(path: &std::path::Path) -> f64 {
     fs::metadata(path).map_or(0.0, |file| as_float(file.len()))
 }
 
-/// Lines of a file that contain `sign`.
+/// Counts the lines of a file that contain `sign`.
 pub fn lines_with(path: &std::path::Path, sign: &str) -> anyhow::Result<f64> {
     use io::BufRead as _;
     let mut reader = io::BufReader::with_capacity(1 << 16, File::open(path)?);
@@ -176,7 +176,7 @@ pub fn lines_with(path: &std::path::Path, sign: &str) -> anyhow::Result<f64> {
     Ok(as_float(count))
 }
 
-/// The count before the last `sign`: digits, perhaps with commas.
+/// Finds the count before the last `sign`: digits, perhaps with commas.
 pub fn count_before(text: &str, sign: &str) -> Option<f64> {
     let end = text.rfind(sign)?;
     let before = text.get(..end)?.trim_end();
@@ -186,7 +186,7 @@ pub fn count_before(text: &str, sign: &str) -> Option<f64> {
     before.get(start..)?.replace(',', "").parse().ok()
 }
 
-/// A count as a number of measurements: exact up to 2^53.
+/// Converts a count to a number of measurements: exact up to 2^53.
 pub fn as_float(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
     let float = count as f64;

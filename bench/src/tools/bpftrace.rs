@@ -1,18 +1,18 @@
-//! bpftrace, counting or printing. It has no notion of a process's children: it traces all.
+//! bpftrace, counting or printing. It cannot select a process's children: it traces all processes.
 
 use std::process::Command;
 
 use super::background::{Background, lines_with};
 use super::{Attached, Seen, Tool, What, joined};
 
-/// A one-liner.
+/// One-line program.
 #[derive(Clone, Copy)]
 pub enum Bpftrace {
     /// Counts.
     Counting(What),
-    /// Prints a line for each.
+    /// Prints a line for each event.
     Printing(What),
-    /// Counts only those of one process that is not the one that is measured.
+    /// Counts only the events of one process, other than the measured one.
     CountingAnother,
 }
 
@@ -102,13 +102,13 @@ impl Attached for Running {
     }
 }
 
-/// The count in the last line, "@: 1121".
+/// Finds the count in the last line, "@: 1121".
 fn counted(text: &str) -> Option<f64> {
     let (_, count) = text.rsplit_once("@: ")?;
     count.trim().parse().ok()
 }
 
-/// The sum of all lines "Lost 12 events", which go to either output.
+/// Sums all lines "Lost 12 events", which go to either output.
 fn lost(finished: &super::background::Finished) -> anyhow::Result<f64> {
     use std::io::BufRead as _;
     let mut lost = 0.0;

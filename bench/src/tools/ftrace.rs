@@ -37,7 +37,8 @@ impl Tool for Ftrace {
     }
 }
 
-/// A folder that makes the kernel keep a trace. Taken away when dropped.
+/// Instance folder of tracefs, whose creation makes the kernel record a trace. Removed when
+/// dropped.
 struct Instance {
     folder: PathBuf,
 }

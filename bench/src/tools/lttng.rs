@@ -8,16 +8,16 @@ use super::background::{as_float, size};
 use crate::folder;
 use xtask::process;
 
-/// How a session keeps events.
+/// Storage of a session's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// In memory, the oldest overwritten, to be written on demand.
+    /// In memory, written on demand; the oldest events are overwritten.
     Snapshot,
-    /// On disk; what does not fit is discarded.
+    /// On disk; events that do not fit are discarded.
     Disk,
 }
 
-/// A session that records. Destroyed when dropped.
+/// Session that records. Destroyed when dropped.
 pub struct Session {
     folder: PathBuf,
 }
@@ -25,7 +25,7 @@ pub struct Session {
 const NAME: &str = "posix-trace-bench";
 
 impl Session {
-    /// Makes and starts a session, and the daemon where none runs. `contexts` are added to each
+    /// Creates and starts a session, and the daemon where none runs. `contexts` are added to each
     /// event, such as "vtid".
     pub fn start(keeping: Keeping, contexts: &[&str]) -> anyhow::Result<Self> {
         let folder = folder().join("lttng");
@@ -56,7 +56,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Ends it; all it has is on disk then. Where, and how many bytes.
+    /// Stops the session, which writes all its events to disk. Returns the folder and its size in
+    /// bytes.
     pub fn finish(self) -> anyhow::Result<(PathBuf, f64)> {
         process::output(&mut lttng(&["stop", NAME]))?;
         process::output(&mut lttng(&["destroy", NAME]))?;
@@ -82,7 +83,7 @@ fn lttng(arguments: &[&str]) -> Command {
     command
 }
 
-/// Bytes of all files in a folder and those in it.
+/// Sums the bytes of all files in a folder and in the folders below it.
 fn bytes_below(folder: &Path) -> f64 {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0.0;
@@ -97,7 +98,8 @@ fn bytes_below(folder: &Path) -> f64 {
     entries.flatten().map(|entry| of(entry.path())).sum()
 }
 
-/// Resident megabytes of LTTng's daemons. Those that they fork to act as other users are left out.
+/// Sums the resident megabytes of LTTng's daemons. Those that they fork to act as other users are
+/// left out.
 pub fn resident_megabytes() -> anyhow::Result<f64> {
     let mut kilobytes = 0;
     for name in ["lttng-sessiond", "lttng-consumerd"] {

@@ -1,4 +1,4 @@
-//! Tracers: how each is attached to a running process and its children, and what it saw.
+//! Tracers: how each is attached to a running process and its children, and the figures it reports.
 
 mod background;
 mod bpftrace;
@@ -20,19 +20,19 @@ pub use strace::Strace;
 
 use super::contest::Run;
 
-/// Which of the kernel's events are traced.
+/// Kernel events that are traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Context switches.
     Switches,
     /// Forks, execs and exits.
     Processes,
-    /// All system calls, with what they were given and returned.
+    /// All system calls, with their arguments and results.
     Calls,
 }
 
 impl What {
-    /// The group that the kernel's tracepoints are in.
+    /// Returns the group of the kernel's tracepoints.
     pub fn group(self) -> &'static str {
         match self {
             Self::Switches | Self::Processes => "sched",
@@ -40,7 +40,7 @@ impl What {
         }
     }
 
-    /// The kernel's tracepoints.
+    /// Returns the names of the kernel's tracepoints.
     pub fn tracepoints(self) -> &'static [&'static str] {
         match self {
             Self::Switches => &["sched_switch"],
@@ -54,21 +54,21 @@ impl What {
     }
 }
 
-/// What a tracer saw.
+/// Figures that a tracer reported.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Events shown: lines, samples, or what it counted.
+    /// Events shown: lines, samples, or its own count.
     pub events: f64,
-    /// Events that it says it has lost.
+    /// Events that it reports as lost.
     pub lost: f64,
     /// Bytes that it wrote.
     pub bytes: f64,
-    /// CPU time that it took for itself.
+    /// Its own CPU time.
     pub cpu_seconds: f64,
 }
 
 impl Seen {
-    /// A run with this beside it.
+    /// Adds these figures to a run.
     pub fn beside(self, run: Run) -> Run {
         run.with("events", self.events)
             .with("lost", self.lost)
@@ -77,29 +77,29 @@ impl Seen {
     }
 }
 
-/// A tracer that can be attached.
+/// Tracer that can be attached.
 pub trait Tool {
-    /// What it is called in the report.
+    /// Returns its name in the report.
     fn name(&self) -> String;
-    /// The program that has to be there.
+    /// Returns the program that has to be installed.
     fn program(&self) -> &'static str;
     /// Attaches to processes and the children they make from now on; returns when it traces.
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>>;
 }
 
-/// A tracer at work.
+/// Tracer at work.
 pub trait Attached {
-    /// Ends it and asks what it saw.
+    /// Stops it and returns the figures it reports.
     fn finish(self: Box<Self>) -> anyhow::Result<Seen>;
 }
 
-/// Pids as one argument.
+/// Joins pids into one argument.
 fn joined(pids: &[u32], between: &str) -> String {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     pids.join(between)
 }
 
-/// The resident memory that `/proc/<pid>/status` has, in kilobytes of 1024 bytes.
+/// Returns the resident memory that `/proc/<pid>/status` has, in kilobytes of 1024 bytes.
 pub fn resident_kilobytes(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|rest| rest.split_ascii_whitespace().next());

@@ -47,7 +47,7 @@ impl Tool for OursIntoLog {
     }
 }
 
-/// Our command line, explaining all that a program does as it comes.
+/// Our command line, explaining all that a program does while it does it.
 #[derive(Clone, Copy)]
 pub struct OursWhy;
 
@@ -70,7 +70,7 @@ impl Tool for OursWhy {
     }
 }
 
-/// Our command line with these options, writing a log.
+/// Starts our command line with these options, writing a log.
 pub fn attach_with(pid: u32, options: &[&str]) -> anyhow::Result<Background> {
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
     command.arg("attach").arg(pid.to_string()).args(options);

@@ -1,4 +1,4 @@
-//! A command that waits until its tracer is attached.
+//! Command that waits until its tracer is attached.
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -10,24 +10,24 @@ use super::super::contest::Run;
 use super::{Seen, Tool};
 use xtask::process;
 
-/// A shell that waits for a line and then becomes the command, in the same process.
+/// Shell that waits for a line and then becomes the command, in the same process.
 pub struct Paused {
     child: Child,
     shown: String,
     has_ended: bool,
 }
 
-/// Where a command runs.
+/// CPUs that a command may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
-    /// On the last CPU alone.
+    /// The last CPU alone.
     ToOneCpu,
-    /// On any.
+    /// Any CPU.
     No,
 }
 
 impl Paused {
-    /// Starts the shell. The command keeps its arguments and environment, nothing else.
+    /// Starts the shell. The command gets its arguments and environment, nothing else.
     pub fn start(command: &Command, pinned: Pinned) -> anyhow::Result<Self> {
         let mut shell = Command::new("sh");
         shell.args(["-c", "read -r go; exec \"$@\"", "sh"]);
@@ -54,12 +54,12 @@ impl Paused {
         })
     }
 
-    /// The process that will be the command.
+    /// Returns the id of the process that will be the command.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets it go and waits for its end.
+    /// Lets the command run and waits for its end.
     pub fn go(&mut self) -> anyhow::Result<()> {
         let mut input = self.child.stdin.take().context("it was let go already")?;
         input.write_all(b"go\n")?;
@@ -80,15 +80,15 @@ impl Drop for Paused {
     }
 }
 
-/// A command that has run.
+/// Command that has run.
 pub struct Traced {
-    /// From being let go to its end.
+    /// Seconds from its release to its end.
     pub seconds: f64,
-    /// What its tracer saw, if it had one.
+    /// Figures of its tracer, if it had one.
     pub seen: Option<Seen>,
 }
 
-/// Runs a command under a tracer, or under none.
+/// Runs a command under a tracer, or without one.
 pub fn run_traced(
     tool: Option<&dyn Tool>,
     command: &Command,
@@ -107,7 +107,7 @@ pub fn run_traced(
 }
 
 impl Traced {
-    /// A run of this, whose value is `value`.
+    /// Creates a run with the tracer's figures, whose value is `value`.
     pub fn run(&self, value: f64) -> Run {
         let run = Run::new(value);
         match self.seen {

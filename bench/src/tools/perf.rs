@@ -47,12 +47,12 @@ impl Attached for Recording {
     }
 }
 
-/// `perf trace`: text.
+/// `perf trace`, which prints text.
 #[derive(Clone, Copy)]
 pub enum PerfTrace {
-    /// Of some tracepoints, of all processes.
+    /// Some tracepoints, of all processes.
     Of(What),
-    /// Of all system calls of one process, as it does when asked for nothing.
+    /// All system calls of one process, as `perf trace` does by default.
     Syscalls,
 }
 
@@ -113,7 +113,7 @@ impl Attached for Printing {
     }
 }
 
-/// The sum of all lines "LOST 12 events!".
+/// Sums all lines "LOST 12 events!".
 fn lost(text: &str) -> f64 {
     let count = |line: &str| {
         let (_, rest) = line.split_once("LOST ")?;

@@ -1,4 +1,4 @@
-//! How long programs in the kernel run, as the kernel itself counts it.
+//! Run time of programs in the kernel, as the kernel itself counts it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,37 +11,37 @@ use anyhow::{Context as _, bail};
 
 /// `BPF_PROG_GET_FD_BY_ID`.
 const PROGRAM_BY_ID: libc::c_long = 13;
-/// `BPF_ENABLE_STATS`, which counts as long as its descriptor is open.
+/// `BPF_ENABLE_STATS`: the kernel counts as long as its descriptor is open.
 const ENABLE_STATS: libc::c_long = 32;
 
-/// How long a tracer may take to attach its programs.
+/// Greatest time in which a tracer has to attach its programs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// For how long no further one is attached where all are.
+/// Time without a further attached program after which all are taken as attached.
 const QUIET: Duration = Duration::from_millis(700);
 
-/// The kernel counts as long as this lives.
+/// Counting by the kernel, which lasts as long as this value.
 pub struct ProgramTimes {
     _counted: OwnedFd,
 }
 
-/// What was counted of several programs.
+/// Counts of several programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counted {
-    /// How long they ran.
+    /// Their run time.
     pub ns: u64,
-    /// How often.
+    /// Number of their runs.
     pub runs: u64,
 }
 
 impl ProgramTimes {
-    /// Lets the kernel count.
+    /// Makes the kernel count.
     pub fn counted() -> anyhow::Result<Self> {
         let counted = bpf(ENABLE_STATS, 0).context("the kernel does not count programs' time")?;
         Ok(Self { _counted: counted })
     }
 
-    /// The programs that a process has attached, once it attaches no further ones.
+    /// Returns the programs that a process has attached, once it attaches no further ones.
     pub fn programs_of(&self, pid: u32) -> anyhow::Result<Vec<OwnedFd>> {
         let start = Instant::now();
         let (mut ids, mut since) = (BTreeSet::new(), Instant::now());
@@ -60,7 +60,7 @@ impl ProgramTimes {
         bail!("process {pid} attaches no programs")
     }
 
-    /// What has been counted of them so far.
+    /// Sums the counts of these programs so far.
     pub fn read(&self, programs: &[OwnedFd]) -> anyhow::Result<Counted> {
         let mut all = Counted::default();
         for program in programs {
@@ -73,7 +73,7 @@ impl ProgramTimes {
     }
 }
 
-/// The programs of the links that a process has.
+/// Finds the programs of the links that a process has.
 fn attached(pid: u32) -> anyhow::Result<BTreeSet<u32>> {
     let mut ids = BTreeSet::new();
     let folder = fs::read_dir(format!("/proc/{pid}/fdinfo"))
@@ -89,14 +89,14 @@ fn attached(pid: u32) -> anyhow::Result<BTreeSet<u32>> {
     Ok(ids)
 }
 
-/// The value of a line `name: value`.
+/// Returns the value of a line `name: value`.
 fn field(words: &str, name: &str) -> Option<u64> {
     let mut lines = words.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(found, _)| *found == name)?;
     value.trim().parse().ok()
 }
 
-/// Asks for a descriptor.
+/// Requests a descriptor from the kernel.
 fn bpf(command: libc::c_long, argument: u32) -> io::Result<OwnedFd> {
     let attributes = [argument, 0, 0];
     let size = size_of_val(&attributes);

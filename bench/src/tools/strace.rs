@@ -1,4 +1,4 @@
-//! `strace -f`, of all system calls or of those about processes.
+//! `strace -f`, of all system calls or of those that concern processes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,9 +10,9 @@ use crate::folder;
 /// strace, following children.
 #[derive(Clone, Copy)]
 pub enum Strace {
-    /// Of every system call.
+    /// All system calls.
     Everything,
-    /// Of fork, exec, exit and wait.
+    /// Fork, exec, exit and wait.
     Processes,
 }
 
