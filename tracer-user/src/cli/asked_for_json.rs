@@ -1,15 +1,15 @@
-//! Whether a command line asks for JSON, also one that makes no sense: what goes wrong is then told
-//! as JSON too.
+//! Tells whether a command line asks for JSON, even when it cannot be parsed: its error is then
+//! reported as JSON too.
 
 use std::ffi::OsStr;
 
 use clap::{Arg, ArgMatches, Command};
 
-/// The option that says how an answer is shown, and its value for programs.
+/// Option for the format of an answer, and its value for JSON.
 const FORMAT: &str = "format";
 const JSON: &str = "json";
 
-/// Whether a command line that makes sense asks for JSON.
+/// Tells whether a parsed command line asks for JSON.
 pub fn in_matches(matches: &ArgMatches) -> bool {
     let Some((_, of_command)) = matches.subcommand() else {
         return false;
@@ -20,8 +20,8 @@ pub fn in_matches(matches: &ArgMatches) -> bool {
     is_json || matches!(has_flag, Ok(Some(true)))
 }
 
-/// Whether the words behind the program's name ask for JSON, whatever is wrong with them. A command
-/// that is to be traced has words of its own.
+/// Tells whether the words after the program's name ask for JSON, whatever else is wrong with them.
+/// Words of a command that is to be traced do not count.
 pub fn in_words(definition: &Command, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> bool {
     let mut command = definition;
     let mut words = words.into_iter();
@@ -61,7 +61,7 @@ pub fn in_words(definition: &Command, words: impl IntoIterator<Item = impl AsRef
     false
 }
 
-/// Whether the command has such an option, with a value.
+/// Tells whether the command has such an option, with a value.
 fn find(command: &Command, is_it: impl Fn(&Arg) -> bool) -> bool {
     let takes_value = |arg: &&Arg| arg.get_action().takes_values();
     command.get_arguments().filter(takes_value).any(|arg| {
@@ -72,7 +72,7 @@ fn find(command: &Command, is_it: impl Fn(&Arg) -> bool) -> bool {
     })
 }
 
-/// The word, where its last letter is an option whose value is the next word.
+/// Returns the word when its last letter is an option whose value is the next word.
 fn bundled<'a>(command: &Command, word: &'a str) -> Option<&'a str> {
     let takes_value = |letter| find(command, |arg| arg.get_short() == Some(letter));
     let first = word.chars().skip(1).position(takes_value)?;
@@ -80,7 +80,7 @@ fn bundled<'a>(command: &Command, word: &'a str) -> Option<&'a str> {
     (first + 2 == word.chars().count()).then_some(word)
 }
 
-/// Whether what follows the first word that is no option belongs to a command that is run.
+/// Tells whether all words from the first one that is no option belong to a command that is run.
 fn has_words_of_its_own(command: &Command) -> bool {
     let mut positional = command.get_positionals();
     positional.any(Arg::is_trailing_var_arg_set)
@@ -90,7 +90,8 @@ fn has_words_of_its_own(command: &Command) -> bool {
 mod tests {
     use super::*;
 
-    /// What both say, of a command line that makes sense.
+    /// Returns the answer of `in_words`, and checks that `in_matches` agrees where the line can be
+    /// parsed.
     fn asked(typed: &str) -> bool {
         let definition = super::super::definition();
         let words: Vec<&str> = typed.split_whitespace().collect();

@@ -50,7 +50,7 @@ pub struct AttachArgs {
     trace: TraceArgs,
 }
 
-/// What `attach` does, checked.
+/// Checked configuration of `attach`.
 #[derive(Clone, Debug)]
 pub struct AttachConfig {
     targets: Targets,
@@ -88,7 +88,7 @@ pub fn run(config: &AttachConfig) -> anyhow::Result<ExitCode> {
     Ok(exit::of_outcome(traced.and(shown)))
 }
 
-/// What is traced, as a page of it is called.
+/// Names the traced processes, for the title of a page.
 fn in_words(targets: &Targets) -> String {
     match targets {
         Targets::Pids(pids) => {

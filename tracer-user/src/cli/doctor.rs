@@ -1,4 +1,4 @@
-//! `tracer-user doctor`: what this machine has, what is missing, what to do.
+//! `tracer-user doctor`: facts of this machine, missing prerequisites, and remedies.
 
 use std::fs;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ pub struct DoctorArgs {
     format: FormatArgs,
 }
 
-/// What `doctor` does, checked.
+/// Checked configuration of `doctor`.
 #[derive(Clone, Debug)]
 pub struct DoctorConfig {
     btf: Option<PathBuf>,
@@ -45,19 +45,19 @@ impl From<DoctorArgs> for DoctorConfig {
     }
 }
 
-/// One line of the table.
+/// Line of the table.
 #[derive(Clone, Debug)]
 struct Finding {
     check: Check,
-    /// Whether tracing goes without it, only with less.
+    /// Whether tracing works without it, with fewer features.
     is_optional: bool,
 }
 
-/// Prints what was found.
+/// Prints the findings.
 ///
 /// # Errors
 ///
-/// It cannot be printed.
+/// The findings cannot be printed.
 pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
     let of_kernel = kernel::checks(config.btf.as_deref())
         .into_iter()
@@ -91,15 +91,15 @@ pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// How what was looked at is.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
     /// As needed.
     Ok,
-    /// Not so, and tracing goes without it, with less.
+    /// Not as needed, but tracing works without it, with fewer features.
     Note,
-    /// Not so, and tracing needs it.
+    /// Not as needed, and tracing needs it.
     Missing,
 }
 
@@ -112,21 +112,21 @@ impl Finding {
         }
     }
 
-    /// What to do, where there is something.
+    /// Returns the remedy, when the check failed and there is one.
     fn remedy(&self) -> Option<&str> {
         let remedy = self.check.remedy.as_deref();
         remedy.filter(|_| !self.check.holds)
     }
 }
 
-/// All that was found, as an object.
+/// All findings, as a JSON object.
 #[derive(Serialize)]
 struct Findings<'a> {
     missing: usize,
     checks: Vec<Object<'a>>,
 }
 
-/// A finding as an object.
+/// Finding as a JSON object.
 #[derive(Serialize)]
 struct Object<'a> {
     name: &'a str,
@@ -146,7 +146,7 @@ impl<'a> From<&'a Finding> for Object<'a> {
     }
 }
 
-/// The table, and what it comes to.
+/// Formats the table and its summary.
 fn text(findings: &[Finding], missing: usize, is_coloured: bool) -> String {
     let lines = findings.iter().map(|finding| line(finding, is_coloured));
     let mut text: String = lines.collect();
@@ -158,7 +158,7 @@ fn text(findings: &[Finding], missing: usize, is_coloured: bool) -> String {
     text
 }
 
-/// Result, what was looked at, what was found; and below, what to do.
+/// Formats a finding: result, subject, the fact found; on the line below, the remedy.
 fn line(finding: &Finding, is_coloured: bool) -> String {
     let Finding { check, .. } = finding;
     let (word, colour) = match finding.status() {
@@ -181,7 +181,7 @@ fn line(finding: &Finding, is_coloured: bool) -> String {
     line
 }
 
-/// Whether the trace areas of other processes can be read.
+/// Checks whether the trace areas of other processes can be read.
 fn ptrace() -> Finding {
     let has_right = has_capability(CAP_SYS_PTRACE);
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
@@ -212,7 +212,7 @@ fn ptrace() -> Finding {
     }
 }
 
-/// Whether emitting an event may read the cycle counter.
+/// Checks whether emitting an event may read the cycle counter.
 fn clock() -> Finding {
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = fs::read_to_string(SOURCE).unwrap_or_default();
@@ -238,7 +238,7 @@ fn clock() -> Finding {
     }
 }
 
-/// Whether programs can be linked with the library.
+/// Checks whether programs can be linked with the library.
 fn library() -> Finding {
     let version = said(Command::new("pkg-config").args(["--modversion", "posixtrace"]));
     let loadable = said(Command::new("ldconfig").arg("-p"))
@@ -272,7 +272,7 @@ fn library() -> Finding {
     }
 }
 
-/// What a command that succeeds says.
+/// Returns the output of a command that succeeds.
 fn said(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -36,7 +36,7 @@ pub struct EventsArgs {
     format: FormatArgs,
 }
 
-/// What `events` does, checked.
+/// Checked configuration of `events`.
 #[derive(Clone, Debug)]
 pub struct EventsConfig {
     tracepoints: Option<Pattern>,
@@ -94,8 +94,8 @@ pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What options add to the cost of the events that they are for. The figures are the kernel's
-/// own count of our programs' time, on a machine that has other work.
+/// Costs that options add to the events they apply to. The figures are the kernel's own count of
+/// our programs' time, on a machine that has other work.
 const ADDED: &str = "\
 WITH IT            COST      FOR EACH EVENT THAT HAS ONE
   --stack user     heavy     1.4 µs, and 0.06 µs for each function beyond the first five; of a
@@ -105,22 +105,22 @@ WITH IT            COST      FOR EACH EVENT THAT HAS ONE
   --string-size    heavy     0.2 µs for a text that a call is given; 0 reads none
 ";
 
-/// A type as an object.
+/// Event type as a JSON object.
 #[derive(Serialize)]
 struct Object {
     name: &'static str,
-    /// As text shows it.
+    /// Name as in text output.
     short: String,
     family: &'static str,
     about: &'static str,
     cost: &'static str,
-    /// Whether it is shown without being chosen.
+    /// Whether it is shown by default.
     default: bool,
     /// Whether its events belong to a process.
     process: bool,
-    /// Whether this kernel has it; null where nobody can say.
+    /// Whether this kernel has it; null when that is unknown.
     available: Option<bool>,
-    /// The tracepoint that this kernel lacks.
+    /// Tracepoint that this kernel lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'static str>,
     fields: Vec<ObjectField>,
@@ -156,7 +156,7 @@ fn object(entry: &SystemEventType, is_here: Availability) -> Object {
     }
 }
 
-/// A type as lines for people: the second one says what it is.
+/// Formats an event type as two lines for people: the second one describes it.
 fn line(entry: &SystemEventType, is_here: Availability) -> String {
     let here = match is_here {
         Availability::There => "yes".to_owned(),

@@ -1,4 +1,4 @@
-//! Exit codes, and the one line that goes with a failure: words, or an object of JSON.
+//! Exit codes, and the one line that reports a failure: words, or a JSON object.
 
 use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt;
@@ -16,24 +16,24 @@ pub const EVENTS_LOST: u8 = 1;
 /// Failed.
 pub const FAILED: u8 = 2;
 
-/// How a failure is told.
+/// Form in which a failure is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// In words.
     InWords,
-    /// As an object.
+    /// As a JSON object.
     AsJson,
 }
 
 impl Told {
-    /// As what was asked for.
+    /// Returns the form that was asked for.
     #[must_use]
     pub fn of(is_json: bool) -> Self {
         if is_json { Self::AsJson } else { Self::InWords }
     }
 }
 
-/// The exit code of a result. A failure is reported in one line on the standard error.
+/// Returns the exit code of a result, and reports a failure in one line on the standard error.
 pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
     match result {
         Ok(code) => code,
@@ -51,7 +51,7 @@ pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
     }
 }
 
-/// The exit code of a trace.
+/// Returns the exit code of a trace.
 pub fn of_outcome(outcome: Outcome) -> ExitCode {
     match outcome {
         Outcome::Complete => ExitCode::SUCCESS,
@@ -59,8 +59,8 @@ pub fn of_outcome(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// The exit code of a command that failed, as a shell shows it: its status, or 128 and the signal
-/// that ended it. `None` for a command that did not fail.
+/// Returns the exit code of a command that failed, as a shell shows it: its status, or 128 and the
+/// signal that ended it. `None` for a command that did not fail.
 pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
@@ -70,11 +70,11 @@ pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
     (code != 0).then(|| u8::try_from(code).unwrap_or(FAILED).into())
 }
 
-/// A failure as an object.
+/// Failure as a JSON object.
 #[derive(Serialize)]
 struct Failure {
     error: String,
-    /// What to do, where what is missing is of this machine.
+    /// Remedy, when this machine lacks something.
     remedy: Option<&'static str>,
     exit_code: u8,
 }
@@ -89,7 +89,7 @@ fn object(error: &anyhow::Error) -> String {
     })
 }
 
-/// The causes of an error on one line. What one says of the next is not said again.
+/// Joins the causes of an error on one line. A cause that ends the line already is not repeated.
 fn chain(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -103,8 +103,8 @@ fn chain(error: &anyhow::Error) -> String {
     words.join(" ")
 }
 
-/// A line that a person still reads. The verifier of the kernel shows its whole way, and what was
-/// wrong at its end; `--verbose` shows all of it.
+/// Shortens a line to a length that a person still reads. The kernel's verifier prints its whole
+/// path, and the error at its end; `--verbose` shows all of it.
 fn shortened(line: String) -> String {
     const HEAD: usize = 400;
     const TAIL: usize = 300;

@@ -1,4 +1,4 @@
-//! `tracer-user export`: converts a log to what other tools open.
+//! `tracer-user export`: converts a log to the formats of other tools.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ pub struct ExportArgs {
     until: Option<String>,
 }
 
-/// What `export` does, checked.
+/// Checked configuration of `export`.
 #[derive(Clone, Debug)]
 pub struct ExportConfig {
     setup: ExportSetup,
@@ -94,7 +94,7 @@ impl TryFrom<ExportArgs> for ExportConfig {
     }
 }
 
-/// Parts the format from the time.
+/// Separates the format from the time.
 fn split_to(typed: &[String]) -> anyhow::Result<(&'static Format, Option<&str>)> {
     let (mut format, mut time) = (None, None);
     for word in typed {

@@ -1,6 +1,6 @@
-//! The options that say how an answer is shown.
+//! Options for the format of an answer.
 
-/// How an answer is shown, as typed.
+/// Format of an answer, as typed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FormatArgs {
     /// How it is shown: text, or json
@@ -12,7 +12,7 @@ pub struct FormatArgs {
     json: bool,
 }
 
-/// How an answer is shown.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum AnswerFormat {
     /// For people.
@@ -22,7 +22,7 @@ enum AnswerFormat {
 }
 
 impl FormatArgs {
-    /// Whether it is for programs.
+    /// Tells whether the format is JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.json || self.format == AnswerFormat::Json

@@ -1,4 +1,4 @@
-//! `tracer-user info`: shows what a log holds.
+//! `tracer-user info`: shows the contents of a log.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub struct InfoArgs {
     format: FormatArgs,
 }
 
-/// What `info` does, checked.
+/// Checked configuration of `info`.
 #[derive(Clone, Debug)]
 pub struct InfoConfig {
     file: PathBuf,
@@ -41,7 +41,7 @@ impl From<InfoArgs> for InfoConfig {
     }
 }
 
-/// Shows it.
+/// Shows the contents of the log.
 ///
 /// # Errors
 ///

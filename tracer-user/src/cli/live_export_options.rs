@@ -1,4 +1,4 @@
-//! The options that write a running trace for other tools.
+//! Options that write a running trace for other tools.
 
 use std::path::PathBuf;
 
@@ -25,11 +25,11 @@ pub struct LiveExportArgs {
 }
 
 impl LiveExportArgs {
-    /// The format, and where it goes; `None` where events are lines.
+    /// Returns the format and the output; `None` when events are shown as lines.
     ///
     /// # Errors
     ///
-    /// It goes together with another way of showing events.
+    /// It is combined with another way of showing events.
     pub fn export(
         &self,
         output: Option<PathBuf>,

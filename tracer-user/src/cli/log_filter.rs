@@ -1,4 +1,4 @@
-//! The options that choose events of a log.
+//! Options that select events of a log.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,10 +12,10 @@ use crate::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::NamePattern;
 
-/// What the help says above these options.
+/// Heading of these options in the help.
 pub const FILTER_HEADING: &str = "Which events";
 
-/// Which events of a log, as typed.
+/// Selection of events of a log, as typed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = FILTER_HEADING)]
 pub struct LogFilterArgs {
@@ -75,7 +75,7 @@ pub struct LogFilterArgs {
 }
 
 impl LogFilterArgs {
-    /// What is wanted, up to the moment `to` as it was typed.
+    /// Returns the selected events, up to the moment `to` as it was typed.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl LogFilterArgs {
     }
 }
 
-/// The types without those that are left out. Where types are named by --event alone, these are
-/// all.
+/// Removes the types that are left out. Where types are named by --event alone, they are all that
+/// is selected.
 fn without(
     types: Option<Selection>,
     is_open: bool,
@@ -153,11 +153,11 @@ fn without(
     Some(types)
 }
 
-/// The numbers of processes or threads.
+/// Parses the numbers of processes or threads.
 ///
 /// # Errors
 ///
-/// A word that is no such number.
+/// A word is no such number.
 pub fn ids(option: &str, typed: &[String]) -> anyhow::Result<Vec<i32>> {
     let id = |typed: &String| {
         let id = typed.trim().parse().ok().filter(|id| *id > 0);

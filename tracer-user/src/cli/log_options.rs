@@ -1,4 +1,4 @@
-//! The options of a trace that goes to a log.
+//! Options of a trace that goes to a log.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::terminal::output::is_stdout;
 use crate::trace::{Existing, LogSetup};
 use tracer_text::quantity::size;
 
-/// Least and most bytes for events in a log. The largest event that there can be has to fit.
+/// Least and most bytes for events in a log. The largest possible event has to fit.
 const LOG_BYTES: (u64, u64) = (128 << 10, 1 << 50);
 
-/// What a log has without `--log-size`, where its policy limits it.
+/// Size of a log without `--log-size` where its policy limits it.
 const DEFAULT_LOG_BYTES: u64 = 64 << 20;
 
-/// What a full log does.
+/// Policy of a full log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LogPolicy {
     /// It grows
@@ -28,7 +28,7 @@ enum LogPolicy {
     UntilFull,
 }
 
-/// What a full stream does.
+/// Policy of a full stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FullPolicy {
     /// Events go to the log as they come
@@ -99,11 +99,11 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
-    /// The page that is to be made, and what it is called.
+    /// Returns the setup of the requested page, with its title.
     ///
     /// # Errors
     ///
-    /// It cannot go there.
+    /// The page cannot be written to that output.
     pub fn page(&self, title: String) -> anyhow::Result<Option<PageSetup>> {
         let Some(output) = &self.report else {
             return Ok(None);
@@ -122,7 +122,7 @@ impl LogArgs {
         }))
     }
 
-    /// What was asked for, checked; the stream has so many bytes.
+    /// Returns the requested log, checked; `stream_bytes` is the size of the stream.
     ///
     /// # Errors
     ///

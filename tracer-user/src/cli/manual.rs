@@ -1,25 +1,24 @@
-//! What the manual pages and the long help say beside the options: how a command is called, and
-//! examples.
+//! Texts of the manual pages and the long help in addition to the options: synopses and examples.
 
 use super::read::EXIT_CODES as OF_A_LOG;
 
-/// What a command's page says beside what its definition says.
+/// Texts of a command's page in addition to its definition.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// The command; empty for the program itself.
+    /// Name of the command; empty for the program itself.
     pub command: &'static str,
-    /// How it is called, a line each.
+    /// Synopsis, a line for each form of the call.
     pub synopsis: &'static [&'static str],
-    /// What is to be done, and the line that does it.
+    /// Examples: a task, and the line that does it.
     pub examples: &'static [(&'static str, &'static str)],
-    /// What its exit code says.
+    /// Meaning of its exit codes.
     pub exit: &'static str,
 }
 
 const OF_A_TRACE: &str = "\
 0 the trace is complete; 1 events were lost; 2 it failed, or a process cannot be traced.";
 
-/// The pages, in the order of the commands.
+/// Pages, in the order of the commands.
 pub const PAGES: &[Page] = &[
     Page {
         command: "",
@@ -341,7 +340,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
     },
 ];
 
-/// The definition with what is here: how commands are called, and examples in the long help.
+/// Adds these texts to the definition: synopses, and examples in the long help.
 pub fn complete(mut definition: clap::Command) -> clap::Command {
     for page in PAGES {
         definition = if page.command.is_empty() {
@@ -373,7 +372,7 @@ fn with(command: clap::Command, page: &Page) -> clap::Command {
 mod tests {
     use super::*;
 
-    /// The words of an example that are for the program, if it is called there.
+    /// Returns the arguments of each call of the program in an example.
     fn calls(line: &str) -> Vec<Vec<String>> {
         let commands = line.split("&&").flat_map(|part| part.split(['|', ';']));
         let of_ours = commands.filter_map(|part| {

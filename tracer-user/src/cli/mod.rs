@@ -1,4 +1,4 @@
-//! The command line: what was typed, checked, and done.
+//! Command line: parses the arguments, checks them, and runs the command.
 
 mod asked_for_json;
 mod attach;
@@ -79,13 +79,13 @@ enum Command {
     Completion(completion::CompletionArgs),
 }
 
-/// The command line's definition, for what is generated from it.
+/// Returns the command line's definition, for the texts that are generated from it.
 #[must_use]
 pub fn definition() -> clap::Command {
     manual::complete(short_help::shorten(<Cli as clap::CommandFactory>::command()))
 }
 
-/// The program: reads the command line and does what it says.
+/// Runs the program: parses the command line and runs its command.
 #[must_use]
 pub fn main() -> ExitCode {
     if let Some(code) = completion::answer(definition) {
@@ -123,7 +123,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Help is printed as it is; of a complaint, what is wrong on one line.
+/// Prints help unchanged; of a parse error, prints the cause on one line.
 fn refuse(error: &clap::Error) -> ExitCode {
     let is_help = matches!(
         error.kind(),
@@ -145,7 +145,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     exit::code(Err(anyhow::anyhow!("{}", one_line(error))), told)
 }
 
-/// What is wrong, and what may be meant. The usage that follows is in the help.
+/// Formats the cause, and the suggestion if there is one. The usage that follows is in the help.
 fn one_line(complaint: &clap::Error) -> String {
     let typed = match complaint.kind() {
         ErrorKind::UnknownArgument => word(complaint, ContextKind::InvalidArg),
@@ -169,7 +169,7 @@ fn one_line(complaint: &clap::Error) -> String {
     format!("{what}{meant} (see --help)")
 }
 
-/// What a complaint says of this kind; the likeliest where it says several.
+/// Returns the word of this kind that an error names; the likeliest when it names several.
 fn word(complaint: &clap::Error, kind: ContextKind) -> Option<&str> {
     match complaint.get(kind)? {
         ContextValue::String(word) => Some(word),
@@ -185,13 +185,13 @@ fn first_paragraph(complaint: &str) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-/// The number of a process.
+/// Parses the number of a process.
 fn pid(typed: &str) -> anyhow::Result<i32> {
     let pid = typed.parse().ok().filter(|pid| *pid > 0);
     pid.with_context(|| format!("{typed:?} is no pid; give the number of a process, such as 1234"))
 }
 
-/// What was given as output, or else a name beside the log's, which is said.
+/// Returns the given output, or else a name beside the log's, which is reported.
 fn output_beside(given: Option<PathBuf>, log: &Path, extension: &str) -> PathBuf {
     given.unwrap_or_else(|| {
         let output = log.with_extension(extension);
@@ -200,7 +200,7 @@ fn output_beside(given: Option<PathBuf>, log: &Path, extension: &str) -> PathBuf
     })
 }
 
-/// Lets the tool say what it does, on the standard error. `TRACER_LOG` chooses otherwise.
+/// Makes the tool report its actions on the standard error. `TRACER_LOG` sets another level.
 fn observe(is_verbose: bool) {
     let level = if is_verbose { "debug" } else { "warn" };
     let filter = EnvFilter::try_from_env("TRACER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
@@ -214,7 +214,7 @@ fn observe(is_verbose: bool) {
         .try_init();
 }
 
-/// Writes messages in which names of others may be.
+/// Writer of messages that may contain names chosen by others.
 struct Harmless<W>(W);
 
 impl<W: Write> Write for Harmless<W> {

@@ -1,11 +1,11 @@
-//! The options that say where events are shown, and how they look.
+//! Options for the output of events and its look.
 
 use std::path::PathBuf;
 
 use crate::report::{Look, TimeColumn};
 use crate::terminal::output::{ColorChoice, Sink};
 
-/// Where events are shown and how, as typed.
+/// Output of events and its look, as typed.
 #[derive(Debug, clap::Args)]
 pub struct OutputArgs {
     /// Write events to this file; `-` is the standard output
@@ -20,19 +20,19 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// The file that was typed.
+    /// Returns the file that was typed.
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
         self.output.clone()
     }
 
-    /// Where events go: to `otherwise` where nothing else was said.
+    /// Returns the sink of events: `otherwise` when no output was given.
     #[must_use]
     pub fn sink(&self, otherwise: Sink) -> Sink {
         self.output.clone().map_or(otherwise, Sink::of)
     }
 
-    /// How text looks.
+    /// Returns the look of text.
     #[must_use]
     pub fn look(&self) -> Look {
         Look {

@@ -1,4 +1,4 @@
-//! `--report`: a page of the trace, which is made when it has ended.
+//! `--report`: a page of the trace, which is made when the trace has ended.
 
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
@@ -6,12 +6,12 @@ use crate::html_report::PageSetup;
 use crate::terminal::Outcome;
 use crate::trace::{Existing, LogSetup, Setup};
 
-/// Traces as `setup` says, and makes the page of it, if there is to be one. Returns how the trace
-/// ended, and whether all of it is in the page.
+/// Traces as `setup` says, and makes the page of the trace, if one is requested. Returns how the
+/// trace ended, and whether all of it is in the page.
 ///
 /// # Errors
 ///
-/// What `trace` says, or the page cannot be made.
+/// `trace` fails, or the page cannot be made.
 pub fn with_page<T>(
     page: Option<&PageSetup>,
     setup: &Setup,

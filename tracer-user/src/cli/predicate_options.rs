@@ -1,4 +1,4 @@
-//! The options that choose events by what they carry.
+//! Options that select events by their data.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::predicate::{Expression, Narrowed, Predicate};
 use crate::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
 
-/// What is asked of events, as typed.
+/// Conditions on events, as typed.
 #[derive(Debug, Default, clap::Args)]
 pub struct PredicateArgs {
     /// Of system calls only those that return an error; where none are chosen, of all. Other events
@@ -26,11 +26,11 @@ pub struct PredicateArgs {
 }
 
 impl PredicateArgs {
-    /// What is asked, checked.
+    /// Returns the conditions, checked.
     ///
     /// # Errors
     ///
-    /// `--filter` is no such expression.
+    /// `--filter` is not a valid expression.
     pub fn predicate(self) -> anyhow::Result<Predicate> {
         let expression = self.filter.as_deref().map(Expression::parse).transpose();
         let expression = expression.context("--filter")?;
@@ -42,7 +42,8 @@ impl PredicateArgs {
     }
 }
 
-/// Refuses what makes entries wait for exits where events have to come in order of time.
+/// Refuses a predicate that makes entries wait for exits where events have to come in order of
+/// time.
 pub fn refuse_waiting(predicate: &Predicate, has_log: bool) -> anyhow::Result<()> {
     let Some(what) = predicate.needs_exit().filter(|_| has_log) else {
         return Ok(());
@@ -53,8 +54,8 @@ pub fn refuse_waiting(predicate: &Predicate, has_log: bool) -> anyhow::Result<()
     )
 }
 
-/// What is left of types and system calls where only what can match is recorded; `needed` is what
-/// --when has to see.
+/// Removes the types and system calls that cannot match, so that they are not recorded; `needed`
+/// are the types that --when has to see.
 pub fn narrow(
     predicate: &Predicate,
     selection: Selection,

@@ -1,4 +1,4 @@
-//! The options of `attach` and `run` that name points of programs and of the kernel.
+//! Options of `attach` and `run` that name points of programs and of the kernel.
 
 use anyhow::Context;
 
@@ -36,11 +36,11 @@ pub struct ProbeArgs {
 }
 
 impl ProbeArgs {
-    /// The tracepoints that were named.
+    /// Returns the tracepoints that were named.
     ///
     /// # Errors
     ///
-    /// A word is no name of one.
+    /// A word is no valid name of a tracepoint.
     pub fn tracepoints(&self) -> anyhow::Result<Vec<Pattern>> {
         let words = self.tracepoint.iter().flat_map(|list| list.split(','));
         let patterns = words.map(|word| Pattern::new(word.trim()));
@@ -48,7 +48,7 @@ impl ProbeArgs {
     }
 }
 
-/// One option: what was typed, and how it is read.
+/// Option with its typed values and the function that parses one.
 type Named<'a> = (
     &'static str,
     &'a [String],

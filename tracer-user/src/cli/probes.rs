@@ -1,4 +1,4 @@
-//! `tracer-user probes`: what could be probed in a process, or in a file.
+//! `tracer-user probes`: points of a process, or of a file, that can be probed.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub struct ProbesArgs {
     format: FormatArgs,
 }
 
-/// What `probes` does, checked.
+/// Checked configuration of `probes`.
 #[derive(Clone, Debug)]
 pub struct ProbesConfig {
     subject: Subject,
@@ -41,7 +41,7 @@ pub struct ProbesConfig {
     is_json: bool,
 }
 
-/// What is looked at.
+/// Process or file that is searched for points.
 #[derive(Clone, Debug)]
 enum Subject {
     Process(i32),
@@ -57,7 +57,7 @@ impl Subject {
         Ok(Self::File(typed.into()))
     }
 
-    /// The files that are looked at.
+    /// Returns the files that are searched.
     fn files(&self) -> anyhow::Result<Vec<Used>> {
         let pid = match self {
             Self::File(path) => return Ok(vec![here(path.clone())]),
@@ -99,7 +99,7 @@ impl TryFrom<ProbesArgs> for ProbesConfig {
 ///
 /// # Errors
 ///
-/// The process or the file cannot be looked at, or the list not be printed.
+/// The process or the file cannot be read, or the list cannot be printed.
 pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     let used = config.subject.files()?;
     let is_file = matches!(config.subject, Subject::File(_));
@@ -168,7 +168,7 @@ fn found_nothing(subject: &Subject, filter: &str) -> String {
     )
 }
 
-/// Of which files not all functions are listed.
+/// Names the files of which not all functions are listed.
 fn are_stripped(files: &[String]) -> String {
     let are = match files {
         [file] => {
@@ -183,7 +183,7 @@ fn are_stripped(files: &[String]) -> String {
     format!("{are} (packages with symbols, in Debian -dbgsym, have the others)")
 }
 
-/// Something that can be probed.
+/// Point that can be probed.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Point<'a> {
@@ -192,12 +192,12 @@ enum Point<'a> {
         name: String,
         #[serde(serialize_with = "as_text")]
         file: &'a Path,
-        /// Sites in the file that are this probe.
+        /// Number of sites of this probe in the file.
         #[serde(rename = "places")]
         sites: usize,
-        /// How the arguments are found, at the first site.
+        /// Locations of the arguments, at the first site.
         arguments: String,
-        /// Whether the program looks if anybody listens.
+        /// Whether the program checks if a tracer listens.
         semaphore: bool,
     },
     Function {
@@ -208,12 +208,12 @@ enum Point<'a> {
     },
 }
 
-/// A point as an object.
+/// Point as a JSON object.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
     point: &'a Point<'a>,
-    /// Whether of the functions of its file only those are listed that it exports.
+    /// Whether the file is stripped: of its functions, only the exported ones are listed.
     stripped: bool,
 }
 
@@ -231,7 +231,7 @@ fn points(binary: &Binary) -> anyhow::Result<Vec<Point<'_>>> {
     Ok(points)
 }
 
-/// The sites of one probe as one point.
+/// Merges the sites of one probe into one point.
 fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
     let mut points: Vec<Point<'_>> = Vec::new();
     let mut known: HashMap<(String, String), usize> = HashMap::new();
@@ -256,7 +256,7 @@ fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
 }
 
 impl Point<'_> {
-    /// Whether `text` occurs in what it is called or in its file.
+    /// Tells whether `text` occurs in its file and name.
     fn has(&self, text: &str) -> bool {
         let (name, file) = match self {
             Self::Usdt {
@@ -302,7 +302,7 @@ impl std::fmt::Display for Point<'_> {
     }
 }
 
-/// A path is any bytes; what is not UTF-8 becomes U+FFFD.
+/// Serialises a path, which may have any bytes; those that are not UTF-8 become U+FFFD.
 fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }

@@ -45,12 +45,12 @@ pub struct ReadArgs {
     output: OutputArgs,
 }
 
-/// Of every command that reads a log.
+/// Exit codes of every command that reads a log.
 pub const EXIT_CODES: &str = "\
 0 the log is complete; 1 events were lost, or the log is damaged or was not completed; \
 2 failed.";
 
-/// What `read` does, checked.
+/// Checked configuration of `read`.
 #[derive(Clone, Debug)]
 pub struct ReadConfig {
     setup: ReadSetup,

@@ -1,4 +1,4 @@
-//! `tracer-user report`: shows a log as a page that is one file.
+//! `tracer-user report`: shows a log as a page in one file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub struct ReportArgs {
     until: Option<String>,
 }
 
-/// What `report` does, checked.
+/// Checked configuration of `report`.
 #[derive(Clone, Debug)]
 pub struct ReportConfig {
     setup: ReportSetup,

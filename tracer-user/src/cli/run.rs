@@ -32,13 +32,13 @@ pub struct RunArgs {
 
 #[cfg(test)]
 impl RunArgs {
-    /// The words of the command.
+    /// Returns the words of the command.
     pub fn command(&self) -> &[OsString] {
         &self.command
     }
 }
 
-/// What `run` does, checked.
+/// Checked configuration of `run`.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     command: Vec<OsString>,
@@ -65,24 +65,25 @@ impl TryFrom<RunArgs> for RunConfig {
 ///
 /// # Errors
 ///
-/// It cannot be started or traced.
+/// The command cannot be started or traced.
 pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
     let launch = |setup: &Setup| trace::launch(&config.command, setup);
     let ((traced, status), shown) = with_page(config.page.as_ref(), &config.setup, launch)?;
     Ok(code(traced.and(shown), status))
 }
 
-/// Starts a command and traces it: its status when that is not 0, else whether all was traced.
+/// Starts a command and traces it. Returns its status when that is not 0, else whether the trace is
+/// complete.
 ///
 /// # Errors
 ///
-/// It cannot be started or traced.
+/// The command cannot be started or traced.
 pub fn launch(command: &[OsString], setup: &Setup) -> anyhow::Result<ExitCode> {
     let (outcome, status) = trace::launch(command, setup)?;
     Ok(code(outcome, status))
 }
 
-/// The status of the command when that is not 0, else whether all was traced.
+/// Returns the status of the command when that is not 0, else whether the trace is complete.
 fn code(outcome: Outcome, status: Option<ExitStatus>) -> ExitCode {
     let failed = status.and_then(exit::of_command);
     failed.unwrap_or_else(|| exit::of_outcome(outcome))

@@ -1,15 +1,15 @@
-//! The lines of `-h` for options that the tracing commands share, under headings.
-//! `--help` and the manual say all of each.
+//! Lines of `-h` for options that the tracing commands share, under headings. `--help` and the
+//! manual have the whole text of each.
 
 use clap::{Arg, Command};
 
-/// An option: its identifier, its line, and whether `-h` leaves it to `--help`.
+/// Option: its identifier, its line, and whether `-h` leaves it to `--help`.
 type Short = (&'static str, &'static str, bool);
 
-/// The commands that have so many options.
+/// Commands that have this many options.
 const COMMANDS: [&str; 5] = ["attach", "run", "top", "why", "stat"];
 
-/// The options by what they are for.
+/// Options by purpose.
 const SECTIONS: &[(&str, &[Short])] = &[
     (
         "What is traced",
@@ -194,10 +194,10 @@ const SECTIONS: &[(&str, &[Short])] = &[
     ),
 ];
 
-/// Where spans are those of the page, and not what is asked for.
+/// Heading of --span where the spans are those of the page, not the subject of the question.
 const OUTPUT: &str = "Output";
 
-/// The definition with a line for each of these options.
+/// Replaces the help of each of these options by its line.
 pub fn shorten(mut definition: Command) -> Command {
     for command in COMMANDS {
         definition = definition.mut_subcommand(command, |of| {
@@ -234,7 +234,7 @@ fn in_a_line(arg: Arg) -> Arg {
 mod tests {
     use super::*;
 
-    /// Lines that a terminal of a usual height shows without scrolling twice.
+    /// Lines that a terminal of usual height shows without scrolling twice.
     const MOST_LINES: usize = 60;
 
     #[test]

@@ -1,4 +1,4 @@
-//! `tracer-user snapshot`: has a flight recorder write what it holds.
+//! `tracer-user snapshot`: makes a flight recorder write the events it holds.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::trace::{PidFd, snapshot_path};
 use tracer_text::escape::harmless_line;
 use tracer_text::quantity::time;
 
-/// How often it is looked whether the snapshot is there.
+/// Interval between two checks for the snapshot.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Have a flight recorder write a snapshot, and wait until it is there
@@ -35,11 +35,11 @@ pub struct SnapshotArgs {
     timeout: String,
 }
 
-/// Asks for the snapshot and waits.
+/// Requests the snapshot and waits for it.
 ///
 /// # Errors
 ///
-/// There is no such recorder, or it does not write one.
+/// There is no such recorder, or it does not write a snapshot.
 pub fn run(args: &SnapshotArgs) -> anyhow::Result<ExitCode> {
     let pid = pid(&args.recorder)?;
     let timeout = time("--timeout", &args.timeout)?;
@@ -77,7 +77,7 @@ pub fn run(args: &SnapshotArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it runs the program that this is, or one of its name.
+/// Tells whether the process runs this program, or one of the same name.
 fn is_a_recorder(pid: i32) -> bool {
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = |path: PathBuf| path.file_name().map(std::ffi::OsStr::to_owned);
@@ -92,7 +92,7 @@ fn is_a_recorder(pid: i32) -> bool {
     matches!((ours, theirs), (Some(ours), Some(theirs)) if is_same(&ours, &theirs))
 }
 
-/// Which file it is. A snapshot has its name only when it is complete.
+/// Returns the identity of a file. A snapshot has its name only when it is complete.
 fn identity(path: &Path) -> anyhow::Result<Option<(u64, u64, i64, i64)>> {
     match fs::metadata(path) {
         Ok(data) => Ok(Some((

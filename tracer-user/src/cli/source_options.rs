@@ -1,4 +1,4 @@
-//! Where the events come from that questions are asked of: a log, or processes that are traced.
+//! Sources of the events that a question is about: a log, or traced processes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -32,7 +32,7 @@ use tracer_text::quantity::{size, time};
 const STREAM_BYTES: usize = 16 << 20;
 const THREAD_RING_BYTES: usize = 512 << 10;
 
-/// Where events come from, as typed.
+/// Source of events, as typed.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).multiple(true).args(["file", "pid", "comm", "cgroup", "all", "command"])))]
 pub struct SourceArgs {
@@ -98,7 +98,7 @@ pub struct SourceArgs {
     /// that runs, which is checked
     #[arg(long, value_name = "FILE", help_heading = TRACED)]
     pub(super) btf: Option<PathBuf>,
-    /// Which stacks are recorded
+    /// Stacks that are recorded
     #[arg(skip)]
     pub(super) stack: StackArgs,
     /// User events alone
@@ -114,19 +114,19 @@ pub struct SourceArgs {
     pub(super) command: Vec<OsString>,
 }
 
-/// What the help says above these options.
+/// Heading of these options in the help.
 const TRACED: &str = "Instead of a log";
 
-/// Where events come from, checked.
+/// Checked source of events.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A log, and what of it is looked at.
+    /// A log, and the events of it that are selected.
     Log(PathBuf, Box<Wanted>),
     /// Processes that are traced.
     Live(Box<Live>),
 }
 
-/// What is traced, and how.
+/// Traced processes or command, and the setup of the trace.
 #[derive(Clone, Debug)]
 pub struct Live {
     who: Who,
@@ -140,8 +140,7 @@ enum Who {
 }
 
 impl SourceArgs {
-    /// The same as typed, with pids as such where they stand for the log: digits, of which there is
-    /// no file.
+    /// Treats the name of the log as pids when it consists of digits and no such file exists.
     ///
     /// # Errors
     ///
@@ -167,11 +166,11 @@ impl SourceArgs {
         Ok(self)
     }
 
-    /// Of a log: the processes that are looked at; empty for all. None are traced then.
+    /// Takes the processes that are selected in a log; empty for all. They are not traced then.
     ///
     /// # Errors
     ///
-    /// A word that is no list of processes.
+    /// A word is not a list of processes.
     pub(super) fn pids_of_log(&mut self) -> anyhow::Result<Vec<i32>> {
         if self.file.is_none() {
             return Ok(Vec::new());
@@ -179,7 +178,7 @@ impl SourceArgs {
         ids("--pid", &std::mem::take(&mut self.pid))
     }
 
-    /// What was given that a log cannot have.
+    /// Returns the first given option that a log cannot have.
     fn option_of_processes(&self) -> Option<&'static str> {
         let given = [
             (self.follow_wakers, "--follow-wakers"),
@@ -192,8 +191,8 @@ impl SourceArgs {
         given.map(|(_, option)| option)
     }
 
-    /// Where the events come from. The system calls that `spans` name are recorded, and of the
-    /// whole machine `with_all` too.
+    /// Returns the source of events. The system calls that `spans` name are recorded, and for the
+    /// whole machine the types `with_all` too.
     ///
     /// # Errors
     ///
@@ -323,7 +322,7 @@ impl Live {
         self.trace_to(answer, self.setup.output.clone())
     }
 
-    /// The same, with the answer in `output`.
+    /// Traces, and writes the answer to `output` at the end.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The options of `attach` and `run` that choose stacks.
+//! Options of `attach` and `run` that select stacks.
 
 use std::time::Duration;
 
@@ -50,28 +50,28 @@ pub struct StackArgs {
     pub(super) inlined: bool,
 }
 
-/// The word of `--stack-for` for no type.
+/// Word of `--stack-for` for no type.
 const NONE: &str = "none";
 
-/// Its word for user events.
+/// Word of `--stack-for` for user events.
 const USER: &str = "user";
 
-/// Samples a second at most: each takes some microseconds.
+/// Most samples per second: each takes some microseconds.
 const MOST_SAMPLES: u32 = 10_000;
 
-/// Bytes of a stack that are copied at least and at most, and without a word of it.
+/// Least and most bytes of a stack that are copied; below, the default.
 const COPIED_BYTES: (u64, u64) = (512, 32 << 10);
 const USUAL_COPIED_BYTES: u32 = 8192;
 
-/// What is recorded for `--off-cpu`: a stack comes with the switch back.
+/// Event types that `--off-cpu` records: a stack comes with the switch back.
 const SWITCHES: [EventTypeId; 2] = [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 
 impl StackArgs {
-    /// What was asked for, and the selection with the types that stacks consist of.
+    /// Returns the requested stacks, and the selection with the types that stacks consist of.
     ///
     /// # Errors
     ///
-    /// A word is none of those, or the kernel's events are not traced.
+    /// A word is unknown, or the kernel's events are not traced.
     pub fn options(
         &self,
         selection: Selection,
@@ -137,13 +137,13 @@ impl StackArgs {
         Ok((options, selection))
     }
 
-    /// Whether stacks are asked for by this very word.
+    /// Tells whether `--stack-for` has exactly this word.
     fn names(&self, wanted: &str) -> bool {
         let words = self.stack_for.as_deref().unwrap_or_default().split(',');
         words.map(str::trim).any(|word| word == wanted)
     }
 
-    /// The first option that was typed, and what.
+    /// Returns the first option that was typed, and its value.
     pub fn typed(&self) -> Option<(&'static str, &str)> {
         let options = [
             ("--stack", &self.stack),
@@ -157,7 +157,7 @@ impl StackArgs {
         typed.next()
     }
 
-    /// The same, with what `other` says where nothing was typed.
+    /// Takes from `other` the options that were not typed.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl StackArgs {
         }
     }
 
-    /// What a flame graph of this kind is made of.
+    /// Returns the options that record the stacks for a flame graph of this kind.
     #[must_use]
     pub fn for_flames(kind: FlameKind) -> Self {
         let typed = |word: &str| Some(word.to_owned());
@@ -195,7 +195,7 @@ impl StackArgs {
     }
 }
 
-/// How many samples a second.
+/// Parses the number of samples per second.
 fn samples(typed: &str) -> anyhow::Result<u32> {
     let count = typed.parse().ok();
     count
@@ -208,7 +208,7 @@ fn samples(typed: &str) -> anyhow::Result<u32> {
         })
 }
 
-/// How many bytes of a stack are copied; 0: functions are found by frame pointers.
+/// Parses how many bytes of a stack are copied; 0: functions are found by frame pointers.
 fn copied_bytes(typed: &str) -> anyhow::Result<u32> {
     match typed.split_once(',').unwrap_or((typed, "")) {
         ("fp", "") => Ok(0),
@@ -224,7 +224,7 @@ fn copied_bytes(typed: &str) -> anyhow::Result<u32> {
     }
 }
 
-/// How many addresses of each kind are recorded.
+/// Parses how many addresses of each kind are recorded.
 fn frames(typed: &str) -> anyhow::Result<StackOptions> {
     let mut most = u32::try_from(MOST_FRAMES)?;
     let (mut has_user, mut has_kernel) = (false, false);
@@ -249,7 +249,7 @@ fn frames(typed: &str) -> anyhow::Result<StackOptions> {
     })
 }
 
-/// The bits of the types that a list names.
+/// Returns the bits of the types that a list names.
 fn types(list: &str) -> anyhow::Result<u64> {
     let mut bits = 0;
     for word in list.split(',').map(str::trim) {
@@ -273,7 +273,7 @@ fn types(list: &str) -> anyhow::Result<u64> {
     Ok(bits)
 }
 
-/// The names of the types that can have stacks.
+/// Lists the names of the types that can have stacks.
 fn known() -> Vec<String> {
     let with_stacks = KERNEL_EVENT_TYPES
         .iter()

@@ -1,4 +1,4 @@
-//! `tracer-user stat`: what threads did, what system calls took, and what the kernel did meanwhile.
+//! `tracer-user stat`: activity of threads, times of system calls, and the kernel's work meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -88,11 +88,11 @@ pub struct StatArgs {
     stack: StackArgs,
 }
 
-/// What the help says above these options.
+/// Heading of these options in the help.
 const FLAMES: &str = "Flame graphs";
 
-/// What is recorded too where all processes are traced: interrupts are the machine's, and come
-/// whoever runs.
+/// Types that are recorded in addition when all processes are traced: interrupts belong to the
+/// machine, and occur whichever thread runs.
 const WITH_ALL: [EventTypeId; 4] = [
     EventTypeId::IRQ_ENTER,
     EventTypeId::IRQ_EXIT,
@@ -100,14 +100,14 @@ const WITH_ALL: [EventTypeId; 4] = [
     EventTypeId::SOFTIRQ_EXIT,
 ];
 
-/// What `stat` does, checked.
+/// Checked configuration of `stat`.
 #[derive(Clone, Debug)]
 pub struct StatConfig {
     source: Source,
     spans: Vec<SpanSpec>,
     from: Option<TimePoint>,
     until: Option<TimePoint>,
-    /// Of a log: these processes; empty for all.
+    /// Selected processes of a log; empty for all.
     pids: Vec<i32>,
     view: View,
     is_json: bool,
@@ -165,10 +165,10 @@ impl TryFrom<StatArgs> for StatConfig {
     }
 }
 
-/// The word for the standard output.
+/// Word for the standard output.
 const STDOUT: &str = "-";
 
-/// In which form a flame graph is written.
+/// Returns the form in which a flame graph is written.
 fn form(output: Option<&Path>, is_folded: bool) -> Form {
     let is_picture = output
         .and_then(Path::extension)
@@ -205,7 +205,7 @@ fn draw(config: &StatConfig, flame: &FlameSetup) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Shows it.
+/// Shows the tables, or makes the flame graph.
 ///
 /// # Errors
 ///
@@ -242,7 +242,7 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
 }
 
 impl StatConfig {
-    /// The part that is asked about of a log that begins at `start`.
+    /// Returns the selected part of a log that begins at `start`.
     fn scope(&self, start: MonotonicNs) -> anyhow::Result<Scope> {
         let moment = |point: TimePoint| match point.moment(start) {
             Moment::Time(time) => Ok(time),

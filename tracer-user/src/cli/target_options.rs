@@ -1,4 +1,4 @@
-//! Which processes are traced, as typed.
+//! Options that select the traced processes.
 
 use anyhow::Context;
 
@@ -6,11 +6,12 @@ use super::pid;
 use crate::trace::{ControlGroup, Targets};
 use tracer_text::NamePattern;
 
-/// The processes that are given by pid, or chosen by name, by control group, or all: one of these.
+/// Returns the processes that are given by pid, or selected by name, by control group, or all: one
+/// of these.
 ///
 /// # Errors
 ///
-/// It names nothing.
+/// A word is no pid, names no control group, or is no valid pattern of names.
 pub fn targets(
     pids: &[String],
     comm: Option<&str>,
@@ -29,11 +30,12 @@ pub fn targets(
     })
 }
 
-/// The processes in the control group of this name, or, where there is none, of this name.
+/// Returns the processes in the control group of this name, or, when there is none, the processes
+/// of this name.
 ///
 /// # Errors
 ///
-/// It names nothing, or several groups.
+/// It names no group and is no valid pattern of names, or it names several groups.
 pub fn named(name: &str) -> anyhow::Result<Targets> {
     if let Some(group) = ControlGroup::look_for(name).context("--named")? {
         return Ok(Targets::InGroup(group));

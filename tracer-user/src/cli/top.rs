@@ -1,4 +1,4 @@
-//! `tracer-user top`: what threads do now, and why spans take as long as they do.
+//! `tracer-user top`: the current activity of threads, and the reasons for the length of spans.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,18 +98,18 @@ pub struct TopArgs {
     btf: Option<PathBuf>,
 }
 
-/// What `top` does, checked.
+/// Checked configuration of `top`.
 #[derive(Clone, Debug)]
 pub struct TopConfig {
     source: Source,
     spans: Vec<SpanSpec>,
     window: Window,
     is_once: bool,
-    /// How one screen is shown.
+    /// Format of a single screen.
     form: OnceForm,
     /// Whether the screen stays when the trace ends.
     stays: bool,
-    /// Of a log: what is shown first.
+    /// Moment of a log that is shown first.
     at: Option<TimePoint>,
 }
 
@@ -213,7 +213,7 @@ impl TryFrom<TopArgs> for TopConfig {
     }
 }
 
-/// Which time is summed up.
+/// Parses the window that is summed up.
 fn window(typed: &str) -> anyhow::Result<Window> {
     if typed == "all" {
         return Ok(Window::All);
@@ -227,7 +227,7 @@ fn window(typed: &str) -> anyhow::Result<Window> {
     Ok(Window::Last(ns))
 }
 
-/// A log, or pids.
+/// Separates a log from pids.
 fn what(typed: Vec<String>) -> anyhow::Result<(Option<PathBuf>, Vec<String>)> {
     let is_pid = |word: &String| {
         word.bytes()
@@ -252,7 +252,7 @@ fn what(typed: Vec<String>) -> anyhow::Result<(Option<PathBuf>, Vec<String>)> {
     }
 }
 
-/// Shows it.
+/// Shows the screen.
 ///
 /// # Errors
 ///
@@ -290,7 +290,7 @@ pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
     show_live(spans, window, config.stays, trace)
 }
 
-/// A moment in a log, in nanoseconds since its start.
+/// Converts a moment in a log to nanoseconds since its start.
 fn since_start(at: TimePoint) -> anyhow::Result<u64> {
     match at.moment(MonotonicNs(0)) {
         Moment::Time(time) => Ok(time.0),

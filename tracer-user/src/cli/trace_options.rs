@@ -1,4 +1,4 @@
-//! The options that `attach` and `run` have in common.
+//! Options that `attach` and `run` have in common.
 
 use std::path::PathBuf;
 
@@ -24,16 +24,17 @@ use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
 
-/// Bytes of the stream: what is read, and not shown yet.
+/// Least and most bytes of the stream, which holds the events that are read and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
 
-/// Bytes that are read of what an argument points to, and of what a program is given.
+/// Least and most bytes that are read of the memory an argument points to, and of the arguments and
+/// environment of a program.
 const STRING_BYTES: (u64, u64) = (0, exec_space::LARGE as u64);
 
-/// The word of `--events` for probes.
+/// Word of `--events` for probes.
 pub(super) const PROBE: &str = "probe";
 
-/// What is shown of descriptors.
+/// Detail in which descriptors are shown.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Descriptors {
     Paths,
@@ -148,11 +149,11 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The page that is to be made of the trace; this is traced, in words.
+    /// Returns the setup of the requested page; `traced` names the traced processes.
     ///
     /// # Errors
     ///
-    /// It cannot go there.
+    /// The page cannot be written to that output.
     pub fn page(&self, traced: String) -> anyhow::Result<Option<PageSetup>> {
         let page = self.log.page(traced)?;
         Ok(page.map(|page| PageSetup {
@@ -161,7 +162,7 @@ impl TraceArgs {
         }))
     }
 
-    /// What was asked for, checked. Events go to `otherwise` where nothing else was said.
+    /// Returns the setup, checked. Events go to `otherwise` when no output was given.
     ///
     /// # Errors
     ///
@@ -300,7 +301,7 @@ fn sized<T: TryFrom<u64>>(option: &str, typed: &str, bounds: (u64, u64)) -> anyh
     bytes.with_context(|| format!("{option} {typed} is too large for this machine"))
 }
 
-/// The system calls that `--syscalls` chooses.
+/// Returns the system calls that `--syscalls` selects.
 pub(super) fn chosen_syscalls(list: &str) -> anyhow::Result<SyscallSet> {
     SyscallSet::of_list(list).context("--syscalls")
 }
@@ -337,7 +338,7 @@ pub(super) fn split_events(
     Ok((limit, Some(selection)))
 }
 
-/// A number of events.
+/// Parses a number of events.
 fn count(option: &str, typed: &str) -> anyhow::Result<u64> {
     let count: u64 = typed.parse().ok().with_context(|| {
         format!("{option} {typed} is no number of events; give one, such as --limit 100")

@@ -11,20 +11,20 @@ use crate::report::object_line;
 use crate::tracepoints::{FindError, Pattern, list};
 use tracer_text::say;
 
-/// A tracepoint as an object.
+/// Tracepoint as a JSON object.
 #[derive(Serialize)]
 struct Object {
     name: String,
-    /// Null where only the kernel's tracing files have it.
+    /// Category; null when it was read from BTF: only the kernel's tracing files have it.
     category: Option<String>,
-    /// Null where nobody says.
+    /// Fields; null when they are unknown.
     fields: Option<Vec<ObjectField>>,
 }
 
 #[derive(Serialize)]
 struct ObjectField {
     name: String,
-    /// As the kernel writes it.
+    /// Type as the kernel writes it.
     #[serde(rename = "type")]
     c_type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,11 +33,11 @@ struct ObjectField {
     size: Option<usize>,
 }
 
-/// Prints those that fit.
+/// Prints the tracepoints that match.
 ///
 /// # Errors
 ///
-/// Nobody says which there are, or the list cannot be printed.
+/// Neither tracefs nor BTF lists them, or the list cannot be printed.
 pub fn run(pattern: &Pattern, btf: Option<&Path>, is_json: bool) -> anyhow::Result<ExitCode> {
     let objects = match list(pattern) {
         Ok(found) => found.into_iter().map(Object::from).collect(),
@@ -72,7 +72,7 @@ pub fn run(pattern: &Pattern, btf: Option<&Path>, is_json: bool) -> anyhow::Resu
     Ok(ExitCode::SUCCESS)
 }
 
-/// What BTF has.
+/// Finds the tracepoints that BTF has.
 fn of_btf(pattern: &Pattern, btf: Option<&Path>) -> Result<Vec<Object>, Unmet> {
     let all = tracepoints_of_btf(btf)?.into_iter();
     let fitting = all.filter(|described| pattern.has_name(&described.name));
@@ -109,7 +109,7 @@ impl From<crate::tracepoints::Tracepoint> for Object {
     }
 }
 
-/// A tracepoint as lines for people.
+/// Formats a tracepoint as lines for people.
 fn lines(object: &Object) -> String {
     let name = match &object.category {
         Some(category) => format!("{category}:{}", object.name),

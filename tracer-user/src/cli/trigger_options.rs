@@ -1,4 +1,4 @@
-//! The options of a recorder that waits for something.
+//! Options of a recorder that waits for a condition.
 
 use anyhow::{Context, ensure};
 use tracer_engine::StreamFullPolicy;
@@ -7,7 +7,7 @@ use crate::trace::{Existing, LogSetup};
 use crate::trigger::{Rule, TriggerSetup};
 use tracer_text::quantity::time;
 
-/// What is waited for, as typed.
+/// Conditions that a recorder waits for, as typed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Recorder that waits for something")]
 pub struct TriggerArgs {
@@ -33,21 +33,22 @@ pub struct TriggerArgs {
 }
 
 impl TriggerArgs {
-    /// What is waited for.
+    /// Parses the conditions that the recorder waits for.
     ///
     /// # Errors
     ///
-    /// Something is no condition.
+    /// A word is no valid condition.
     pub fn rules(&self) -> anyhow::Result<Vec<Rule>> {
         let rules = self.when.iter().map(|typed| Rule::parse(typed));
         rules.collect()
     }
 
-    /// Where events go: to `log`, or, where something is waited for, to logs of its name.
+    /// Returns the log of all events, or, when the recorder waits for conditions, the setup of logs
+    /// named after it.
     ///
     /// # Errors
     ///
-    /// An option makes no sense, or one of these logs is there already.
+    /// An option makes no sense, or one of these logs exists already.
     pub fn setup(
         &self,
         rules: Vec<Rule>,

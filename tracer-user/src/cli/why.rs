@@ -1,4 +1,4 @@
-//! `tracer-user why`: why spans took as long as they did.
+//! `tracer-user why`: the reasons for the length of spans.
 
 use std::process::ExitCode;
 
@@ -68,18 +68,18 @@ pub struct WhyArgs {
     format: FormatArgs,
 }
 
-/// What is asked: times as they were typed.
+/// Question with its times as they were typed.
 #[derive(Clone, Debug)]
 enum Question {
     Spans(Vec<SpanSpec>),
     Thread(Option<i32>, Option<TimePoint>, Option<TimePoint>),
 }
 
-/// What `why` does, checked.
+/// Checked configuration of `why`.
 #[derive(Clone, Debug)]
 pub struct WhyConfig {
     source: Source,
-    /// Of a log: these processes; empty for all.
+    /// Selected processes of a log; empty for all.
     pids: Vec<i32>,
     asked: Question,
     slowest: usize,
@@ -143,7 +143,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
     }
 }
 
-/// Shows it.
+/// Shows the answer.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
 }
 
 impl WhyConfig {
-    /// What is asked, and of which spans, of events that begin at `start`.
+    /// Returns the question and the selected spans, for events that begin at `start`.
     fn asked_since(&self, start: MonotonicNs) -> anyhow::Result<(answers::Question, Choice)> {
         let moment = |point: TimePoint| match point.moment(start) {
             Moment::Time(time) => Ok(time),

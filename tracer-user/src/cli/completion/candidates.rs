@@ -1,14 +1,14 @@
-//! Making candidates.
+//! Construction of candidates.
 
 use clap_complete::CompletionCandidate;
 
-/// A value, and what it is.
+/// Creates a candidate from a value and its description.
 pub fn candidate(value: impl Into<String>, help: impl Into<String>) -> CompletionCandidate {
     let help: String = help.into();
     CompletionCandidate::new(value.into()).help((!help.is_empty()).then(|| help.into()))
 }
 
-/// The candidates that go on with what was typed.
+/// Returns the candidates that begin with the typed text.
 pub fn that_begin_with(
     typed: &str,
     all: impl IntoIterator<Item = (String, String)>,
@@ -21,8 +21,8 @@ pub fn that_begin_with(
         .collect()
 }
 
-/// As [`that_begin_with`], for the last word of a list with commas: what is before it stays. Such
-/// words may have `!` before them.
+/// Does the same as [`that_begin_with`] for the last word of a list with commas: the text before
+/// that word stays. Such words may have `!` before them.
 pub fn in_list(
     typed: &str,
     all: impl IntoIterator<Item = (String, String)>,

@@ -1,19 +1,19 @@
-//! A command line as bash has it: words, quotes, and what of the last word bash replaces.
+//! Command line as bash passes it: words, quotes, and the part of the last word that bash replaces.
 
-/// A line up to the cursor.
+/// Line up to the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BashLine {
-    /// The words without their quotes; the last one is completed.
+    /// Words without their quotes; the last one is completed.
     pub words: Vec<String>,
-    /// Which quotes the cursor is in.
+    /// Quotes that are open at the cursor.
     quote: Option<char>,
-    /// What the last word begins with, without quotes, and bash does not replace: it takes a word
-    /// apart at colons and equal signs.
+    /// Start of the last word, without quotes, that bash does not replace: it splits a word at
+    /// colons and equal signs.
     stays: String,
 }
 
 impl BashLine {
-    /// Takes apart the line; bash replaces its end `replaced`.
+    /// Parses the line; bash replaces its end `replaced`.
     pub fn new(line: &str, replaced: &str) -> Self {
         let (words, begins, quote) = words(line);
         let last = line.get(begins..).unwrap_or_default();
@@ -25,7 +25,8 @@ impl BashLine {
         }
     }
 
-    /// What bash is to put there for a value; `None` where it cannot be written in these quotes.
+    /// Returns the text that bash is to insert for a value; `None` when it cannot be written in
+    /// these quotes.
     pub fn reply(&self, value: &str) -> Option<String> {
         let rest = value.strip_prefix(self.stays.as_str())?;
         match self.quote {
@@ -40,8 +41,8 @@ impl BashLine {
     }
 }
 
-/// The words of a line without their quotes, where the last one begins, and which quotes are open
-/// at its end.
+/// Returns the words of a line without their quotes, the start of the last one, and the quotes that
+/// are open at the end.
 fn words(line: &str) -> (Vec<String>, usize, Option<char>) {
     let mut words = Vec::new();
     let (mut word, mut begins, mut is_in_word) = (String::new(), 0, false);
@@ -72,12 +73,12 @@ fn words(line: &str) -> (Vec<String>, usize, Option<char>) {
     (words, begins, quote)
 }
 
-/// A word without its quotes.
+/// Removes the quotes of a word.
 pub fn unquoted(word: &str) -> String {
     words(word).0.pop().unwrap_or_default()
 }
 
-/// A word of which a shell takes every character as it is.
+/// Quotes a word so that a shell takes every character literally.
 fn quoted(word: &str) -> String {
     escaped(word, |character| {
         let is_plain = character.is_alphanumeric() || "_-+=:,./@%".contains(character);
@@ -141,7 +142,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// What bash makes of a reply is the value, in whatever quotes.
+        /// Bash parses a reply as the value, in whatever quotes.
         #[test]
         fn bash_reads_what_was_meant(value in "[ -~äß]{1,15}", quote in "['\"]?") {
             let line = BashLine::new(&format!("t attach --comm {quote}"), "");

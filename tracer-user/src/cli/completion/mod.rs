@@ -1,9 +1,9 @@
-//! What a shell offers when Tab is pressed.
+//! Candidates that a shell offers when Tab is pressed.
 //!
-//! A script for each shell (`tracer-user/completions`) asks the program itself:
-//! `tracer-user __complete SHELL WORD...`. It answers with a line for each candidate. What others
-//! have chosen, such as names of processes, is data for the shell and never code: what no terminal
-//! should see is left out, and what bash would interpret is quoted.
+//! A script for each shell (`tracer-user/completions`) asks the program itself: `tracer-user
+//! __complete SHELL WORD...`. The answer has a line for each candidate. Text that others have
+//! chosen, such as names of processes, is data for the shell and never code: text that could harm a
+//! terminal is left out, and text that bash would interpret is quoted.
 
 mod candidates;
 mod line;
@@ -20,7 +20,7 @@ use clap_complete::engine::complete;
 use line::{BashLine, unquoted};
 use tracer_text::escape::{harmless_line, is_harmless_line};
 
-/// The first argument of a shell's question.
+/// First argument of a shell's request.
 const QUESTION: &str = "__complete";
 
 /// Print what makes a shell complete the command line of this program
@@ -42,7 +42,7 @@ enum Shell {
 }
 
 impl Shell {
-    /// What it reads to know how to ask.
+    /// Returns the script that teaches the shell to ask.
     fn script(self) -> &'static str {
         match self {
             Self::Bash => include_str!("../../../completions/tracer-user.bash"),
@@ -64,7 +64,7 @@ pub fn run(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Answers a shell, where it is one that asks.
+/// Answers the request of a shell, when the command line is one.
 pub fn answer(definition: fn() -> clap::Command) -> Option<ExitCode> {
     let mut typed = std::env::args_os().skip(1);
     if typed.next()? != QUESTION {
@@ -80,7 +80,7 @@ pub fn answer(definition: fn() -> clap::Command) -> Option<ExitCode> {
     })
 }
 
-/// The lines of an answer.
+/// Returns the lines of an answer.
 fn lines(definition: clap::Command, question: &[OsString]) -> Option<String> {
     let (shell, rest) = question.split_first()?;
     let text = |word: &OsString| word.to_str().map(str::to_owned);
@@ -111,7 +111,8 @@ fn lines(definition: clap::Command, question: &[OsString]) -> Option<String> {
     }
 }
 
-/// What may follow: values and what they are. The last word is the one that is completed.
+/// Finds the possible last words, with descriptions. The last of `words` is the one that is
+/// completed.
 fn candidates(definition: clap::Command, words: &[String]) -> Option<Vec<(String, String)>> {
     let (last, before) = words.split_last()?;
     let mut definition = values::attach(definition, before);

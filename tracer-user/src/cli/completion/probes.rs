@@ -1,4 +1,4 @@
-//! What could be probed in the processes and programs that the command line names.
+//! Points that can be probed in the processes and programs that the command line names.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,10 +8,10 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 use super::candidates::{candidate, that_begin_with};
 use crate::probes::{Binary, Used, argument_counts, here, of_command, of_process};
 
-/// Processes that are looked at. Those of a server are alike.
+/// Most processes that are searched. Those of a server are alike.
 const MOST_PROCESSES: usize = 4;
 
-/// `PROVIDER:NAME` of the programs and libraries in use.
+/// Finds `PROVIDER:NAME` of the programs and libraries in use.
 pub fn static_probes(typed: &str, before: &[String]) -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
     for binary in used(before).iter().filter_map(|used| used.open().ok()) {
@@ -27,7 +27,7 @@ pub fn static_probes(typed: &str, before: &[String]) -> Vec<CompletionCandidate>
     that_begin_with(typed, found)
 }
 
-/// `FILE:FUNCTION`: first the files in use, then what one of them has.
+/// Finds `FILE:FUNCTION`: first the files in use, then the functions of the named one.
 pub fn functions(typed: &str, before: &[String]) -> Vec<CompletionCandidate> {
     let Some((file, function)) = typed.rsplit_once(':') else {
         return files(typed, before);
@@ -48,7 +48,7 @@ pub fn functions(typed: &str, before: &[String]) -> Vec<CompletionCandidate> {
     with_help.collect()
 }
 
-/// The files in use, by name; and where one types a path, files.
+/// Finds the files in use, by name; when the typed text is a path, other files too.
 fn files(typed: &str, before: &[String]) -> Vec<CompletionCandidate> {
     let names = used(before).into_iter().filter_map(|used| {
         let name = used.path.file_name()?.to_str()?.to_owned();
@@ -65,7 +65,7 @@ fn files(typed: &str, before: &[String]) -> Vec<CompletionCandidate> {
     found
 }
 
-/// The program or library that was named.
+/// Opens the named program or library.
 fn named(file: &str, before: &[String]) -> Option<Binary> {
     let is_it = |used: &Used| {
         used.path == Path::new(file) || used.path.file_name() == Some(OsStr::new(file))
@@ -77,7 +77,7 @@ fn named(file: &str, before: &[String]) -> Option<Binary> {
     }
 }
 
-/// The files of the processes and of the command that are on the line.
+/// Finds the files of the processes and of the command that are on the line.
 fn used(before: &[String]) -> Vec<Used> {
     let mut all = Vec::new();
     let is_pid = |word: &&String| word.parse::<i32>().is_ok_and(|pid| pid > 0);

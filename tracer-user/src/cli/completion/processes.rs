@@ -12,7 +12,8 @@ use crate::trace::{ControlGroup, comm, executable};
 /// `PF_KTHREAD` of the kernel's `<linux/sched.h>`.
 const OF_THE_KERNEL: u64 = 0x20_0000;
 
-/// The processes with what they run, the newest first: who has just started one looks for it.
+/// Finds the processes with their programs, the newest first: a user who has just started one looks
+/// for it.
 pub fn by_pid(typed: &str) -> Vec<CompletionCandidate> {
     let mut pids: Vec<i32> = pids()
         .filter(|pid| pid.to_string().starts_with(typed))
@@ -30,7 +31,7 @@ pub fn by_pid(typed: &str) -> Vec<CompletionCandidate> {
     found.collect()
 }
 
-/// Whether it is a thread of the kernel's own, which nobody attaches to.
+/// Tells whether this is one of the kernel's own threads, which users do not attach to.
 fn is_of_the_kernel(pid: i32) -> bool {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before it may have anything in it.
@@ -40,7 +41,7 @@ fn is_of_the_kernel(pid: i32) -> bool {
     flags.is_some_and(|flags| flags & OF_THE_KERNEL != 0)
 }
 
-/// The names that processes have now.
+/// Finds the current names of processes.
 pub fn by_name(typed: &str) -> Vec<CompletionCandidate> {
     let names = pids().filter_map(|pid| comm(pid, pid));
     let names = names.filter_map(|name| String::from_utf8(name.bytes().to_vec()).ok());
@@ -64,20 +65,20 @@ pub fn by_name(typed: &str) -> Vec<CompletionCandidate> {
     that_begin_with(typed, with_help)
 }
 
-/// The control groups of the machine: what systemd calls its units, and paths.
+/// Finds the control groups of the machine: systemd's unit names, and paths.
 pub fn control_groups(typed: &str) -> Vec<CompletionCandidate> {
     let groups = ControlGroup::names();
     that_begin_with(typed, groups)
 }
 
-/// What may be called so: units, other groups, and processes.
+/// Finds the possible names of a service: units, other groups, and processes.
 pub fn services(typed: &str) -> Vec<CompletionCandidate> {
     let mut found = control_groups(typed);
     found.extend(by_name(typed));
     found
 }
 
-/// The programs in the folders of `PATH`, or files where there is a slash.
+/// Finds the programs in the folders of `PATH`, or files where there is a slash.
 pub fn programs(typed: &str) -> Vec<CompletionCandidate> {
     if typed.contains('/') || typed.is_empty() {
         return PathCompleter::any().complete(OsStr::new(typed));

@@ -1,4 +1,4 @@
-//! Which values options and arguments have.
+//! Values of options and arguments.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use tracer_syscalls::choice::class_names;
 use tracer_syscalls::names::names;
 use tracer_text::push_short_name;
 
-/// Finds the values that go on with what was typed; the words are those before it.
+/// Function that finds the values that begin with the typed text; the slice has the words before
+/// it.
 type Find = fn(&str, &[String]) -> Vec<CompletionCandidate>;
 
 /// Options and arguments by their identifiers, which are the same in all commands.
@@ -42,7 +43,7 @@ const VALUES: &[(&str, Find)] = &[
     ("command", |typed, _| processes::programs(typed)),
 ];
 
-/// The definition, with how values are found. `before` are the words before the one that is
+/// Adds to the definition how values are found. `before` are the words before the one that is
 /// completed.
 pub fn attach(definition: clap::Command, before: &[String]) -> clap::Command {
     with_values(definition, &before.to_vec().into())
@@ -75,7 +76,7 @@ fn pids_and_paths(typed: &str) -> Vec<CompletionCandidate> {
     found
 }
 
-/// Types by their short names.
+/// Lists event types by their short names.
 fn event_types() -> impl Iterator<Item = (String, String)> {
     SYSTEM_EVENT_TYPES.iter().map(|entry| {
         let mut name = Vec::new();
@@ -85,7 +86,8 @@ fn event_types() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// What chooses types: types, families and the words for what others define.
+/// Lists the words that select event types: types, families, and the words for events that others
+/// define.
 fn event_words() -> impl Iterator<Item = (String, String)> {
     let mut families: Vec<&str> = SYSTEM_EVENT_TYPES
         .iter()
@@ -118,7 +120,7 @@ fn syscalls() -> impl Iterator<Item = (String, String)> {
         .chain(calls)
 }
 
-/// The categories, and the tracepoints of the one that was typed. They are for root.
+/// Finds the categories, and the tracepoints of the typed one. Only root can read them.
 fn tracepoints(typed: &str) -> Vec<(String, String)> {
     let word = typed.rsplit(',').next().unwrap_or(typed);
     let Some((category, _)) = word.split_once(':') else {
