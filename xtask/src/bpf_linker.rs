@@ -1,4 +1,4 @@
-//! The eBPF linker: found, or built.
+//! eBPF linker: found, or built.
 //!
 //! It reads the bitcode of the pinned toolchain, so its LLVM must not be older than the
 //! toolchain's.
@@ -18,21 +18,21 @@ const VERSION: &str = "0.13.0";
 /// LLVM of the pinned toolchain.
 const LLVM_MAJOR: &str = "22";
 
-/// Where Debian puts it.
+/// Path of Debian's LLVM package.
 const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
 
-/// Its work is done by LLVM, which is there: its own code is built quickly, and without what a
-/// debugger needs.
+/// Settings for a quick build without debug information: the work is done by LLVM, which is
+/// compiled already.
 const QUICK: [&str; 2] = ["profile.release.debug=false", "profile.release.opt-level=1"];
 
-/// What building the linker needs; not needed where a fitting linker is found.
+/// Prerequisites of building the linker; not needed where a fitting linker is found.
 const TO_BUILD_IT: &[Need] = &[Need {
     what: "LLVM 22 for the eBPF linker",
     holds: || llvm_prefix().join("include/llvm-c/Core.h").exists(),
     packages: &["llvm-22-dev"],
 }];
 
-/// The fitting linker that is there, or `None`.
+/// Finds a fitting linker.
 fn find() -> Option<PathBuf> {
     let on_path = process::find("bpf-linker").filter(|linker| fits(linker));
     on_path.or_else(|| Some(own()).filter(|linker| fits(linker)))
@@ -69,7 +69,7 @@ pub fn find_or_install() -> anyhow::Result<PathBuf> {
     Ok(linker)
 }
 
-/// The version of the LLVM that a linker built here uses, or `None` where there is none.
+/// Returns the version of the LLVM that a linker built here uses, or `None` where there is none.
 pub fn llvm_version() -> Option<String> {
     process::output(Command::new(llvm_prefix().join("bin/llvm-config")).arg("--version")).ok()
 }
@@ -82,8 +82,8 @@ fn llvm_prefix() -> PathBuf {
     env::var_os("LLVM_PREFIX").map_or_else(|| LLVM_PREFIX.into(), PathBuf::from)
 }
 
-/// Whether `linker` has the version and reads the toolchain's bitcode. Its own word does not say
-/// which LLVM it was built with, so it is tried.
+/// Tells whether `linker` has the version and reads the toolchain's bitcode. The linker does not
+/// report its LLVM version, so it is tried on a small file.
 fn fits(linker: &Path) -> bool {
     let version = process::output(Command::new(linker).arg("--version"));
     version.is_ok_and(|said| said == format!("bpf-linker {VERSION}"))

@@ -1,4 +1,4 @@
-//! Takes a debugger's part out of an object file of any machine, as `strip` does for this one's.
+//! Removes the debug sections of an object file of any machine, as `strip` does for this one's.
 
 use anyhow::{Context as _, ensure};
 use object::build::elf::{Builder, SectionData};
@@ -9,8 +9,8 @@ use crate::type_information;
 const TYPES: &[u8] = b".BTF";
 const FUNCTIONS: &[u8] = b".BTF.ext";
 
-/// The object without its sections for debuggers. Everything else stays: code, relocations,
-/// symbols, and of the kernel's own type information [what the kernel
+/// Returns the object without its debug sections. Everything else stays: code, relocations,
+/// symbols, and the part of the kernel's own type information that [the kernel
 /// needs](type_information::without_lines).
 pub fn remove(object: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut builder = Builder::read(object).context("the object cannot be read")?;
@@ -71,7 +71,8 @@ mod tests {
 
     use super::*;
 
-    /// Name and contents of each section, and the names of the symbols, of a small object file.
+    /// Returns name and contents of each section, and the names of the symbols, of a small object
+    /// file.
     fn parts(object: &[u8]) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
         let file = object::File::parse(object).unwrap();
         let sections = file.sections().map(|section| {

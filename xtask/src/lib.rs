@@ -1,4 +1,4 @@
-//! What the tasks do, for the program that runs them and for the benchmark.
+//! Implementation of the tasks, for the program that runs them and for the benchmark.
 
 #![allow(
     missing_docs,

@@ -1,7 +1,7 @@
 //! `cargo xtask`: builds, tests and installs the project.
 //!
-//! Every task sets up what it needs first, so each of them works on a machine that has the
-//! toolchain and nothing else.
+//! Every task sets up its prerequisites first, so each of them works on a machine that has only the
+//! toolchain.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The packages of Node.js that tests and the lint use, in a folder of their own.
+//! Packages of Node.js that tests and the lint use, in a folder of their own.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use crate::{process, workspace};
 
-/// The packages, each at the version that it was tried with.
+/// Packages, each at the version that it was tested with.
 const PACKAGES: [&str; 3] = [
     // Drives a browser.
     "playwright-core@1.65.1",
@@ -18,7 +18,7 @@ const PACKAGES: [&str; 3] = [
     "typescript@7.0.2",
 ];
 
-/// Where they are, under `target/`: what `NODE_PATH` has to name.
+/// Returns their folder, under `target/`: the value of `NODE_PATH`.
 pub fn modules() -> PathBuf {
     folder().join("node_modules")
 }
@@ -27,7 +27,7 @@ fn folder() -> PathBuf {
     workspace::target("node")
 }
 
-/// Installs them: a quick look when they are there already.
+/// Installs the packages; a quick check when they are installed already.
 pub fn install_missing() -> anyhow::Result<()> {
     let sign = folder().join("packages");
     let wanted = PACKAGES.join("\n");

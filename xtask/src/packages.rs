@@ -1,4 +1,4 @@
-//! What the system's package manager has to bring.
+//! Prerequisites that the system's package manager installs.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,38 +7,38 @@ use anyhow::{Context as _, bail};
 
 use crate::{privilege, process};
 
-/// Something that is there or not, and the Debian packages that bring it.
+/// Prerequisite, and the Debian packages that provide it.
 pub struct Need {
-    /// What it is, for people.
+    /// Name for people.
     pub what: &'static str,
-    /// Whether it is there.
+    /// Check whether it is installed.
     pub holds: fn() -> bool,
-    /// What brings it.
+    /// Packages that provide it.
     pub packages: &'static [&'static str],
 }
 
-/// What building needs, the eBPF linker apart.
+/// Prerequisites of building, the eBPF linker apart.
 pub const TO_BUILD: &[Need] = &[Need {
     what: "a C compiler",
     holds: || process::find("cc").is_some() && Path::new("/usr/include/stdio.h").exists(),
     packages: &["gcc", "libc6-dev"],
 }];
 
-/// What C programs need to be compiled with the library.
+/// Prerequisites of compiling C programs with the library.
 pub const FOR_C_PROGRAMS: &[Need] = &[Need {
     what: "pkg-config",
     holds: || process::find("pkg-config").is_some(),
     packages: &["pkg-config"],
 }];
 
-/// What checking needs.
+/// Prerequisites of the lint.
 pub const TO_LINT: &[Need] = &[Need {
     what: "a checker of manual pages",
     holds: || process::find("mandoc").is_some(),
     packages: &["mandoc"],
 }];
 
-/// What Perfetto's engine and the pages of reports need, and what checks them.
+/// Prerequisites of Perfetto's engine and the pages of reports, and of their tests.
 pub const FOR_NODE: &[Need] = &[
     Need {
         what: "Node.js",
@@ -53,7 +53,7 @@ pub const FOR_NODE: &[Need] = &[
     },
 ];
 
-/// What makes packages, and checks them.
+/// Tools that make packages, and check them.
 pub const TO_PACKAGE: &[Need] = &[
     Need {
         what: "Debian's tools for packages",
@@ -82,21 +82,21 @@ pub const TO_PACKAGE: &[Need] = &[
     },
 ];
 
-/// What packages are tried in.
+/// Prerequisites of testing packages.
 pub const TO_TEST_PACKAGES: &[Need] = &[Need {
     what: "mmdebstrap",
     holds: || process::find("mmdebstrap").is_some(),
     packages: &["mmdebstrap", "debian-archive-keyring"],
 }];
 
-/// What the archive for any Linux is tried in.
+/// Prerequisites of testing the archive for any Linux.
 pub const TO_TEST_TARBALLS: &[Need] = &[Need {
     what: "a static busybox",
     holds: || Path::new(BUSYBOX).exists(),
     packages: &["busybox-static"],
 }];
 
-/// What the tests compare with.
+/// Prerequisites of the tests: tools to compare with.
 pub const TO_TEST: &[Need] = &[
     Need {
         what: "a C++ compiler",
@@ -230,7 +230,7 @@ pub const TO_TEST: &[Need] = &[
     },
 ];
 
-/// What the pictures of the documents show, and what takes them.
+/// Programs that the pictures of the documents show, and tools that take the pictures.
 pub const FOR_PICTURES: &[Need] = &[
     Need {
         what: "redis, which is traced",
@@ -257,14 +257,14 @@ pub const FOR_PICTURES: &[Need] = &[
     },
 ];
 
-/// What the test that traces PostgreSQL needs.
+/// Prerequisites of the test that traces PostgreSQL.
 pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
     what: "PostgreSQL and pgbench",
     holds: || Path::new("/usr/lib/postgresql").exists() && process::find("pgbench").is_some(),
     packages: &["postgresql"],
 }];
 
-/// What virtual machines need.
+/// Prerequisites of virtual machines.
 pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
     Need {
         what: "qemu-system-x86_64",
@@ -283,7 +283,7 @@ pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
     },
 ];
 
-/// What compiles for arm64, and runs its programs here.
+/// Prerequisites of compiling for arm64 and running its programs here.
 pub const FOR_ARM64: &[Need] = &[
     Need {
         what: "a C compiler for arm64",
@@ -300,7 +300,7 @@ pub const FOR_ARM64: &[Need] = &[
     },
 ];
 
-/// What virtual machines with arm64 need beside that.
+/// Further prerequisites of virtual machines with arm64.
 pub const FOR_ARM64_MACHINES: &[Need] = &[
     Need {
         what: "qemu-system-aarch64",
@@ -314,10 +314,10 @@ pub const FOR_ARM64_MACHINES: &[Need] = &[
     },
 ];
 
-/// Where Debian puts busybox.
+/// Path of busybox in Debian.
 pub const BUSYBOX: &str = "/bin/busybox";
 
-/// The peers that the benchmark compares with.
+/// Peers that the benchmark compares with.
 pub const TO_BENCHMARK: &[Need] = &[
     Need {
         what: "LTTng",
@@ -376,10 +376,10 @@ pub const TO_BENCHMARK: &[Need] = &[
     },
 ];
 
-/// Installs the packages of the needs that do not hold.
+/// Installs the packages of the prerequisites that are missing.
 ///
-/// Only where that can be done without asking: as root, or by a `sudo` that wants no password.
-/// Everyone else is shown what to run.
+/// Only where that can be done without asking: as root, or by a `sudo` that needs no password.
+/// Other users are shown the command to run.
 pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow::Result<()> {
     let missing: Vec<&Need> = needs.into_iter().filter(|need| !(need.holds)()).collect();
     if missing.is_empty() {
@@ -423,8 +423,8 @@ pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow:
     Ok(())
 }
 
-/// Whether programs can be compiled with LTTng-UST. Its header is where the compiler looks for
-/// those of this machine's kind, or for all.
+/// Tells whether programs can be compiled with LTTng-UST. The compiler looks for its header in the
+/// folder of this machine's architecture and in that of all.
 pub fn has_lttng_header() -> bool {
     let machine = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     [machine.as_str(), "/usr/include"]
@@ -449,7 +449,7 @@ fn apt_get() -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Whether the package lists on this machine name the package.
+/// Tells whether the package lists on this machine name the package.
 fn is_known(package: &str) -> bool {
     process::succeeds(Command::new("apt-cache").args(["show", "--no-all-versions", package]))
 }

@@ -1,4 +1,4 @@
-//! What needs root, and how to get it.
+//! Rights of root: checks, and commands that run as root.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _};
@@ -8,18 +8,18 @@ use anyhow::bail;
 
 use crate::process;
 
-/// Whether this process may do everything.
+/// Tells whether this process runs as root.
 pub fn is_root() -> bool {
     // SAFETY: `geteuid` has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Whether `sudo` works without asking for a password.
+/// Tells whether `sudo` works without a password.
 pub fn has_silent_sudo() -> bool {
     process::succeeds(Command::new("sudo").args(["-n", "true"]))
 }
 
-/// Fails where nobody can become root: before time is spent on building what needs it.
+/// Fails when root is out of reach, before time is spent on building something that needs it.
 ///
 /// `why` ends the sentence "root is needed to …".
 pub fn check(why: &str) -> anyhow::Result<()> {
@@ -38,9 +38,9 @@ pub fn check(why: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command that runs `program` as root: itself for root, else by `sudo`.
+/// Returns a command that runs `program` as root: directly for root, else by `sudo`.
 ///
-/// `why` is as for [`check`]; it is said before `sudo` may ask for a password.
+/// `why` is as for [`check`]; it is printed before `sudo` may ask for a password.
 pub fn as_root(program: impl AsRef<OsStr>, why: &str) -> anyhow::Result<Command> {
     check(why)?;
     if is_root() {

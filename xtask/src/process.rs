@@ -18,7 +18,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `command` quietly and returns what it printed, its end trimmed.
+/// Runs `command` quietly and returns its output without trailing white space.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let shown = shown(command);
     let output = command
@@ -36,7 +36,7 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// Whether `command` can be run and succeeds; what it prints is thrown away.
+/// Tells whether `command` can be run and succeeds; its output is discarded.
 pub fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -46,7 +46,7 @@ pub fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Makes a program end when this thread does, also when that is by a signal.
+/// Makes a program end when this thread ends, even by a signal.
 pub fn end_with_us(command: &mut Command) {
     // SAFETY: takes no pointers.
     let us = unsafe { libc::getpid() };
@@ -66,7 +66,7 @@ pub fn end_with_us(command: &mut Command) {
     unsafe { command.pre_exec(end_with_parent) };
 }
 
-/// The program `name` in the folders of `PATH`.
+/// Finds the program `name` in the folders of `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders)
@@ -74,7 +74,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The command as one would type it.
+/// Formats the command as a user would type it.
 pub fn shown(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use crate::{process, workspace};
 
-/// The packages that tests compare with, each at the version that it was tried with.
+/// Packages that tests compare with, each at the version that it was tested with.
 const TO_TEST: &[&str] = &[
     // Perfetto's own messages, made of the whole published schema.
     "perfetto==0.59.1",
@@ -21,7 +21,7 @@ const TO_TEST: &[&str] = &[
     "viztracer==1.1.1",
 ];
 
-/// The packages that make pictures.
+/// Packages that make pictures.
 const FOR_PICTURES: &[&str] = &[
     // A terminal as SVG.
     "rich==14.3.3",
@@ -29,19 +29,19 @@ const FOR_PICTURES: &[&str] = &[
     "viztracer==1.1.1",
 ];
 
-/// The interpreter that has the packages that tests compare with, under `target/`.
+/// Returns the interpreter that has the packages of the tests, under `target/`.
 pub fn interpreter() -> PathBuf {
     workspace::target("python").join("bin/python")
 }
 
-/// The interpreter that has the packages that make pictures.
+/// Returns the interpreter that has the packages that make pictures.
 pub fn for_pictures() -> anyhow::Result<PathBuf> {
     let folder = workspace::target("pictures");
     install(&folder, FOR_PICTURES)?;
     Ok(folder.join("bin/python"))
 }
 
-/// Sets the environment of the tests up: a quick look when it is there already.
+/// Sets up the environment of the tests; a quick check when that is done already.
 pub fn install_missing() -> anyhow::Result<()> {
     install(&workspace::target("python"), TO_TEST)
 }

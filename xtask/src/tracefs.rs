@@ -1,7 +1,8 @@
-//! The kernel's tracing files, for tools that look for them where they usually are.
+//! Kernel's tracing files, for tools that look for them at the usual path.
 //!
-//! Where they are not mounted, they are in a mount namespace of our own, which what is started from
-//! here inherits: nobody else sees them, and nothing of it is left, however we end.
+//! Where they are not mounted, they are mounted in a mount namespace of our own, which programs
+//! started from here inherit: other processes do not see the mount, and nothing of it is left,
+//! however this process ends.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,11 +11,11 @@ use std::ptr;
 
 use anyhow::Context as _;
 
-/// Where tools look for them.
+/// Path at which tools look for them.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// Sees to it that they are there. To be called before there are other threads, which would not see
-/// them.
+/// Mounts the files if necessary. It must be called before there are other threads, which would not
+/// see them.
 pub fn mount() -> anyhow::Result<()> {
     if Path::new(TRACEFS).join("instances").exists() {
         return Ok(());

@@ -1,9 +1,9 @@
 //! Makes the type information of an eBPF object small, and the same wherever it was built.
 //!
-//! The compiler adds to it which line of which file each instruction is from, with the text of that
-//! line. That is more than half of the object, and another one with each comment that moves a line.
-//! The kernel shows it to whoever reads the verifier's log and needs none of it. Types, and which
-//! function begins where, stay.
+//! The compiler adds the file and line of each instruction, with the text of that line. That is
+//! more than half of the object, and it changes with each comment that moves a line. The kernel
+//! shows it to readers of the verifier's log and needs none of it. Types, and the start of each
+//! function, stay.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use anyhow::{Context as _, bail, ensure};
 
 const MAGIC: [u8; 2] = [0x9f, 0xeb];
 
-/// Where the parts of `.BTF` are, in its header.
+/// Positions in the header of `.BTF` that locate its parts.
 const TYPES: Part = Part { at: 8 };
 const STRINGS: Part = Part { at: 16 };
-/// The same of `.BTF.ext`.
+/// Positions in the header of `.BTF.ext`.
 const FUNCTIONS: Part = Part { at: 8 };
 const FIELD_ACCESSES: Part = Part { at: 24 };
 const EXT_HEADER: usize = 32;
 
-/// Bytes of what every type has.
+/// Bytes that every type has.
 const TYPE_BYTES: usize = 12;
 
-/// `.BTF` and `.BTF.ext` without lines, and with the strings alone that are still named.
+/// Returns `.BTF` and `.BTF.ext` without lines, and with only the strings that are still named.
 pub fn without_lines(types: &[u8], ext: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
     let old = STRINGS.of(types).context("no strings")?;
     let mut strings = Strings::new(old);
@@ -41,13 +41,13 @@ pub fn without_lines(types: &[u8], ext: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<u
     ))
 }
 
-/// A part by offset and length, which are in the header.
+/// Part of a section, whose offset and length are in the header.
 struct Part {
     at: usize,
 }
 
 impl Part {
-    /// `None` where the section has none.
+    /// Returns the part's bytes; `None` when the section does not have it.
     fn of(self, section: &[u8]) -> Option<&[u8]> {
         section.strip_prefix(&MAGIC)?;
         let header = usize_at(section, 4)?;
@@ -61,7 +61,7 @@ impl Part {
     }
 }
 
-/// A section with these parts, each after the other.
+/// Makes a section of these parts, one after the other.
 fn with_header(header: usize, parts: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
     let mut section = MAGIC.to_vec();
     section.extend([1, 0]);
@@ -77,7 +77,7 @@ fn with_header(header: usize, parts: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
     Ok(section)
 }
 
-/// The strings that are still named.
+/// Strings that are still named.
 struct Strings<'a> {
     old: &'a [u8],
     new: Vec<u8>,
@@ -94,7 +94,7 @@ impl<'a> Strings<'a> {
         }
     }
 
-    /// Where the string is that was at `old`.
+    /// Returns the new position of the string that was at `old`.
     fn renamed(&mut self, old: u32) -> anyhow::Result<u32> {
         let rest = self.old.get(usize::try_from(old)?..);
         let rest = rest.context("a name that is not there")?;
@@ -111,7 +111,7 @@ impl<'a> Strings<'a> {
         Ok(at)
     }
 
-    /// Gives the word at `at`, which names a string, its new value.
+    /// Updates the word at `at`, which names a string.
     fn rename(&mut self, bytes: &mut [u8], at: usize) -> anyhow::Result<()> {
         let word = bytes.get_mut(at..at.saturating_add(4));
         let word: &mut [u8; 4] = word.context("it ends too early")?.try_into()?;
@@ -156,7 +156,7 @@ fn renamed_types(types: &[u8], strings: &mut Strings<'_>) -> anyhow::Result<Vec<
     Ok(renamed)
 }
 
-/// Sections by name, each with records of one size.
+/// Updates the names of sections. Each section has records of one size.
 fn renamed_functions(functions: &[u8], strings: &mut Strings<'_>) -> anyhow::Result<Vec<u8>> {
     let mut renamed = functions.to_vec();
     let size = usize_at(functions, 0).context("no size of records")?;
@@ -185,7 +185,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// An integer and a struct of one, and a function at the beginning of a section.
+    /// Returns an integer and a struct of one, and a function at the beginning of a section.
     fn small() -> (Vec<u8>, Vec<u8>) {
         let strings = b"\0/home/somebody/a.rs\0int\0let it = 1;\0whole\0part\0section\0";
         let at = |name: &str| {

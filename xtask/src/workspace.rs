@@ -1,4 +1,4 @@
-//! Where things are, and cargo as the tasks call it.
+//! Paths of the repository, and cargo as the tasks call it.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use anyhow::Context as _;
 
 use crate::process;
 
-/// The top folder of the repository.
+/// Returns the top folder of the repository.
 ///
-/// Cargo says where it has just found this crate. What it was built with is where the checkout was
-/// at that time: one that was moved is not built anew.
+/// Cargo's environment says where it has just found this crate. The path that was compiled in is
+/// that of the checkout at build time: a checkout that was moved is not built anew.
 pub fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> =
         LazyLock::new(|| root_of(env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from)));
     &ROOT
 }
 
-/// The folder above that of this crate, as Cargo said it.
+/// Returns the parent of this crate's folder, as Cargo reported it.
 fn root_of(said: Option<PathBuf>) -> PathBuf {
     let is_ours = |folder: &PathBuf| folder.ends_with("xtask") && folder.exists();
     let here = said.filter(is_ours);
@@ -28,9 +28,8 @@ fn root_of(said: Option<PathBuf>) -> PathBuf {
     here.parent().map_or_else(|| here.clone(), Path::to_owned)
 }
 
-/// Sees to it that nothing is used which has the path of another folder compiled into it, as tests
-/// have: where the checkout was moved with its `target/`, the workspace's own crates are built
-/// anew.
+/// Makes sure that no build is used that has the path of another folder compiled into it, as tests
+/// have: when the checkout was moved with its `target/`, the workspace's own crates are built anew.
 pub fn settle() -> anyhow::Result<()> {
     let (sign, here) = (target("checkout"), root().as_os_str().as_bytes());
     let before = fs::read(&sign).ok();
@@ -48,12 +47,12 @@ pub fn settle() -> anyhow::Result<()> {
     fs::write(&sign, here).with_context(|| format!("cannot write {}", sign.display()))
 }
 
-/// A path under `target/`.
+/// Returns a path under `target/`.
 pub fn target(path: &str) -> PathBuf {
     root().join("target").join(path)
 }
 
-/// A cargo command of the pinned toolchain in the top folder.
+/// Returns a cargo command of the pinned toolchain in the top folder.
 pub fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
@@ -65,14 +64,14 @@ pub fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// A command of git in the top folder.
+/// Returns a git command in the top folder.
 pub fn git(subcommand: &str) -> Command {
     let mut command = Command::new("git");
     command.arg(subcommand).current_dir(root());
     command
 }
 
-/// A cargo command that compiles for the host.
+/// Returns a cargo command that compiles for the host.
 ///
 /// Its output goes under the repository's own `target/`, whatever the user's configuration says:
 /// the tasks pick it up there.

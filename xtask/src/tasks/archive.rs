@@ -1,8 +1,8 @@
-//! The static library: one object, whose global names are the exported ones.
+//! Static library: one object, whose global names are the exported ones.
 //!
 //! Cargo's archive has Rust's standard library in it with all its global names. A program that
-//! links two such archives may be refused for names that both define, and is larger than it has to
-//! be. The linker makes one object of what the exported functions need, and the names are made
+//! links two such archives may be refused for names that both define, and is larger than necessary.
+//! The linker makes one object of the code that the exported functions need, and the names are made
 //! local. All the tools come with every C compiler.
 
 use std::fs;
@@ -18,7 +18,8 @@ pub fn make(from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
     make_by("", from, exports, to)
 }
 
-/// As [`make`], by the tools whose names begin so: those of another machine's kind.
+/// Does the same as [`make`] with the tools whose names begin with `tools`: those for another
+/// machine's architecture.
 pub fn make_by(tools: &str, from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
     let exports = workspace::root().join(exports);
     let listed = fs::read_to_string(&exports).with_context(|| exports.display().to_string())?;

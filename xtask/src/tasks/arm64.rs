@@ -1,4 +1,4 @@
-//! For machines with arm64: what compiles for them, and runs their programs here.
+//! Builds for machines with arm64, whose programs also run here.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,25 +6,25 @@ use std::process::Command;
 use crate::tasks::{for_c, setup};
 use crate::{process, workspace};
 
-/// What Rust calls them.
+/// Rust's name of the target.
 pub const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What the C compiler's tools for them begin with.
+/// Prefix of the C compiler's tools for it.
 pub const TOOLS: &str = "aarch64-linux-gnu-";
 
-/// Where Debian's cross compiler has their C library.
+/// Folder of its C library in Debian's cross compiler.
 pub const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 
-/// What runs one of their programs.
+/// Command that runs one of its programs.
 pub const RUNNER: [&str; 3] = ["qemu-aarch64", "-L", LIBRARIES];
 
-/// Sets up what building and running for them needs.
+/// Sets up the prerequisites of building and running for it.
 pub fn set_up() -> anyhow::Result<()> {
     setup::for_arm64(TARGET)
 }
 
-/// A cargo command that compiles for them. Without what debuggers want, which is most of what is
-/// written otherwise.
+/// Returns a cargo command that compiles for it, without debug information, which would be most of
+/// the output.
 pub fn cargo(subcommand: &str) -> Command {
     let mut command = workspace::cargo_for_host(subcommand);
     command
@@ -41,7 +41,7 @@ pub fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// Builds the library, and lays out what C programs need of it.
+/// Builds the library, and lays out the files that C programs need of it.
 pub fn library() -> anyhow::Result<PathBuf> {
     process::run(
         cargo("rustc")
@@ -53,7 +53,7 @@ pub fn library() -> anyhow::Result<PathBuf> {
     Ok(dist)
 }
 
-/// Where all of it is laid out, as `target/dist` is for this machine.
+/// Returns the folder of this layout: as `target/dist` is for this machine.
 pub fn folder() -> PathBuf {
     workspace::target("arm64/dist")
 }

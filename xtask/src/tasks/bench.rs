@@ -1,10 +1,10 @@
-//! Runs the benchmark, which is a crate of its own: nothing else needs to wait until it is built.
+//! Runs the benchmark, which is a crate of its own: no other task has to wait until it is built.
 
 use std::ffi::OsString;
 
 use crate::{process, workspace};
 
-/// What to measure.
+/// Arguments of the task.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
@@ -13,7 +13,7 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
-/// Builds and runs it.
+/// Builds and runs the benchmark.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     process::run(
         workspace::cargo_for_host("run")

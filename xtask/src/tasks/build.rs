@@ -1,12 +1,12 @@
-//! Builds what is shipped, and what is tested in its place.
+//! Builds the shipped programs, and the programs that are tested in their place.
 
 use crate::tasks::{build_ebpf, recorder};
 use crate::{process, workspace};
 
-/// The profile of what is shipped, and the folder in `target` that it is left in.
+/// Profile of shipped programs; its name is also that of their folder in `target`.
 pub const PROFILE: &str = "--profile=shipped";
 
-/// How the command line is built. The library is always the one that is shipped.
+/// Build of the command line. The library is always the shipped one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// Linked as a whole, which takes minutes.
@@ -16,7 +16,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Its profile, and the folder in `target` that it is left in.
+    /// Returns its profile, which is also the name of its folder in `target`.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Shipped => "shipped",
@@ -24,19 +24,19 @@ impl Tool {
         }
     }
 
-    /// Path of the program, from the top folder.
+    /// Returns the path of the program, from the top folder.
     pub fn path(self) -> String {
         format!("target/{}/tracer-user", self.folder())
     }
 }
 
-/// Builds what is shipped.
+/// Builds the shipped library and command line.
 pub fn run() -> anyhow::Result<()> {
     run_with(Tool::Shipped)
 }
 
 /// Builds the eBPF object and the program that records, and then the library and the command line,
-/// which take them in.
+/// which include them.
 pub fn run_with(tool: Tool) -> anyhow::Result<()> {
     build_ebpf::run()?;
     recorder::run()?;

@@ -1,8 +1,8 @@
 //! Builds the eBPF object.
 //!
-//! It is a part of the repository, so that everybody else needs neither its linker nor LLVM. Its
-//! bytes do not depend on where it is built: paths are taken out of what the compiler gets, and
-//! lines of files are none of it.
+//! The object is a part of the repository, so that other developers need neither its linker nor
+//! LLVM. Its bytes do not depend on where it is built: paths are removed from the compiler's input,
+//! and lines of files are no part of it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use anyhow::{Context as _, bail, ensure};
 use crate::tasks::setup;
 use crate::{bpf_linker, debug_sections, process, workspace};
 
-/// Where the object is, for `tracer-user` to take in.
+/// Path of the object, which `tracer-user` includes.
 const OBJECT: &str = "tracer-user/ebpf/tracer-ebpf.o";
 
-/// Says which tools built it: others may write other bytes.
+/// File that names the tools that built it: others may write other bytes.
 const BUILT_WITH: &str = "tracer-user/ebpf/built-with.txt";
 
 #[cfg(target_endian = "little")]
@@ -25,14 +25,14 @@ const TARGET: &str = "bpfel-unknown-none";
 #[cfg(target_endian = "big")]
 const TARGET: &str = "bpfeb-unknown-none";
 
-/// Type information for the kernel, and the instructions that every kernel with BPF ring buffers
-/// takes.
+/// Type information for the kernel, and the instruction set that every kernel with BPF ring buffers
+/// accepts.
 const FLAGS: [&str; 3] = ["-Cdebuginfo=2", "-Clink-arg=--btf", "-Ctarget-cpu=v3"];
 
-/// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
+/// Separator of flags in `CARGO_ENCODED_RUSTFLAGS`.
 pub const SEPARATOR: &str = "\x1f";
 
-/// What to do with the object.
+/// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only compare it with the one in the repository
@@ -40,18 +40,18 @@ pub struct Args {
     check: bool,
 }
 
-/// Builds the object for whoever asked for it.
+/// Runs the task: builds the object, or checks it.
 pub fn asked(args: &Args) -> anyhow::Result<()> {
     if args.check { check() } else { run().map(drop) }
 }
 
-/// Where the object is.
+/// Returns the path of the object.
 pub fn object() -> PathBuf {
     workspace::root().join(OBJECT)
 }
 
-/// Builds the object and returns where it is. The file is left alone when nothing changed, so
-/// that nothing built from it is built again. In continuous integration it may not change.
+/// Builds the object and returns its path. An unchanged file is not written, so that nothing built
+/// from it is built again. In continuous integration it must not change.
 pub fn run() -> anyhow::Result<PathBuf> {
     if env::var_os("CI").is_some() {
         check()?;
@@ -62,9 +62,8 @@ pub fn run() -> anyhow::Result<PathBuf> {
     Ok(workspace::root().join(OBJECT))
 }
 
-/// Fails when the object in the repository is not the one that is built from its sources. Where
-/// the tools are others than those that built it, that cannot be known: the object built here is
-/// used then.
+/// Fails when the object in the repository is not the one that is built from its sources. With
+/// other tools than those that built it, that cannot be known: then the object built here is used.
 fn check() -> anyhow::Result<()> {
     let built = build()?;
     let there = read(OBJECT)?;
@@ -90,7 +89,7 @@ fn read(file: &str) -> anyhow::Result<Vec<u8>> {
     fs::read(workspace::root().join(file)).with_context(|| format!("cannot read {file}"))
 }
 
-/// Whether the file was another one before.
+/// Writes the file, and tells whether it had other contents before.
 fn write(file: &str, bytes: &[u8]) -> anyhow::Result<bool> {
     let path = workspace::root().join(file);
     if fs::read(&path).ok().as_deref() == Some(bytes) {
@@ -103,7 +102,7 @@ fn write(file: &str, bytes: &[u8]) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The compiler, the linker and its LLVM, a line each.
+/// Lists the compiler, the linker and its LLVM, a line each.
 fn tools() -> anyhow::Result<String> {
     let mut rustc = Command::new("rustc");
     rustc.current_dir(workspace::root()).arg("--version");
@@ -135,7 +134,7 @@ fn build() -> anyhow::Result<Vec<u8>> {
     debug_sections::remove(&bytes)
 }
 
-/// Flags by which no path of this machine gets into what the compiler writes.
+/// Returns flags that keep paths of this machine out of the compiler's output.
 pub fn paths_taken_out() -> anyhow::Result<Vec<OsString>> {
     let mut sysroot = Command::new("rustc");
     sysroot.current_dir(workspace::root());
@@ -160,10 +159,10 @@ pub fn paths_taken_out() -> anyhow::Result<Vec<OsString>> {
     Ok(all.map(of).collect())
 }
 
-/// A cargo command for the crate `tracer-ebpf` and its target.
+/// Returns a cargo command for the crate `tracer-ebpf` and its target.
 ///
 /// The pinned stable toolchain builds `core` for it from source, which is a nightly feature: only
-/// this command is allowed it.
+/// this command may use it.
 pub fn cargo_for_ebpf(subcommand: &str, more_flags: impl IntoIterator<Item = OsString>) -> Command {
     let flags = FLAGS.map(OsString::from).into_iter();
     let flags: Vec<_> = flags.chain(more_flags).collect();

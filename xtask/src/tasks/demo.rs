@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use crate::tasks::{dist, setup};
 use crate::{privilege, process, workspace};
 
-/// How the demonstration runs.
+/// Arguments of the demonstration.
 #[derive(clap::Args)]
 pub struct Args {
     /// How long to trace
@@ -18,10 +18,10 @@ pub struct Args {
     seconds: u32,
 }
 
-/// The program that is traced.
+/// Program that is traced.
 const SOURCE: &str = "tracer-posix/libposixtrace/examples/worker.c";
 
-/// How long each worker holds the lock: long enough that the timeline can be read.
+/// Time for which each worker holds the lock: long enough to read the timeline.
 const HOLD_MILLISECONDS: &str = "100";
 
 /// Sets up, builds, starts the program and attaches to it.
@@ -78,7 +78,7 @@ fn compile(dist: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// A child that is killed when we leave, however we leave.
+/// Child that is killed when this value is dropped, on every way out.
 struct EndsWithUs(Child);
 
 impl Drop for EndsWithUs {

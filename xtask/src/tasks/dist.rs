@@ -1,4 +1,4 @@
-//! Lays out what is installed: `target/dist/{bin,include,lib,lib/pkgconfig,share}`.
+//! Lays out the files to install: `target/dist/{bin,include,lib,lib/pkgconfig,share}`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,14 +12,14 @@ use crate::tasks::piece::{Content, Part, Piece};
 use crate::tasks::{archive, man};
 use crate::{process, workspace};
 
-/// Everything that is distributed.
+/// Lists all files of the distribution.
 pub fn pieces() -> anyhow::Result<Vec<Piece>> {
     let mut pieces = without_pages(Tool::Shipped);
     pieces.extend(man::pieces()?);
     Ok(pieces)
 }
 
-/// Everything but the manual pages: what programs need.
+/// Lists all files but the manual pages: those that programs need.
 pub fn without_pages(tool: Tool) -> Vec<Piece> {
     let shared = Content::Compiled {
         from: "target/shipped/libposixtrace.so".to_owned(),
@@ -64,7 +64,7 @@ pub fn without_pages(tool: Tool) -> Vec<Piece> {
     pieces
 }
 
-/// Where they are put, and what they are made from.
+/// Files made from templates: the path in the distribution, and the template.
 const TEMPLATES: &[(&str, &str)] = &[
     (
         "lib/pkgconfig/posixtrace.pc",
@@ -76,10 +76,10 @@ const TEMPLATES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The unit of the flight recorder.
+/// Unit of the flight recorder.
 pub const UNIT: &str = "tracer-user/systemd/tracer-user@.service";
 
-/// What is put somewhere as it is.
+/// Files that are copied unchanged.
 const COPIES: &[(Part, &str, &str)] = &[
     (
         Part::Development,
@@ -118,7 +118,8 @@ pub fn run() -> anyhow::Result<PathBuf> {
     Ok(dist)
 }
 
-/// As [`run`], but for the manual pages: what makes them takes half as long to build again.
+/// Does the same as [`run`] without the manual pages: building their generator takes half as long
+/// again.
 pub fn run_without_pages() -> anyhow::Result<PathBuf> {
     build::run()?;
     let dist = workspace::target("dist");
@@ -126,7 +127,8 @@ pub fn run_without_pages() -> anyhow::Result<PathBuf> {
     Ok(dist)
 }
 
-/// As [`run_without_pages`], with a command line that is quickly built, in a folder of its own.
+/// Does the same as [`run_without_pages`] with a command line that builds quickly, in a folder of
+/// its own.
 pub fn run_for_tests() -> anyhow::Result<PathBuf> {
     build::run_with(Tool::Tested)?;
     let dist = for_tests();
@@ -134,12 +136,12 @@ pub fn run_for_tests() -> anyhow::Result<PathBuf> {
     Ok(dist)
 }
 
-/// The folder of [`run_for_tests`].
+/// Returns the folder of [`run_for_tests`].
 pub fn for_tests() -> PathBuf {
     workspace::target(Tool::Tested.folder()).join("dist")
 }
 
-/// Lays out the tool alone, with a program that was built otherwise.
+/// Lays out the tool alone, with a program from another build.
 pub fn lay_out_tool(program: &str, to: &Path) -> anyhow::Result<()> {
     let mut pieces = pieces()?;
     pieces.retain(|piece| piece.part == Part::Tool);
@@ -161,8 +163,9 @@ fn lay_out(pieces: &[Piece], dist: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes it under another name. A program that runs from the old file keeps that, and none begins
-/// with one that is half-made: `strip` writes into the file that it is given.
+/// Makes the file under a temporary name and renames it. A program that runs from the old file
+/// continues with that, and no program starts from a file that is half-made: `strip` writes into
+/// the file that it is given.
 fn lay_whole(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
@@ -193,10 +196,10 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The prefix of a distribution that works wherever it is, as pkg-config finds it.
+/// Prefix of a distribution that works at any path, in the syntax of pkg-config.
 pub const WHEREVER: &str = "${pcfiledir}/../..";
 
-/// A template for libraries that are in the folder `lib` below `prefix`.
+/// Fills in a template for libraries in the folder `lib` below `prefix`.
 pub fn fill(template: &str, prefix: &str, lib: &str) -> anyhow::Result<String> {
     let text = fs::read_to_string(workspace::root().join(template))
         .with_context(|| template.to_owned())?;
@@ -210,7 +213,7 @@ fn copy(from: &str, to: &Path, mode: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the debugger's part out: nine tenths of a library. `strip` comes with every C compiler.
+/// Removes debug information: nine tenths of a library. `strip` comes with every C compiler.
 fn strip(file: &Path) -> anyhow::Result<()> {
     process::run(Command::new("strip").arg("--strip-debug").arg(file))
 }

@@ -1,4 +1,4 @@
-//! Lays out what C programs need of a library that was built otherwise than what is shipped.
+//! Lays out the files that C programs need of a library from another build than the shipped one.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use crate::tasks::{archive, dist};
 use crate::workspace;
 
-/// Lays out the library that is in the folder `built` of the repository, its header and its
-/// pkg-config file, as `target/dist` is. The names of the tools that make the static library begin
-/// with `tools`.
+/// Lays out the library in the folder `built` of the repository, its header and its pkg-config
+/// file, as `target/dist` is. The names of the tools that make the static library begin with
+/// `tools`.
 pub fn lay_out(built: &str, tools: &str, dist: &Path) -> anyhow::Result<()> {
     for below in ["bin", "include", "lib/pkgconfig"] {
         fs::create_dir_all(dist.join(below))?;

@@ -11,13 +11,13 @@ use anyhow::{Context as _, ensure};
 
 use crate::{process, workspace};
 
-/// The toolchain that fuzzing needs.
+/// Toolchain that fuzzing needs.
 const TOOLCHAIN: &str = "nightly";
 
-/// The crates that have targets.
+/// Crates that have targets.
 const CRATES: [&str; 2] = ["tracer-posix", "tracer-user"];
 
-/// What to run.
+/// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
     /// The target, such as area_read
@@ -36,7 +36,7 @@ pub struct Args {
     options: Vec<String>,
 }
 
-/// Runs it, or packs its seeds.
+/// Runs the target, or packs its seeds.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (of, file) = find(&args.target)?;
     let folder = workspace::target("fuzz").join(&args.target);
@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     .context("cargo-fuzz may be missing: cargo install cargo-fuzz")
 }
 
-/// The crate of a target, and the file of its seeds.
+/// Returns the crate of a target, and the file of its seeds.
 fn find(target: &str) -> anyhow::Result<(&'static str, PathBuf)> {
     for of in CRATES {
         let file = workspace::root()
@@ -76,7 +76,7 @@ fn find(target: &str) -> anyhow::Result<(&'static str, PathBuf)> {
     anyhow::bail!("no fuzz target is called {target}: see fuzz/README.md of {CRATES:?}")
 }
 
-/// Makes a file of each seed. Those of the last time stay.
+/// Writes each seed to a file of its own. Files of an earlier run stay.
 fn unpack(file: &Path, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for seed in seeds::read(file)? {
@@ -91,7 +91,7 @@ fn unpack(file: &Path, folder: &Path) -> anyhow::Result<()> {
 /// Length of the names that libFuzzer gives.
 const NAME_OF_FUZZER: usize = 40;
 
-/// Makes one file of what has a name in the folder.
+/// Packs the seeds of a folder into one file: all files but those that libFuzzer named.
 fn pack(folder: &Path, file: &Path) -> anyhow::Result<()> {
     let entries = fs::read_dir(folder)
         .with_context(|| format!("{}: nothing is unpacked yet", folder.display()))?;

@@ -1,4 +1,4 @@
-//! The part of `trace.h` that describes the kernel's events: constants and structs, from their
+//! Part of `trace.h` that describes the kernel's events: constants and structs, from their
 //! declarations.
 
 use std::fs;
@@ -9,7 +9,7 @@ use tracer_common::kernel::KERNEL_EVENT_TYPES;
 
 use crate::workspace;
 
-/// What to do with the header.
+/// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only fail when the header is not up to date
@@ -22,10 +22,10 @@ const BEGIN: &str =
     "/* From here on made by cargo xtask header, from tracer-common/src/kernel. */\n";
 const END: &str = "/* To here. */\n";
 
-/// The longest line.
+/// Length of the longest line.
 const COLUMNS: usize = 120;
 
-/// Writes the part, or compares.
+/// Writes the part, or compares it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let path = workspace::root().join(HEADER);
     let present = fs::read_to_string(&path).context(HEADER)?;
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     fs::write(&path, made).with_context(|| format!("cannot write {HEADER}"))
 }
 
-/// The header with its part made anew.
+/// Returns the header with its part made anew.
 fn with_part(header: &str) -> anyhow::Result<String> {
     let (before, rest) = header.split_once(BEGIN).context("no begin of the part")?;
     let (_, after) = rest.split_once(END).context("no end of the part")?;
@@ -74,10 +74,10 @@ fn part() -> String {
     text
 }
 
-/// Code, and what is said of it behind.
+/// Code, and the comment behind it.
 type Line = (String, String);
 
-/// The constant of a type, and what it describes.
+/// Returns the constant of a type, with its description.
 fn constant(known: &KernelEventType) -> Line {
     let entry = &known.entry;
     let (constant, id) = (entry.constant, entry.id.0);
@@ -85,8 +85,8 @@ fn constant(known: &KernelEventType) -> Line {
     (code, entry.about.to_owned())
 }
 
-/// The lines, with what is said of each in one column behind them, or before it where that is too
-/// long.
+/// Formats the lines, with the comments in one column behind them, or before the line where a
+/// comment is too long.
 fn described(indent: &str, lines: &[Line]) -> String {
     let widest = |lines: &mut dyn Iterator<Item = &Line>| lines.map(|(code, _)| code.len()).max();
     let fits =
@@ -104,7 +104,7 @@ fn described(indent: &str, lines: &[Line]) -> String {
     lines.iter().map(line).collect()
 }
 
-/// The struct of C.
+/// Formats the struct of C.
 fn structure(layout: &DataLayout) -> String {
     let members = layout.members.iter();
     let members: Vec<_> = members
@@ -115,7 +115,7 @@ fn structure(layout: &DataLayout) -> String {
     format!("{about}{} {{\n{members}}};\n", c_name(layout))
 }
 
-/// The struct for `SwitchInData` is `struct linux_trace_switch_in`.
+/// Returns the name of the struct in C: for `SwitchInData`, `struct linux_trace_switch_in`.
 fn c_name(layout: &DataLayout) -> String {
     let name = layout.rust_name;
     let mut c_name = String::from("struct linux_trace");
@@ -147,8 +147,8 @@ fn declared(member: &Member) -> String {
     format!("{scalar} {}{length}", c_member(member))
 }
 
-/// Documentation without the marks of rustdoc: a link in parentheses of its own, which C has
-/// nothing to lead to, is left out.
+/// Removes the markup of rustdoc from documentation: a link in its own parentheses, which leads
+/// nowhere in C, is left out.
 fn plain(doc: &[&str]) -> String {
     let words: Vec<_> = doc
         .iter()
@@ -162,7 +162,7 @@ fn plain(doc: &[&str]) -> String {
     text.replace(['`', '[', ']'], "")
 }
 
-/// A comment of as many lines as it takes.
+/// Formats a comment of as many lines as it takes.
 fn comment(indent: &str, text: &str) -> String {
     let mut lines = vec![format!("{indent}/*")];
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! Installs what `dist` lays out, and takes it away again.
+//! Installs the files that `dist` lays out, and removes them.
 
 use std::ffi::CString;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::tasks::dist;
 use crate::tasks::piece::Content;
 use crate::{privilege, process};
 
-/// Where to install.
+/// Folders to install into.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder that gets bin, lib and include
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes away what was installed there. What is not there is no failure.
+/// Removes the installed files. Missing files are no error.
 pub fn remove(args: &Args) -> anyhow::Result<()> {
     let folder = args.folder()?;
     let mut paths: Vec<PathBuf> = dist::pieces()?
@@ -83,8 +83,8 @@ pub fn remove(args: &Args) -> anyhow::Result<()> {
     args.update_the_linker()
 }
 
-/// Folders below `prefix` that are empty now, the innermost first. Those that every system has are
-/// not ours to take away, empty or not.
+/// Finds the folders below `prefix` that are empty now, the innermost first. Folders that every
+/// system has are not removed, empty or not.
 fn emptied(prefix: &Path, removed: &[PathBuf]) -> Vec<PathBuf> {
     let of_system = ["bin", "include", "lib", "share", "share/man"].map(|name| prefix.join(name));
     let folders = removed.iter().flat_map(|path| path.ancestors().skip(1));
@@ -106,7 +106,7 @@ fn emptied(prefix: &Path, removed: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 impl Args {
-    /// Where files go.
+    /// Returns the folder that gets the files.
     fn folder(&self) -> anyhow::Result<PathBuf> {
         let prefix = std::path::absolute(&self.prefix)?;
         Ok(match &self.destdir {
@@ -118,13 +118,13 @@ impl Args {
         })
     }
 
-    /// Whether that is where the system looks for programs and libraries.
+    /// Tells whether the system looks for programs and libraries there.
     fn is_of_the_system(&self) -> bool {
         let of_system = ["/usr", "/usr/local"].map(Path::new);
         self.destdir.is_none() && of_system.contains(&self.prefix.as_path())
     }
 
-    /// Sees to it that programs find the library from now on, or no longer.
+    /// Runs `ldconfig`, so that programs find the library from now on, or no longer.
     fn update_the_linker(&self) -> anyhow::Result<()> {
         if self.is_of_the_system() {
             process::run(&mut privilege::as_root("ldconfig", "run ldconfig")?)?;
@@ -133,7 +133,7 @@ impl Args {
     }
 }
 
-/// What has to be set for what is installed elsewhere.
+/// Formats the variables to set for files that are installed elsewhere.
 fn search_paths(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -153,7 +153,7 @@ fn install_file(from: &Path, to: &Path, mode: u32) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// A command that may write `to`.
+/// Returns a command that may write `to`.
 fn writer(program: &str, to: &Path) -> anyhow::Result<Command> {
     let existing = to.ancestors().skip(1).find(|folder| folder.exists());
     if existing.is_none_or(is_writable) {

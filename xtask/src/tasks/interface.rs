@@ -1,5 +1,5 @@
-//! The public interface of the crates that others use, as lists: what a change adds or takes away
-//! is seen in its difference.
+//! Public interface of the crates that others use, as lists: the difference of a list shows the
+//! items that a change adds or removes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use public_api::Builder;
 
 use crate::{process, workspace};
 
-/// What to do with the lists.
+/// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only fail when a list is not up to date
@@ -17,17 +17,17 @@ pub struct Args {
     pub check: bool,
 }
 
-/// A crate that others use, and its folder. `tracer-posix` shows items of the other two as its own.
+/// Crates that others use, and their folders. `tracer-posix` re-exports items of the other two.
 const CRATES: [(&str, &str); 3] = [
     ("tracer-engine", "tracer-posix/engine"),
     ("tracer-log", "tracer-posix/log"),
     ("tracer-posix", "tracer-posix"),
 ];
 
-/// The list, in the crate's folder.
+/// Name of the list, in the crate's folder.
 const LIST: &str = "interface.txt";
 
-/// Writes the lists, or compares.
+/// Writes the lists, or compares them.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut differences = String::new();
     for (name, folder) in CRATES {
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line for each public item, sorted.
+/// Returns a line for each public item, sorted.
 fn list_of(name: &str) -> anyhow::Result<String> {
     let json = description_of(name)?;
     let interface = Builder::from_rustdoc_json(json)
@@ -57,11 +57,11 @@ fn list_of(name: &str) -> anyhow::Result<String> {
     Ok(interface.items().map(|item| format!("{item}\n")).collect())
 }
 
-/// What rustdoc says of a crate, for programs. Its format belongs to the pinned toolchain, as the
-/// reader's version does.
+/// Makes rustdoc's description of a crate as JSON, and returns its path. Its format belongs to the
+/// pinned toolchain, as the reader's version does.
 ///
-/// In a folder of its own: crates that ask whether unstable features are there would be compiled
-/// anew in each turn.
+/// It has a target folder of its own: crates that check for unstable features would otherwise be
+/// compiled anew in each turn.
 fn description_of(name: &str) -> anyhow::Result<PathBuf> {
     let target = workspace::target("interface");
     process::run(
@@ -76,7 +76,7 @@ fn description_of(name: &str) -> anyhow::Result<PathBuf> {
     Ok(target.join(file))
 }
 
-/// The lines that are only in one of two lists.
+/// Returns the lines that are only in one of two lists.
 fn difference(present: &str, made: &str) -> String {
     let only = |sign: &str, lines: &str, other: &str| -> String {
         let is_missing = |line: &&str| !other.lines().any(|known| known == *line);

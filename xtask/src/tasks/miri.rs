@@ -1,4 +1,4 @@
-//! The parts of the library that are free of system calls, in an interpreter that finds undefined
+//! Parts of the library that make no system calls, in an interpreter that finds undefined
 //! behaviour.
 //!
 //! Not a part of CI: it needs a nightly toolchain, which the rest of the project does without, and
@@ -8,25 +8,25 @@ use std::process::Command;
 
 use crate::{process, workspace};
 
-/// The toolchain that has Miri.
+/// Toolchain that has Miri.
 const TOOLCHAIN: &str = "nightly";
 
-/// What runs there: what has unsafe code and no system calls. The trace area needs shared memory,
-/// the recorder other processes: those parts have tests of their own against real ones. The engine
-/// forbids unsafe code.
+/// Tests that run there: of code that is unsafe and makes no system calls. The trace area needs
+/// shared memory, the recorder other processes: those parts have tests of their own against real
+/// ones. The engine forbids unsafe code.
 const PARTS: [&str; 3] = ["in_hand::", "thread::", "errno::"];
 
 /// Cases of each property: the interpreter is a thousand times slower.
 const CASES: &str = "1";
 
-/// Which tests to run.
+/// Selection of tests.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only tests whose name contains this, instead of all that can run there
     filter: Option<String>,
 }
 
-/// Whether the toolchain with it is installed.
+/// Tells whether the toolchain with Miri is installed.
 pub fn is_there() -> bool {
     let words = ["run", TOOLCHAIN, "cargo", "miri", "--version"];
     process::succeeds(Command::new("rustup").args(words))

@@ -1,4 +1,4 @@
-//! One file per task.
+//! Tasks, one per file.
 
 mod archive;
 pub mod arm64;

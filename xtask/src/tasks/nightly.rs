@@ -1,6 +1,6 @@
-//! `cargo xtask nightly`: what continuous integration leaves out, as it takes hours.
+//! `cargo xtask nightly`: the tests that continuous integration leaves out, since they take hours.
 //!
-//! Each part is a task of its own, which runs whatever became of the others.
+//! Each part is a task of its own, which runs even if others fail.
 
 use std::env;
 use std::fmt;
@@ -12,13 +12,13 @@ use anyhow::{Context as _, ensure};
 use crate::process;
 use crate::tasks::miri;
 
-/// A task, and why it is not run where it is not.
+/// Task, and the reason why it does not run on this machine, if there is one.
 struct Part {
-    /// What one types for it.
+    /// Name on the command line.
     name: &'static str,
-    /// The words of `cargo xtask`.
+    /// Arguments of `cargo xtask`.
     words: &'static [&'static str],
-    /// Returns what is missing on this machine, where it is something that no task installs.
+    /// Check that names a prerequisite this machine lacks and no task installs.
     missing: fn() -> Option<&'static str>,
 }
 
@@ -30,7 +30,7 @@ const fn part(name: &'static str, words: &'static [&'static str]) -> Part {
     }
 }
 
-/// The tests on this machine first, then what takes hours.
+/// Parts: the tests on this machine first, then those that take hours.
 const PARTS: [Part; 9] = [
     part("whole", &["test", "--whole", "--postgresql"]),
     part("coarse-clock", &["test", "--coarse-clock"]),
@@ -47,7 +47,7 @@ const PARTS: [Part; 9] = [
     part("kernels-arm64", &["vmtest", "--arch", "aarch64"]),
 ];
 
-/// Which parts to run.
+/// Selection of parts.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only this part; may be given more than once
@@ -69,7 +69,7 @@ impl Args {
     }
 }
 
-/// How a part went.
+/// Result of a part.
 enum Verdict {
     Passed,
     Failed(String),
@@ -86,7 +86,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Runs one part after the other, and sums up at the end.
+/// Runs the parts one after the other, and sums up at the end.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut verdicts = Vec::new();
     for part in PARTS.iter().filter(|part| args.has(part.name)) {
@@ -123,7 +123,7 @@ fn perform(words: &[&str]) -> anyhow::Result<()> {
     process::run(Command::new(this).args(words))
 }
 
-/// A line for each part.
+/// Formats a line for each part.
 fn summary(verdicts: &[(&str, Verdict, Duration)]) -> String {
     let line = |(name, verdict, took): &(&str, Verdict, Duration)| {
         let minutes = took.as_secs().div_ceil(60);

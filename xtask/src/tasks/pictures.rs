@@ -1,9 +1,9 @@
-//! Makes the pictures of the documents anew, so that they show what the programs show.
+//! Makes the pictures of the documents anew, so that they match the output of the programs.
 
 use crate::tasks::{dist, setup};
 use crate::{node, privilege, process, python, workspace};
 
-/// Which pictures.
+/// Selection of pictures.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only these: ldd, true, perfetto, top, spans, report
@@ -11,7 +11,7 @@ pub struct Args {
     pictures: Vec<String>,
 }
 
-/// Sets up, builds, and takes them, as root: the programs in them are traced.
+/// Sets up, builds, and takes the pictures, as root: the programs in them are traced.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let why = "trace what the pictures show";
     privilege::check(why)?;

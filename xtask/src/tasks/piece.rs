@@ -1,70 +1,70 @@
-//! What the distribution consists of.
+//! Files that the distribution consists of.
 
-/// What a file belongs to. Distributions make a package of each.
+/// Part that a file belongs to. Distributions make a package of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The command line.
+    /// Command line.
     Tool,
-    /// What programs that were built with the library need.
+    /// Files needed by programs that were built with the library.
     Library,
-    /// What building such programs needs.
+    /// Files needed to build such programs.
     Development,
 }
 
-/// A file of the distribution.
+/// File of the distribution.
 pub struct Piece {
-    /// What it belongs to.
+    /// Part that it belongs to.
     pub part: Part,
-    /// Where it is under `target/dist`, and under the prefix once installed.
+    /// Path under `target/dist`, and under the prefix once installed.
     pub path: String,
-    /// What it is made from.
+    /// Source of its contents.
     pub content: Content,
 }
 
-/// What a [`Piece`] is made from. Paths are from the top folder.
+/// Source of the contents of a [`Piece`]. Paths are from the top folder.
 pub enum Content {
-    /// A copy of a file of the repository or build.
+    /// Copy of a file of the repository or build.
     Copy {
         /// Its path.
         from: String,
         /// File mode.
         mode: u32,
     },
-    /// A copy of a program or library, without what only a debugger needs.
+    /// Copy of a program or library, without debug information.
     Compiled {
         /// Its path.
         from: String,
         /// File mode.
         mode: u32,
     },
-    /// A static library that has no global names but those that are exported.
+    /// Static library whose only global names are the exported ones.
     Archive {
         /// The archive's path.
         from: &'static str,
-        /// Path of the list of names, one a line.
+        /// Path of the list of names, one per line.
         exports: &'static str,
     },
-    /// A static library made of one C file.
+    /// Static library made of one C file.
     CArchive {
         /// The file's path.
         from: &'static str,
     },
-    /// A copy of a file with `@VERSION@`, and where things are (`@PREFIX@`, `@LIB@`), replaced.
+    /// Copy of a file with `@VERSION@` and paths (`@PREFIX@`, `@LIB@`) replaced.
     Template {
         /// Its path.
         from: &'static str,
     },
     /// This text.
     Text(String),
-    /// A symbolic link.
+    /// Symbolic link.
     Link {
-        /// What it says.
+        /// Target of the link.
         to: &'static str,
     },
 }
 
 impl Piece {
-    /// A piece at this path.
+    /// Creates a piece at this path.
     pub fn new(part: Part, path: impl Into<String>, content: Content) -> Self {
         let path = path.into();
         Self {

@@ -1,4 +1,4 @@
-//! Builds the program that records, for the library to take in.
+//! Builds the program that records, which the library includes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use anyhow::{Context as _, ensure};
 
 use crate::{process, workspace};
 
-/// Where the program is left. `.cargo/config.toml` names it to the library's build script.
+/// Path of the program. `.cargo/config.toml` names it to the library's build script.
 const PROGRAM: &str = "recorder/tracer-recorder";
 
-/// It is started from memory, where there may be no file: all of it is inside. And it is built from
-/// a part of the library, without trace points and C functions.
+/// Flags of a static program made of a part of the library, without trace points and C functions.
+/// It is started from memory, perhaps where there are no files: it has to contain everything.
 const FLAGS: [&str; 3] = ["-Ctarget-feature=+crt-static", "--cfg", "tracer_recorder"];
 
-/// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
+/// Separator of flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
 
-/// Builds the program and returns where it is. The file is left alone when nothing changed, so that
-/// nothing built from it is built again.
+/// Builds the program and returns its path. An unchanged file is not written, so that nothing built
+/// from it is built again.
 pub fn run() -> anyhow::Result<PathBuf> {
     let target = host()?;
     let folder = workspace::target("recorder");
@@ -50,7 +50,7 @@ pub fn run() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The target that the toolchain compiles for by itself.
+/// Returns the target that the toolchain compiles for by default.
 fn host() -> anyhow::Result<String> {
     let mut rustc = std::process::Command::new("rustc");
     rustc.arg("-vV").current_dir(workspace::root());

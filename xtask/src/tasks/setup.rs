@@ -1,4 +1,4 @@
-//! Installs what is missing: a quick look when nothing is.
+//! Installs missing prerequisites; a quick check when none is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use crate::{bpf_linker, node, packages, process, python, workspace};
 
-/// What to set up beside what building needs.
+/// Prerequisites to set up in addition to those of building.
 #[derive(clap::Args)]
 pub struct Args {
     /// Also what the tests need
@@ -15,7 +15,7 @@ pub struct Args {
     test: bool,
 }
 
-/// A part of the toolchain, and the file in the toolchain's folder that shows it is there.
+/// Part of the toolchain, and the file in the toolchain's folder that shows it is installed.
 struct Component {
     name: &'static str,
     sign: &'static str,
@@ -49,14 +49,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets up what building the eBPF object needs, and returns its linker.
+/// Sets up the prerequisites of building the eBPF object, and returns its linker.
 pub fn for_ebpf() -> anyhow::Result<PathBuf> {
     packages::install_missing(packages::TO_BUILD)?;
     add_components(&[RUST_SRC])?;
     bpf_linker::find_or_install()
 }
 
-/// Sets up what linting needs; eBPF code is linted without its linker.
+/// Sets up the prerequisites of linting; eBPF code is linted without its linker.
 pub fn for_linting() -> anyhow::Result<()> {
     packages::install_missing(packages::TO_LINT.iter().chain(packages::FOR_NODE))?;
     node::install_missing()?;
@@ -64,12 +64,12 @@ pub fn for_linting() -> anyhow::Result<()> {
     add_components(&LINTERS)
 }
 
-/// Sets up what compiling C programs with the library needs.
+/// Sets up the prerequisites of compiling C programs with the library.
 pub fn for_c_programs() -> anyhow::Result<()> {
     packages::install_missing(packages::TO_BUILD.iter().chain(packages::FOR_C_PROGRAMS))
 }
 
-/// Sets up what the tests need beside the build.
+/// Sets up the prerequisites of the tests in addition to those of the build.
 pub fn for_tests() -> anyhow::Result<()> {
     for_c_programs()?;
     packages::install_missing(packages::TO_TEST.iter().chain(packages::FOR_NODE))?;
@@ -77,27 +77,28 @@ pub fn for_tests() -> anyhow::Result<()> {
     node::install_missing()
 }
 
-/// Sets up what pictures need beside the build.
+/// Sets up the prerequisites of pictures in addition to those of the build.
 pub fn for_pictures() -> anyhow::Result<()> {
     packages::install_missing(packages::FOR_PICTURES.iter().chain(packages::FOR_NODE))?;
     node::install_missing()
 }
 
-/// Sets up what tests in virtual machines need.
+/// Sets up the prerequisites of tests in virtual machines.
 pub fn for_virtual_machines() -> anyhow::Result<()> {
     for_tests()?;
     packages::install_missing(packages::FOR_VIRTUAL_MACHINES)
 }
 
-/// Sets up what compiling for arm64 needs, whose target has this name, and running its programs.
+/// Sets up the prerequisites of compiling for arm64, whose target is `target`, and of running its
+/// programs.
 pub fn for_arm64(target: &str) -> anyhow::Result<()> {
     for_c_programs()?;
     packages::install_missing(packages::FOR_ARM64)?;
     add_target(target)
 }
 
-/// Sets up what the program needs that is linked with musl, whose target has this name. All of it
-/// is Rust, and the target brings the C library: only the linker is of the system.
+/// Sets up the prerequisites of the program that is linked with musl, for this target. All of it is
+/// Rust, and the target brings the C library: only the linker comes from the system.
 pub fn for_static_program(target: &str) -> anyhow::Result<()> {
     packages::install_missing(packages::TO_BUILD)?;
     add_target(target)
@@ -129,8 +130,8 @@ fn sysroot() -> anyhow::Result<String> {
     )
 }
 
-/// Adds parts of the toolchain. Where rustup installs by itself they are there already; where it
-/// is asked not to, `rust-toolchain.toml` naming them is not enough.
+/// Adds parts of the toolchain. A rustup that installs automatically has added them already; where
+/// that is disabled, naming them in `rust-toolchain.toml` is not enough.
 fn add_components(components: &[Component]) -> anyhow::Result<()> {
     let sysroot = sysroot()?;
     let is_missing = |component: &&Component| !Path::new(&sysroot).join(component.sign).exists();

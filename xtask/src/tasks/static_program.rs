@@ -1,4 +1,4 @@
-//! The command line for any Linux: musl is linked in, and so it needs no C library of the system.
+//! Command line for any Linux: musl is linked in, so it needs no C library of the system.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,14 +11,14 @@ use crate::tasks::build_ebpf::{SEPARATOR, paths_taken_out};
 use crate::tasks::{build, setup};
 use crate::{process, workspace};
 
-/// What Rust calls such machines.
+/// Rust's name of the target.
 #[cfg(target_arch = "x86_64")]
 pub const TARGET: &str = "x86_64-unknown-linux-musl";
 #[cfg(target_arch = "aarch64")]
 pub const TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// Builds it, with the eBPF object that is there. No path of this machine gets into it: it is the
-/// same wherever it is built.
+/// Builds the program, with the present eBPF object. No path of this machine gets into it: it is
+/// the same wherever it is built.
 pub fn build() -> anyhow::Result<()> {
     setup::for_static_program(TARGET)?;
     let flags: Vec<OsString> = paths_taken_out()?;
@@ -34,12 +34,12 @@ pub fn build() -> anyhow::Result<()> {
     check()
 }
 
-/// Where it is left, from the top folder.
+/// Returns the path of the program, from the top folder.
 pub fn path() -> String {
     format!("target/{TARGET}/shipped/tracer-user")
 }
 
-/// Fails where it asks for a loader, and so for libraries.
+/// Fails when the program needs a loader, and so libraries.
 fn check() -> anyhow::Result<()> {
     let path = workspace::root().join(path());
     let bytes = fs::read(&path).with_context(|| path.display().to_string())?;

@@ -1,10 +1,10 @@
-//! `cargo xtask stress`: random stress of the trace area, for as long as one likes.
+//! `cargo xtask stress`: random stress of the trace area, for any length of time.
 
 use crate::process;
 use crate::tasks::build;
 use crate::workspace;
 
-/// What to stress, and for how long.
+/// Length of the stress, and its seed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Seconds that it takes

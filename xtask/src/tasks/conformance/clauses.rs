@@ -1,17 +1,17 @@
-//! The list of clauses.
+//! List of clauses.
 
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use serde::Deserialize;
 
-/// The whole list.
+/// Whole list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clauses {
     /// Clauses by subject.
     pub section: Vec<Section>,
-    /// What was chosen where the standard leaves a choice.
+    /// Choices made where the standard leaves one.
     pub choice: Vec<Choice>,
 }
 
@@ -19,38 +19,38 @@ pub struct Clauses {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
-    /// The subject.
+    /// Subject.
     pub title: String,
-    /// The clauses.
+    /// Clauses.
     pub clause: Vec<Clause>,
 }
 
-/// Something that the standard asks for.
+/// Requirement of the standard.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clause {
-    /// What tests call it.
+    /// Identifier that tests use.
     pub id: String,
-    /// Where in the standard.
+    /// Place in the standard.
     pub source: String,
-    /// In one sentence.
+    /// Requirement in one sentence.
     pub says: String,
-    /// Ids of the choices that it rests on.
+    /// Identifiers of the choices that it rests on.
     pub choice: Option<String>,
 }
 
-/// A choice.
+/// Choice.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// What clauses call it.
+    /// Identifier that clauses use.
     pub id: String,
-    /// In one sentence.
+    /// Choice in one sentence.
     pub says: String,
 }
 
 impl Clauses {
-    /// Reads the list; identifiers have to be unique, and choices to be there.
+    /// Parses the list; identifiers have to be unique, and the named choices to exist.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let clauses: Self = toml::from_str(text)?;
         let choices: BTreeSet<&str> = clauses
@@ -72,7 +72,7 @@ impl Clauses {
         Ok(clauses)
     }
 
-    /// Every clause.
+    /// Iterates over all clauses.
     pub fn all(&self) -> impl Iterator<Item = &Clause> {
         self.section.iter().flat_map(|section| &section.clause)
     }

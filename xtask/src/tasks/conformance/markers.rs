@@ -1,22 +1,22 @@
-//! The marks in tests that name clauses: a comment "clause: ID ..." before a test.
+//! Marks in tests that name clauses: a comment "clause: ID ..." before a test.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 
-/// A test that shows clauses.
+/// Test that shows clauses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     /// Its name.
     pub name: String,
     /// Its file, from the top folder.
     pub file: String,
-    /// What it shows.
+    /// Identifiers of the clauses that it shows.
     pub clauses: Vec<String>,
 }
 
-/// Where tests are, from the top folder.
+/// Folders of tests, from the top folder.
 const FOLDERS: [&str; 11] = [
     "tests/programs/standard",
     "tests/tests",
@@ -31,7 +31,7 @@ const FOLDERS: [&str; 11] = [
     "tracer-user/tests",
 ];
 
-/// All marked tests, in order of file and line.
+/// Finds all marked tests, in order of file and line.
 pub fn find(root: &Path) -> anyhow::Result<Vec<Test>> {
     let mut tests = Vec::new();
     for folder in FOLDERS {
@@ -44,7 +44,7 @@ pub fn find(root: &Path) -> anyhow::Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// The C and Rust sources below a folder, as paths from it.
+/// Finds the C and Rust sources below a folder, as paths from it.
 fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut files = Vec::new();
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
@@ -62,7 +62,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(files)
 }
 
-/// The marked tests of one file.
+/// Finds the marked tests of one file.
 fn scan(file: &str, text: &str) -> anyhow::Result<Vec<Test>> {
     let mut tests = Vec::new();
     let mut pending: Vec<String> = Vec::new();
@@ -88,7 +88,7 @@ fn scan(file: &str, text: &str) -> anyhow::Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// What a comment names.
+/// Returns the identifiers that a comment names.
 fn mark(line: &str) -> Option<&str> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("// clause: ") {
@@ -97,7 +97,7 @@ fn mark(line: &str) -> Option<&str> {
     line.strip_prefix("/* clause: ")?.strip_suffix("*/")
 }
 
-/// The name of the test that begins in this line.
+/// Returns the name of the test that begins in this line.
 fn test(line: &str) -> Option<&str> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("CASE(") {

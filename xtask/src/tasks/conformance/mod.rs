@@ -1,4 +1,4 @@
-//! The conformance table: the clauses of the standard, and the tests that show each.
+//! Conformance table: the clauses of the standard, and the tests that show each.
 
 mod clauses;
 mod markers;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use crate::workspace;
 use clauses::Clauses;
 
-/// What to do with the table.
+/// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only fail when the table is not up to date
@@ -22,7 +22,7 @@ pub struct Args {
 const CLAUSES: &str = "tracer-posix/libposixtrace/conformance/clauses.toml";
 const TABLE: &str = "docs/conformance.md";
 
-/// Writes the table, or compares.
+/// Writes the table, or compares it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let read = |path: &str| {
         fs::read_to_string(workspace::root().join(path)).with_context(|| path.to_owned())

@@ -1,4 +1,4 @@
-//! The table as a document.
+//! Conformance table as a document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ by `cargo xtask conformance` from [`clauses.toml`](../tracer-posix/libposixtrace
 open or contradicts itself there.
 ";
 
-/// The document. A test that names an unknown clause is an error.
+/// Formats the document. A test that names an unknown clause is an error.
 pub fn render(clauses: &Clauses, tests: &[Test]) -> anyhow::Result<String> {
     let mut shown: BTreeMap<&str, Vec<&Test>> = clauses
         .all()
@@ -80,7 +80,7 @@ fn row(out: &mut String, clause: &Clause, tests: &[&Test]) -> std::fmt::Result {
     )
 }
 
-/// Text in which nothing is a mark of the document's language.
+/// Escapes text so that no character is taken as markup.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {

@@ -1,6 +1,6 @@
-//! How long lines of prose are: comments end at column 100, pages at column 120.
+//! Length of lines of prose: comments end at column 100, pages at column 120.
 //!
-//! Tables, code, pictures and what is generated are as long as they are.
+//! Tables, code, pictures and generated text may be longer.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::{process, workspace};
 const COMMENT: usize = 100;
 const PAGE: usize = 120;
 
-/// Pages that are made from something else.
+/// Pages that are generated.
 const GENERATED: [&str; 3] = [
     "docs/conformance.md",
     "docs/kernel-tests.md",
@@ -40,7 +40,7 @@ pub fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The lines whose prose goes on behind this column.
+/// Finds the lines whose prose extends beyond this column.
 fn too_long(text: &str, limit: usize, prose: fn(&str) -> Option<&str>) -> Vec<usize> {
     let mut is_code = false;
     let mut found = Vec::new();
@@ -58,14 +58,14 @@ fn too_long(text: &str, limit: usize, prose: fn(&str) -> Option<&str>) -> Vec<us
     found
 }
 
-/// What a comment that has a line of its own says, unless it is a row of a table.
+/// Returns the text of a comment on a line of its own, unless it is a row of a table.
 fn prose_of_comment(line: &str) -> Option<&str> {
     let comment = line.trim_start().strip_prefix("//")?;
     let prose = comment.trim_start_matches(['/', '!']).trim_start();
     (!prose.starts_with('|')).then_some(prose)
 }
 
-/// A line of a page, unless it is a row of a table, a picture, or code.
+/// Returns a line of a page, unless it is a row of a table, a picture, or code.
 fn prose_of_page(line: &str) -> Option<&str> {
     let is_other = line.starts_with(['|', '!']) || line.starts_with("    ");
     (!is_other).then_some(line)

@@ -1,7 +1,7 @@
-//! Under which licences the dependencies are, and where they come from: what `deny.toml` allows.
+//! Licences and sources of the dependencies: those that `deny.toml` allows.
 //!
-//! `cargo deny` reads the same file, and does more; it takes longer to install than all of the lint
-//! to run.
+//! `cargo deny` reads the same file, and checks more; installing it takes longer than the whole
+//! lint.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{process, workspace};
 
 const RULES: &str = "deny.toml";
 
-/// The part of [`RULES`] that is checked here.
+/// Part of [`RULES`] that is checked here.
 #[derive(Deserialize)]
 struct Rules {
     licenses: Licenses,
@@ -22,9 +22,9 @@ struct Rules {
 
 #[derive(Deserialize)]
 struct Licenses {
-    /// By their SPDX identifiers.
+    /// Allowed licences, as SPDX identifiers.
     allow: BTreeSet<String>,
-    /// Packages that may have others.
+    /// Packages that may have other licences.
     #[serde(default)]
     exceptions: Vec<Exception>,
 }
@@ -57,7 +57,8 @@ pub fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why the dependency of a line (`name version (source)|licence|`) must not be used.
+/// Returns the reason why the dependency of a line (`name version (source)|licence|`) must not be
+/// used.
 fn refusal(line: &str, rules: &Licenses) -> Option<String> {
     let (package, rest) = line.split_once('|')?;
     let (license, _) = rest.split_once('|')?;

@@ -1,17 +1,18 @@
-//! Which crate may know which: what `cargo tree` shows has to be what is here.
+//! Directions of dependencies between crates: compares the output of `cargo tree` with the list
+//! here.
 
 use anyhow::ensure;
 
 use crate::{process, workspace};
 
-/// A crate, and the crates of this project that it may use.
+/// Crate, and the crates of this project that it may use.
 struct Crate {
     of: &'static str,
     may_use: &'static [&'static str],
 }
 
-/// From below. The engine knows neither shared memory nor files; logs and the area do not know each
-/// other; only the C library has C functions.
+/// Crates from the bottom up. The engine knows neither shared memory nor files; logs and the area
+/// do not know each other; only the C library has C functions.
 const CRATES: [Crate; 10] = [
     Crate {
         of: "tracer-common",
@@ -75,7 +76,7 @@ const CRATES: [Crate; 10] = [
     },
 ];
 
-/// Fails on a crate that uses another one than it may.
+/// Fails on a crate that uses a crate it may not use.
 pub fn check() -> anyhow::Result<()> {
     for one in &CRATES {
         let tree = process::output(
@@ -94,7 +95,7 @@ pub fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The crates of this project that a tree has.
+/// Finds the crates of this project in a tree.
 fn ours(tree: &str) -> impl Iterator<Item = &str> {
     let names = tree.lines().filter_map(|line| line.split(' ').next());
     names.filter(|name| CRATES.iter().any(|one| one.of == *name))

@@ -1,5 +1,5 @@
-//! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which
-//! crate knows which, and what may be linked.
+//! Formatting and lints, for the host's crates and for the eBPF crate with its own target;
+//! directions of dependencies between crates, and their licences.
 
 mod columns;
 mod dependencies;
@@ -13,7 +13,7 @@ use crate::tasks::build_ebpf::cargo_for_ebpf;
 use crate::tasks::{conformance, header, interface, man, setup, vmtest};
 use crate::{node, process, workspace};
 
-/// What is checked.
+/// Selection of checks.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what takes seconds: lines that are too long, formatting
@@ -21,7 +21,7 @@ pub struct Args {
     text: bool,
 }
 
-/// Fails on anything that is not clean.
+/// Fails on every finding.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     text()?;
     if args.text {
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     without_shared_memory()
 }
 
-/// Checks what no compiler is needed for, and reports all of it at once.
+/// Runs the checks that need no compiler, and reports all their findings at once.
 fn text() -> anyhow::Result<()> {
     let checks = [
         columns::check(),
@@ -69,7 +69,7 @@ fn text() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the types of the modules of a report's page.
+/// Returns the command that checks the types of the modules of a report's page.
 fn page() -> Command {
     let mut command = Command::new(node::modules().join(".bin/tsc"));
     command
@@ -78,10 +78,10 @@ fn page() -> Command {
     command
 }
 
-/// A target that has no shared memory, and no processes.
+/// Target that has neither shared memory nor processes.
 const PLAIN_TARGET: &str = "wasm32-wasip1";
 
-/// Checks that logs can be read there.
+/// Checks that the crate that reads logs compiles for that target.
 fn without_shared_memory() -> anyhow::Result<()> {
     setup::add_target(PLAIN_TARGET)?;
     process::run(workspace::cargo_for_host("check").args([

@@ -1,4 +1,4 @@
-//! The page of the system event types, from their table.
+//! Manual page of the system event types, from their table.
 
 use tracer_common::event_type::{Field, FieldKind, Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 
@@ -76,7 +76,7 @@ const FOOT: &str = ".SH SEE ALSO
 .BR posix_trace (7)
 ";
 
-/// The page.
+/// Formats the page.
 pub fn page() -> String {
     let of = |origin| {
         let types = SYSTEM_EVENT_TYPES

@@ -1,4 +1,4 @@
-//! The manual pages: written by hand in `man/`, but for those that are made from the code.
+//! Manual pages: written by hand in `man/`, except those that are made from the code.
 
 mod events;
 
@@ -12,7 +12,7 @@ use crate::tasks::piece::{Content, Part, Piece};
 use crate::tasks::test::binaries;
 use crate::{packages, process, workspace};
 
-/// What to do with the pages.
+/// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only fail when they are not up to date, or not clean
@@ -20,14 +20,14 @@ pub struct Args {
     pub check: bool,
 }
 
-/// Where the pages are, from the top folder.
+/// Folder of the pages, from the top folder.
 const PAGES: &str = "man";
-/// The page that is made from the table of system event types.
+/// Page that is made from the table of system event types.
 const EVENTS: &str = "man/linux_trace_events.7";
-/// Where the pages of programs are made, under `target`.
+/// Folder of the pages of programs, under `target`.
 const OF_PROGRAMS: &str = "man";
 
-/// Writes what is made from the code, or compares; and checks all pages.
+/// Writes the page that is made from the code, or compares it; and checks all pages.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     packages::install_missing(packages::TO_LINT)?;
     let path = workspace::root().join(EVENTS);
@@ -52,8 +52,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the pages of the programs from what they say of their command lines. What makes them is
-/// the example that is built with the tests, by the same options, so that it is built once.
+/// Makes the pages of the programs from the definitions of their command lines. The generator is an
+/// example that is built with the tests, with the same options, so that it is built once.
 pub fn of_programs() -> anyhow::Result<()> {
     let folder = workspace::target(OF_PROGRAMS);
     // A subcommand that is no more leaves no page.
@@ -67,7 +67,7 @@ pub fn of_programs() -> anyhow::Result<()> {
     process::run(Command::new(workspace::target("debug/examples/manual")).arg(&folder))
 }
 
-/// The pages, and for each further name that a page describes one that says where it is.
+/// Returns the pages, and for each further name that a page describes a page that refers to it.
 pub fn pieces() -> anyhow::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for page in pages()? {
@@ -108,7 +108,7 @@ fn pages() -> anyhow::Result<Vec<String>> {
     files(&workspace::root().join(PAGES))
 }
 
-/// The files of a folder, in order.
+/// Returns the files of a folder, in order.
 fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut files = Vec::new();
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
@@ -126,7 +126,7 @@ fn name_and_section(page: &str) -> anyhow::Result<(&str, &str)> {
     }
 }
 
-/// The names that a page describes: what follows `.SH NAME`, up to the dash.
+/// Returns the names that a page describes: the text after `.SH NAME`, up to the dash.
 fn names(page: &str) -> anyhow::Result<Vec<String>> {
     let mut lines = page.lines().skip_while(|line| *line != ".SH NAME").skip(1);
     let (names, _) = lines

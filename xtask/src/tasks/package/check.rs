@@ -1,4 +1,4 @@
-//! What distributions check packages with.
+//! Distributions' checks of packages.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::Made;
 use crate::tasks::dist;
 use crate::{process, workspace};
 
-/// Fails where lintian or rpmlint finds an error, or the unit is open to too much.
+/// Fails when lintian or rpmlint finds an error, or the unit is exposed too much.
 pub fn run(made: &Made) -> anyhow::Result<()> {
     unit()?;
     println!("lintian:");
@@ -29,10 +29,10 @@ pub fn run(made: &Made) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ten times what `systemd-analyze security` may find the unit to be exposed.
+/// Ten times the greatest exposure of the unit that `systemd-analyze security` may report.
 const MOST_EXPOSURE: &str = "30";
 
-/// Asks systemd what it says of the unit.
+/// Runs `systemd-analyze security` on the unit.
 fn unit() -> anyhow::Result<()> {
     let unit = workspace::root().join(dist::UNIT);
     let mut command = Command::new("systemd-analyze");
@@ -45,7 +45,8 @@ fn unit() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What rpmlint asks for that is a distribution's to do, or that none of them does.
+/// Settings of rpmlint without the checks that are a distribution's task, or that no distribution
+/// meets.
 const SETTINGS: &str = r#"
 # As all but Mandriva compress pages.
 CompressExtension = "gz"

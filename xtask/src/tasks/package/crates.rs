@@ -1,5 +1,5 @@
-//! The crates, as a stranger gets them: what `cargo publish` would upload, and nothing else, is
-//! built and documented, without what only the eBPF object needs.
+//! Crates as their users get them: only the files that `cargo publish` would upload are built and
+//! documented, without the tools that only the eBPF object needs.
 
 mod absent;
 mod documentation;
@@ -12,16 +12,16 @@ use serde::Deserialize;
 
 use crate::{process, workspace};
 
-/// The most that a registry takes, compressed.
+/// Largest size that a registry accepts, compressed.
 const MOST_BYTES: u64 = 10 << 20;
 
-/// What each of them has, beside its sources.
+/// Files that every crate has in addition to its sources.
 const IN_ALL: &[&str] = &["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// What some have that nobody else could make.
+/// Files of single crates that their users could not make.
 const IN_SOME: &[(&str, &str)] = &[("tracer-user", "ebpf/tracer-ebpf.o")];
 
-/// What is of no use to whoever gets a crate.
+/// Files that are of no use to the users of a crate.
 const STRAYS: &[&str] = &[
     "fuzz/",
     "page/test/",
@@ -34,7 +34,7 @@ struct Metadata {
     packages: Vec<Crate>,
 }
 
-/// A crate of ours.
+/// Crate of this project.
 #[derive(Deserialize)]
 struct Crate {
     name: String,
@@ -45,11 +45,11 @@ struct Crate {
     rust_version: Option<String>,
     keywords: Vec<String>,
     categories: Vec<String>,
-    /// `None`: anywhere.
+    /// Registries that it may be published in; `None`: any.
     publish: Option<Vec<String>>,
 }
 
-/// Packages them in the order in which each needs those before it, and verifies them.
+/// Packages and verifies the published crates.
 pub fn run() -> anyhow::Result<()> {
     let crates = published()?;
     for one in &crates {
@@ -64,7 +64,7 @@ pub fn run() -> anyhow::Result<()> {
     documentation::make(&crates, &path)
 }
 
-/// Those that are for everybody, in the order of their names.
+/// Returns the crates that are published, in the order of their names.
 fn published() -> anyhow::Result<Vec<Crate>> {
     let mut ask = workspace::cargo("metadata");
     let said = process::output(ask.args(["--format-version=1", "--no-deps"]))?;
@@ -76,7 +76,7 @@ fn published() -> anyhow::Result<Vec<Crate>> {
     Ok(crates)
 }
 
-/// Fails where a manifest does not say what registries show.
+/// Fails when a manifest lacks an entry that registries show.
 fn check_manifest(one: &Crate) -> anyhow::Result<()> {
     let said = [
         ("description", one.description.is_some()),
@@ -106,14 +106,14 @@ fn check_manifest(one: &Crate) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The paths of what a crate would have.
+/// Lists the paths of the files that a crate would have.
 fn files_of(one: &Crate) -> anyhow::Result<Vec<String>> {
     let mut list = workspace::cargo("package");
     let said = process::output(list.args(["--list", "--allow-dirty", "--package", &one.name]))?;
     Ok(said.lines().map(str::to_owned).collect())
 }
 
-/// Fails where something is missing, or there that is of no use.
+/// Fails when a file is missing, or is of no use.
 fn check_files(name: &str, files: &[String]) -> anyhow::Result<()> {
     let of_it = IN_SOME.iter().filter(|(of, _)| *of == name);
     for wanted in IN_ALL.iter().chain(of_it.map(|(_, file)| file)) {
@@ -129,7 +129,7 @@ fn check_files(name: &str, files: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packages all of them, and builds each from its package and those of the others: cargo has them
+/// Packages all crates, and builds each from its package and those of the others: cargo holds them
 /// in a registry of its own meanwhile. Nothing is uploaded.
 fn publish(crates: &[Crate], path: &OsStr) -> anyhow::Result<()> {
     let mut publish = workspace::cargo("publish");
@@ -165,13 +165,13 @@ fn check_size(one: &Crate) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where cargo leaves a package.
+/// Returns the path at which cargo leaves a package.
 fn archive(one: &Crate) -> PathBuf {
     let name = format!("{}-{}.crate", one.name, one.version);
     folder().join("package").join(name)
 }
 
-/// Where all of this is built: apart from what is built here otherwise.
+/// Returns the target folder of this task, which is separate from that of other builds.
 fn folder() -> PathBuf {
     workspace::target("crates")
 }

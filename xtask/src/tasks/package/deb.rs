@@ -12,7 +12,7 @@ use super::{PACKAGES, Package, Release, documents};
 use crate::tasks::piece::Part;
 use crate::{process, workspace};
 
-/// Makes all of them. Returns their paths.
+/// Makes all packages. Returns their paths.
 pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let architecture = process::output(Command::new("dpkg").arg("--print-architecture"))?;
     let (dist, work) = (workspace::target("dist"), workspace::target("package/deb"));
@@ -95,7 +95,7 @@ fn control_file(
     ))
 }
 
-/// The packages of the libraries that programs and libraries below `root` are linked with.
+/// Finds the packages of the libraries that programs and libraries below `root` are linked with.
 fn linked(root: &Path, work: &Path) -> anyhow::Result<String> {
     // It wants the control file of a source package.
     let debian = work.join("debian");
@@ -126,7 +126,7 @@ fn linked(root: &Path, work: &Path) -> anyhow::Result<String> {
         .context("dpkg-shlibdeps does not say what is needed")
 }
 
-/// The source of what the recorder inside the library is linked with.
+/// Returns the source package of the C library that the recorder inside the library is linked with.
 fn c_library() -> anyhow::Result<String> {
     process::output(Command::new("dpkg-query").args([
         "--show",
@@ -145,7 +145,7 @@ fn kibibytes(root: &Path) -> anyhow::Result<u64> {
     size.parse().context("du does not say how large that is")
 }
 
-/// The further files of a package's control.
+/// Returns the further control files of a package.
 fn scripts(part: Part) -> &'static [(&'static str, &'static str)] {
     match part {
         Part::Tool => &[

@@ -1,4 +1,4 @@
-//! What packages say of themselves: licences, changes, pages to read.
+//! Documents in packages: licences, changes, pages to read.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ use super::{Package, Release, licences};
 use crate::tasks::piece::Part;
 use crate::workspace;
 
-/// A file that is made for a package.
+/// File that is made for a package.
 pub struct Document {
-    /// From the root.
+    /// Path from the root.
     pub path: PathBuf,
     /// Its text.
     pub text: String,
-    /// Whether it is compressed once it is there.
+    /// Whether it is compressed after it is written.
     pub is_compressed: bool,
 }
 
-/// Pages for who uses the tool.
+/// Pages for users of the tool.
 const PAGES: &[&str] = &["README.md", "docs/tutorial.md", "docs/packages.md"];
 
-/// The documents of a package of Debian.
+/// Returns the documents of a package of Debian.
 pub fn of_debian(package: &Package, release: &Release) -> anyhow::Result<Vec<Document>> {
     let mut documents = vec![
         document(package.deb, "copyright", copyright(package)?, false),
@@ -34,7 +34,7 @@ pub fn of_debian(package: &Package, release: &Release) -> anyhow::Result<Vec<Doc
     Ok(documents)
 }
 
-/// The documents of a package of rpm.
+/// Returns the documents of a package of rpm.
 pub fn of_rpm(package: &Package) -> anyhow::Result<Vec<Document>> {
     let mut documents = vec![document(
         package.rpm,
@@ -53,7 +53,7 @@ pub fn of_rpm(package: &Package) -> anyhow::Result<Vec<Document>> {
     Ok(documents)
 }
 
-/// The documents of the archive for any Linux.
+/// Returns the documents of the archive for any Linux.
 pub fn of_archive() -> anyhow::Result<Vec<Document>> {
     let at = |file: &str, text: String| Document {
         path: format!("share/doc/tracer-user/{file}").into(),
@@ -109,7 +109,7 @@ fn read(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(workspace::root().join(path)).with_context(|| path.to_owned())
 }
 
-/// In Debian's form for programs to read.
+/// Formats the copyright in Debian's machine-readable form.
 fn copyright(package: &Package) -> anyhow::Result<String> {
     let mit = read("LICENSE-MIT")?;
     let holder = mit

@@ -1,4 +1,4 @@
-//! The licences of what is linked in: whoever passes a program on passes them on too.
+//! Licences of the code that is linked in: they have to be passed on together with a program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ struct Crate {
     version: String,
     license: Option<String>,
     manifest_path: PathBuf,
-    /// `None`: it is one of ours.
+    /// Source; `None` for a crate of this project.
     source: Option<String>,
 }
 
@@ -47,20 +47,20 @@ struct Dependency {
 
 #[derive(Deserialize)]
 struct Kind {
-    /// `None`: it is linked.
+    /// Kind; `None` for a dependency that is linked.
     kind: Option<String>,
 }
 
-/// What comes with Rust for musl, and is linked in.
+/// Licences of the code that comes with Rust for musl, and is linked in.
 const OF_MUSL: &str = include_str!("licences/musl.txt");
 
-/// The crates of others that these of ours are linked with, and the texts of their licences.
+/// Lists the crates of others that these of ours are linked with, and the texts of their licences.
 pub fn of_linked(ours: &[&str]) -> anyhow::Result<String> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     of_linked_for(&platform, ours)
 }
 
-/// The same of a program that is linked with musl, and of musl.
+/// Lists the crates of a program that is linked with musl, and the licences of these and of musl.
 pub fn of_static(ours: &[&str]) -> anyhow::Result<String> {
     let crates = of_linked_for(static_program::TARGET, ours)?;
     let line = "-".repeat(78);
@@ -106,7 +106,7 @@ fn of_linked_for(platform: &str, ours: &[&str]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The identifiers of all that is linked in, directly or not.
+/// Returns the identifiers of all crates that are linked in, directly or not.
 fn linked_with<'a>(metadata: &'a Metadata, ours: &[&str]) -> BTreeSet<&'a str> {
     let nodes: HashMap<&str, &Node> = metadata
         .resolve
@@ -129,7 +129,7 @@ fn linked_with<'a>(metadata: &'a Metadata, ours: &[&str]) -> BTreeSet<&'a str> {
     linked
 }
 
-/// The texts of licences, and notices, that a crate brings.
+/// Reads the texts of licences, and notices, that a crate brings.
 fn texts_in(folder: &Path) -> anyhow::Result<Vec<String>> {
     const BEGINS: &[&str] = &["licen", "copying", "copyright", "notice", "unlicense"];
     let mut paths = Vec::new();

@@ -1,4 +1,4 @@
-//! The life of the packages in bare systems: installed, used, upgraded, removed, and nothing left
+//! Life of the packages in bare systems: installed, used, upgraded, removed, and nothing left
 //! behind.
 
 mod service;
@@ -14,7 +14,7 @@ use super::{CHECKSUMS, Choice, Made, Release, folder, make_in};
 use crate::{packages, privilege, process, workspace};
 use systems::{Bare, bare, of_busybox};
 
-/// The release that is given the layout of a system with rpm, and that boots.
+/// Release that is given the layout of a system with rpm, and that boots.
 const NEWEST: &str = "trixie";
 
 const IN_COMMON: &str = include_str!("life/common.sh");
@@ -27,7 +27,7 @@ const PROGRAM: &str = include_str!("life/program.c");
 pub struct Upgrade(Made);
 
 impl Upgrade {
-    /// Makes them.
+    /// Makes the packages.
     pub fn make(release: &Release, choice: Choice) -> anyhow::Result<Self> {
         let folder = workspace::target("package/next");
         let _ = fs::remove_dir_all(&folder);
@@ -35,7 +35,7 @@ impl Upgrade {
     }
 }
 
-/// The systems by what one types for them.
+/// Systems by their names on the command line.
 const SYSTEMS: &[(&str, &str, Live)] = &[
     ("bookworm", "Debian 12", |made, next| {
         debian("bookworm", made, next)
@@ -60,18 +60,18 @@ const SYSTEMS: &[(&str, &str, Live)] = &[
     ),
 ];
 
-/// The system that the archive is for.
+/// System that the archive is for.
 pub const TARBALL: &str = "tarball";
 
-/// Goes through the life of packages in a system; the second ones are the upgrade.
+/// Function that takes packages through their life in a system; the second ones are the upgrade.
 type Live = fn(&Made, &Upgrade) -> anyhow::Result<()>;
 
-/// What may be typed for a system.
+/// Returns the names of systems on the command line.
 pub fn names() -> Vec<&'static str> {
     SYSTEMS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// Goes through the life of all of them, in the systems that are named, or in all.
+/// Takes all packages through their life, in the systems that are named, or in all.
 pub fn run(made: &Made, next: &Upgrade, only: &[String]) -> anyhow::Result<()> {
     let choice = Choice::of(only);
     if choice.packages {
@@ -111,7 +111,8 @@ fn tarball(made: &Made, _next: &Upgrade) -> anyhow::Result<()> {
     live(&bare, OF_TARBALL)
 }
 
-/// Puts the packages, and the program that uses the library, where the script looks for them.
+/// Copies the packages, and the program that uses the library, to the paths that the script
+/// expects.
 fn bring(bare: &Bare, old: &[PathBuf], new: &[PathBuf]) -> anyhow::Result<()> {
     for (folder, packages) in [("old", old), ("new", new)] {
         let folder = bare.root.join("life").join(folder);
@@ -131,7 +132,7 @@ fn bring(bare: &Bare, old: &[PathBuf], new: &[PathBuf]) -> anyhow::Result<()> {
 
 const WHY: &str = "install packages in bare systems";
 
-/// Runs a script in a system, in a mount namespace of its own: what is mounted there ends with it.
+/// Runs a script in a system, in a mount namespace of its own: its mounts end with it.
 fn live(bare: &Bare, script: &str) -> anyhow::Result<()> {
     let written = workspace::target("package/life.sh");
     fs::write(&written, format!("{IN_COMMON}\n{script}"))?;
@@ -147,9 +148,9 @@ fn live(bare: &Bare, script: &str) -> anyhow::Result<()> {
     process::run(&mut command).context("the packages did not come through")
 }
 
-/// rpm of this machine installs there, as the installers of systems do: its own rpm a system of
-/// Debian does not have. What the C library of that system provides a package says that is made
-/// here; all else is asked of the packages as it is.
+/// Installs with this machine's rpm, as the installers of systems do: a system of Debian has no rpm
+/// of its own. A package that is made here declares what that system's C library provides; all
+/// other dependencies are those of the packages as they are.
 fn live_with_rpm(bare: &Bare) -> anyhow::Result<()> {
     let script = workspace::target("package/rpm.sh");
     fs::write(&script, format!("{IN_COMMON}\n{OF_RPM}"))?;

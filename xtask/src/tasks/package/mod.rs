@@ -1,9 +1,9 @@
-//! Makes packages of what `dist` lays out: for Debian, for systems with rpm, and an archive with a
-//! static program for all others.
+//! Makes packages of the files that `dist` lays out: for Debian, for systems with rpm, and an
+//! archive with a static program for all others.
 //!
-//! The control files are written here, and `dpkg-deb` and `rpmbuild` make the packages:
-//! `cargo deb` and `cargo generate-rpm` would have the list of files a second time, in the
-//! manifests of crates, and know neither `dpkg-shlibdeps` of a library nor what it provides.
+//! The control files are written here, and `dpkg-deb` and `rpmbuild` make the packages: `cargo deb`
+//! and `cargo generate-rpm` would need the list of files a second time, in the manifests of crates,
+//! and know neither `dpkg-shlibdeps` nor the names that a library provides.
 
 mod check;
 mod crates;
@@ -25,7 +25,7 @@ use crate::tasks::piece::Part;
 use crate::tasks::{dist, man, static_program};
 use crate::{packages, process, workspace};
 
-/// What to make.
+/// Selection of packages, and their properties.
 #[derive(clap::Args)]
 pub struct Args {
     /// Install, use, upgrade and remove the packages in bare systems (as root; their files come
@@ -49,16 +49,16 @@ pub struct Args {
     maintainer: Option<String>,
 }
 
-/// A package.
+/// Package.
 struct Package {
     part: Part,
-    /// In Debian.
+    /// Name in Debian.
     deb: &'static str,
-    /// Where there is rpm.
+    /// Name in systems with rpm.
     rpm: &'static str,
     section: &'static str,
     summary: &'static str,
-    /// Lines, without what each format begins a line with.
+    /// Lines, without the prefix that each format gives a line.
     description: &'static [&'static str],
 }
 
@@ -101,14 +101,14 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// What all packages have in common.
+/// Properties that all packages have in common.
 struct Release {
     version: &'static str,
     revision: u32,
     maintainer: String,
-    /// Seconds since 1970: that of the commit, so that the same commit makes the same packages.
+    /// Seconds since 1970: time of the commit, so that one commit always makes the same packages.
     date: u64,
-    /// As Debian and rpm write it.
+    /// Date as Debian and rpm write it.
     date_text: [String; 2],
 }
 
@@ -148,7 +148,7 @@ impl Release {
         })
     }
 
-    /// The next packages of the same version.
+    /// Returns the next packages of the same version.
     fn next(&self) -> Self {
         Self {
             revision: self.revision + 1,
@@ -163,22 +163,22 @@ impl Release {
     }
 }
 
-/// Where packages are left.
+/// Returns the folder in which packages are left.
 fn folder() -> PathBuf {
     workspace::target("packages")
 }
 
-/// What is made.
+/// Packages and archives that are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
     /// Packages for package managers.
     packages: bool,
-    /// The archive for all others.
+    /// Archive for all others.
     tarball: bool,
 }
 
 impl Choice {
-    /// What these systems need; all of it where none is named.
+    /// Returns the choice that these systems need; everything when none is named.
     fn of(systems: &[String]) -> Self {
         let is_tarball = |system: &String| system == life::TARBALL;
         Self {
@@ -259,10 +259,10 @@ fn make_in(release: &Release, choice: Choice, folder: &Path) -> anyhow::Result<M
     Ok(made)
 }
 
-/// What has the checksums.
+/// File of the checksums.
 const CHECKSUMS: &str = "SHA256SUMS";
 
-/// Checksums of all that is there.
+/// Writes checksums of all files in the folder.
 fn checksums() -> anyhow::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder())? {

@@ -12,7 +12,7 @@ use super::{PACKAGES, Package, Release, documents};
 use crate::tasks::piece::Part;
 use crate::{process, workspace};
 
-/// Makes all of them. Returns their paths.
+/// Makes all packages. Returns their paths.
 pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (dist, work) = (workspace::target("dist"), workspace::target("package/rpm"));
     let _ = fs::remove_dir_all(&work);
@@ -59,8 +59,8 @@ pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// What the packages have in common. They are laid out already, and stripped: nothing is done to
-/// their files any more.
+/// Formats the part that the packages have in common. They are laid out already, and stripped: rpm
+/// does not change their files any more.
 fn preamble(release: &Release) -> String {
     format!(
         "%global debug_package %{{nil}}\n\
@@ -71,7 +71,7 @@ fn preamble(release: &Release) -> String {
     )
 }
 
-/// What concerns one package.
+/// Formats the part of one package.
 fn part(package: &Package, paths: &[PathBuf]) -> String {
     // The first one is the main package, and the spec's own.
     let option = match package.part {
@@ -122,7 +122,7 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
     out
 }
 
-/// Folders that no other package has, or not in every system.
+/// Returns the folders that no other package has, or not in every system.
 fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
     let ours = [
         format!("usr/share/doc/{}", package.rpm),
@@ -151,7 +151,8 @@ fn group(part: Part) -> &'static str {
     }
 }
 
-/// As the scripts of Debian's package; what was recorded stays, since rpm has no purge.
+/// Formats scripts that do the same as those of Debian's package; recorded logs stay, since rpm has
+/// no purge.
 fn scriptlets() -> String {
     let with_systemd = |what: &str| format!("if [ -d /run/systemd/system ]; then {what} || :; fi");
     format!(

@@ -1,4 +1,4 @@
-//! Where each kind of system has its files, and laying them out for it.
+//! Layout of files in each kind of system.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,19 +12,19 @@ use crate::process;
 use crate::tasks::dist;
 use crate::tasks::piece::{Content, Part};
 
-/// A kind of system.
+/// Kind of system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// Debian and what is made of it.
+    /// Debian and its derivatives.
     Debian,
     /// Fedora, openSUSE and others with rpm.
     Rpm,
-    /// Any: where an archive is unpacked.
+    /// Any system where an archive is unpacked.
     Any,
 }
 
 impl System {
-    /// The folder of libraries below `/usr`.
+    /// Returns the folder of libraries below `/usr`.
     pub fn libraries(self) -> String {
         match self {
             Self::Debian => format!("lib/{}-linux-gnu", std::env::consts::ARCH),
@@ -33,7 +33,7 @@ impl System {
         }
     }
 
-    /// Where a file of `dist` is, from the root.
+    /// Returns the path of a file of `dist`, from the root.
     pub fn path(self, in_dist: &str) -> PathBuf {
         const UNITS: &str = "lib/systemd/";
         const ZSH: &str = "share/zsh/site-functions/";
@@ -53,8 +53,8 @@ impl System {
     }
 }
 
-/// Lays the files of a part out below `root`, from where `dist` has laid them out. Returns their
-/// paths from the root.
+/// Lays out the files of a part below `root`, from the layout of `dist`. Returns their paths from
+/// the root.
 pub fn lay_out(
     system: System,
     part: Part,
@@ -115,7 +115,8 @@ pub fn lay_out(
     Ok(paths)
 }
 
-/// As distributions do it: without a date, so that the same text makes the same bytes.
+/// Compresses a file as distributions do: without a date, so that the same text makes the same
+/// bytes.
 fn compress(root: &Path, path: &Path) -> anyhow::Result<PathBuf> {
     process::run(Command::new("gzip").args(["-9nf"]).arg(root.join(path)))?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -129,7 +130,7 @@ fn write(to: &Path, content: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Folders that everybody may look into, whatever the umask of who makes them.
+/// Makes folders that every user may read, whatever the umask of this process.
 fn make_folder_of(path: &Path) -> anyhow::Result<()> {
     let Some(folder) = path.parent().filter(|folder| !folder.exists()) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! An archive for machines that have no package manager, or another one: the program is static.
+//! Archive for machines that have no package manager, or another one: the program is static.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::tasks::piece::Part;
 use crate::tasks::{dist, static_program};
 use crate::{process, workspace};
 
-/// Makes it. Returns its path.
+/// Makes the archive. Returns its path.
 pub fn make(release: &Release, into: &Path) -> anyhow::Result<PathBuf> {
     let work = workspace::target("package/tarball");
     let _ = fs::remove_dir_all(&work);
@@ -32,7 +32,7 @@ pub fn make(release: &Release, into: &Path) -> anyhow::Result<PathBuf> {
     pack(&name, &work, release, into)
 }
 
-/// The same files make the same bytes, whoever packs them, and whenever.
+/// Packs files so that the same files always make the same bytes, for every user and at any time.
 fn pack(name: &str, work: &Path, release: &Release, into: &Path) -> anyhow::Result<PathBuf> {
     let tar = into.join(format!("{name}.tar"));
     process::output(

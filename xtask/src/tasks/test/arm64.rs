@@ -1,4 +1,4 @@
-//! The tests that run as programs for arm64, on this machine.
+//! Tests that run as programs for arm64, on this machine.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::totals::{self, Totals};
 use crate::tasks::arm64;
 use crate::workspace;
 
-/// Those whose unit tests need neither a kernel that knows the machine nor the command line.
+/// Crates whose unit tests need neither a kernel that knows the machine nor the command line.
 const CRATES: [&str; 6] = [
     "--package=tracer-common",
     "--package=tracer-engine",
@@ -19,13 +19,13 @@ const CRATES: [&str; 6] = [
     "--package=libposixtrace",
 ];
 
-/// The modules of the test `standard` that run so, as far as they were tried. Not those with logs,
-/// whose process begins by a `clone()` that the emulator refuses, nor those that exec programs,
-/// which this machine's kernel does not start, nor those of busy threads, signals and limits, where
-/// the emulator is not as a kernel is.
+/// Modules of the test `standard` that are known to run by emulation. Not those with logs, whose
+/// process begins by a `clone()` that the emulator refuses, nor those that exec programs, which
+/// this machine's kernel does not start, nor those of busy threads, signals and limits, where the
+/// emulator differs from a kernel.
 const OF_STANDARD: [&str; 4] = ["attributes::", "policies::", "reading::", "sets::"];
 
-/// Runs them.
+/// Runs these tests.
 pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     arm64::set_up()?;
     let dist = arm64::library()?;

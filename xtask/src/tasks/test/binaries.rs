@@ -1,4 +1,4 @@
-//! The test executables: built without rights, run with them.
+//! Test executables: built without rights, run with them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,22 @@ use serde_json::Value;
 use crate::tasks::test::totals::{self, Outcome};
 use crate::{privilege, process, workspace};
 
-/// The crates whose tests run on the host.
+/// Crates whose tests run on the host.
 pub const SELECTION: [&str; 2] = ["--workspace", "--exclude=tracer-ebpf"];
 
-/// Where tests run, and which do not run there.
+/// Environment of a test run, and the tests that do not run there.
 #[derive(Default)]
 pub struct Setting {
-    /// What precedes the command, such as what puts it into a namespace.
+    /// Words before the command, such as those that put it into a namespace.
     pub words: Vec<OsString>,
     /// Names of tests, without the modules that they are in.
     pub left_out: &'static [&'static str],
-    /// Where it says so, no tests but these run there.
+    /// When set, the only tests that run there.
     pub only: Option<&'static [&'static str]>,
 }
 
 impl Setting {
-    /// Whether a test of this name, which may begin with modules, runs there.
+    /// Tells whether a test of this name, which may begin with modules, runs there.
     pub fn takes(&self, name: &str) -> bool {
         let own = own_name(name);
         let is_asked_for = self.only.is_none_or(|only| only.contains(&own));
@@ -33,28 +33,28 @@ impl Setting {
     }
 }
 
-/// The name of a test without its modules.
+/// Returns the name of a test without its modules.
 pub fn own_name(name: &str) -> &str {
     name.rsplit_once("::").map_or(name, |(_, own)| own)
 }
 
-/// One executable that libtest made.
+/// Executable that libtest made.
 pub struct TestBinary {
     executable: PathBuf,
     /// Folder of its crate: tests expect to run there.
     folder: PathBuf,
-    /// What cargo calls it.
+    /// Name that cargo uses.
     name: String,
     /// Whether it has the tests of several files, each of which is a module.
     has_files: bool,
 }
 
-/// Builds all of them; quick when `cargo test` has just done so.
+/// Builds all test executables; quick when `cargo test` has just done so.
 pub fn build() -> anyhow::Result<Vec<TestBinary>> {
     build_by(workspace::cargo_for_host("test").args(SELECTION))
 }
 
-/// Builds those that a command of cargo's would run.
+/// Builds the test executables that a cargo command would run.
 pub fn build_by(test: &mut Command) -> anyhow::Result<Vec<TestBinary>> {
     let output = test
         .args(["--no-run", "--quiet", "--message-format=json"])
@@ -91,12 +91,12 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
 }
 
 impl TestBinary {
-    /// What cargo calls it.
+    /// Returns the name that cargo uses.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of the file that a test in it is from, without the ending.
+    /// Returns the name of the file that a test in it is from, without the extension.
     pub fn file_of<'a>(&'a self, test: &'a str) -> &'a str {
         match test.split_once("::") {
             Some((module, _)) if self.has_files => module,
@@ -104,17 +104,17 @@ impl TestBinary {
         }
     }
 
-    /// The file.
+    /// Returns the path of the executable.
     pub fn executable(&self) -> &Path {
         &self.executable
     }
 
-    /// The folder of its crate.
+    /// Returns the folder of its crate.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The tests in it that need rights, by name.
+    /// Lists the tests in it that need rights, by name.
     pub fn privileged(&self) -> anyhow::Result<Vec<String>> {
         let listed = process::output(
             Command::new(&self.executable)
@@ -128,7 +128,7 @@ impl TestBinary {
     }
 
     /// Runs these tests as root, one after the other: they share the machine's processors and the
-    /// kernel's list of programs. What they print is given to `show`, line by line.
+    /// kernel's list of programs. Their output is passed to `show`, line by line.
     pub fn run_privileged(
         &self,
         names: &[String],
@@ -155,7 +155,7 @@ impl TestBinary {
         Ok(outcome)
     }
 
-    /// Runs one of those tests again; whether it passes.
+    /// Runs one of those tests again, and tells whether it passes.
     pub fn passes(
         &self,
         name: &str,
@@ -167,7 +167,7 @@ impl TestBinary {
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 
-    /// Whether it has a test of this name. (`false` where it does not say.)
+    /// Tells whether it has a test of this name. (`false` when it cannot be listed.)
     pub fn has(&self, name: &str) -> bool {
         let listed = process::output(
             Command::new(&self.executable)
@@ -177,7 +177,7 @@ impl TestBinary {
         listed.is_ok_and(|listed| !listed.trim().is_empty())
     }
 
-    /// Runs a test that needs no rights again; whether it passes.
+    /// Runs a test that needs no rights again, and tells whether it passes.
     pub fn passes_as_it_is(
         &self,
         name: &str,

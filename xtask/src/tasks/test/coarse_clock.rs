@@ -1,4 +1,4 @@
-//! The tests of order on what is built with a coarse clock: see the feature of that name.
+//! Tests of order on programs that are built with a coarse clock: see the feature of that name.
 
 use std::fs;
 
@@ -9,16 +9,16 @@ use super::environment;
 use crate::tasks::{build_ebpf, for_c, recorder};
 use crate::{privilege, process, workspace};
 
-/// The folder of `tests/tests` that has them.
+/// Folder of `tests/tests` that has them.
 const EXECUTABLE: &str = "kernel";
 
-/// Its files that say what comes before what.
+/// Its files that test the order of events.
 const FILES: [&str; 5] = ["order", "forks", "wakers", "switches", "signals"];
 
-/// Where what is built so lies: beside what is shipped.
+/// Folder of these builds: separate from the shipped programs.
 const FOLDER: &str = "coarse-clock";
 
-/// Builds, and runs them.
+/// Builds, and runs the tests.
 pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     privilege::check("run the tests that load eBPF")?;
     let dist = build()?;
@@ -47,7 +47,7 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lays out what C programs and the tests need.
+/// Lays out the files that C programs and the tests need.
 fn build() -> anyhow::Result<std::path::PathBuf> {
     build_ebpf::run()?;
     recorder::run()?;

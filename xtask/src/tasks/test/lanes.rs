@@ -1,5 +1,5 @@
-//! Which tests that run as root have others beside them. Nearly all have none: they count what the
-//! whole machine does, or need its processors at once.
+//! Lanes of tests that run as root. Nearly all tests run alone: they count the activity of the
+//! whole machine, or need its processors at once.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -7,8 +7,8 @@ use std::thread;
 use super::totals::Outcome;
 use super::{Run, Variables};
 
-/// Files of tests that see nothing of what else runs, nor are seen: a kernel in user space, the
-/// verifier's opinion of each program, and what strace says of single programs, line by line.
+/// Files of tests that neither see other processes nor are seen: a kernel in user space, the
+/// verifier's opinion of each program, and the output of strace for single programs, line by line.
 const APART: [&str; 7] = [
     "overcommit",
     "tracer_user",
@@ -19,14 +19,14 @@ const APART: [&str; 7] = [
     "strings",
 ];
 
-/// The executable whose tests have those beside them. They attack one tracer each, as users of
-/// their own, and wait most of their time.
+/// Executable whose tests run beside those. They attack one tracer each, as users of their own, and
+/// wait most of their time.
 const BESIDE: &str = "security";
 
-/// A run and how it went.
+/// Run and its outcome.
 type Ended<'a> = (&'a Run<'a>, Outcome);
 
-/// Runs all of them: first two lanes, then the others one by one.
+/// Runs all tests: first two lanes, then the others one by one.
 pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
     let (apart, others): (Vec<_>, Vec<_>) = runs
         .iter()
@@ -44,8 +44,8 @@ pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec
     Ok(ended)
 }
 
-/// Runs these one after the other. What each prints is shown at its end, where another lane prints
-/// too.
+/// Runs these one after the other. When another lane prints too, the output of each is shown at its
+/// end.
 fn lane<'a>(
     runs: &[&'a Run<'a>],
     variables: &Variables,

@@ -1,4 +1,4 @@
-//! The whole test suite.
+//! Whole test suite.
 
 mod arm64;
 pub mod binaries;
@@ -19,7 +19,7 @@ use crate::{node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary, own_name};
 use totals::{Failure, Totals};
 
-/// What to run.
+/// Selection of tests.
 #[derive(clap::Args)]
 pub struct Args {
     /// Leave out the tests that load eBPF
@@ -49,10 +49,10 @@ pub enum Arch {
     Aarch64,
 }
 
-/// Builds everything, runs everything, and says the totals in the last line.
+/// Builds everything, runs everything, and prints the totals in the last line.
 ///
-/// A test that loads eBPF is marked `#[ignore]`, so that a plain `cargo test` works without
-/// rights; here they run as root. In CI (`CI=true`) it is a failure when they cannot.
+/// A test that loads eBPF is marked `#[ignore]`, so that a plain `cargo test` works without rights;
+/// here they run as root. In CI (`CI=true`) it is a failure when they cannot.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(Arch::Aarch64) = args.arch {
         return arm64::run(args.filter.as_deref());
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds what is tested and the tests, and returns what these get.
+/// Builds the programs under test and the tests, and returns the environment of the tests.
 fn build(is_whole: bool) -> anyhow::Result<Variables> {
     // The tests have it in them.
     recorder::run()?;
@@ -100,26 +100,26 @@ fn build(is_whole: bool) -> anyhow::Result<Variables> {
     Ok(environment(&dist, is_whole))
 }
 
-/// What tests get from their environment, by name.
+/// Environment variables of the tests, by name.
 type Variables = Vec<(&'static str, OsString)>;
 
-/// The tests that trace PostgreSQL: it takes more than most people want to install for a test.
+/// Tests that trace PostgreSQL: it is more than most people want to install for a test.
 const POSTGRESQL: &str = "postgresql";
 
 fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
 }
 
-/// What tests that leave nothing out get: all ways to compile, and ten times the usual cases of
-/// properties, and more changes of seeds.
+/// Further variables of tests that leave nothing out: all ways to compile, ten times the usual
+/// cases of properties, and more changes of seeds.
 const WHOLE: [(&str, &str); 3] = [
     ("TRACER_WHOLE", "1"),
     ("PROPTEST_CASES", "2560"),
     ("UNTRUSTED_ROUNDS", "5000"),
 ];
 
-/// What every test gets: where the programs and libraries under test are, the packages of Python
-/// and Node.js to compare with, and whether to leave nothing out.
+/// Returns the variables of every test: the paths of the programs and libraries under test, the
+/// packages of Python and Node.js to compare with, and whether to leave nothing out.
 fn environment(dist: &Path, is_whole: bool) -> Variables {
     let mut variables = vec![
         ("TRACER_DIST", dist.into()),
@@ -167,7 +167,7 @@ fn unprivileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, V
     Ok((totals, failed))
 }
 
-/// Tests of one executable that run as root, and where.
+/// Tests of one executable that run as root, and their environment.
 struct Run<'a> {
     binary: &'a TestBinary,
     setting: &'a Setting,
@@ -175,7 +175,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The file that its tests are from.
+    /// Returns the file that its tests are from.
     fn file(&self) -> &str {
         self.names
             .first()
@@ -248,15 +248,15 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
     Ok((totals, failed.collect()))
 }
 
-/// How many tests of one run may be unsteady. More are a fault.
+/// Most tests of one run that may be unsteady. More are a fault.
 const MOST_UNSTEADY: usize = 2;
 
-/// How often a test that failed has to pass after that to be unsteady, and not wrong.
+/// Number of passes after which a failed test counts as unsteady, and not as wrong.
 const PASSES_AFTER: usize = 3;
 
-/// These tests trace a whole live machine beside others' counts of it, and now and then one of a
-/// thousand sees something of the machine that it does not allow for. Such a test is reported by
-/// name, to be looked into; and it has to pass several times after.
+/// Runs a few failed tests again. These tests trace a whole live machine and compare with others'
+/// counts of it; now and then one of a thousand sees activity of the machine that it does not allow
+/// for. Such a test is reported by name, to be examined; and it has to pass several times after.
 fn try_again(
     totals: &mut Totals,
     failed: &[(&TestBinary, &Setting, Failure)],
@@ -272,7 +272,7 @@ fn try_again(
     Ok(())
 }
 
-/// Runs a test that failed again, by `passes`.
+/// Runs a failed test again, by `passes`, and counts it as unsteady if it always passes.
 fn count_if_unsteady(
     totals: &mut Totals,
     name: &str,
@@ -290,7 +290,7 @@ fn count_if_unsteady(
     Ok(())
 }
 
-/// Tests that load eBPF must not go missing, nor those that are to run in a namespace as well.
+/// Fails when tests that load eBPF are missing, or those that are to run in a namespace as well.
 fn check_that_none_is_missing(runs: &[Run<'_>]) -> anyhow::Result<()> {
     ensure!(!runs.is_empty(), "no test that loads eBPF was found");
     let (mut names, mut in_namespace) = (Vec::new(), Vec::new());

@@ -1,12 +1,13 @@
-//! A pid namespace, as every container has one: what the kernel says of processes has to be right
-//! there too.
+//! Pid namespace, as every container has one: the kernel's view of processes has to be right there
+//! too.
 
 use std::ffi::OsString;
 
 use super::binaries::Setting;
 
-/// The files of tests that run in one as well: each family of the kernel's events, and what chooses
-/// processes; and of each the test that always does. The others do where all is asked for.
+/// Files of tests that run in a namespace as well: each family of the kernel's events, and the
+/// selection of processes; and for each file the test that always runs there. The others run in a
+/// whole test run.
 pub const FILES: [(&str, &str); 17] = [
     (
         "causes",
@@ -69,8 +70,8 @@ pub const FILES: [(&str, &str); 17] = [
     ),
 ];
 
-/// Those of their tests that cannot, since what they compare with knows processes by the numbers of
-/// the whole machine alone.
+/// Tests of those files that cannot run there, since the tool they compare with knows processes
+/// only by the numbers of the whole machine.
 pub const LEFT_OUT: [&str; 6] = [
     "bpftrace_at_the_same_tracepoint_sees_as_long_runs",
     "bpftrace_counts_as_many_calls_of_the_same_run",
@@ -80,7 +81,7 @@ pub const LEFT_OUT: [&str; 6] = [
     "the_kernels_own_tracer_says_the_same_of_each_wakeup",
 ];
 
-/// The tests of [`FILES`] that always run there.
+/// Tests of [`FILES`] that always run there.
 const USUAL: [&str; FILES.len()] = {
     let mut names = [""; FILES.len()];
     let mut index = 0;
@@ -91,11 +92,12 @@ const USUAL: [&str; FILES.len()] = {
     names
 };
 
-/// A pid namespace for a command. It fails where there can be no namespace.
+/// Returns the setting that runs a command in a pid namespace. The command fails where no namespace
+/// can be made.
 ///
-/// In a chroot the root may be a folder of a mount that has no name there: then it is `/proc` that
-/// is made private, so that nobody outside sees what is mounted on it. The shell stays, as the
-/// namespace's first process: it takes the children whose parents have ended.
+/// In a chroot the root may be a folder of a mount that has no name there: then `/proc` is made
+/// private instead, so that the mount on it is not seen outside. The shell stays, as the
+/// namespace's first process: it adopts the children whose parents have ended.
 pub fn setting(is_whole: bool) -> Setting {
     let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
     let mounts = ["--mount", "--propagation", "unchanged", "--"];

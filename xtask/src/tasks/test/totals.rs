@@ -1,4 +1,4 @@
-//! How tests went, read from what libtest prints.
+//! Results of tests, read from the output of libtest.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -18,9 +18,9 @@ use crate::process;
 pub struct Totals {
     /// Ran and succeeded.
     pub passed: u64,
-    /// Of those: not the first time.
+    /// Passed tests that had failed at first.
     pub unsteady: u64,
-    /// Ran and did not.
+    /// Ran and failed.
     pub failed: u64,
     /// Did not run.
     pub ignored: u64,
@@ -35,7 +35,8 @@ impl Totals {
         self.ignored.add_assign(other.ignored);
     }
 
-    /// The results in a line that closes a test executable's output, or `None` for another line.
+    /// Parses the results in a line that closes a test executable's output; `None` for another
+    /// line.
     pub fn of_line(line: &str) -> Option<Self> {
         let (_, results) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let count_of = |word: &str| {
@@ -72,31 +73,31 @@ impl fmt::Display for Totals {
     }
 }
 
-/// How long a command's output is waited for when the command has ended: somebody that it has left
-/// behind may hold it for ever.
+/// Time to wait for a command's output after the command has ended: a process that it left behind
+/// may hold the output for ever.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
-/// How a command's tests went.
+/// Results of a command's tests.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// All results in what it printed.
+    /// Sum of all results in its output.
     pub totals: Totals,
-    /// The tests that failed, as each executable lists them at its end.
+    /// Tests that failed, as each executable lists them at its end.
     pub failed: Vec<Failure>,
     /// Whether the command succeeded.
     pub is_success: bool,
 }
 
-/// A test that failed.
+/// Test that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
     /// Its name.
     pub name: String,
-    /// What it printed, by line.
+    /// Its output, by line.
     pub printed: Vec<String>,
 }
 
-/// How many lines of a failed test are shown a second time; its last ones.
+/// Last lines of a failed test's output that are shown a second time.
 const LINES_SHOWN_AGAIN: usize = 40;
 
 impl fmt::Display for Failure {
@@ -110,12 +111,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `command`, shows what it prints and adds up the results in it.
+/// Runs `command`, shows its output and adds up the results in it.
 pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
     of_shown(command, &mut |line| println!("{line}"))
 }
 
-/// As [`of`], but what it prints is given to `show`, line by line.
+/// Does the same as [`of`], but passes the output to `show`, line by line.
 pub fn of_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::Result<Outcome> {
     let shown = process::shown(command);
     let mut child = command
@@ -157,8 +158,8 @@ pub fn of_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::Re
     Ok(outcome)
 }
 
-/// The tests that failed, out of the lines of an executable. It lists them twice: first with what
-/// they printed, then by name alone.
+/// Tests that failed, collected from the lines of an executable. It lists them twice: first with
+/// their output, then by name alone.
 #[derive(Default)]
 struct Failures {
     is_in_list: bool,
@@ -191,7 +192,7 @@ impl Failures {
         }
     }
 
-    /// The tests of the list by name, each with what it printed.
+    /// Takes the tests of the list by name, each with its output.
     fn take(&mut self) -> Vec<Failure> {
         let printed = mem::take(&mut self.printed);
         let of = |name: String| {
@@ -206,12 +207,12 @@ impl Failures {
     }
 }
 
-/// The test whose output follows this line.
+/// Returns the test whose output follows this line.
 fn heading(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
-/// The lines of an output, until it ends or cannot be read.
+/// Returns a channel of the lines of an output, until it ends or cannot be read.
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {

@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::{process, workspace};
 
-/// Where Debian has kernels: its releases, what is newer of them, and what comes next.
+/// Debian's suites with kernels: releases, backports, and the coming release.
 const SUITES: [&str; 6] = [
     "bullseye",
     "bookworm",
@@ -22,22 +22,22 @@ const SUITES: [&str; 6] = [
     "trixie-backports",
     "sid",
 ];
-/// The same, of the archive that has the mended ones.
+/// Suites of the archive of security updates.
 const SECURITY_SUITES: [&str; 3] = ["bullseye-security", "bookworm-security", "trixie-security"];
 
-/// The keys of all of Debian's releases, where the machine has them.
+/// Keys of all of Debian's releases, where the machine has them.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Lists are fetched again when they are as old as this.
+/// Age at which lists are fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What apt knows of these releases.
+/// Package lists of these releases, for apt.
 pub struct Archive {
     folder: PathBuf,
 }
 
 impl Archive {
-    /// With lists that are not older than a day.
+    /// Opens the archive with lists that are not older than a day.
     pub fn open() -> anyhow::Result<Self> {
         let folder = workspace::target("vm/apt");
         for inner in ["lists/partial", "cache/archives/partial"] {
@@ -100,7 +100,7 @@ impl Archive {
         self.command(program, &self.folder.join("sources.list"))
     }
 
-    /// The names of packages that this regular expression matches.
+    /// Returns the names of packages that this regular expression matches.
     pub fn names(&self, pattern: &str) -> anyhow::Result<Vec<String>> {
         let mut search = self.ready_command("apt-cache");
         let listed = process::output(search.args(["search", "--names-only", pattern]))?;
@@ -116,8 +116,8 @@ impl Archive {
     }
 }
 
-/// The lines of apt's list of sources, from what it says of the machine's own; `None` where the
-/// machine has none of Debian.
+/// Formats apt's list of sources from apt's report of the machine's own; `None` when the machine
+/// has none of Debian.
 fn sources(known: &str, has_keys: bool) -> Option<String> {
     let archive = |label: &str| {
         let mut rows = known.lines().filter_map(|row| {
@@ -145,7 +145,7 @@ fn sources(known: &str, has_keys: bool) -> Option<String> {
     Some(text)
 }
 
-/// Takes `members`, shell patterns, out of the packages in `folder`, and removes these.
+/// Extracts `members`, shell patterns, from the packages in `folder`, and removes the packages.
 pub fn unpack(folder: &Path, members: &[String]) -> anyhow::Result<()> {
     let mut packages = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {

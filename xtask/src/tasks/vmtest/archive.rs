@@ -1,4 +1,4 @@
-//! A root file system as a `cpio` archive, which is what a kernel takes as its first one.
+//! Root file system as a `cpio` archive, which a kernel takes as its first one.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -7,20 +7,20 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use cpio::newc::{self, ModeFileType};
 
-/// What is at a path.
+/// Entry at a path.
 enum Entry {
     Folder,
     File { content: Vec<u8>, mode: u32 },
 }
 
-/// The tree that becomes an archive. Paths are absolute, as they are on the machine that boots.
+/// Tree that becomes an archive. Paths are absolute, as they are on the machine that boots.
 pub struct Archive {
-    /// By path without the leading slash; a folder sorts before what is in it.
+    /// Entries by path without the leading slash; a folder sorts before its contents.
     entries: BTreeMap<PathBuf, Entry>,
 }
 
 impl Archive {
-    /// An empty tree.
+    /// Creates an empty tree.
     pub fn new() -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -62,7 +62,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The archive in the format `newc`.
+    /// Returns the archive in the format `newc`.
     pub fn into_bytes(self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for (inode, (path, entry)) in (1..).zip(&self.entries) {
@@ -84,7 +84,7 @@ impl Archive {
     }
 }
 
-/// The path without its slash.
+/// Removes the leading slash of a path.
 fn inside(path: &Path) -> anyhow::Result<PathBuf> {
     let inner = path
         .strip_prefix("/")
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Name, mode with its type, and content of each entry.
+    /// Returns name, mode with its type, and content of each entry.
     fn read_back(bytes: &[u8]) -> Vec<(String, u32, String)> {
         let mut entries = Vec::new();
         let mut rest = bytes;

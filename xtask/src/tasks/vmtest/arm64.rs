@@ -1,8 +1,8 @@
-//! The same for arm64: Debian's kernels and files for it, on processors in software.
+//! Virtual machines for arm64: Debian's kernels and files for it, on emulated processors.
 //!
-//! Such a guest takes a minute or more to boot, and its tests ten times as long as here: it has
-//! those that say something of the machine (registers, counters, order, the way into the kernel),
-//! and end.
+//! Such a guest takes a minute or more to boot, and its tests ten times as long as here: it runs
+//! those that depend on the machine (registers, counters, order, the way into the kernel), and that
+//! end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use crate::tasks::test::binaries;
 use crate::tasks::{arm64, build_ebpf};
 use crate::{packages, process, workspace};
 
-/// The kernels, under the names of their results, with what their packages' names begin with.
+/// Kernels, under the names of their results, with the prefixes of their packages' names.
 pub const KERNELS: [(&str, &str); 2] = [
     ("6.1-arm64", "linux-image-6.1."),
     ("6.12-arm64", "linux-image-6.12."),
 ];
 
-/// The crates whose tests run there.
+/// Crates whose tests run there.
 const CRATES: [&str; 2] = ["--package=tests", "--package=tracer-user"];
 
-/// The files of tests of these crates that run there, beside their units.
+/// Files of tests of these crates that run there, beside their unit tests.
 const FILES: [&str; 18] = [
     "order",
     "forks",
@@ -52,13 +52,13 @@ const FILES: [&str; 18] = [
     "choosing",
 ];
 
-/// The executables that have these files.
+/// Executables that have these files.
 const EXECUTABLES: [&str; 5] = ["kernel", "probes", "tools", "kernel_source", "choosing"];
 
-/// Those of the crates' units, by the name that cargo gives them.
+/// Executables of the crates' unit tests, by the name that cargo gives them.
 const UNITS: [&str; 2] = ["tests", "tracer_user"];
 
-/// Tests of these files that cannot run there, beside those that no guest can.
+/// Tests of these files that cannot run there, in addition to those that no guest can run.
 const LEFT_OUT: &[(&str, &str)] = &[
     (
         "every_first_touch_is_a_fault_and_the_kernel_counted_as_many",
@@ -72,7 +72,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 const NO_FAULTS: &str = "the kernel has tracepoints of page faults on x86-64 alone";
 
-/// What tests, and the programs that they start, need there of Debian.
+/// Debian's packages that tests, and the programs that they start, need there.
 const PACKAGES: [&str; 18] = [
     "libc6",
     "libgcc-s1",
@@ -94,10 +94,10 @@ const PACKAGES: [&str; 18] = [
     "util-linux",
 ];
 
-/// Where the guest finds what is under test.
+/// Folder of the guest with the files under test.
 const TRACER: &str = "/tracer";
 
-/// Builds, boots one kernel after the other, and says how each went.
+/// Builds, boots one kernel after the other, and prints the result of each.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     arm64::set_up()?;
     packages::install_missing(packages::FOR_ARM64_MACHINES)?;
@@ -149,13 +149,13 @@ fn folder() -> PathBuf {
     workspace::target("vm/arm64")
 }
 
-/// What apt knows of Debian's packages for arm64: with lists and a state of its own, so that this
+/// Instance of apt for Debian's packages for arm64: with lists and a state of its own, so that this
 /// machine's stay as they are.
 struct Apt {
     folder: PathBuf,
 }
 
-/// Of this machine apt knows the sources and whom to believe, and nothing else.
+/// Configuration with which apt uses this machine's sources and keys, and nothing else of it.
 const CONFIGURATION: &str = r#"APT::Architecture "arm64";
 APT::Architectures { "arm64"; };
 APT::Sandbox::User "root";
@@ -186,7 +186,7 @@ impl Apt {
         command
     }
 
-    /// Fetches packages and what they depend on, and unpacks all of it into `root`.
+    /// Fetches packages and their dependencies, and unpacks all of them into `root`.
     fn unpack(&self, names: &[&str], root: &Path) -> anyhow::Result<()> {
         let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
         process::run(
@@ -207,8 +207,8 @@ impl Apt {
     }
 }
 
-/// Debian's files for the guest: packages unpacked side by side, of which none is set up. Returns
-/// the folder.
+/// Unpacks Debian's files for the guest: packages side by side, without running their installation
+/// scripts. Returns the folder.
 fn userland(apt: &Apt) -> anyhow::Result<PathBuf> {
     let root = folder().join("root");
     let (sign, all) = (folder().join("root.packages"), PACKAGES.join("\n"));
@@ -292,8 +292,8 @@ fn lay_out(root: &Path) -> anyhow::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Fails unless the command line has the very bytes inside that this machine's has: one eBPF object
-/// serves both.
+/// Fails unless the command line contains exactly the bytes of this machine's eBPF object: one
+/// object serves both.
 fn has_the_same_object(command_line: &Path) -> anyhow::Result<()> {
     let object = fs::read(build_ebpf::object())?;
     let program = fs::read(command_line)?;
@@ -313,7 +313,7 @@ fn of_last_build() -> anyhow::Result<Vec<Case>> {
     Ok(text.lines().filter_map(Case::parse).collect())
 }
 
-/// Compiles the programs of the tests, as far as that can be done for arm64.
+/// Compiles the programs of the tests, as far as that is possible for arm64.
 fn programs(root: &Path, dist: &Path, into: &Path) -> anyhow::Result<()> {
     let sources = workspace::root().join("tests/programs");
     for entry in fs::read_dir(&sources)? {
@@ -343,7 +343,7 @@ fn programs(root: &Path, dist: &Path, into: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The newest kernel whose package's name begins so: fetched unless it is there.
+/// Returns the newest kernel whose package's name begins with `prefix`; fetches it if necessary.
 fn kernel(apt: &Apt, prefix: &str) -> anyhow::Result<Image> {
     let search = ["search", "--names-only", "^linux-image-.*-arm64$"];
     let listed = process::output(apt.command("apt-cache").args(search))?;
@@ -374,8 +374,8 @@ fn kernel(apt: &Apt, prefix: &str) -> anyhow::Result<Image> {
     })
 }
 
-/// Takes the image and the modules that are named out of the one package here. The image is moved
-/// last, so that what is there is whole.
+/// Script that extracts the image and the named modules from the one package here. The image is
+/// moved last: when it is there, everything is.
 const UNPACK: &str = r#"
 dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*.ko*'
 for name; do
@@ -386,8 +386,8 @@ rm -r lib ./*.deb
 mv boot/vmlinuz-* vmlinuz
 "#;
 
-/// The newest of the packages whose names begin so. Others are of a flavour (`cloud`, `rt`), or not
-/// signed.
+/// Finds the newest of the packages whose names begin with `prefix`. Others are of a flavour
+/// (`cloud`, `rt`), or not signed.
 fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str) -> Option<String> {
     let is_plain = |name: &&str| {
         let rest = name

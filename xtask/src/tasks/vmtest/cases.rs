@@ -1,4 +1,4 @@
-//! Which tests run, and in which order.
+//! Tests that run, and their order.
 
 use std::fmt;
 use std::fs;
@@ -8,12 +8,12 @@ use anyhow::{Context as _, ensure};
 
 use crate::workspace;
 
-/// One test: its executable, as the guest calls it, and its name there.
+/// Test: its executable, as the guest names it, and its name there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
-    /// The executable.
+    /// Name of the executable.
     pub file: String,
-    /// The test.
+    /// Name of the test.
     pub test: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Case {
 }
 
 impl Case {
-    /// As it is displayed.
+    /// Parses a test from the form in which it is displayed.
     pub fn parse(line: &str) -> Option<Self> {
         let (file, test) = line.trim().split_once(' ')?;
         let (file, test) = (file.to_owned(), test.to_owned());
@@ -32,12 +32,12 @@ impl Case {
     }
 }
 
-/// A line for each.
+/// Formats a line for each test.
 pub fn listed(cases: &[Case]) -> String {
     cases.iter().map(|case| format!("{case}\n")).collect()
 }
 
-/// The tests that were built last.
+/// Reads the tests that were built last.
 pub fn of_last_build() -> anyhow::Result<Vec<Case>> {
     let path = workspace::target(LAST);
     let text = fs::read_to_string(&path)
@@ -45,14 +45,15 @@ pub fn of_last_build() -> anyhow::Result<Vec<Case>> {
     Ok(text.lines().filter_map(Case::parse).collect())
 }
 
-/// Notes the tests that were built.
+/// Writes down the tests that were built.
 pub fn note_build(cases: &[Case]) -> anyhow::Result<()> {
     fs::write(workspace::target(LAST), listed(cases)).context(LAST)
 }
 
 const LAST: &str = "vm/cases";
 
-/// Those whose name contains `filter`, and of them those that `list` names, in its order.
+/// Returns the tests whose name contains `filter`, and of them those that `list` names, in its
+/// order.
 pub fn chosen(
     cases: &[Case],
     filter: Option<&str>,
@@ -75,7 +76,7 @@ pub fn chosen(
     Ok(chosen)
 }
 
-/// Those that the lines of `text` name: a test, or its executable and it.
+/// Returns the tests that the lines of `text` name: a test, or its executable and it.
 fn in_order(cases: &[Case], text: &str) -> anyhow::Result<Vec<Case>> {
     let lines = text.lines().map(str::trim);
     let mut chosen: Vec<Case> = Vec::new();

@@ -1,38 +1,38 @@
-//! What the virtual machine says, and what it means.
+//! Output of the virtual machine, and its meaning.
 
 use std::collections::VecDeque;
 
 use super::cases::Case;
 use super::results::Verdict;
 
-/// Lines that are shown when it ends otherwise than it should.
+/// Number of last lines that are shown after a failure.
 const LAST: usize = 30;
 
-/// How one test went.
+/// Result of one test.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The test.
+    /// Test.
     pub case: Case,
-    /// How it went.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: u64,
 }
 
-/// Read from its console so far.
+/// State of a guest, as read from its console so far.
 #[derive(Debug, Default)]
 pub struct Console {
-    /// Tests that it has reported the result of.
+    /// Number of tests that it has reported the result of.
     pub ended: u64,
-    /// The test that it has begun and not reported the result of.
+    /// Test that it has begun and not reported the result of.
     pub running: Option<Case>,
-    /// What the kernel calls itself.
+    /// Kernel's own name.
     pub kernel: Option<String>,
-    /// Which clock it counts time with.
+    /// Clock that the kernel uses.
     pub clock: Option<String>,
-    /// Whether it came to its end.
+    /// Whether it reached its end.
     pub is_done: bool,
-    /// Why the kernel says that something in it went wrong, if it does: the bits of its taint.
+    /// Taint bits of the kernel, which show its own faults among others.
     pub taint: u64,
     last: VecDeque<String>,
 }
@@ -42,7 +42,7 @@ pub struct Console {
 const TAINT_FAULTS: u64 = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 14;
 
 impl Console {
-    /// Takes one line in. Returns how a test went, where that is what it says.
+    /// Reads one line. Returns the result of a test, when the line reports one.
     pub fn line(&mut self, line: &str) -> Option<Ended> {
         if self.last.len() == LAST {
             self.last.pop_front();
@@ -69,7 +69,7 @@ impl Console {
         None
     }
 
-    /// What is wrong with the guest itself, or `None`.
+    /// Describes the fault of the guest itself, or returns `None`.
     pub fn fault(&self) -> Option<String> {
         if !self.is_done {
             let last: Vec<_> = self.last.iter().map(String::as_str).collect();
@@ -80,7 +80,7 @@ impl Console {
     }
 }
 
-/// What `FILE TEST VERDICT SECONDS` says.
+/// Parses `FILE TEST VERDICT SECONDS`.
 fn ended(result: &str) -> Option<Ended> {
     let (rest, seconds) = result.rsplit_once(' ')?;
     let (case, verdict) = rest.rsplit_once(' ')?;

@@ -1,5 +1,4 @@
-//! What the virtual machine finds: the host's files, and a first root file system that mounts
-//! these.
+//! Files of the virtual machine: the host's, and a first root file system that mounts these.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,40 +15,40 @@ use super::machine::Kind;
 use super::selection::Selection;
 use crate::{packages, process, workspace};
 
-/// Mounts the host's files.
+/// Script that mounts the host's files.
 const INIT: &str = include_str!("init.sh");
-/// Runs the tests.
+/// Script that runs the tests.
 const TESTS: &str = include_str!("tests.sh");
 
-/// Folders on which something is mounted.
+/// Mount points, and folders of single files.
 const FOLDERS: &[&str] = &[
     "/proc", "/dev", "/host", "/changes", "/machine", "/busybox", "/vmtest",
 ];
 
-/// How long one test may take, where processors are in software.
+/// Greatest time of one test on emulated processors.
 const TIMEOUT: Duration = Duration::from_secs(420);
 
-/// How much slower than a real machine such a guest is: its tests wait for so many times longer.
+/// Slowness of such a guest compared to a real machine: its tests wait this many times longer.
 const SLOWNESS: u32 = 4;
 
-/// What a virtual machine is given beside its kernel. Paths in it are its own.
+/// Files of a virtual machine in addition to its kernel. Paths are those inside it.
 pub struct Guest {
-    /// Which kind of machine it is.
+    /// Kind of machine.
     pub kind: Kind,
-    /// The folder whose files it has.
+    /// Folder of the host whose files it has.
     pub files: PathBuf,
-    /// A static busybox for it.
+    /// Static busybox for it, on the host.
     pub busybox: PathBuf,
-    /// Where it finds the distribution.
+    /// Folder of the distribution.
     pub dist: PathBuf,
-    /// Where it finds the programs that tests would compile.
+    /// Folder of the programs that tests would compile.
     pub programs: PathBuf,
-    /// Where it finds the test executables.
+    /// Folder of the test executables.
     pub tests: PathBuf,
 }
 
 impl Guest {
-    /// One that has this machine's files.
+    /// Describes a guest that has this machine's files.
     pub fn of_this_machine() -> Self {
         Self {
             kind: Kind::X86_64,
@@ -62,7 +61,7 @@ impl Guest {
     }
 }
 
-/// Makes the first root file system, which says which tests to run.
+/// Makes the first root file system, with the list of tests to run.
 pub fn build(image: &Image, guest: &Guest, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     let mut archive = base(image, &guest.busybox, "/bin/sh /vmtest/tests.sh")?;
     archive.file("/vmtest/tests.sh", 0o644, TESTS)?;
@@ -71,13 +70,13 @@ pub fn build(image: &Image, guest: &Guest, cases: &[Case]) -> anyhow::Result<Vec
     archive.into_bytes()
 }
 
-/// A first root file system that gives the files of a machine to `first`: its first program and
-/// that program's arguments.
+/// Makes a first root file system that gives the files of a machine to `first`: its first program
+/// and that program's arguments.
 pub fn of_system(image: &Image, first: &str) -> anyhow::Result<Vec<u8>> {
     base(image, Path::new(packages::BUSYBOX), first)?.into_bytes()
 }
 
-/// What mounts the files of a machine, for `first` to run with them.
+/// Makes the archive that mounts the files of a machine, for `first` to run with them.
 fn base(image: &Image, busybox: &Path, first: &str) -> anyhow::Result<Archive> {
     let mut archive = Archive::new();
     for folder in FOLDERS {
@@ -102,7 +101,7 @@ fn copy(archive: &mut Archive, from: &Path, to: &Path) -> anyhow::Result<()> {
     archive.file(to, mode, content)
 }
 
-/// What the tests get.
+/// Formats the environment of the tests.
 fn environment(guest: &Guest) -> String {
     format!(
         "export TRACER_DIST='{}' TRACER_PROGRAMS='{}' TRACER_REQUIRE_PRIVILEGED=1\n\
@@ -122,7 +121,7 @@ fn tests() -> PathBuf {
     workspace::target("vm/tests")
 }
 
-/// Lays out the test executables, and the programs that they would compile for a long time.
+/// Lays out the test executables, and the programs that they would need a long time to compile.
 pub fn lay_out(selection: &Selection) -> anyhow::Result<()> {
     process::run(
         workspace::cargo_for_host("run")

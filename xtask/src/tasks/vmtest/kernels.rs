@@ -1,4 +1,4 @@
-//! Debian's kernels: which package, and the image out of it.
+//! Debian's kernels: the choice of a package, and its image.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use anyhow::{Context as _, ensure};
 use super::apt::{self, Archive};
 use crate::{process, workspace};
 
-/// A kernel to boot: the newest package of a series, or of all.
+/// Kernel to boot: the newest package of a series, or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {
-    /// The first two parts of its version; `None`: whichever is the newest.
+    /// First two parts of its version; `None` for the newest of all.
     series: Option<&'static str>,
     is_realtime: bool,
 }
 
-/// A series of which Debian has no package any more: its image is given.
+/// Series of which Debian has no package any more: the user gives its image.
 pub const WITHOUT_PACKAGE: &str = "5.15";
 
-/// Those that are tested, under the name that one types.
+/// Tested kernels, by their names on the command line.
 pub const KERNELS: [(&str, Kernel); 7] = [
     ("5.10", kernel("5.10", false)),
     ("6.1", kernel("6.1", false)),
@@ -44,17 +44,17 @@ const fn kernel(series: &'static str, is_realtime: bool) -> Kernel {
     }
 }
 
-/// What boots.
+/// Kernel image that boots.
 pub struct Image {
-    /// The Debian package it is from, or that it is from none.
+    /// Name of its Debian package, or a text that it is from none.
     pub package: String,
-    /// The compressed kernel.
+    /// Path of the compressed kernel.
     pub path: PathBuf,
-    /// What the guest needs of its modules, those first that others need.
+    /// Modules that the guest needs, in the order of their dependencies.
     pub modules: Vec<PathBuf>,
 }
 
-/// The modules that give a guest the host's files, and what tests ask for. A kernel may have some
+/// Modules that give a guest the host's files, and those that tests need. A kernel may have some
 /// built in, or not have some at all.
 pub const MODULES: [&str; 14] = [
     "virtio_ring",
@@ -74,7 +74,7 @@ pub const MODULES: [&str; 14] = [
 ];
 
 impl Image {
-    /// One that somebody has built, with all that the guest needs built in.
+    /// Describes a kernel that a user has built, with all that the guest needs built in.
     pub fn given(path: &Path) -> Self {
         Self {
             package: "built from its sources".to_owned(),
@@ -85,8 +85,8 @@ impl Image {
 }
 
 impl Kernel {
-    /// Finds the newest package, fetches it unless it is there, and takes the image out. Nothing
-    /// is installed.
+    /// Finds the newest package, fetches it if necessary, and extracts the image. Nothing is
+    /// installed.
     pub fn fetch(self) -> anyhow::Result<Image> {
         let archive = Archive::open()?;
         let names = archive.names("^linux-image-[0-9].*-amd64$")?;
@@ -118,15 +118,15 @@ impl Kernel {
         })
     }
 
-    /// The newest of the packages that are this kernel.
+    /// Finds the newest of the packages of this kernel.
     fn newest<'a>(self, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         names
             .filter(|name| self.is_in(name))
             .max_by_key(|name| version_of(name))
     }
 
-    /// Whether the package is of this series and flavour. Others have other words in their names
-    /// (`cloud`), or are not signed (`amd64-unsigned`), or are not there yet (`6.19-rc8`).
+    /// Tells whether the package is of this series and flavour. Others have further words in their
+    /// names (`cloud`), or are not signed (`amd64-unsigned`), or are not released yet (`6.19-rc8`).
     fn is_in(self, package: &str) -> bool {
         let version = package
             .strip_prefix("linux-image-")
@@ -147,20 +147,20 @@ impl Kernel {
     }
 }
 
-/// The number of each part in a name, which order versions of one series.
+/// Returns the numbers in a name, which order versions of one series.
 fn version_of(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit())
         .filter_map(|digits| digits.parse().ok())
         .collect()
 }
 
-/// Takes the modules out of what they are compressed by.
+/// Script that decompresses the modules.
 const UNPACK_MODULES: &str = "
 find . -name '*.ko*' -path '*/lib/modules/*' -exec cp {} modules/ ';'
 find modules -name '*.xz' -exec xz -d {} +
 ";
 
-/// Fetches the package and takes the kernel image and the modules out.
+/// Fetches the package and extracts the kernel image and the modules.
 fn unpack(archive: &Archive, package: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     // From 7.0 on the package has nothing but the names of two others.
     let version = package.trim_start_matches("linux-image-");

@@ -1,4 +1,4 @@
-//! A virtual machine, from its start to its end.
+//! Virtual machine, from its start to its end.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,18 +13,18 @@ use anyhow::{Context as _, ensure};
 use super::console::{Console, Ended};
 use crate::process;
 
-/// How the guest's processors are made.
+/// Implementation of the guest's processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processors {
-    /// By the host's own: about as fast as the host.
+    /// The host's own: about as fast as the host.
     Hardware,
     /// In software: some ten times slower.
     Software,
 }
 
 impl Processors {
-    /// What this machine can do. `/dev/kvm` alone does not say: where this is a virtual machine
-    /// itself it may be there and still not run a whole machine.
+    /// Returns the best that this machine can do. `/dev/kvm` alone is no proof: where this is a
+    /// virtual machine itself it may be there and still not run a whole machine.
     pub fn of_this_machine() -> Self {
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_openable = File::options()
@@ -39,7 +39,7 @@ impl Processors {
         }
     }
 
-    /// In words.
+    /// Describes the processors in words.
     pub fn for_people(self) -> &'static str {
         match self {
             Self::Hardware => "with KVM",
@@ -53,12 +53,12 @@ fn has_virtualisation(cpuinfo: &str) -> bool {
     flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "vmx" || flag == "svm"))
 }
 
-/// A kind of machine.
+/// Kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// This one.
+    /// This machine's kind.
     X86_64,
-    /// One with processors that this one does not have.
+    /// Kind with processors that this machine does not have.
     Arm64,
 }
 
@@ -91,24 +91,25 @@ impl Kind {
     }
 }
 
-/// A virtual machine that is to boot.
+/// Virtual machine that is to boot.
 pub struct Machine<'a> {
-    /// Which kind it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The folder whose files it has, to read only.
+    /// Folder of the host whose files it has, read-only.
     pub files: &'a Path,
-    /// The compressed kernel.
+    /// Path of the compressed kernel.
     pub kernel: &'a Path,
-    /// The archive with its root file system.
+    /// Path of the archive with its root file system.
     pub initramfs: &'a Path,
-    /// How its processors are made.
+    /// Implementation of its processors.
     pub processors: Processors,
-    /// Whether processors in software have a thread each.
+    /// Whether emulated processors have a thread each.
     pub is_threaded: bool,
 }
 
-/// Boots it, lets it run to its end or until `limit`, and returns what it said. All of that is
-/// added to `log`, and `each` gets how each test went as soon as it is known.
+/// Boots the machine, lets it run to its end or until `limit`, and returns the state read from its
+/// console. The whole output is appended to `log`, and `each` gets the result of each test as soon
+/// as it is known.
 pub fn run(
     machine: &Machine<'_>,
     log: &Path,
@@ -186,8 +187,8 @@ fn command(machine: &Machine<'_>) -> Command {
     command
 }
 
-/// A fault ends the machine (`-no-reboot`) instead of being one line among many. A host that
-/// stops us for half a minute is no fault of the guest's.
+/// Returns the kernel's parameters. A fault ends the machine (`-no-reboot`) instead of being one
+/// line among many. A host that stops us for half a minute is no fault of the guest's.
 fn kernel_parameters(kind: Kind, processors: Processors) -> String {
     let console = kind.console();
     let always = format!("console={console} quiet oops=panic panic=-1 watchdog_thresh=60");
@@ -212,7 +213,7 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-/// A machine that is ended when we leave, however we leave.
+/// Machine that is ended when this value is dropped, on every way out.
 struct EndsWithUs(Child);
 
 impl Drop for EndsWithUs {

@@ -1,9 +1,9 @@
-//! The tests that load eBPF, on other kernels than this machine's.
+//! Tests that load eBPF, on other kernels than this machine's.
 //!
-//! Each kernel is Debian's own package, or an image that is given. Its guest has the files of this
-//! machine, the compiler and the tools among them, and changes only its own memory. The eBPF object
-//! is the one inside the `tracer-user` that is distributed. What a kernel said of each test is
-//! noted in the repository as soon as it is known, and [`table`] makes a document of it.
+//! Each kernel is Debian's own package, or an image that the user gives. Its guest has the files of
+//! this machine, the compiler and the tools among them, and changes only its own memory. The eBPF
+//! object is the one inside the `tracer-user` that is distributed. The result of each test is
+//! written to the repository as soon as it is known, and [`table`] makes a document of the results.
 
 mod apt;
 mod archive;
@@ -35,7 +35,7 @@ use machine::Processors;
 use selection::Selection;
 pub use system::boot;
 
-/// Which kernels to boot.
+/// Selection of kernels and tests.
 #[derive(clap::Args)]
 pub struct Args {
     /// Kernel to boot, or all; may be given more than once
@@ -71,7 +71,7 @@ fn names() -> Vec<&'static str> {
     names.chain([WITHOUT_PACKAGE, "all"]).collect()
 }
 
-/// Builds once, boots one kernel after the other, and says how each went.
+/// Builds once, boots one kernel after the other, and prints the result of each.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.table {
         return table::write();
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     say(&outcomes, processors)
 }
 
-/// Writes the document, and says how each kernel went.
+/// Writes the document, and prints the result of each kernel.
 fn say(outcomes: &[(&'static str, run::Outcome)], processors: Processors) -> anyhow::Result<()> {
     table::write()?;
     println!();
@@ -134,7 +134,7 @@ fn say(outcomes: &[(&'static str, run::Outcome)], processors: Processors) -> any
     Ok(())
 }
 
-/// Lays out what all kernels run, and returns the tests.
+/// Lays out the files that all kernels run, and returns the tests.
 fn build(processors: Processors) -> anyhow::Result<Vec<Case>> {
     dist::run_without_pages()?;
     let tests = Selection::build(processors)?;
@@ -145,7 +145,7 @@ fn build(processors: Processors) -> anyhow::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The kernels that were typed. All are those of which there are packages.
+/// Returns the kernels that were typed. "all" stands for those that have packages.
 fn chosen(typed: &[String]) -> Vec<(&'static str, Option<Kernel>)> {
     let is_typed = |name: &str| typed.iter().any(|typed| typed == name);
     let packaged = KERNELS

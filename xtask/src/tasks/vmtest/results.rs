@@ -1,4 +1,4 @@
-//! How each test went on a kernel: a file of the repository, to which every run adds.
+//! Results of each test on a kernel: a file of the repository, to which every run adds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,24 +10,24 @@ use anyhow::{Context as _, bail};
 use super::cases::Case;
 use crate::workspace;
 
-/// Where the files are.
+/// Folder of the files.
 const FOLDER: &str = "tests/kernels";
 
-/// How a test went.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ran and succeeded.
+    /// Ran and succeeded.
     Passed,
-    /// It ran and did not.
+    /// Ran and failed.
     Failed,
-    /// It was ended, since it took too long.
+    /// Was ended, since it took too long.
     Late,
-    /// The guest ended while it ran.
+    /// Was running when the guest ended.
     Died,
 }
 
 impl Verdict {
-    /// All of them, by name.
+    /// All verdicts, by name.
     pub const NAMES: [(&str, Self); 4] = [
         ("passed", Self::Passed),
         ("failed", Self::Failed),
@@ -35,13 +35,13 @@ impl Verdict {
         ("died", Self::Died),
     ];
 
-    /// The one of this name.
+    /// Finds the verdict of this name.
     pub fn named(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
         names.find(|(known, _)| *known == name).map(|(_, it)| *it)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -52,28 +52,28 @@ impl Verdict {
     }
 }
 
-/// How one test went.
+/// Result of one test, with a remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The verdict.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: u64,
-    /// What people found out of a test that did not pass.
+    /// Remark by people on a test that did not pass.
     pub why: String,
 }
 
-/// How all went on one kernel.
+/// Results of all tests on one kernel.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Package, clock and processors.
     pub guest: String,
-    /// By test.
+    /// Results by test.
     pub rows: BTreeMap<Case, Row>,
 }
 
 impl Results {
-    /// What the repository has of this kernel; empty where there is nothing.
+    /// Reads the repository's results of this kernel; empty when there are none.
     pub fn load(kernel: &str) -> anyhow::Result<Self> {
         let path = path(kernel);
         if !path.exists() {
@@ -83,7 +83,7 @@ impl Results {
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
-    /// Writes it back, as a whole.
+    /// Writes the results back, replacing the whole file.
     pub fn save(&self, kernel: &str) -> anyhow::Result<()> {
         let path = path(kernel);
         let new = path.with_extension("new");
@@ -95,7 +95,7 @@ impl Results {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Notes how a test went. What people found out stays as long as it goes as before.
+    /// Stores the result of a test. A remark by people stays as long as the verdict does.
     pub fn note(&mut self, case: Case, verdict: Verdict, seconds: u64) {
         let why = self.rows.get(&case).filter(|row| row.verdict == verdict);
         let why = why.map(|row| row.why.clone()).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Results {
         self.rows.insert(case, row);
     }
 
-    /// Whether this test is known to pass.
+    /// Tells whether this test is known to pass.
     pub fn has_passed(&self, case: &Case) -> bool {
         let row = self.rows.get(case);
         row.is_some_and(|row| row.verdict == Verdict::Passed)

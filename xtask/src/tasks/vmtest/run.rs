@@ -1,4 +1,4 @@
-//! One kernel, from its first test to its last: booted again where it falls over.
+//! Run of one kernel, from its first test to its last: it is booted again after it dies.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,39 +16,39 @@ use super::machine::{self, Machine, Processors};
 use super::results::{Results, Verdict};
 use crate::workspace;
 
-/// What is to run on a kernel.
+/// Task of running tests on a kernel.
 pub struct Order<'a> {
-    /// What people call it.
+    /// Name for people.
     pub name: &'static str,
-    /// What boots.
+    /// Kernel image that boots.
     pub image: Image,
-    /// What it is given.
+    /// Files of the guest.
     pub guest: &'a Guest,
-    /// What is to run, in this order.
+    /// Tests to run, in this order.
     pub cases: &'a [Case],
-    /// Every test that could: results of others are forgotten.
+    /// All tests that could run: results of others are removed.
     pub built: &'a [Case],
-    /// Whether what has passed before is left out.
+    /// Whether tests that passed before are left out.
     pub resume: bool,
-    /// How the guest's processors are made.
+    /// Implementation of the guest's processors.
     pub processors: Processors,
-    /// How long all may take.
+    /// Greatest time of all tests together.
     pub limit: Duration,
 }
 
-/// How a kernel went.
+/// Outcome of a kernel.
 pub struct Outcome {
     guest: String,
     passed: usize,
     asked: usize,
     boots: u32,
     seconds: u64,
-    /// Tests that did not pass, and what is wrong with the guest itself.
+    /// Tests that did not pass, and faults of the guest itself.
     faults: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether every test passed, and the guest had no fault.
+    /// Tells whether every test passed, and the guest had no fault.
     pub fn is_good(&self) -> bool {
         self.faults.is_empty() && self.passed == self.asked
     }
@@ -76,8 +76,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs all of them. A test with which the guest ended has another try at the end, on processors
-/// that share a thread.
+/// Runs all tests. A test during which the guest died is tried again at the end, on processors that
+/// share a thread.
 pub fn all(order: &Order<'_>) -> anyhow::Result<Outcome> {
     let image = &order.image;
     let mut results = Results::load(order.name)?;
@@ -172,7 +172,7 @@ fn described(package: &str, console: &Console, processors: Processors) -> String
     format!("{package}; {kernel}; clock {clock}; {processors}")
 }
 
-/// The first root file system, with what is to run in it.
+/// Writes the first root file system, with the tests to run in it.
 fn write_initramfs(order: &Order<'_>, cases: &[Case]) -> anyhow::Result<PathBuf> {
     let path = workspace::target("vm").join(format!("{}.initramfs.cpio", order.name));
     let bytes = initramfs::build(&order.image, order.guest, cases)?;

@@ -1,4 +1,4 @@
-//! Which tests run in the virtual machine: those that load eBPF.
+//! Selection of the tests that run in the virtual machine: those that load eBPF.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use super::cases::Case;
 use super::machine::Processors;
 use crate::tasks::test::binaries;
 
-/// A test that virtual machines cannot run.
+/// Test that virtual machines cannot run.
 struct LeftOut {
     /// Its name.
     test: &'static str,
     why: &'static str,
-    /// Whether it runs where the host's own processors do the work.
+    /// Whether it runs on the host's own processors.
     is_for_slowness: bool,
 }
 
@@ -70,25 +70,25 @@ const LEFT_OUT: &[LeftOut] = &[
     },
 ];
 
-/// A test executable and those of its tests that run.
+/// Test executable with those of its tests that run.
 pub struct Executable {
-    /// Its crate and what it is called there, without the part that Cargo adds.
+    /// Its crate and its name there, without the part that Cargo adds.
     pub name: String,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The tests, by their whole names.
+    /// Tests, by their full names.
     pub tests: Vec<String>,
 }
 
-/// What can run.
+/// Tests that can run.
 pub struct Selection {
-    /// The executables.
+    /// Executables.
     pub executables: Vec<Executable>,
     left_out: Vec<&'static LeftOut>,
 }
 
 impl Selection {
-    /// Builds the tests, and chooses those that the processors are fast enough for.
+    /// Builds the tests, and selects those that the processors are fast enough for.
     pub fn build(processors: Processors) -> anyhow::Result<Self> {
         let mut selection = Self::leaving_out(processors);
         let mut all = Vec::new();
@@ -132,7 +132,7 @@ impl Selection {
         Ok(())
     }
 
-    /// The tests, one by one.
+    /// Returns the tests, one by one.
     pub fn cases(&self) -> Vec<Case> {
         let of = |file: &Executable| {
             let name = file.name.clone();
@@ -145,12 +145,12 @@ impl Selection {
     }
 }
 
-/// Whether a test has this name, as a whole or without the file that it is in.
+/// Tells whether a test has this name, as a whole or without its modules.
 pub fn is_called(test: &str, name: &str) -> bool {
     test == name || binaries::own_name(test) == name
 }
 
-/// Names of tests that do not run there, and why.
+/// Returns the names of tests that do not run there, with the reasons.
 pub fn impossible(processors: Processors) -> impl Iterator<Item = (&'static str, &'static str)> {
     left_out(processors).map(|left_out| (left_out.test, left_out.why))
 }
@@ -162,7 +162,7 @@ fn left_out(processors: Processors) -> impl Iterator<Item = &'static LeftOut> {
     })
 }
 
-/// `tests.order` of `…/tests` and `…/order-0123456789abcdef`.
+/// Returns the name of an executable: `tests.order` of `…/tests` and `…/order-0123456789abcdef`.
 pub fn name(folder: &Path, executable: &Path) -> anyhow::Result<String> {
     let last = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());

@@ -1,4 +1,4 @@
-//! A whole system in a virtual machine: with its own first program, as it would boot anywhere.
+//! Whole system in a virtual machine: with its own first program, as it would boot anywhere.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::kernels::KERNELS;
 use super::machine::{self, Kind, Machine, Processors};
 use crate::{packages, workspace};
 
-/// Boots the system whose files are below `root`, as they are on this machine, with the newest of
-/// the kernels. What it changes is in its memory alone. Its console is in `target/vm/NAME.log`.
+/// Boots the system whose files are below `root` on this machine, with the kernel of today's
+/// systems. Its changes are in its memory alone. Its console is in `target/vm/NAME.log`.
 ///
-/// It has to say `vmtest: done` and end by itself, and its kernel has to have no fault.
+/// It has to print `vmtest: done` and end by itself, and its kernel must not have a fault.
 pub fn boot(name: &str, root: &Path, first: &str, limit: Duration) -> anyhow::Result<()> {
     packages::install_missing(packages::FOR_VIRTUAL_MACHINES)?;
     fs::create_dir_all(workspace::target("vm"))?;
@@ -44,5 +44,5 @@ pub fn boot(name: &str, root: &Path, first: &str, limit: Duration) -> anyhow::Re
     }
 }
 
-/// The one that systems of today have.
+/// Kernel that systems of today have.
 const NEWEST: &str = "6.12";

@@ -1,4 +1,4 @@
-//! The document that says how each test went on each kernel.
+//! Document with the result of each test on each kernel.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,16 +14,16 @@ use super::results::{Results, Verdict};
 use super::selection;
 use crate::workspace;
 
-/// Where it is.
+/// Path of the document.
 const TABLE: &str = "docs/kernel-tests.md";
 
-/// Writes it.
+/// Writes the document.
 pub fn write() -> anyhow::Result<()> {
     let path = workspace::root().join(TABLE);
     fs::write(&path, made()?).with_context(|| path.display().to_string())
 }
 
-/// Fails when it is not what the results say.
+/// Fails when the document does not match the results.
 pub fn check() -> anyhow::Result<()> {
     let path = workspace::root().join(TABLE);
     let there = fs::read_to_string(&path).with_context(|| TABLE.to_owned())?;

@@ -1,4 +1,4 @@
-//! What only makers of the eBPF object have: programs of the same names that fail.
+//! Tools that only makers of the eBPF object have: programs of the same names that fail.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -11,7 +11,7 @@ use crate::workspace;
 
 const NAMES: &[&str] = &["bpf-linker", "clang", "llvm-config", "llc", "opt"];
 
-/// A `PATH` in which whoever calls one of them fails, and with that the build.
+/// Returns a `PATH` on which a call of one of these tools fails, and the build with it.
 pub fn path() -> anyhow::Result<OsString> {
     let folder = workspace::target("package/absent");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;

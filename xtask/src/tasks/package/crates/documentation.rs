@@ -1,4 +1,4 @@
-//! The documentation of the crates, made as sites make it: from the packages alone.
+//! Documentation of the crates, made as sites make it: from the packages alone.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -11,7 +11,8 @@ use anyhow::Context as _;
 use super::{Crate, archive, folder};
 use crate::process;
 
-/// Unpacks them in a folder that no setting of this repository reaches, and documents them there.
+/// Unpacks the crates in a folder that no setting of this repository reaches, and documents them
+/// there.
 pub fn make(crates: &[Crate], path: &OsStr) -> anyhow::Result<()> {
     let outside = Outside::new()?;
     let folders: Vec<String> = crates
@@ -57,7 +58,7 @@ fn document(folder_of_all: &Path, path: &OsStr) -> anyhow::Result<()> {
     )
 }
 
-/// A folder that is gone in the end.
+/// Folder that is removed when this value is dropped.
 struct Outside(PathBuf);
 
 impl Outside {

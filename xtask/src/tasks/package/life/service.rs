@@ -1,4 +1,4 @@
-//! The unit, where systemd runs it: Debian boots in a virtual machine with the package and nginx.
+//! Unit, run by systemd: Debian boots in a virtual machine with the package and nginx.
 
 use std::fs;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::tasks::vmtest;
 use crate::{privilege, process, workspace};
 
 const SCRIPT: &str = include_str!("service.sh");
-/// What runs the script once the system is up.
+/// Unit that runs the script when the system is up.
 const UNIT: &str = include_str!("service.unit");
-/// Makes the system run it, and have no time limits of faster machines.
+/// Script that makes the system run that unit, without the time limits of faster machines.
 const PREPARE: &str = include_str!("service-prepare.sh");
 
-/// How long it may take, where processors are in software.
+/// Greatest time that it may take on emulated processors.
 const LIMIT: Duration = Duration::from_secs(1500);
 
-/// Boots the system, and looks at what becomes of the recorder of nginx there.
+/// Boots the system, and checks the recorder of nginx there.
 pub fn run(made: &Made, next: &Upgrade) -> anyhow::Result<()> {
     let bare = that_boots(NEWEST)?;
     bring(&bare, &made.debs, &next.0.debs)?;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use super::WHY;
 use crate::{packages, privilege, process, workspace};
 
-/// The root of a system.
+/// Root of a system.
 pub struct Bare {
     /// Its folder.
     pub root: PathBuf,
@@ -25,12 +25,12 @@ impl Drop for Bare {
     }
 }
 
-/// Debian with nothing but what every Debian has.
+/// Makes a Debian with only the packages that every Debian has.
 pub fn bare(suite: &str) -> anyhow::Result<Bare> {
     debian(suite, suite, &[])
 }
 
-/// Debian that boots, with a service.
+/// Makes a Debian that boots, with a service.
 pub fn that_boots(suite: &str) -> anyhow::Result<Bare> {
     debian(
         &format!("{suite}-that-boots"),
@@ -39,7 +39,7 @@ pub fn that_boots(suite: &str) -> anyhow::Result<Bare> {
     )
 }
 
-/// A system that has busybox, which is static, and nothing else.
+/// Makes a system that has only busybox, which is static.
 pub fn of_busybox() -> anyhow::Result<Bare> {
     let bare = new_root("busybox")?;
     let folders = ["bin", "dev", "etc", "life", "proc", "run", "sys", "tmp"];
@@ -53,7 +53,7 @@ pub fn of_busybox() -> anyhow::Result<Bare> {
     Ok(bare)
 }
 
-/// Debian. What was made once is used again for a day.
+/// Makes a Debian. An archive of it is used again for a day.
 fn debian(name: &str, suite: &str, options: &[&str]) -> anyhow::Result<Bare> {
     let folder = workspace::target("package/systems");
     fs::create_dir_all(&folder)?;
@@ -100,7 +100,7 @@ fn new_root(name: &str) -> anyhow::Result<Bare> {
     Ok(bare)
 }
 
-/// Where this machine has Debian's packages from, and the keys that sign them.
+/// Returns the source of this machine's Debian packages, and the keys that sign them.
 fn mirror() -> anyhow::Result<(String, String)> {
     let said = process::output(Command::new("apt-get").args([
         "indextargets",
