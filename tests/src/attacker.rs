@@ -1,4 +1,4 @@
-//! Users that exist for a test alone, and what they run.
+//! Users that exist for a test alone, and the programs that they run.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,16 +18,17 @@ pub const ATTACKER: u32 = 61_001;
 /// The user that is attacked, where that is not root.
 pub const VICTIM: u32 = 61_002;
 
-/// No hostile process or file may hold anybody up for longer.
+/// Longest time for which a hostile process or file may delay another user.
 pub const LIMIT: Duration = Duration::from_secs(5);
 
-/// A trace ends within that, whatever its targets do, but for the time that others have the CPUs.
+/// Longest time until a trace ends, independent of what its targets do, but for the time that
+/// others have the CPUs.
 pub const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// Memory that an attack may cost its victim, in KiB.
 pub const MOST_MEMORY_KIB: u64 = 200 * 1024;
 
-/// A command that runs `program` as this user, without any group or capability of ours.
+/// A command that runs `program` as this user, without any group or capability of the test.
 #[must_use]
 pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
@@ -38,7 +39,7 @@ pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A folder that everybody may look into, with a distribution that everybody may run, and these
+/// Makes a folder that all users may read, with a distribution that all may run, and these
 /// programs.
 ///
 /// # Errors
@@ -61,8 +62,8 @@ pub fn as_user(user: u32, stage: &Path, program: &str) -> Command {
     command
 }
 
-/// How long a trace takes to end on this machine that nobody disturbs, but for the time that others
-/// have the CPUs.
+/// Measures how long an undisturbed trace takes to end on this machine, but for the time that
+/// others have the CPUs.
 ///
 /// # Errors
 ///
@@ -87,7 +88,7 @@ pub fn give(path: &Path, user: u32) -> anyhow::Result<()> {
         .with_context(|| path.display().to_string())
 }
 
-/// Lets everybody go into a folder and read what is in it.
+/// Lets all users enter a folder and read what is in it.
 ///
 /// # Errors
 ///

@@ -116,15 +116,15 @@ pub const HUNDRED: [&str; 100] = [
     "writev",
 ];
 
-/// A line of strace and ours that may differ, and why.
+/// A pair of lines, of strace and of `tracer-user`, that may differ, and why.
 struct Known {
-    /// Whether these two are such lines: the second one is empty where we have none.
+    /// Whether these two are such lines: the second one is empty where `tracer-user` has none.
     is_it: fn(&str, &str) -> bool,
     /// Why they differ.
     reason: &'static str,
 }
 
-/// What differs. All else fails a test.
+/// Known differences. Every other difference fails a test.
 const KNOWN: &[Known] = &[
     Known {
         is_it: |theirs, ours| {
@@ -171,12 +171,12 @@ pub fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/beside_strace")
 }
 
-/// What lines have of descriptors.
+/// Form in which lines show descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// The integers alone.
     Plain,
-    /// What they are too: `strace -y`.
+    /// The integers and what they refer to: `strace -y`.
     Paths,
 }
 

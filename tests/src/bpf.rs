@@ -1,5 +1,5 @@
-//! What the kernel holds of a process's eBPF: asked by identifier, so that what others load
-//! meanwhile does not matter.
+//! eBPF objects that the kernel holds for a process. They are asked for by identifier, so that
+//! objects that others load meanwhile do not matter.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ pub enum Kind {
 /// An eBPF object of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
-    /// What it is.
+    /// Kind of the object.
     pub kind: Kind,
     /// Unique among its kind while the machine runs, for all practical purposes.
     pub id: u32,

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-/// Where the kernel has its own.
+/// Path of the running kernel's own types.
 pub const OWN: &str = "/sys/kernel/btf/vmlinux";
 
-/// An ELF file with these types in its section, made by somebody else's tool. It has the build
+/// Makes an ELF file with these types in its section, by a third-party tool. It has the build
 /// identifier of some program, or none.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use similar::{Algorithm, DiffTag};
 /// The lines of each thread, in order: `openat(AT_FDCWD, "x", O_RDONLY) = 3`.
 pub type CallLines = HashMap<i32, Vec<String>>;
 
-/// Lines of which a call may have two.
+/// Lines by thread, where a call may be split over two.
 #[derive(Default)]
 struct Halves {
     lines: CallLines,
@@ -38,11 +38,12 @@ impl Halves {
     }
 }
 
-/// Those that strace wrote with `-f -o FILE`: `4711  openat(AT_FDCWD, "x", O_RDONLY) = 3`.
+/// Reads the lines that strace wrote with `-f -o FILE`:
+/// `4711  openat(AT_FDCWD, "x", O_RDONLY) = 3`.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is no such file.
+/// The file cannot be read, or is not of that form.
 pub fn of_strace(file: &Path) -> anyhow::Result<CallLines> {
     let mut halves = Halves::default();
     for line in std::fs::read_to_string(file)?.lines() {
@@ -52,7 +53,8 @@ pub fn of_strace(file: &Path) -> anyhow::Result<CallLines> {
     Ok(halves.lines)
 }
 
-/// Those of a log of ours, without their durations. `tool` is `tracer-user`.
+/// Reads the lines that `tracer-user` shows of a log, without their durations. `tool` is the path
+/// of `tracer-user`.
 ///
 /// # Errors
 ///
@@ -99,16 +101,16 @@ fn is_duration(words: &str) -> bool {
     })
 }
 
-/// Calls of two lists that are the same, of how many, and those that differ.
+/// Comparison of two lists of calls: how many are the same, of how many, and those that differ.
 #[derive(Debug, Default)]
 pub struct Compared {
-    /// Those that are the same.
+    /// Number of calls that are the same.
     pub same: usize,
-    /// All of the first list.
+    /// Number of calls in the first list.
     pub all: usize,
     /// The lines of the first list.
     pub lines: Vec<String>,
-    /// Those that differ, with the other's.
+    /// Lines of the first list that differ, with those of the other.
     pub differ: Vec<(String, String)>,
 }
 
@@ -149,8 +151,8 @@ pub fn compare(
     compared
 }
 
-/// A line of strace, or of ours, as both have it: without remarks and columns. `None` for what is
-/// no call.
+/// Brings a line of strace, or of `tracer-user`, into the form of both: without remarks and
+/// columns. `None` for a line that is no call.
 #[must_use]
 pub fn normal(line: &str) -> Option<String> {
     if !line.starts_with(|first: char| first.is_ascii_lowercase() || first == '_') {

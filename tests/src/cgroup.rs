@@ -17,8 +17,7 @@ pub struct Cgroup {
     _mount: Option<Mount>,
 }
 
-/// A name that no other test has, in whatever pid namespace it runs: groups are the whole
-/// machine's.
+/// Makes a name that no other test has, in any pid namespace: groups are the whole machine's.
 fn unique_name() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);

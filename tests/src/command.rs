@@ -4,11 +4,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-/// What a command has printed.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
 ///
-/// It cannot be started, or fails; what it has said is in the error.
+/// It cannot be started, or fails; the error has what it wrote to its standard error.
 pub fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let output = command.stderr(Stdio::piped()).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -16,11 +16,11 @@ pub fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The same, as text.
+/// Runs a command and returns its standard output as text.
 ///
 /// # Errors
 ///
-/// As above, and where that is no text.
+/// As for [`output`], and if the output is not UTF-8.
 pub fn text(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output(command)?).with_context(|| format!("{command:?} prints no text"))
 }

@@ -1,4 +1,4 @@
-//! What is under test: the command line and the library as they are distributed.
+//! Subjects of the tests: the command line and the library as they are distributed.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -65,7 +65,7 @@ pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
     compile_program(name, into, Linkage::Shared)
 }
 
-/// What [`compile`] can compile, by name.
+/// Returns the names of the programs that [`compile`] can compile.
 ///
 /// # Errors
 ///
@@ -158,11 +158,11 @@ fn flags(linkage: Linkage) -> anyhow::Result<String> {
     flags_of("posixtrace", linkage)
 }
 
-/// What pkg-config says for the library under one of its names.
+/// Returns the flags that pkg-config prints for the library under one of its names.
 ///
 /// # Errors
 ///
-/// What pkg-config said, or that there is none.
+/// pkg-config cannot be run, or fails; the error has its complaint.
 pub fn flags_of(name: &str, linkage: Linkage) -> anyhow::Result<String> {
     let options: &[&str] = match linkage {
         Linkage::Shared => &[],

@@ -1,4 +1,4 @@
-//! What the command line prints with `--format json`.
+//! Output of the command line with `--format json`.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Event {
     pub thread_id: Option<u64>,
     /// User address of what caused it, where it is shown.
     pub prog_address: Option<u64>,
-    /// What it carries.
+    /// Data of the event.
     pub data: Value,
     /// The whole line.
     pub line: String,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub events: BTreeMap<String, u64>,
     /// Events lost, by cause.
     pub lost: BTreeMap<String, u64>,
-    /// Of which so many found a ring of the kernel's full, by CPU.
+    /// Those of them that were lost to a full ring of the kernel's, by CPU.
     pub ring_full_by_cpu: BTreeMap<String, u64>,
     /// Events that could not be written to a log.
     pub unwritten: u64,
@@ -163,7 +163,7 @@ impl Event {
 }
 
 impl Summary {
-    /// Events lost, of whatever cause, but for what the kernel itself did not report.
+    /// Counts the lost events of all causes, but for those that the kernel itself did not report.
     #[must_use]
     pub fn all_lost(&self) -> u64 {
         let unreported = self.lost.get("kernel_not_told");

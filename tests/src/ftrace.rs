@@ -27,7 +27,7 @@ pub struct Noted {
     pub context: char,
     /// The event.
     pub name: String,
-    /// What it carries.
+    /// Arguments of the event.
     pub text: String,
 }
 
@@ -58,7 +58,7 @@ impl Ftrace {
         fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
-    /// What it noted, in order of time.
+    /// Returns the events that it noted, in order of time.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Noted {
         })
     }
 
-    /// What comes after `key` up to the next blank.
+    /// Returns the text after `key` up to the next blank.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&str> {
         let words = self.text.split_whitespace();

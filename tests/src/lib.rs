@@ -1,8 +1,8 @@
-//! What the whole-system tests share.
+//! Support code that the whole-system tests share.
 //!
 //! Tests compile small C programs from `tests/programs` with the library as it is distributed, run
-//! the command line on them as a user would, and compare what it prints with truths that are not
-//! ours: the kernel's own counters, `strace`, what the program itself counted.
+//! the command line on them as a user would, and compare what it prints with independent truths:
+//! the kernel's own counters, `strace`, what the program itself counted.
 //!
 //! Those that load eBPF are `#[ignore]`d; `cargo xtask test` runs them as root.
 

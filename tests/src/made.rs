@@ -8,9 +8,9 @@ use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, LogFullPolicy};
 use tracer_log::{LogHeader, LogOptions, LogWriter};
 
-/// When they were made, on the monotonic clock.
+/// Time at which the logs were made, on the monotonic clock.
 pub const START_NS: u64 = 5_000_000_000;
-/// The same moment as a date.
+/// [`START_NS`] as a date.
 const START_DATE_NS: u64 = 1_700_000_000_000_000_000;
 
 /// A new log of a stream of this name.

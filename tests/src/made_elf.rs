@@ -85,11 +85,11 @@ impl Elf {
     }
 }
 
-/// So many notes, each with an argument that is a variable of the program.
+/// Makes `count` notes, each with an argument that is a variable of the program.
 ///
 /// # Errors
 ///
-/// It is too long.
+/// A note is too long.
 pub fn notes(count: usize) -> anyhow::Result<Vec<u8>> {
     let mut notes = Vec::new();
     for index in 0..count {
@@ -108,7 +108,7 @@ pub fn notes(count: usize) -> anyhow::Result<Vec<u8>> {
     Ok(notes)
 }
 
-/// So many symbols, and their names.
+/// Makes `count` symbols, and their names.
 ///
 /// # Errors
 ///

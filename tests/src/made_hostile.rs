@@ -29,7 +29,7 @@ const OTHERS: [Named; 3] = [
 /// A user event that would be markup.
 pub const EVENT: &str = "<img src=x onerror=alert(1)>";
 
-/// What it carries.
+/// Data of [`EVENT`].
 pub const DATA: &str = "</script><script>alert(2)</script>\"'&amp;";
 
 /// Requests, of a bit more than a millisecond each.

@@ -13,9 +13,9 @@ use tracer_engine::{Attributes, EventTypes, LogFullPolicy, Origin, StreamCore, S
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter};
 use zerocopy::IntoBytes as _;
 
-/// When the log was made, on the monotonic clock.
+/// Time at which the log was made, on the monotonic clock.
 pub const START_NS: u64 = 5_000_000_000;
-/// The same moment as a date.
+/// [`START_NS`] as a date.
 pub const START_DATE_NS: u64 = 1_700_000_000_123_456_789;
 
 /// Names of user event types, and how they are shown.

@@ -12,21 +12,21 @@ use zerocopy::IntoBytes as _;
 
 use crate::made::{self, START_NS};
 
-/// How many threads there are: with the tids from this one on.
+/// Number of threads: their tids count up from [`FIRST_TID`].
 pub const THREADS: usize = 1500;
-/// The tid of the first one.
+/// Tid of the first thread.
 pub const FIRST_TID: i32 = 1000;
-/// Who wakes threads and has CPUs, and is not traced.
+/// Tid of an untraced thread that wakes threads and has CPUs.
 pub const STRANGER_TID: i32 = 77;
 
 const STEPS: usize = 60_000;
 const CPUS: usize = 70;
 const SLEEPING: u32 = 1;
 
-/// What happened to a thread: its tid, when, and whose tid or which CPU belongs to it.
+/// Occurrence in a thread: its tid, the time, and the other thread's tid or the CPU.
 pub type Happened = (i32, u64, i64);
 
-/// What is in the log, in order of time.
+/// Expected content of the log, in order of time.
 #[derive(Debug, Default)]
 pub struct Expected {
     /// Threads were woken, by these threads.
@@ -208,7 +208,7 @@ fn tid(thread: usize) -> i32 {
     FIRST_TID + i32::try_from(thread).unwrap_or_default()
 }
 
-/// What a CPU is called: some have high names.
+/// Returns the id of a CPU: some have high ids.
 fn cpu_id(cpu: usize) -> u32 {
     let id = u32::try_from(cpu).unwrap_or_default();
     if id % 10 == 9 { id * 100 } else { id }

@@ -1,4 +1,4 @@
-//! A log with stacks whose program is nowhere: what they are called is in the log.
+//! A log with stacks whose program does not exist: the log has the names of their functions.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use zerocopy::IntoBytes as _;
 
 use crate::made::{self, START_NS};
 
-/// What each sample counts for, in nanoseconds.
+/// Time that each sample counts for, in nanoseconds.
 pub const SAMPLED_NS: u64 = 1_000_000;
 
-/// When samples were taken, in nanoseconds from the start of the log, and of what: the innermost
-/// function comes first.
+/// Samples: when each was taken, in nanoseconds from the start of the log, and its stack, the
+/// innermost function first.
 pub const SAMPLES: [(u64, &[&str]); 3] = [
     (1_000, &["do_work", "inner", "outer"]),
     (2_000, &["do_work", "inner", "outer"]),

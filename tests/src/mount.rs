@@ -1,7 +1,7 @@
 //! File systems that tests need and that not every machine has mounted.
 //!
 //! They are mounted in a mount namespace of the test's own thread, which the programs that it
-//! starts inherit: nobody else sees them, and nothing of them is left, however the test ends.
+//! starts inherit: no other process sees them, and nothing of them is left, however the test ends.
 
 use std::cell::Cell;
 use std::ffi::CString;

@@ -60,7 +60,7 @@ impl OwnIds {
         Ok(())
     }
 
-    /// The pid and tid of who says which word, as it sees them itself.
+    /// Pid and tid by word: those of the thread that says the word, as it sees them itself.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl OwnIds {
     }
 }
 
-/// What events say that is not what the program says of itself: none, when all is true.
+/// Lists what events and the program say differently about the program: nothing, when all is true.
 #[must_use]
 pub fn contradictions(events: &[Event], said: &BTreeMap<String, Ids>) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -142,7 +142,7 @@ pub fn contradictions(events: &[Event], said: &BTreeMap<String, Ids>) -> Vec<Str
     wrong
 }
 
-/// Whether it says that events are missing: that is nobody's event.
+/// Tells whether an event says that events are missing: such an event belongs to no thread.
 #[must_use]
 pub fn is_mark_of_loss(event: &Event) -> bool {
     ["posix_trace_overflow", "posix_trace_resume"]

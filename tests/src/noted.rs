@@ -1,4 +1,4 @@
-//! What the program `stacks` writes down.
+//! Notes of the program `stacks`.
 
 use std::fs;
 use std::path::Path;

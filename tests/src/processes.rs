@@ -1,4 +1,4 @@
-//! What the kernel itself says about processes.
+//! Facts about processes from the kernel itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,11 +59,11 @@ pub fn switches_at_rest(pid: i32, threads: &[i32]) -> anyhow::Result<BTreeMap<i3
     })
 }
 
-/// Waits for the end of a process, and leaves it to be waited for.
+/// Waits for the end of a process without reaping it.
 ///
 /// # Errors
 ///
-/// It is no child of ours.
+/// It is not a child of this process.
 pub fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
     let id = libc::id_t::try_from(pid)?;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

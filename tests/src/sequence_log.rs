@@ -39,7 +39,7 @@ pub fn notes(path: &Path) -> anyhow::Result<Vec<u64>> {
         .collect()
 }
 
-/// What a log has.
+/// Content of a log.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The sequence numbers of each thread, in the order in which they are in the log.

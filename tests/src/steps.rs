@@ -12,9 +12,9 @@ use anyhow::{Context as _, bail, ensure};
 /// An instruction as `objdump` writes it, and the object that has it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Which of the objects that were given.
+    /// Index of the object among those that were given.
     pub object: usize,
-    /// What was executed.
+    /// The instruction, as `objdump` writes it.
     pub instruction: String,
 }
 
@@ -53,7 +53,8 @@ impl Step {
     }
 }
 
-/// What `command` executes between its first two breakpoints. All of it is to be in `objects`.
+/// Lists the instructions that `command` executes between its first two breakpoints. All of them
+/// have to be in `objects`.
 ///
 /// # Errors
 ///

@@ -80,7 +80,7 @@ impl Terminal {
         self.keys(&["Enter"])
     }
 
-    /// Makes it so wide and high.
+    /// Sets its width and height.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Terminal {
         run(command.args(["-y", &height.to_string()])).map(|_| ())
     }
 
-    /// What is seen now.
+    /// Returns the text that the terminal shows now.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Terminal {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The same, with the escape sequences of colours.
+    /// Returns the text that the terminal shows now, with the escape sequences of colours.
     ///
     /// # Errors
     ///

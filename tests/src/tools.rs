@@ -1,4 +1,4 @@
-//! Tools that are not ours, by which exports are read.
+//! Third-party tools that read exports.
 
 use std::env;
 use std::io::Write as _;
@@ -8,10 +8,10 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// What has to be run where a tool is missing.
+/// Command that installs a missing tool.
 const REMEDY: &str = "run: cargo xtask setup --test";
 
-/// What a script of `tests/python` prints about a file: one JSON object a line.
+/// Runs a script of `tests/python` on a file and returns its output: one JSON object a line.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn python(script: &str, file: &Path) -> anyhow::Result<Vec<Value>> {
     json_lines(output.stdout)
 }
 
-/// What Perfetto's own engine answers to queries about a trace: the rows of each.
+/// Asks Perfetto's own engine about a trace and returns its answers: the rows of each query.
 ///
 /// # Errors
 ///
@@ -67,11 +67,11 @@ pub fn page_modules() -> PathBuf {
     here().join("../tracer-user/page")
 }
 
-/// What a report holds, read by the modules of its page.
+/// Returns the content of a report, read by the modules of its page.
 ///
 /// # Errors
 ///
-/// Node is missing, or they cannot read it.
+/// Node is missing, or the modules cannot read the report.
 pub fn report(page: &Path) -> anyhow::Result<Value> {
     let output = succeeded(
         Command::new("node")
@@ -81,8 +81,8 @@ pub fn report(page: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// What a script of `tests/node` says that a report shows in a browser. Its pictures go into a
-/// folder.
+/// Opens a report in a browser by a script of `tests/node` and returns what the script says that
+/// it shows. The script's pictures go into a folder.
 ///
 /// # Errors
 ///

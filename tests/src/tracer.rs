@@ -16,14 +16,14 @@ use crate::dist;
 use crate::event::{Event, Line, Summary};
 use crate::processes::wait_unreaped;
 
-/// How long it may take to attach, or to end once asked to.
+/// Time that it may take to attach, or to end once asked to.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the file with its events is called.
+/// Name of the file with its events.
 const OUTPUT: &str = "out";
 
-/// Runs a program under `tracer-user`, which records these events: what the program printed, and
-/// the objects of the events.
+/// Runs a program under `tracer-user`, which records these events. Returns what the program
+/// printed, and the objects of the events.
 ///
 /// # Errors
 ///
@@ -220,7 +220,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Waits until it is dead, whatever it printed.
+    /// Waits until it is dead, without reading its output.
     ///
     /// # Errors
     ///
@@ -264,24 +264,25 @@ impl Drop for Tracer {
     }
 }
 
-/// How long a tracer took to end.
+/// Time that a tracer took to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
     /// From the signal on.
     pub in_all: Duration,
-    /// Of that, what it did not wait for a CPU that others, or the host's others, had.
+    /// Part of `in_all` without waits for a CPU that other processes, or other guests of the host,
+    /// had.
     pub own: Duration,
 }
 
-/// How long a process's first thread was ready to run and others had the CPUs, as the kernel
-/// counts. The process may have ended, if nobody has waited for it.
+/// Returns how long a process's first thread was runnable while others had the CPUs, as the kernel
+/// counts. The process may have ended, if it is not reaped yet.
 fn waited_for_a_cpu(pid: i32) -> Duration {
     let counts = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
     let waited = counts.split_ascii_whitespace().nth(1);
     Duration::from_nanos(waited.and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// How long the host of this machine has given its CPUs to others, all of them together.
+/// Returns how long the host of this machine has given its CPUs to others, summed over all CPUs.
 fn taken_by_the_host() -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let counts = std::fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -291,11 +292,11 @@ fn taken_by_the_host() -> Duration {
     TICK * steal.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-/// What a tracer that has ended printed.
+/// Output of a tracer that has ended.
 pub struct Trace {
     /// How it ended.
     pub status: ExitStatus,
-    /// What it said beside the events.
+    /// Its messages beside the events.
     pub stderr: String,
     summary: Option<Summary>,
     tracer: Tracer,

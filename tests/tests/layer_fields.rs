@@ -1,5 +1,5 @@
-//! What the layer for the `tracing` crate writes, read back: every field of random spans and
-//! events. One test: the subscriber is the process's.
+//! Events of the layer for the `tracing` crate, read back: every field of random spans and events.
+//! One test: the subscriber is the process's.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -144,7 +144,7 @@ fn with_values<R>(
     act(&metadata.fields().value_set(&pairs))
 }
 
-/// What a program does.
+/// Step of a program.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are few of them")]
 enum Step {

@@ -1,4 +1,4 @@
-//! PostgreSQL under pgbench, read by everybody: the same events, each as often.
+//! PostgreSQL under pgbench, read by all readers: the same events, each as often.
 //!
 //! `cargo xtask test --postgresql` runs it: a data base is more than most people want to install
 //! for a test.

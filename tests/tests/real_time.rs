@@ -1,5 +1,6 @@
-//! What the library does to real-time threads: a prepared one emits without a page fault and
-//! without a system call, and none waits for whoever runs between it and an ordinary thread.
+//! Effects of the library on real-time threads: a prepared one emits without a page fault and
+//! without a system call, and none waits for a thread whose priority is between its own and that of
+//! an ordinary thread.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +17,7 @@ const FAR_LESS_THAN_THE_HOG_NS: i64 = 10_000_000;
 /// `SCHED_FIFO` at the reader's priority, as the program says it.
 const FIFO_50: i64 = 150;
 
-/// What the program says with these arguments.
+/// Runs the program with these arguments and returns what it prints.
 fn said(linkage: Linkage, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/real_time.c");

@@ -1,4 +1,4 @@
-//! What the standard says, case by case: C programs that know nothing of how the library is made.
+//! Clauses of the standard, case by case: C programs that know nothing of how the library is made.
 //! `docs/conformance.md` lists the clauses that each case shows.
 
 use std::path::Path;

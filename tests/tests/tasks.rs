@@ -17,7 +17,7 @@ use tracing_subscriber::prelude::*;
 
 const TASKS: usize = 64;
 
-/// What a layer writes that is not ours.
+/// Output of a third-party layer.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -32,7 +32,7 @@ impl Write for Written {
     }
 }
 
-/// Computes for so long.
+/// Computes for this time.
 fn compute(time: Duration) {
     let since = Instant::now();
     while since.elapsed() < time {

@@ -1,5 +1,5 @@
-//! Exports, read by tools that are not ours: the same events at the same times as
-//! `tracer-user read` shows.
+//! Exports, read by third-party tools: the same events at the same times as `tracer-user read`
+//! shows.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -150,7 +150,7 @@ fn perfetto_decodes_by_the_published_schema_and_has_every_event() {
     assert!(seen == read, "they differ");
 }
 
-/// What a user event carries, by the best of its forms; nothing of others.
+/// Returns the data of a user event in the best of its forms; nothing for other events.
 fn user_data(data: &Value) -> Option<String> {
     let form = data.get("text").or_else(|| data.get("hex"));
     form.and_then(Value::as_str)

@@ -1,5 +1,5 @@
-//! Exports of a running trace, read by tools that are not ours: the same events as those of the log
-//! of the same run.
+//! Exports of a running trace, read by third-party tools: the same events as those of the log of
+//! the same run.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

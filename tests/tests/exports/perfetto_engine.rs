@@ -16,7 +16,7 @@ use tests::made_stacks;
 use tests::rights::missing_right;
 use tests::{dist, tools};
 
-/// What the engine is asked about the log of slices, all at once: it takes a second to start.
+/// Queries about the log of slices, asked all at once: the engine takes a second to start.
 const QUERIES: [&str; 7] = [
     "SELECT name, ts, dur, depth FROM slice WHERE dur != 0 AND category IN ('user', 'syscall')
         ORDER BY ts, depth, name",
@@ -95,7 +95,7 @@ fn expected(slices: &[Expected]) -> Vec<(String, u64, u64, u64)> {
         .collect()
 }
 
-/// What a slice carries, by name.
+/// Returns the arguments of a slice, by name.
 fn carried(rows: &[Value]) -> BTreeMap<String, Value> {
     let values = rows.iter().map(|row| {
         let key = text(row, "key").rsplit('.').next().unwrap().to_owned();
@@ -236,8 +236,8 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
     );
 }
 
-/// What a stack of the engine's is: for each frame, the innermost first, its name, the file, and
-/// the identifier of that.
+/// Part of a query that selects the frames of the engine's stacks, the innermost first: the name
+/// of each, its file, and the build identifier of the file.
 const FRAMES: &str =
     "SELECT up.start, up.nth, f.name AS name, m.name AS file, m.build_id AS build_id
     FROM up JOIN stack_profile_callsite c ON c.id = up.site

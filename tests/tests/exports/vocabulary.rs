@@ -16,10 +16,10 @@ use tests::{command, dist};
 /// The names of fields by type.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
-/// What is shown beside what an event carries, by the same name everywhere.
+/// Fields that are shown beside the data of an event, by the same name everywhere.
 const BESIDE: [&str; 6] = ["pid", "tid", "comm", "cpu", "truncated", "prog_address"];
 
-/// As it is shown to people, and chosen.
+/// Returns the name of a type as it is shown to people, and chosen.
 fn short(name: &str) -> String {
     let short = name.strip_prefix("linux_trace_");
     let short = short.or_else(|| name.strip_prefix("posix_trace_"));
@@ -34,12 +34,13 @@ fn the_table(is_wanted: impl Fn(&SystemEventType) -> bool, name: fn(&str) -> Str
         .collect()
 }
 
-/// Those that are shown where they are not chosen: what names stacks is no event to most.
+/// Tells whether a type is shown where it is not chosen: events that name stacks are no events to
+/// most readers.
 fn is_shown(entry: &SystemEventType) -> bool {
     !["linux_trace_mapping", "linux_trace_symbol"].contains(&entry.name)
 }
 
-/// Those that are instants where there are slices.
+/// Tells whether events of a type are instants in formats that have slices.
 fn is_instant(entry: &SystemEventType) -> bool {
     let family = entry.family;
     let are_slices = ["switch", "wakeup", "syscall", "irq", "softirq", "idle"].contains(&family);

@@ -1,5 +1,5 @@
-//! Eleven programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one
-//! run: each call is the same line, with what its descriptors are. One of them, PostgreSQL, is in
+//! Eleven third-party programs, and one of 32 bits, under strace and `tracer-user` in one run: each
+//! call is the same line, with what its descriptors refer to. One of them, PostgreSQL, is in
 //! `postgresql.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -22,7 +22,7 @@ fn compared<S: AsRef<OsStr>>(interpreter: &str, file: &str, arguments: &[S]) -> 
         .unwrap()
 }
 
-/// The same, and compares it.
+/// Runs a program of the folder by an interpreter, and checks that all its lines agree.
 fn agrees(interpreter: &str, file: &str, arguments: &[String]) {
     if missing_right().is_some() {
         return;
@@ -31,7 +31,7 @@ fn agrees(interpreter: &str, file: &str, arguments: &[String]) {
     assert_agrees(file, &compared, |name| HUNDRED.contains(&name));
 }
 
-/// A port on which nobody listens.
+/// Finds a port on which no process listens.
 fn free_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().to_string()
@@ -105,7 +105,7 @@ fn ssh_keygen() {
     agrees("sh", "ssh-keygen.sh", &[]);
 }
 
-/// What netlink has of interfaces, addresses, routes, neighbours and rules.
+/// Netlink: interfaces, addresses, routes, neighbours and rules.
 #[test]
 #[ignore = "loads eBPF"]
 fn ip() {

@@ -1,4 +1,4 @@
-//! Why requests took as long as they did, beside what those say who delayed them.
+//! Causes of the delays of requests, beside what the threads that delayed them say.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,13 +9,14 @@ use serde_json::Value;
 use tests::dist;
 use tests::rights::missing_right;
 
-/// What is beyond this and a tenth of the time that somebody measured himself is another cause.
+/// Tolerance, added to a tenth of the time that the delaying thread measured: time beyond both has
+/// another cause.
 const MARGIN_NS: u64 = 40_000;
 
-/// A request, as those say who delayed it.
+/// A request, as described by the threads that delayed it.
 struct Delayed {
     cause: String,
-    /// How long that took, at least and at most.
+    /// Time that the cause took, at least and at most.
     least: u64,
     most: u64,
 }

@@ -1,4 +1,4 @@
-//! What descriptors are, beside strace in the same run and `/proc`.
+//! Files and sockets that descriptors refer to, beside strace in the same run and `/proc`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -64,8 +64,8 @@ fn normal(line: &str) -> Option<String> {
     Some(normal)
 }
 
-/// Runs the program under strace, and that under the tracer with this option: the lines of both,
-/// ours from a log.
+/// Runs the program under strace, and that under the tracer with this option. Returns the lines of
+/// both, the tracer's from a log.
 fn run(option: &str, of_strace: &str, beside: &Path, folder: &Path) -> (CallLines, CallLines) {
     let program = dist::compile("described", beside).unwrap();
     let (log, theirs) = (beside.join("log"), beside.join("strace"));

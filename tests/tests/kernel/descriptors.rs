@@ -9,7 +9,7 @@ use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::{Trace, Tracer};
 
-/// What a program emits.
+/// Number of events that a program emits.
 const EVENTS: usize = 1000;
 
 /// A program of a user without rights.

@@ -14,8 +14,8 @@ use tests::{bpf, dist, wait_until};
 
 const COUNT: usize = 20_000;
 
-/// What the tracer may take more after all of them than after a quarter. What grows with
-/// processes would be three times as large.
+/// Memory that the tracer may take more after all of them than after a quarter. Memory that grows
+/// with processes would be three times as large.
 const MORE_KIB: u64 = 8 * 1024;
 
 /// Resident memory of a process, in KiB.

@@ -1,4 +1,5 @@
-//! What programs are given as they begin, and what calls gather from several addresses.
+//! Arguments that programs are given as they begin, and data that calls gather from several
+//! addresses.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -112,7 +113,7 @@ fn argv(event: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What an event should have of what is in `cmdline`.
+/// Returns the arguments that an event should have of those in `cmdline`.
 fn list(cmdline: &[u8], space: usize) -> Vec<String> {
     let read = &cmdline[..cmdline.len().min(space)];
     let read = read.strip_suffix(&[0]).unwrap_or(read);

@@ -1,4 +1,4 @@
-//! What CPUs, memory and disks do, against the kernel's own counters.
+//! Events of CPUs, memory and disks, against the kernel's own counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -185,7 +185,7 @@ fn idle_seconds() -> anyhow::Result<BTreeMap<u64, f64>> {
     Ok(seconds)
 }
 
-/// Ends whatever period of idleness there is on each CPU.
+/// Ends the current period of idleness on each CPU, if there is one.
 fn wake_all_cpus() -> anyhow::Result<()> {
     for cpu in idle_seconds()?.keys() {
         let mut taskset = Command::new("taskset");

@@ -72,7 +72,7 @@ fn traced(program: &Path, folder: &Path) -> Log {
     .unwrap()
 }
 
-/// What the data of events show: their arguments by name, or their result.
+/// Returns the modes that the data of an event show: in its arguments by name, or in its result.
 fn of_data(data: &Value) -> Modes {
     let name = text(data, "name");
     let arguments = &data["arguments"];
@@ -83,7 +83,7 @@ fn of_data(data: &Value) -> Modes {
         .collect()
 }
 
-/// Slices have what was given and what was returned.
+/// Returns the modes of a slice, which has the arguments and the result.
 fn of_slice(name: &str, arguments: &Value) -> Modes {
     let words = ["mode", "mask", "ret"].map(|key| text(arguments, key));
     words

@@ -202,7 +202,7 @@ fn a_name_is_that_of_the_kernel_whatever_its_bytes_are() {
     assert_eq!(column.collect::<Vec<_>>(), expected);
 }
 
-/// What a command of `tracer-user` says.
+/// Runs a command of `tracer-user` and returns what it prints.
 fn said(arguments: &[&str]) -> String {
     let mut command = Command::new(dist::tracer_user().unwrap());
     let output = command.args(arguments).output().unwrap();

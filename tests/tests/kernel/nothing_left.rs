@@ -1,4 +1,4 @@
-//! What remains after a tracer was killed: nothing.
+//! Remains of a tracer that was killed: none.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! One run of `make -j2`, read by everybody: the same events, each as often.
+//! One run of `make -j2`, read by all readers: the same events, each as often.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

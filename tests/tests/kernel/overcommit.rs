@@ -1,5 +1,5 @@
-//! Where the kernel promises no more memory than it has (`vm.overcommit_memory=2`) and all of it is
-//! reserved, a trace point loses its event, and harms nobody.
+//! Trace points where the kernel promises no more memory than it has (`vm.overcommit_memory=2`) and
+//! all of it is reserved: they lose their events, and do no harm.
 //!
 //! That setting is the whole machine's, so the machine is a small one: a kernel in user space (User
 //! Mode Linux), whose first program is the test's.
@@ -13,7 +13,7 @@ use anyhow::ensure;
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
 
-/// Makes what lets that kernel run on processors that are younger than it.
+/// Makes the library that lets that kernel run on processors that are younger than it.
 fn whole_registers(library: &Path) -> anyhow::Result<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/preloaded/whole_registers.c");
     let made = Command::new("cc")
@@ -29,7 +29,7 @@ fn whole_registers(library: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the program says of each case.
+/// Returns what the program says of each case.
 fn cases(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let root = folder.join("root");
     fs::create_dir_all(root.join("proc"))?;

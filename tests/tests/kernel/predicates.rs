@@ -1,4 +1,4 @@
-//! Events that are chosen by what they carry, beside what strace makes of the same run.
+//! Events that are chosen by their data, beside what strace shows of the same run.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use tests::event::{Event, Line};
 use tests::rights::missing_right;
 use tests::{dist, tools};
 
-/// What fails, and what does not, in several processes.
+/// Calls that fail, and calls that do not, in several processes.
 const SCRIPT: &str = "cat /nowhere/one /etc/passwd >/dev/null; ls /nowhere/two /etc >/dev/null; \
                       stat /proc/self/nothing; mkdir /etc; rmdir /etc; kill -0 1; \
                       test -r /etc/hostname; /bin/true; sleep 0.05";
@@ -57,7 +57,7 @@ fn run(options: &[&str], strace: &[&str], theirs: &Path) -> Output {
     output
 }
 
-/// What strace wrote, by thread: the line of each call that has ended.
+/// Reads the lines that strace wrote, by thread: one for each call that has ended.
 fn of_strace(file: &Path) -> BTreeMap<i32, Vec<String>> {
     let mut calls: BTreeMap<i32, Vec<String>> = BTreeMap::new();
     let mut begun = BTreeMap::new();
@@ -90,7 +90,7 @@ fn failure(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), error.to_owned()))
 }
 
-/// Compares, thread by thread, what we show of failed calls with what strace does.
+/// Compares, thread by thread, what `tracer-user` shows of failed calls with what strace does.
 fn compare_failures(ours: &[Event], theirs: &Path) {
     let theirs = of_strace(theirs);
     let mut compared = 0;

@@ -130,7 +130,7 @@ struct Run {
     noted: Vec<Noted>,
     /// The threads of the traced program.
     threads: BTreeSet<i64>,
-    /// What the kernel counted for the traced program.
+    /// Bytes that the traced program read, as the kernel counted them.
     read: u64,
     /// Ends that the kernel did not report, as the summary says.
     unreported: u64,

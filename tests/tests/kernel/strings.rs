@@ -1,4 +1,4 @@
-//! What the arguments of system calls are and point to, beside strace in the same run.
+//! Arguments of system calls, and the strings that they point to, beside strace in the same run.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -86,11 +86,10 @@ const WITH_WORDS: &[&str] = &[
     "wait4",
 ];
 
-/// A call: what it is called, the strings that it was given or has filled in, and what its flags
-/// are called.
+/// A call: its name, the strings that it was given or has filled in, and the names of its flags.
 type Call = (String, Vec<String>, Vec<String>);
 
-/// What flags are called, outside of quotes, structs, lists and remarks.
+/// Returns the names of flags, outside of quotes, structs, lists and remarks.
 fn constants(name: &str, arguments: &str) -> Vec<String> {
     if !WITH_WORDS.contains(&name) {
         return Vec::new();
@@ -122,7 +121,7 @@ fn constants(name: &str, arguments: &str) -> Vec<String> {
     found.take(most).map(str::to_owned).collect()
 }
 
-/// What is in quotes, with the quotes and the dots behind them.
+/// Returns the quoted strings, with their quotes and the dots behind them.
 fn quoted(words: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = words;
@@ -144,7 +143,7 @@ fn quoted(words: &str) -> Vec<String> {
     found
 }
 
-/// What is compared of each thread's calls.
+/// Returns the parts of each thread's calls that are compared.
 fn compared_parts(lines: CallLines) -> HashMap<i32, Vec<Call>> {
     let mut calls: HashMap<i32, Vec<Call>> = HashMap::new();
     for (tid, whole) in lines

@@ -76,7 +76,7 @@ fn run_times(pid: i32, threads: &[i32]) -> anyhow::Result<BTreeMap<i32, u64>> {
     threads.iter().map(of_thread).collect()
 }
 
-/// What the host and interrupts have taken of all CPUs so far, in nanoseconds.
+/// Returns the time that the host and interrupts have taken of all CPUs so far, in nanoseconds.
 fn taken() -> anyhow::Result<u64> {
     const TICK_NS: u64 = 10_000_000;
     let text = fs::read_to_string("/proc/stat")?;
@@ -93,7 +93,7 @@ struct Run {
     counted: BTreeMap<i32, u64>,
     /// How often each thread left its CPU, and how long it had had it, as recorded.
     recorded: BTreeMap<i32, (u64, u64)>,
-    /// What the host and interrupts took meanwhile.
+    /// Time that the host and interrupts took meanwhile.
     taken: u64,
     /// Runs of which the beginning was not recorded, or of which two were recorded as one.
     unreported: u64,

@@ -19,7 +19,7 @@ const CLASSES: [&str; 18] = [
     "%clock", "%stat", "%lstat", "%fstat", "%%stat", "%statfs", "%fstatfs", "%%statfs", "%pure",
 ];
 
-/// Which table a call is of, and its system call number there.
+/// Table of a call, and its system call number there.
 type Call = (i64, i64);
 
 /// The tables that this machine's programs can use, by the word that `every_call` has for them.

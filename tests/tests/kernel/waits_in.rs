@@ -1,4 +1,4 @@
-//! What threads block in, beside what the kernel says of them in `/proc`.
+//! Kernel functions that threads block in, beside what the kernel says of them in `/proc`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What wakes a thread, against what the kernel's own tracer says of each wake-up.
+//! Wakers of threads, against what the kernel's own tracer says of each wake-up.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -13,7 +13,7 @@ use tests::{dist, mount};
 
 const ROUNDS: usize = 200;
 
-/// Whether an event says the same of who asked.
+/// Tells whether an event names the same waker.
 fn is_same_as(asked: &Noted, event: &Event) -> bool {
     let context = event.word("waker_context").unwrap_or_default();
     let waker = event.integer("waker_tid");

@@ -55,7 +55,7 @@ fn any_moment(run: u64) -> Duration {
     Duration::from_micros(run.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 20_000)
 }
 
-/// What the program calls its events with sequence numbers.
+/// Name of the program's events with sequence numbers.
 const SEQUENCE: &str = "sequence";
 
 /// Whether all is there that a thread had emitted, and noted, when it was killed.

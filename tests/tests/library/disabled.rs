@@ -1,4 +1,4 @@
-//! What a trace point executes that nobody traces, instruction by instruction.
+//! Code that an untraced trace point executes, instruction by instruction.
 
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

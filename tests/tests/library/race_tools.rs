@@ -1,4 +1,4 @@
-//! What tools that look for races say of a program without any.
+//! Reports of race detectors on a program without races.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ fn program(name: &str, options: &[&str], linkage: Linkage) -> PathBuf {
     program
 }
 
-/// What it said, unless it failed.
+/// Returns the messages of a tool, which must not have failed.
 fn said(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}\n{said}", output.status);

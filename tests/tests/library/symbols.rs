@@ -14,7 +14,7 @@ fn exports() -> BTreeSet<String> {
     list.lines().map(str::to_owned).collect()
 }
 
-/// What `nm` lists for a library with these options.
+/// Returns the names that `nm` lists for a library with these options.
 fn names(library: &str, options: &[&str]) -> BTreeSet<String> {
     let path = dist::folder().unwrap().join("lib").join(library);
     let output = Command::new("nm").args(options).arg(&path).output();

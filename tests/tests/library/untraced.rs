@@ -1,4 +1,4 @@
-//! What a process pays that has the library and is never traced.
+//! Costs of the library in a process that is never traced.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,13 +18,13 @@ fn compile(name: &str, options: &[&str], linkage: Linkage, folder: &Path) -> Pat
     program
 }
 
-/// The same program without the library, which loads what the library itself needs.
+/// Compiles the program without the library, but with the libraries that that needs itself.
 fn without(folder: &Path) -> PathBuf {
     let options = ["-DWITHOUT_LIBRARY", "-Wl,--no-as-needed", "-lgcc_s"];
     compile("without", &options, Linkage::Shared, folder)
 }
 
-/// What the process has open, by descriptor, the three that it was given left out.
+/// Returns what the descriptors of the process refer to, without the three that it was given.
 fn descriptors(pid: i32) -> Vec<String> {
     let mut open = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {

@@ -58,7 +58,7 @@ fn stacks(lines: &str) -> Vec<Vec<(u64, Vec<String>)>> {
     stacks.collect()
 }
 
-/// What binutils says of an address.
+/// Returns the functions that binutils finds at an address.
 fn addr2line(program: &Path, address: u64) -> Vec<String> {
     let mut theirs = Command::new("addr2line");
     theirs.args(["-f", "-i", "-e"]).arg(program);

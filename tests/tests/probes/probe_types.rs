@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tests::dist;
 use tests::rights::missing_right;
 
-/// What the program calls, and the types of it. A result is asked for where the program says it.
+/// Probes of the functions that the program calls, with their types. A result is asked for where
+/// the program prints it.
 const PROBES: &[(&str, &str)] = &[
     ("--probe", "texts(str, str)"),
     ("--retprobe", "texts(int)"),

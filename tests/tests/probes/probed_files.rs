@@ -1,4 +1,4 @@
-//! What could be probed in a file, and functions of it whose arguments have types.
+//! Possible probes in a file, and its functions whose arguments have types.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -290,7 +290,7 @@ fn a_program_that_only_its_mount_namespace_has_is_probed() {
     }
 }
 
-/// What `attach` says to a probe that it cannot set, in one line.
+/// Returns the message of `attach` about a probe that it cannot set, which is one line.
 fn refused(pid: i32, probe: [&str; 2]) -> String {
     let trace: Trace = Tracer::attach(pid, &probe)
         .and_then(Tracer::finish)
@@ -363,7 +363,7 @@ fn listed(pid: i32, filter: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// What `readelf` or `nm` print of the program.
+/// Returns what `readelf` or `nm` prints about the program.
 fn said_of(program: &Path, command: &[&str]) -> String {
     let output = Command::new(command[0])
         .args(&command[1..])

@@ -60,7 +60,7 @@ fn command_line(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// What is said of a file that is not taken.
+/// Returns the message about a file that is not accepted.
 fn refused(file: &Path) -> String {
     let start = Instant::now();
     let file = file.to_str().unwrap();

@@ -37,8 +37,8 @@ fn events(lines: &str, event_type: &str) -> Vec<Value> {
     all.filter(|event| event["type"] == event_type).collect()
 }
 
-/// What perf says of the stacks of a system call in a command that is run for it. It ends by itself
-/// now and then, where it finds eBPF programs of somebody else: then it is asked again.
+/// Runs a command under perf and returns what perf says of the stacks of a system call in it. perf
+/// fails now and then, where it finds eBPF programs of other processes: then it is run again.
 fn perf(data: &Path, call: u32, fields: &str, command: impl Fn() -> Command) -> String {
     let mut said = String::new();
     for _ in 0..3 {

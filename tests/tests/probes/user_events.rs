@@ -19,7 +19,7 @@ fn start(folder: &tempfile::TempDir, rate: &str, seconds: &str) -> anyhow::Resul
     Ok(target)
 }
 
-/// What the program says it sent, by thread.
+/// Returns how many events the program says it sent, by thread.
 fn sent_of(said: &[String]) -> anyhow::Result<Vec<u64>> {
     let pairs = values_after(said, "sent")?;
     Ok(pairs.iter().map(|pair| pair[1]).collect())

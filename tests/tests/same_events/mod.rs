@@ -1,4 +1,5 @@
-//! What everybody reads of one log: `read`, jq, babeltrace2, DuckDB, polars, Perfetto's engine.
+//! Events that all readers find in one log: `read`, jq, babeltrace2, DuckDB, polars, Perfetto's
+//! engine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -10,11 +11,11 @@ use tests::tools;
 
 pub type Counts = BTreeMap<String, u64>;
 
-/// What is compared: every type that has a form of its own in some format.
+/// Event types that are compared: every type that has a form of its own in some format.
 pub const EVENTS: &str =
     "fork,exec,exit,switch,wakeup,rename,signal,syscall,migrate,irq,softirq,idle";
 
-/// Fails where anybody reads other events of a log of `run` than `read` does; these are returned.
+/// Checks that all readers find the same events in a log of `run` as `read` does; returns those.
 pub fn everybody_reads_the_same(log: &Log) -> Vec<Value> {
     let lines = log.file("lines");
     let path = lines.to_str().unwrap();
@@ -62,7 +63,7 @@ fn counts(object: &Value) -> Counts {
         .collect()
 }
 
-/// What Perfetto's engine says of an export.
+/// Returns the answers of Perfetto's engine about an export.
 fn ask(log: &Log, format: &str) -> Vec<Vec<Value>> {
     let trace = log.export(format, &[]).unwrap();
     let prefix = if format == "perfetto" {
@@ -91,7 +92,7 @@ fn ask(log: &Log, format: &str) -> Vec<Vec<Value>> {
     tools::trace_processor(&trace, &queries).unwrap()
 }
 
-/// Of these types there are as many events as the log has.
+/// Checks that the engine has as many events of the counted types as the log.
 fn counted(answers: &[Vec<Value>], expected: &Counts, is_counted: impl Fn(&str) -> bool) {
     let found = engine(answers);
     for (name, count) in expected {

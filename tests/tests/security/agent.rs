@@ -15,7 +15,7 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::wait_until;
 
-/// A folder that everybody may look into, with the programs in it.
+/// Makes a folder that all users may read, with the programs in it.
 fn stage() -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     open_to_all(folder.path())?;
@@ -26,8 +26,8 @@ fn stage() -> anyhow::Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// What `agent_asker` says, which finds `agent` in its environment; nothing where it takes too
-/// long.
+/// Runs `agent_asker`, which finds `agent` in its environment, and returns what it prints; nothing
+/// where it takes too long.
 fn ask(asker: Command, agent: &Path) -> Vec<String> {
     let mut limited = Command::new("timeout");
     limited.args(["--kill-after=1", "20"]);

@@ -14,7 +14,7 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
-/// What a descriptor of an area is called.
+/// Name that a descriptor of an area has in `/proc`.
 const NAME: &str = "/memfd:posix_trace_area (deleted)";
 
 /// The areas that a process has mapped, by their inodes, as the kernel shows them.

@@ -362,8 +362,8 @@ fn descriptors_that_hundreds_of_processes_share_are_not_asked_for_one_by_one() {
     }
 }
 
-/// The machine has some huge pages while this lives. Without, nobody can map any: nothing that is
-/// in them is looked into.
+/// Huge pages that the machine has while this lives. Without them no process can map any, and the
+/// test would look into none.
 struct HugePages {
     before: String,
 }

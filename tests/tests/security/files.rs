@@ -17,7 +17,7 @@ use tests::tracer::Tracer;
 /// Memory that a command may have, in KiB: 200 MiB, and what it has without an attack.
 const MOST_MEMORY_KIB: u64 = 260 * 1024;
 
-/// A folder that everybody may look into, and one in it that is the attacker's.
+/// Makes a folder that all users may read, and one in it that is the attacker's.
 fn stage() -> anyhow::Result<(tempfile::TempDir, std::path::PathBuf)> {
     let folder = tempfile::tempdir()?;
     open_to_all(folder.path())?;
@@ -34,9 +34,9 @@ fn attack(folder: &Path, kind: &str, file: &Path) -> anyhow::Result<Target> {
     Ok(Target::start(attack.arg(kind).arg(file))?.0)
 }
 
-/// What the tracer says, how long it took, and how much memory, in KiB. It is ended after 5 s of a
-/// processor's time, and where it waits for something, after 30 s: other tests may have the
-/// processors meanwhile.
+/// Runs the tracer and returns what it prints, how long it took, and how much memory, in KiB. It is
+/// ended after 5 s of CPU time, and where it waits for something, after 30 s: other tests may have
+/// the CPUs meanwhile.
 fn bounded(arguments: &[&str]) -> anyhow::Result<(Output, Duration, u64)> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=1", "30", "prlimit", "--cpu=5", "--"]);
@@ -269,11 +269,11 @@ fn nobody_keeps_another_user_from_making_a_stream() {
     }
 }
 
-/// What a tracer takes that is attached to a process.
+/// Resources that a tracer takes while it is attached to a process.
 struct Taken {
-    /// From being asked to end until it has.
+    /// Time from the request to end until the end.
     end: Duration,
-    /// Of the processors, in 2.5 s.
+    /// CPU time in 2.5 s.
     processors: Duration,
     /// The most memory that it had, in KiB.
     peak: u64,

@@ -19,7 +19,7 @@ use tests::wait_until;
 /// Events of each program.
 const EVENTS: usize = 500;
 
-/// The same, in milliseconds.
+/// [`LIMIT`] in milliseconds.
 const LIMIT_MS: u64 = 5000;
 
 /// How long the programs take themselves, on a busy machine.
@@ -39,7 +39,7 @@ fn words(user: u32, stage: &std::path::Path, arguments: &[&str]) -> String {
     )
 }
 
-/// What the kernel says that traces a process.
+/// Returns the pid of the process that traces a process (ptrace), as the kernel says.
 fn tracer_of(pid: u64) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let tracer = status
@@ -154,7 +154,7 @@ enum Hold {
 }
 
 impl Hold {
-    /// Makes ready to hold the process, which is a child of ours.
+    /// Prepares to hold the process, which is a child of the test.
     fn of(self, pid: i32) -> Self {
         match &self {
             Self::Signal => {}

@@ -1,5 +1,5 @@
-//! Files that a hostile process serves itself (FUSE), mapped by a process that is looked at:
-//! whoever asks for one, and gets no answer, waits for ever.
+//! Files that a hostile process serves itself (FUSE), mapped by a process that is looked at: a
+//! reader of such a file that gets no answer waits for ever.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,8 +14,8 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
-/// A process with code mapped from a file that nobody answers for any more, and who should. What it
-/// does then is its kind.
+/// Makes a process with code mapped from a file whose server no longer answers; returns both. The
+/// kind says what the process does then.
 fn trap(stage: &Path, kind: &str) -> (i32, Target) {
     let folder = stage.join(kind);
     fs::create_dir(&folder).unwrap();
@@ -108,7 +108,7 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
     assert_eq!(values_after(&said, "asked").unwrap()[0][0], 0, "{said:?}");
 }
 
-/// Whether the kernel shows nobody a file of a process in `/proc`: who asks waits, until it is
+/// Tells whether the kernel withholds a file of a process in `/proc`: a reader waits until it is
 /// killed.
 fn is_held(pid: i32, name: &str) -> bool {
     let mut asker = Command::new("cat");

@@ -29,7 +29,7 @@ fn lines(output: &Output) -> Vec<Value> {
     lines.collect::<Result<_, _>>().unwrap()
 }
 
-/// A program that is run by somebody without rights.
+/// A command that runs a program as a user without rights.
 fn without_rights(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
@@ -40,7 +40,7 @@ fn without_rights(program: &Path) -> Command {
     command
 }
 
-/// What the kernel says that a process of this program would be allowed.
+/// Asks the kernel whether a process of this program would have any capability.
 fn has_capabilities(program: &mut Command) -> bool {
     let status = command::text(program.args(["/proc/self/status"])).unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -259,7 +259,7 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
     assert!(page.contains("\n| 1 | JSON has a version |\n"));
 }
 
-/// What `/proc` says of a thread: its name, how long it has run, and how often it left its CPU.
+/// Counters of a thread in `/proc`: its name, how long it has run, and how often it left its CPU.
 struct Counted {
     comm: String,
     ran_ns: u64,

@@ -1,5 +1,5 @@
-//! What real shells make of Tab: bash, zsh and fish in a real terminal. What was completed is then
-//! run, and a function of the shell prints the arguments that it was given.
+//! Completions by Tab in real shells: bash, zsh and fish in a real terminal. The completed line is
+//! then run, and a function of the shell prints the arguments that it was given.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use tests::dist;
 use tests::terminal::Terminal;
 
-/// What a shell that calls itself `$ ` is to be asked.
+/// A shell whose prompt is `$ `, and how it is set up.
 struct Shell {
     name: &'static str,
     /// Becomes that shell.

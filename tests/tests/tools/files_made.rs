@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use tests::dist;
 use tests::log_reader::Log;
 
-/// What lies in a folder.
+/// Returns the names of the files in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries

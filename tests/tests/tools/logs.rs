@@ -15,7 +15,7 @@ use tests::{dist, log_reader, tools, wait_until};
 use tracer_engine::Inheritance;
 use tracer_log::LogReader;
 
-/// What `flood.c` calls its events with sequence numbers.
+/// Name of the events with sequence numbers of `flood.c`.
 const FLOOD: &str = "flood";
 
 struct Scene {
@@ -23,7 +23,7 @@ struct Scene {
     target: Target,
 }
 
-/// What a log has of a program that has emitted so many events in each thread.
+/// Events that each thread of a program has sent, and those in the log.
 struct Logged {
     sent: Vec<u64>,
     found: Found,

@@ -12,17 +12,17 @@ use tests::rights::missing_right;
 /// Sizes by option, in KiB.
 type Sizes = BTreeMap<String, u64>;
 
-/// What the closing lines say of losses.
+/// Losses, as the closing lines state them.
 #[derive(Debug)]
 struct Summary {
     lost: u64,
     /// By cause, the options of which it says that they should be larger.
     advice: BTreeMap<String, String>,
-    /// All that was lost no size helps against: the tracer had no processor for long.
+    /// No size helps against any of the losses: the tracer had no CPU for long.
     is_late: bool,
 }
 
-/// A run in which what was lost, if anything, a larger size would hold.
+/// Runs the program, again where the tracer was late: a larger size would hold all that was lost.
 fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Summary {
     let mut runs = (0..5).map(|_| run_once(options, sizes, program, arguments));
     let summary = runs.find(|summary| !summary.is_late);

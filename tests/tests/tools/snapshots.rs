@@ -55,7 +55,7 @@ impl Scene {
         found(&self.folder, index)
     }
 
-    /// What `tracer-user snapshot` makes of it.
+    /// Asks for a snapshot of it by `tracer-user snapshot`.
     fn ask(&self) -> Output {
         ask(&self.log(), self.tracer.pid(), "30s")
     }

@@ -1,4 +1,4 @@
-//! What needs no rights: the user events of one's own process.
+//! Traces that need no rights: the user events of one's own process.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,13 @@ use tests::rights::is_root;
 use tests::target::Target;
 use tests::tracer::{Trace, Tracer};
 
-/// A command that runs `program` as somebody without rights.
+/// A command that runs `program` as a user without rights.
 fn as_nobody(program: &Path) -> Command {
     as_nobody_with(&[], program)
 }
 
-/// The same, with the capabilities that these options of `setpriv` give, where they can be given.
+/// A command that runs `program` as a user without rights but for the capabilities that these
+/// options of `setpriv` give, where they can be given.
 fn as_nobody_with(options: &[&str], program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
@@ -112,8 +113,7 @@ fn the_user_events_of_ones_own_process_can_be_traced_without_rights() {
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
 }
 
-/// Runs a case of a standard program as somebody without rights, or with those that `more` gives
-/// it.
+/// Runs a case of a standard program as a user without rights, or with those that `more` gives.
 fn run_standard(program: &str, case: &str, more: &[&str]) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let everyones = dist::copy_for_everyone(folder.path())?;

@@ -357,8 +357,8 @@ fn a_log_has_them_with_names_and_stacks() {
     assert!(std::fs::read_to_string(page).unwrap().contains("futex"));
 }
 
-/// What was counted of each thread so far: how long it ran, waited, and how often, as the kernel
-/// says.
+/// Returns the kernel's counts of each thread so far: how long it ran, how long it waited, and how
+/// often it ran.
 fn counted(pid: i32) -> BTreeMap<i64, String> {
     let tids = calls(pid).into_keys();
     let of = |tid: i64| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"));

@@ -13,7 +13,7 @@ use tests::dist;
 use tests::rights::missing_right;
 use tests::tools;
 
-/// What a run of the program left behind.
+/// Results of a run of the program.
 struct Run {
     _folder: tempfile::TempDir,
     log: PathBuf,

@@ -20,7 +20,7 @@ fn object(log: &Path, command: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What the page of a log holds, and what `stat` says of the log.
+/// Returns the content of a log's page, and what `stat` says of the log.
 fn page_and_stat(log: &Log) -> (Value, Value) {
     let page = log.file("report.html");
     let output = log.run("report", &["-o", page.to_str().unwrap()]).unwrap();

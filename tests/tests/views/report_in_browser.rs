@@ -51,7 +51,7 @@ fn words(of: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What a command prints of the log.
+/// Returns what a command prints about the log.
 fn said(subcommand: &str, options: &[&str]) -> String {
     let output = shown().log.run(subcommand, options).unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -31,7 +31,7 @@ fn traced(folder: &TempDir, options: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What lies in the folder beside the program.
+/// Returns the names of the files in the folder, but for the program.
 fn left(folder: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(folder.path()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -44,7 +44,7 @@ fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
     of.get(name).and_then(Value::as_array).unwrap()
 }
 
-/// What has no name of a file and no time of its making in it.
+/// Returns a page without the title of its log, which has a file's name and the time of its making.
 fn without_names(mut page: Value) -> Value {
     let header = page.get_mut("header").and_then(Value::as_object_mut);
     header.unwrap().remove("log");

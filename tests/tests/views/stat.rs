@@ -16,7 +16,7 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::{dist, mount};
 
-/// What the kernel counts of a thread (`/proc/thread-self/schedstat`): times in nanoseconds.
+/// Counters of a thread in the kernel (`/proc/thread-self/schedstat`): times in nanoseconds.
 struct Counted {
     ran: u64,
     waited: u64,
@@ -28,7 +28,8 @@ fn traced(threads: &str) -> (HashMap<u64, Counted>, Value) {
     traced_with(threads, &["--syscalls", "fchdir"])
 }
 
-/// The same, with these options.
+/// Runs the program under the tracer with these options: what its threads say, and the statistics
+/// of the log.
 fn traced_with(threads: &str, options: &[&str]) -> (HashMap<u64, Counted>, Value) {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("schedstat", folder.path()).unwrap();
@@ -271,19 +272,19 @@ fn moments_are_those_at_which_read_shows_what_happened() {
     assert!(compared > 2, "{stat}");
 }
 
-/// What lies between a count of the kernel and ours, beside one in a hundred: switches, each of
-/// which is some hundred nanoseconds for one and not for the other, in nanoseconds.
+/// Difference between a count of the kernel and one of the statistics, in nanoseconds, beside one
+/// in a hundred: each switch takes some hundred nanoseconds, which only one of them counts.
 const SLACK: u64 = 1_000_000;
 
-/// The least and the most that a thread has run of which the kernel counted so much, while it took
-/// so much off.
+/// Returns the least and the most time that a thread has run of which the kernel counted `counted`,
+/// while it took `taken` off.
 fn near(counted: u64, taken: u64) -> (u64, u64) {
     let least = (counted - counted / 100).saturating_sub(SLACK);
     (least, counted + counted / 100 + SLACK + taken)
 }
 
-/// What the kernel takes off of the times of threads, so far: what the host took, and, where it
-/// counts that by itself, interrupts.
+/// Returns the time that the kernel takes off the times of threads, so far: what the host took,
+/// and, where the kernel counts them separately, interrupts.
 fn taken_off() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let counts = stat.lines().next().unwrap().split_whitespace().skip(1);
@@ -311,8 +312,8 @@ fn ran_so_far() -> HashMap<u64, u64> {
 /// Longer than between two ticks: so old is the kernel's count of a thread that goes on running.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a thread has run from one look to another; `None` where it was not there at both, or its id
-/// is another thread's.
+/// Returns how long a thread has run from one look to another; `None` where it was not there at
+/// both, or its id is another thread's.
 fn between(before: &HashMap<u64, u64>, after: &HashMap<u64, u64>, tid: u64) -> Option<u64> {
     after.get(&tid)?.checked_sub(*before.get(&tid)?)
 }

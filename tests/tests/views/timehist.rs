@@ -11,11 +11,11 @@ use tests::rights::missing_right;
 use tests::tracer::Tracer;
 use tests::{dist, mount};
 
-/// How far two times may be apart: perf leaves out what is less than a microsecond, and of two
-/// tracers at a tracepoint one comes after the other.
+/// Largest difference between two times: perf leaves out what is less than a microsecond, and of
+/// two tracers at a tracepoint one comes after the other.
 const APART_US: u64 = 5;
 
-/// What of a run or a wait may be missing that the kernel did not report.
+/// Time that may be missing in a run or a wait that the kernel did not report.
 const SLICE_US: u64 = 4_000;
 
 /// Threads that want the same CPU, for 2 ms in each of 30 rounds, and sleep between.
@@ -46,7 +46,7 @@ fn is_near(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= APART_US
 }
 
-/// Those that both tracers have.
+/// Pairs the switches that both tracers have.
 fn pairs<'a>(own: &'a [Left], others: &'a [Left]) -> Vec<(&'a Left, &'a Left)> {
     let other = |left: &Left| {
         let first = others.partition_point(|other| other.at + APART_US < left.at);
@@ -62,13 +62,13 @@ type Switches = BTreeMap<i64, Vec<Left>>;
 /// Both tracers' view of a run of `schedstat.c`.
 struct Run {
     threads: Vec<i64>,
-    /// By our events.
+    /// By the events of `tracer-user`.
     own: Switches,
-    /// By our events, after the thread has ended.
+    /// By the events of `tracer-user`, after the thread has ended.
     of_ended: Switches,
     /// By perf.
     others: Switches,
-    /// Our statistics.
+    /// Statistics of `tracer-user`.
     stat: Value,
 }
 
@@ -107,7 +107,7 @@ impl Run {
     }
 }
 
-/// What `perf sched timehist` prints.
+/// Reads the switches that `perf sched timehist` prints.
 fn timehist(recorded: &Path) -> anyhow::Result<Switches> {
     let mut perf = Command::new("perf");
     let perf = perf.args(["sched", "timehist", "-i"]).arg(recorded);
@@ -143,10 +143,10 @@ fn timehist(recorded: &Path) -> anyhow::Result<Switches> {
     Ok(switches)
 }
 
-/// The same by our events, and those of threads that have ended: these have no identifier any more
-/// that perf could say.
+/// Finds the switches in the events of `tracer-user`, and those of threads that have ended: these
+/// no longer have an identifier that perf could say.
 fn own(events: &[Event]) -> anyhow::Result<(Switches, Switches)> {
-    /// What is known of a thread.
+    /// State of a thread.
     #[derive(Default)]
     struct Known {
         left: Option<u64>,

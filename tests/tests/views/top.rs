@@ -35,7 +35,7 @@ fn screen(log: &Log, options: &[&str]) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// What a line of a screen says below a heading.
+/// Returns the cell of a line of a screen below a heading.
 fn cell(lines: &[String], line: &str, heading: &str) -> String {
     let headings = lines.iter().find(|line| line.starts_with("thread "));
     let end = headings.unwrap().find(&format!(" {heading}")).unwrap() + heading.len() + 1;
@@ -147,7 +147,7 @@ fn a_moment_of_a_log_is_that_of_what_was_before() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// Starts `flood.c` as somebody without rights, and watches it so: one screen.
+/// Starts `flood.c` as a user without rights, and watches it as that user: one screen.
 #[test]
 fn user_events_of_ones_own_processes_are_watched_without_rights() {
     let folder = tempfile::tempdir().unwrap();

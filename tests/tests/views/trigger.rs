@@ -34,7 +34,7 @@ fn run(folder: &Path, options: &[&str], command: &[&str]) -> Output {
     run.args(options).arg("--").args(command).output().unwrap()
 }
 
-/// What is asked of a log, as JSON.
+/// Asks a command about a log and returns its answer, which is JSON.
 fn asked(words: &[&str], log: &Path) -> Value {
     let mut tracer = Command::new(dist::tracer_user().unwrap());
     let output = tracer.args(words).arg(log).output().unwrap();

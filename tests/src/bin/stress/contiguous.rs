@@ -25,7 +25,7 @@ const NAME: &str = "contiguous";
 pub const READ: &str = "--read-contiguous";
 const SHARED: &str = "TRACER_STRESS_SHARED";
 
-/// Who reads.
+/// Reader of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     Own,

@@ -1,10 +1,10 @@
-//! What a process holds, which rounds must not let grow.
+//! Resources that a process holds, which must not grow from round to round.
 
 use std::fs;
 
 use anyhow::Context as _;
 
-/// What a process holds that could grow.
+/// Resources of a process that could grow.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     shared_kib: u64,
@@ -32,7 +32,7 @@ impl Held {
         })
     }
 
-    /// Nothing that a round leaves behind.
+    /// Tells whether no round has left anything behind since `before`.
     pub fn has_not_grown_since(self, before: Self) -> bool {
         self.shared_kib < before.shared_kib + 4096
             && self.own_kib < before.own_kib + (8 << 10)

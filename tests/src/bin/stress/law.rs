@@ -18,22 +18,22 @@ const REMEMBERED: usize = 1 << 15;
 /// Two clocks are compared: the emitter's own, and the reader's interpolation of its ticks.
 const TOLERANCE_NS: u64 = 50_000;
 
-/// When one event was emitted.
+/// Number and times of one emission.
 struct Emission {
-    /// Which one, plus one.
+    /// Number of the event, plus one.
     number: AtomicU64,
     begin: AtomicU64,
-    /// 0 until then.
+    /// 0 until the emission has ended.
     end: AtomicU64,
 }
 
-/// What one sender has done.
+/// Emissions of one sender.
 pub struct Sender {
     pub begun: AtomicU64,
     emissions: [Emission; REMEMBERED],
 }
 
-/// What all processes of a round share: it lies in a file, whose bytes are zero at first.
+/// State that all processes of a round share: it lies in a file, whose bytes are zero at first.
 pub struct Shared {
     pub is_over: AtomicBool,
     /// How many readers are ready.
@@ -179,8 +179,8 @@ impl<'a> Law<'a> {
         Ok(())
     }
 
-    /// All was read, and nobody emits any more: what is missing at the end is older than what is
-    /// there, unless the stream has stopped.
+    /// Checks the end, when everything was read and all emissions are over: the missing events at
+    /// the end are older than those that are there, unless the stream has stopped.
     pub fn end(&self) -> anyhow::Result<()> {
         let Some(since) = self.since.filter(|_| !self.is_stopped) else {
             return Ok(());

@@ -169,7 +169,7 @@ impl Round {
         Ok(())
     }
 
-    /// Sends one of the process's threads a signal, whatever it does.
+    /// Sends a signal to one of the process's threads, in the middle of its work.
     fn interrupt_a_thread(&mut self) -> anyhow::Result<()> {
         let threads: Vec<_> = fs::read_dir("/proc/self/task")?.collect();
         if let Some(Ok(thread)) = threads.get(self.random.index(threads.len()))

@@ -1,4 +1,4 @@
-//! What became of the events of a round.
+//! Tally of a round's events: read, lost, in order.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tracer_posix::EventTypeId;
 
 use crate::world::{HANDLERS, filling_of, world};
 
-/// What became of a round.
+/// Outcome of a round.
 #[derive(Default)]
 pub struct Tally {
     pub seen: u64,

@@ -1,4 +1,4 @@
-//! What all processes of a round share, and what each emits.
+//! State that all processes of a round share, and the events that each emits.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-/// What everybody in the process needs, handlers too.
+/// State that all threads of the process need, signal handlers included.
 pub struct World {
     pub event: UserEvent,
     pub counts: Counts,
