@@ -120,7 +120,7 @@ pub const HUNDRED: [&str; 100] = [
 struct Known {
     /// Whether these two are such lines: the second one is empty where `tracer-user` has none.
     is_it: fn(&str, &str) -> bool,
-    /// Why they differ.
+    /// Reason of the difference.
     reason: &'static str,
 }
 
@@ -165,7 +165,7 @@ const KNOWN: &[Known] = &[
     },
 ];
 
-/// Where the programs are that are compared.
+/// Returns the folder of the programs that are compared.
 #[must_use]
 pub fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/beside_strace")
@@ -206,7 +206,7 @@ impl Beside {
         })
     }
 
-    /// Shows so many bytes of texts at most, of a class of calls alone.
+    /// Shows at most this many bytes of texts, of a class of calls alone.
     #[must_use]
     pub fn with_text_bytes_of(self, class: &'static str, text_bytes: u32) -> Self {
         Self {

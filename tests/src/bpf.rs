@@ -87,8 +87,7 @@ fn of_kind(objects: &BTreeSet<Object>, kind: Kind) -> impl Iterator<Item = Objec
         .filter(move |object| object.kind == kind)
 }
 
-/// How many entries the map `name` of process `pid` has. The map is one with keys of at most 8
-/// bytes.
+/// Counts the entries of the map `name` of process `pid`, whose keys have at most 8 bytes.
 ///
 /// # Errors
 ///
@@ -137,7 +136,7 @@ fn inform(object: &OwnedFd, info: &mut [u64]) -> anyhow::Result<()> {
 }
 
 fn map_name(map: &OwnedFd) -> anyhow::Result<String> {
-    /// Of the fields of `struct bpf_map_info` up to the name, which has 16 bytes.
+    /// Size of the fields of `struct bpf_map_info` before the name, which has 16 bytes.
     const NAME: usize = 24;
     let mut words = [0_u64; 5];
     inform(map, &mut words)?;
@@ -220,7 +219,7 @@ impl Object {
         Ok(maps)
     }
 
-    /// Whether the kernel still has it.
+    /// Tells whether the kernel still has it.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub fn in_elf(types: &Path, folder: &Path, has_build_id: bool) -> anyhow::Result
     Ok(elf)
 }
 
-/// The kernel's types, where `member` of `of` is so many bytes further back than it is.
+/// Reads the kernel's types, and moves `member` of `of` back by this many bytes.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn shifted(of: &str, member: &str, by: u32) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the offset of a member is written.
+/// Finds the position at which the offset of a member is written.
 fn offset_of(bytes: &[u8], of: &str, member: &str) -> Option<usize> {
     const STRUCT: u32 = 4;
     let header = size(bytes, 4)?;

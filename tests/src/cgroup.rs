@@ -125,7 +125,7 @@ impl Cgroup {
         })
     }
 
-    /// How often its threads were throttled, and for how many nanoseconds in all.
+    /// Returns how often its threads were throttled, and for how many nanoseconds in all.
     ///
     /// # Errors
     ///
@@ -141,13 +141,13 @@ impl Cgroup {
         Ok((times, ns.context("no time")?))
     }
 
-    /// Its folder.
+    /// Returns its folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How often a process was killed in it for want of memory.
+    /// Returns how often a process in it was killed for lack of memory.
     ///
     /// # Errors
     ///

@@ -35,12 +35,12 @@ pub fn tracer_user() -> anyhow::Result<PathBuf> {
     Ok(folder()?.join("bin/tracer-user"))
 }
 
-/// How a program is to get at the library.
+/// Way in which a program gets the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linkage {
-    /// From `libposixtrace.so`, when it starts.
+    /// Dynamic: from `libposixtrace.so`, when it starts.
     Shared,
-    /// It has the library inside.
+    /// Static: it has the library inside.
     Static,
 }
 
@@ -52,7 +52,7 @@ pub enum Linkage {
 ///
 /// # Errors
 ///
-/// What the compiler or pkg-config said, or that the program is not in that folder.
+/// The compiler or pkg-config fails; the error has its complaint.
 pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
     let folder = env::var_os("TRACER_PROGRAMS").map(PathBuf::from);
     if let Some(compiled) = folder.map(|folder| folder.join(name))
@@ -92,11 +92,11 @@ fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
 }
 
-/// As [`compile`], with the library inside the program.
+/// Compiles a program as [`compile`] does, with the library inside the program.
 ///
 /// # Errors
 ///
-/// What the compiler or pkg-config said.
+/// The compiler or pkg-config fails; the error has its complaint.
 pub fn compile_static(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
     compile_program(name, into, Linkage::Static)
 }
@@ -124,7 +124,7 @@ fn compile_program(name: &str, into: &Path, linkage: Linkage) -> anyhow::Result<
 ///
 /// # Errors
 ///
-/// What the compiler or pkg-config said, or that there is no such compiler.
+/// The compiler or pkg-config fails, or there is no such compiler; the error has the complaint.
 pub fn compile_file(
     compiler: &str,
     source: &Path,
@@ -186,8 +186,8 @@ pub fn flags_of(name: &str, linkage: Linkage) -> anyhow::Result<String> {
     })
 }
 
-/// A copy of the distribution in `folder` that every user may read and run: the original may be
-/// in a folder that is closed to others.
+/// Makes a copy of the distribution in `folder` that every user may read and run: the original may
+/// be in a folder that is closed to others.
 ///
 /// # Errors
 ///

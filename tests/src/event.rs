@@ -33,13 +33,13 @@ pub struct Event {
 /// The last line.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How long the trace took.
+    /// Duration of the trace.
     pub seconds: f64,
     /// Events by type.
     pub events: BTreeMap<String, u64>,
     /// Events lost, by cause.
     pub lost: BTreeMap<String, u64>,
-    /// Those of them that were lost to a full ring of the kernel's, by CPU.
+    /// Events among `lost` that found a ring of the kernel's full, by CPU.
     pub ring_full_by_cpu: BTreeMap<String, u64>,
     /// Events that could not be written to a log.
     pub unwritten: u64,
@@ -129,19 +129,19 @@ fn summary_from(value: &Value) -> anyhow::Result<Summary> {
 }
 
 impl Event {
-    /// Whether it is a user event of this name.
+    /// Tells whether it is a user event of this name.
     #[must_use]
     pub fn is_user(&self, name: &str) -> bool {
         self.class == "user" && self.event_type == name
     }
 
-    /// Whether it is a kernel event of this name (without the common prefix).
+    /// Tells whether it is a kernel event of this name (without the common prefix).
     #[must_use]
     pub fn is_system(&self, name: &str) -> bool {
         self.class == "system" && self.event_type == name
     }
 
-    /// An integer among its data.
+    /// Returns an integer of its data.
     #[must_use]
     pub fn integer(&self, name: &str) -> Option<i64> {
         let field = self.data.get(name)?;
@@ -149,13 +149,13 @@ impl Event {
         field.as_i64().or(truth)
     }
 
-    /// A text among its data.
+    /// Returns a text of its data.
     #[must_use]
     pub fn word(&self, name: &str) -> Option<&str> {
         self.data.get(name)?.as_str()
     }
 
-    /// Its data as text.
+    /// Returns its data as text.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.data.get("text").and_then(Value::as_str)
@@ -172,7 +172,7 @@ impl Summary {
     }
 }
 
-/// The bytes of a user event's data as two integers, read off the line without parsing all of it:
+/// Reads the bytes of a user event's data as two integers, off the line without parsing all of it:
 /// tests look at millions of them.
 #[must_use]
 pub fn two_integers(line: &str) -> Option<(u64, u64)> {

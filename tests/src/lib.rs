@@ -49,15 +49,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// `time`, and so many times longer as `TRACER_TEST_SLOWNESS` says: a machine whose processors are
-/// made in software is no measure of how long something may take.
+/// Multiplies `time` by `TRACER_TEST_SLOWNESS`, if that is set: an emulated machine is no measure
+/// of how long something may take.
 #[must_use]
 pub fn timeout(time: Duration) -> Duration {
     let slowness = std::env::var("TRACER_TEST_SLOWNESS").ok();
     time * slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
-/// Whether nothing is to be left out that takes long and seldom finds more (`TRACER_WHOLE`).
+/// Tells whether tests run in full, with the parts that take long and seldom find more
+/// (`TRACER_WHOLE`).
 #[must_use]
 pub fn is_whole() -> bool {
     std::env::var_os("TRACER_WHOLE").is_some()
@@ -82,7 +83,7 @@ pub fn monotonic_ns() -> u64 {
 ///
 /// # Errors
 ///
-/// What `look` said, or that it found nothing in time; `what` says what was waited for.
+/// `look` fails, or finds nothing in time; `what` says what was waited for.
 pub fn wait_until<T>(
     what: &str,
     time: Duration,

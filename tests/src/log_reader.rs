@@ -18,7 +18,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log that is made up, of a trace that lost so many events.
+    /// Makes a log of a trace that lost `lost` events, with made-up content.
     ///
     /// # Errors
     ///

@@ -42,17 +42,18 @@ pub fn write(path: &Path, most: i32) -> anyhow::Result<()> {
     Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
 }
 
-/// No call takes so long.
+/// Upper bound of the durations of calls.
 pub const LONGEST_NS: u64 = (LONG_ROUNDS + 1) * ROUND_NS;
 
-/// A round has a short call of two threads each, the one within the other's time.
+/// Duration of a round, in which each of two threads makes a short call, one within the other's
+/// time.
 const ROUND_NS: u64 = 1_000;
 
-/// Over so many rounds lasts a call of a third thread, which is always in one.
+/// Rounds that a call of a third thread lasts, which is always in a call.
 const LONG_ROUNDS: u64 = 50;
 
-/// Writes calls in so many rounds, and returns how many ended. Before them one ends that has begun
-/// earlier, and the long call does not end.
+/// Writes calls in `rounds` rounds, and returns how many ended. Before them a call ends that has
+/// begun before the log, and the last long call does not end.
 ///
 /// # Errors
 ///

@@ -11,14 +11,14 @@ use crate::attacker::{ATTACKER, give};
 pub struct Elf {
     /// Offset and size of the notes.
     pub notes: (u64, u64),
-    /// Those of the symbols.
+    /// Offset and size of the symbols.
     pub symbols: (u64, u64),
-    /// Those of the names.
+    /// Offset and size of the names.
     pub names: (u64, u64),
 }
 
 impl Elf {
-    /// Writes it, with these parts at their offsets; it is the attacker's then.
+    /// Writes the file, with these parts at their offsets; the attacker owns it then.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! A log of threads that are heard of after their end: a wake-up that another CPU completes, a
-//! process that goes on without its main thread, and a tid that is used again. One runs another
-//! program meanwhile, and is called as that is.
+//! A log of threads with events after their end: a wake-up that another CPU completes, a process
+//! that continues without its main thread, and a tid that is reused. One thread runs another
+//! program meanwhile, and has its name then.
 
 use std::path::Path;
 
@@ -27,16 +27,16 @@ const AGAIN: Thread = (21, 21, "again");
 const SERVER: Thread = (30, 30, "server");
 const WORKER: Thread = (30, 31, "worker");
 
-/// When `cc1` is heard of last: its parent wakes up, some time after it has left its CPU.
+/// Time of the last event about `cc1`: its parent wakes up, some time after `cc1` has left its CPU.
 pub const LAST_OF_CC1_NS: u64 = 5_000;
-/// And the process of `server`: its other thread ends.
+/// Time of the last event of the process of `server`: its other thread ends.
 pub const LAST_OF_SERVER_NS: u64 = 17_000;
 
 const SLEEPING: u32 = 1;
 /// `TASK_DEAD` of `<linux/sched.h>`.
 const DEAD: u32 = 0x80;
 
-/// Writes it.
+/// Writes the log.
 ///
 /// # Errors
 ///

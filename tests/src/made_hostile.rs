@@ -38,7 +38,7 @@ pub const REQUESTS: u64 = 200;
 /// Spans within each other, of one request in fifty.
 pub const DEEP: u64 = 20;
 
-/// Writes it.
+/// Writes the log.
 ///
 /// # Errors
 ///
@@ -61,12 +61,12 @@ struct Made {
     writer: LogWriter,
     types: EventTypes,
     now: u64,
-    /// When the thread that has the CPU got it.
+    /// Time at which the thread that has the CPU got it.
     came: u64,
 }
 
 impl Made {
-    /// The asker wakes the worker, waits for it, and is woken by it.
+    /// Adds a request: the asker wakes the worker, waits for it, and is woken by it.
     fn request(&mut self, request: u64) -> anyhow::Result<()> {
         // Times that are no multiples of anything.
         let some = |most: u64| (request * 7_919 + 13) % most;
@@ -102,7 +102,7 @@ impl Made {
         self.after(50_000 + some(20_011), ASKER, "request end", &[])
     }
 
-    /// One thread leaves the CPU to another, and is blocked.
+    /// Adds a switch: one thread leaves the CPU to another, and is blocked.
     fn switch(&mut self, ns: u64, from: Named, to: Named) -> anyhow::Result<()> {
         let left = SwitchOutData {
             next_pid: from_signed(to.0),
@@ -139,13 +139,13 @@ impl Made {
         self.add(ns, EventTypeId::WAKEUP, woken, wakeup.as_bytes())
     }
 
-    /// A user event.
+    /// Adds a user event, this long after the one before.
     fn after(&mut self, ns: u64, of: Named, name: &str, data: &[u8]) -> anyhow::Result<()> {
         let id = self.types.define_user(name.as_bytes(), None);
         self.add(ns, id, of, data)
     }
 
-    /// An event so long after the one before.
+    /// Adds an event, this long after the one before.
     fn add(
         &mut self,
         ns: u64,

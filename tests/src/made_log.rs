@@ -96,7 +96,8 @@ struct MadeLog {
 }
 
 impl MadeLog {
-    /// User events of two threads, a switch away and back, a wake-up, a fork, now and then others.
+    /// Adds a round: user events of two threads, a switch away and back, a wake-up, a fork, now and
+    /// then others.
     fn round(&mut self, round: u64, ns: u64) -> anyhow::Result<()> {
         for (index, sequence) in (0..).zip(round..round + 5) {
             let choice = usize::try_from(sequence)?;

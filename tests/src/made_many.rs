@@ -29,11 +29,12 @@ pub type Happened = (i32, u64, i64);
 /// Expected content of the log, in order of time.
 #[derive(Debug, Default)]
 pub struct Expected {
-    /// Threads were woken, by these threads.
+    /// Wake-ups of threads, with the tids of their wakers.
     pub woken: Vec<Happened>,
-    /// Threads got the CPU that they waited for, which these threads had before.
+    /// Switches to threads on the CPU that they waited for, with the tids of those that had it
+    /// before.
     pub got: Vec<Happened>,
-    /// Threads left these CPUs.
+    /// Switches away from threads, with the CPUs that they left.
     pub left: Vec<Happened>,
 }
 
@@ -44,7 +45,7 @@ enum State {
     Running,
 }
 
-/// Writes it, and returns what is in it.
+/// Writes the log, and returns its content.
 ///
 /// # Errors
 ///
@@ -76,9 +77,9 @@ struct Made {
     now: u64,
     random: u64,
     states: Vec<State>,
-    /// For which CPU each waits, or which it had.
+    /// CPU that each thread waits for, or had last.
     cpus: Vec<usize>,
-    /// Since when each has it.
+    /// Time since which each thread has its CPU.
     since: Vec<u64>,
     on: Vec<Option<usize>>,
 }

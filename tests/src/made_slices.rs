@@ -1,4 +1,4 @@
-//! A log of what has a beginning and an end, and what a viewer has to make of it.
+//! A log of slices, and the form in which a viewer has to show them.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use zerocopy::IntoBytes as _;
 
 use crate::made::{self, START_NS};
 
-/// A slice: name, when it began and how long it took, in nanoseconds from the start of the log, and
-/// within how many others of its line it lies.
+/// A slice: its name, its begin in nanoseconds from the start of the log, its duration, and its
+/// depth: the number of slices of its line that it lies within.
 pub type Expected = (&'static str, u64, u64, u64);
 
 /// The slices of process 7.
@@ -39,7 +39,7 @@ pub const INTERRUPTS: [Expected; 3] = [
     ("idle", 60_000, 10_000, 0),
 ];
 
-/// Writes it.
+/// Writes the log.
 ///
 /// # Errors
 ///
@@ -179,7 +179,7 @@ impl Made {
         self.append(ns, id, tid, data)
     }
 
-    /// Thread 0 is of no process; all others are of process 7, on CPU 1.
+    /// Appends an event. Thread 0 is of no process; all others are of process 7, on CPU 1.
     fn append(&mut self, ns: u64, id: EventTypeId, tid: i32, data: &[u8]) -> anyhow::Result<()> {
         let header = EventHeader {
             time: MonotonicNs(START_NS + ns),

@@ -28,19 +28,19 @@ pub const SAMPLES: [(u64, &[&str]); 3] = [
 /// The stack with which a system call began, and when.
 pub const CALL: (u64, &[&str]) = (4_000, &["do_work", "outer"]);
 
-/// The file of the program, and its build identifier.
+/// File of the program, which does not exist.
 pub const PROGRAM: &str = "/gone/server";
-/// See [`PROGRAM`].
+/// Build identifier of [`PROGRAM`].
 pub const BUILD_ID: [u8; 20] = [0xb1; 20];
 
-/// The functions and where they are, and whether they are the kernel's.
+/// The functions, with their addresses, and whether they are the kernel's.
 const FUNCTIONS: [(&str, u64, bool); 3] = [
     ("do_work", 0xffff_ffff_8100_0010, true),
     ("inner", 0x40_0100, false),
     ("outer", 0x40_0200, false),
 ];
 
-/// Writes it.
+/// Writes the log.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ pub const SERVER: (&str, usize) = ("server", 120);
 const PARENT: i32 = 100;
 const FIRST: i32 = 1_000;
 
-/// Writes it.
+/// Writes the log.
 ///
 /// # Errors
 ///
@@ -59,7 +59,8 @@ struct Made {
 }
 
 impl Made {
-    /// A thread is made, of this process or of a new one, gets its name, runs and is blocked.
+    /// Adds the life of a thread, of this process or of a new one: it is made, gets its name, runs
+    /// and is blocked.
     fn live(&mut self, name: &str, process: Option<i32>) -> anyhow::Result<i32> {
         let tid = self.pid;
         self.pid += 1;

@@ -9,15 +9,15 @@ use tracer_log::FinalStatus;
 
 use crate::made::{self, START_NS};
 
-/// Where in the program each of them was.
+/// Address in the program at which each event was emitted.
 pub const PROG_ADDRESS: u64 = 0x1234;
 /// The thread's `pthread_t`.
 pub const THREAD_ID: u64 = 0x77;
 
-/// More than any type has.
+/// Data that are longer than those of any type.
 const DATA: [u8; 512] = [0; 512];
 
-/// Writes it, a millisecond apart.
+/// Writes the log, with a millisecond between two events.
 ///
 /// # Errors
 ///

@@ -23,7 +23,8 @@ pub struct Mount {
     _folder: Option<TempDir>,
 }
 
-/// Where a file system is mounted of which `is_it` is true, given its kind and its options.
+/// Finds the mount point of a file system for which `is_it` is true, given its kind and its
+/// options.
 ///
 /// # Errors
 ///
@@ -41,7 +42,7 @@ pub fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<Path
     Ok(found)
 }
 
-/// Sees to it that the kernel's tracing files are where tools look for them.
+/// Makes sure that the kernel's tracing files are where tools look for them.
 ///
 /// # Errors
 ///
@@ -146,7 +147,7 @@ impl Mount {
         })
     }
 
-    /// Where it is.
+    /// Returns its mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

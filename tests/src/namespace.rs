@@ -40,7 +40,7 @@ impl OwnIds {
     ///
     /// # Errors
     ///
-    /// What the compiler said.
+    /// The compiler fails; the error has its complaint.
     pub fn compile(folder: &Path) -> anyhow::Result<Self> {
         Ok(Self {
             program: dist::compile("own_ids", folder)?,
@@ -150,8 +150,8 @@ pub fn is_mark_of_loss(event: &Event) -> bool {
         .any(|name| event.is_system(name))
 }
 
-/// Events with a pid or tid above `last` in their data: in a namespace that has given none above
-/// it.
+/// Lists the events with a pid or tid above `last` in their data: their namespace has given none
+/// above it.
 #[must_use]
 pub fn beyond(events: &[Event], last: i32) -> Vec<String> {
     const FIELDS: [&str; 12] = [

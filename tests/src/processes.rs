@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// How often each thread of a process has given up its CPU, by thread.
+/// Returns how often each thread of a process has given up its CPU, by thread.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub fn switches(pid: i32) -> anyhow::Result<BTreeMap<i32, u64>> {
     Ok(switches)
 }
 
-/// Whether each of `threads` sleeps.
+/// Tells whether each of `threads` sleeps.
 fn are_blocked(pid: i32, threads: &[i32]) -> anyhow::Result<bool> {
     for tid in threads {
         let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"))?;
@@ -41,8 +41,8 @@ fn are_blocked(pid: i32, threads: &[i32]) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The counts of `threads`, once the threads are blocked and the counts do not change: nor do those
-/// of one that is ready to run and has no CPU.
+/// Returns the counts of `threads`, once the threads are blocked and the counts do not change: the
+/// counts alone do not show rest, as those of a runnable thread without a CPU do not change either.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! Whether a test may do what it does.
+//! Rights that tests need.
 
-/// Why a test that loads eBPF may not run here, or `None` where it may.
+/// Returns why a test that loads eBPF may not run here, or `None` where it may.
 ///
 /// # Panics
 ///
@@ -17,7 +17,7 @@ pub fn missing_right() -> Option<&'static str> {
     missing
 }
 
-/// Whether this process is root.
+/// Tells whether this process is root.
 #[must_use]
 pub fn is_root() -> bool {
     // SAFETY: `geteuid` has no preconditions and cannot fail.

@@ -14,7 +14,7 @@ use tracer_log::{FinalStatus, LogReader};
 /// Threads of `crash.c`.
 pub const THREADS: usize = 3;
 
-/// How long a log may take to be completed after its controller is gone.
+/// Time that a log may take to be completed after its controller is gone.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes the file in which the program notes what it has emitted.

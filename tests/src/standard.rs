@@ -22,7 +22,7 @@ struct Build {
     linkage: Linkage,
 }
 
-/// The first two have each compiler and each library.
+/// Builds, the first two of which have each compiler and each library.
 const BUILDS: [Build; 4] = [
     build("gcc", Linkage::Shared),
     build("clang", Linkage::Static),
@@ -37,10 +37,10 @@ const fn build(compiler: &'static str, linkage: Linkage) -> Build {
     Build { compiler, linkage }
 }
 
-/// The programs are strict: nothing of a compiler's own, and no warning.
+/// Options of all compilers: the programs use no extension of a compiler, and have no warning.
 const STRICT: [&str; 5] = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"];
 
-/// A case that hangs has failed.
+/// Time after which a case hangs, which is a failure.
 const SECONDS: &str = "300";
 
 /// The builds for this machine, or for the one whose compiler `TRACER_COMPILER` names.
@@ -62,7 +62,7 @@ fn builds() -> &'static [Build] {
 ///
 /// # Errors
 ///
-/// What the case says that is not so, or why it cannot be made or run.
+/// The case fails, and says why; or it cannot be made or run.
 pub fn check(folder: &Path, program: &str, case: &str, at_once: bool) -> anyhow::Result<()> {
     let check = |build: &Build| check_as(*build, folder, program, case);
     if !at_once {

@@ -25,7 +25,7 @@ impl Step {
         self.instruction.split_whitespace().next().unwrap_or("")
     }
 
-    /// Whether it looks at memory, or calls or jumps to where memory says.
+    /// Tells whether it looks at memory, or calls or jumps to where memory says.
     #[must_use]
     pub fn has_memory_operand(&self) -> bool {
         !self.name().starts_with("lea")
@@ -33,7 +33,7 @@ impl Step {
             && (self.instruction.contains('(') || self.instruction.contains("%fs:"))
     }
 
-    /// Whether it writes to memory, the stack included.
+    /// Tells whether it writes to memory, the stack included.
     #[must_use]
     pub fn is_store(&self) -> bool {
         let reads = ["cmp", "test", "bt", "jmp", "lea", "nop"];
@@ -44,7 +44,7 @@ impl Step {
         is_stack || !is_read && self.ends_with_memory()
     }
 
-    /// Whether the last operand, which is the one that is written, is in memory.
+    /// Tells whether the last operand, which is the one that is written, is in memory.
     fn ends_with_memory(&self) -> bool {
         // The target's address is not part of an operand: "mov %eax,0x2(%rip) # 4010 <enabled>".
         let operands = self.instruction.split('#').next().unwrap_or("").trim();
@@ -89,7 +89,7 @@ pub fn between_breakpoints(command: &mut Command, objects: &[&Path]) -> anyhow::
     addresses.iter().map(step).collect()
 }
 
-/// Where the program was at each step.
+/// Returns the address of the program at each step.
 fn follow(pid: i32) -> anyhow::Result<Vec<u64>> {
     /// More steps than any trace point takes.
     const MOST: usize = 100_000;
@@ -151,7 +151,7 @@ fn byte_at(pid: i32, address: u64) -> anyhow::Result<u8> {
     Ok(byte[0])
 }
 
-/// Where a library begins in the program's memory.
+/// Returns the address of a library in the program's memory.
 fn base(pid: i32, library: &Path) -> anyhow::Result<u64> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let library = library.canonicalize()?;
@@ -163,7 +163,7 @@ fn base(pid: i32, library: &Path) -> anyhow::Result<u64> {
     Ok(u64::from_str_radix(start, 16)?)
 }
 
-/// Every instruction of a library, by its address in the file.
+/// Returns every instruction of a library, by its address in the file.
 fn disassembled(library: &Path) -> anyhow::Result<HashMap<u64, String>> {
     let output = Command::new("objdump")
         .args(["--disassemble", "--no-show-raw-insn"])

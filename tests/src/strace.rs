@@ -38,7 +38,7 @@ pub fn count(command: &[&str]) -> anyhow::Result<Counts> {
     Ok(count_in(&fs::read_to_string(log)?))
 }
 
-/// How often a program that ends by itself makes each system call.
+/// Returns how often a program that ends by itself makes each system call.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
-/// How long a program may be silent.
+/// Time that a program may be silent.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running program that talks by `handshake.h`. Killed when dropped.
@@ -64,7 +64,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Its process.
+    /// Returns the pid of its process.
     #[must_use]
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(-1)
@@ -101,7 +101,8 @@ impl Target {
         })
     }
 
-    /// As [`end`](Self::end), for a program that says "done" only then; returns what it said since.
+    /// Ends it as [`end`](Self::end) does, for a program that says "done" only then; returns what
+    /// it said since.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl Target {
         Ok(said)
     }
 
-    /// Whether it still runs.
+    /// Tells whether it still runs.
     ///
     /// # Errors
     ///

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
-/// How long something may take to be seen.
+/// Time that something may take to be seen.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a screen is the same that is drawn.
+/// Time without a change after which a screen is drawn completely.
 const STILL: Duration = Duration::from_millis(300);
 
 /// A terminal with a shell in it. It ends when dropped.
@@ -19,7 +19,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A terminal that is so wide and high, with a shell that has these variables.
+    /// Starts a terminal of this width and height, with a shell that has these variables.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Terminal {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Whether a program has the terminal for itself, and what is below that.
+    /// Tells whether a program has the alternate screen, or the mouse.
     ///
     /// # Errors
     ///

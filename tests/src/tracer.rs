@@ -104,7 +104,7 @@ impl Tracer {
         Ok(Self { child, folder })
     }
 
-    /// Its process.
+    /// Returns the pid of its process.
     #[must_use]
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(-1)
@@ -120,7 +120,7 @@ impl Tracer {
         events.into_iter().next().context("no event")
     }
 
-    /// Waits until it has printed so many events of which `is_wanted` is true. Their lines have
+    /// Waits until it has printed `count` events of which `is_wanted` is true. Their lines have
     /// `text` in them: where there are many others it takes too long to look at all of those.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Tracer {
         self.finish()
     }
 
-    /// As [`stop`](Self::stop); also how long it took.
+    /// Ends it as [`stop`](Self::stop) does; returns also how long that took.
     ///
     /// # Errors
     ///
@@ -267,7 +267,7 @@ impl Drop for Tracer {
 /// Time that a tracer took to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
-    /// From the signal on.
+    /// Time from the signal on.
     pub in_all: Duration,
     /// Part of `in_all` without waits for a CPU that other processes, or other guests of the host,
     /// had.
@@ -294,7 +294,7 @@ fn taken_by_the_host() -> Duration {
 
 /// Output of a tracer that has ended.
 pub struct Trace {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
     /// Its messages beside the events.
     pub stderr: String,
@@ -303,7 +303,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Its last line.
+    /// Returns its last line.
     ///
     /// # Errors
     ///
@@ -313,7 +313,7 @@ impl Trace {
         self.summary.as_ref().with_context(no_summary)
     }
 
-    /// All events.
+    /// Returns all events.
     ///
     /// # Errors
     ///
@@ -328,7 +328,7 @@ impl Trace {
         Ok(events)
     }
 
-    /// Every line, to be looked at one by one where there are millions.
+    /// Returns every line, to be looked at one by one where there are millions.
     ///
     /// # Errors
     ///
@@ -339,9 +339,9 @@ impl Trace {
     }
 }
 
-/// The summary, from the end of the output.
+/// Reads the summary, from the end of the output.
 fn summary_of(path: &Path) -> anyhow::Result<Option<Summary>> {
-    /// More than the summary's line can have.
+    /// Bytes that are more than the summary's line can have.
     const TAIL: u64 = 4 << 20;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

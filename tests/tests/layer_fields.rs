@@ -28,7 +28,7 @@ use tracing_subscriber::prelude::*;
 /// Fields of a callsite.
 const FIELDS: usize = 4;
 
-/// Spans and events at least.
+/// Least number of spans and events.
 const LEAST: usize = 10_000;
 
 /// A callsite that was never in a source file.

@@ -32,7 +32,7 @@ const SCRIPT: &str = "
     pgbench -h \"$1\" -n -c 2 -j 2 -t $2 postgres
     pg_ctl -s -w -D \"$1/data\" stop";
 
-/// Where Debian puts the programs, which are not on the path.
+/// Returns the folder in which Debian puts the programs, which is not on the path.
 fn programs() -> anyhow::Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let folders = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));

@@ -11,7 +11,7 @@ use tests::command;
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
 
-/// The thread in the middle has the CPU for three times as long.
+/// Time limit of a call; the thread in the middle has the CPU for three times as long.
 const FAR_LESS_THAN_THE_HOG_NS: i64 = 10_000_000;
 
 /// `SCHED_FIFO` at the reader's priority, as the program says it.
@@ -34,7 +34,8 @@ fn value(said: &str, word: &str) -> i64 {
     words.next().and_then(|value| value.parse().ok()).unwrap()
 }
 
-/// None of these calls takes as long as the thread in the middle runs; `with`: a further argument.
+/// Checks that none of these calls takes as long as the thread in the middle runs; `with`: a
+/// further argument.
 fn expect_no_wait(calls: &[&str], with: Option<&str>) {
     for call in calls {
         let arguments: Vec<&str> = ["call", *call, "150"].into_iter().chain(with).collect();

@@ -26,7 +26,7 @@ macro_rules! cases {
     )*};
 }
 
-/// Where the programs are made.
+/// Returns the folder in which the programs are made.
 fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }

@@ -255,7 +255,8 @@ fn duckdb_reads_the_same_rows_from_parquet() {
     );
 }
 
-/// How long the calls took that end in a log, by the lines of JSON and by a row of Parquet each.
+/// Returns the durations of the calls that end in a log, by the lines of JSON and by the rows of
+/// Parquet.
 fn durations(log: &Log) -> (Vec<Value>, Vec<Value>) {
     let parquet = log.file("out.parquet");
     let path = parquet.to_str().unwrap();

@@ -254,7 +254,7 @@ fn stacks_from(first: &str) -> String {
     )
 }
 
-/// The names of each stack, by when it was.
+/// Returns the names of each stack, by its time.
 fn stacks(rows: &[Value]) -> BTreeMap<u64, Vec<String>> {
     let mut stacks: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for row in rows {

@@ -21,8 +21,8 @@ struct Delayed {
     most: u64,
 }
 
-/// Requests of the program under the tracer, with these options: what is known of them, the threads
-/// by their roles, and the answer.
+/// Runs the program's requests under the tracer, with these options. Returns what is known of them,
+/// the threads by their roles, and the answer of `why`.
 fn requests(
     count: u32,
     seed: u32,
@@ -67,7 +67,7 @@ fn requests(
     (delayed.collect(), roles, why)
 }
 
-/// Whether a segment of a path is what this cause makes.
+/// Tells whether a segment of a path is of this cause.
 fn is_of(cause: &str, segment: &Value, tids: &HashMap<String, u64>) -> bool {
     let is = |state: &str, who: &str| segment["state"] == state && segment["tid"] == tids[who];
     let is_in = |call: &str| segment["in"] == call;
@@ -87,8 +87,8 @@ fn is_of(cause: &str, segment: &Value, tids: &HashMap<String, u64>) -> bool {
     }
 }
 
-/// How many requests there are, and those of which something else is said than is known of them.
-/// What is unknown is nothing that is said.
+/// Returns the number of requests, those that `why` explains differently from what is known of
+/// them, and its answer. Unknown time explains nothing.
 fn wrong(count: u32, seed: u32, options: &[&str]) -> (usize, Vec<String>, Value) {
     let (delayed, tids, mut why) = requests(count, seed, options);
     let mut spans = why["slowest"].as_array().unwrap().clone();

@@ -21,7 +21,7 @@ fn put(group: &Path, what: &str, id: i64) -> anyhow::Result<()> {
     fs::write(&file, id.to_string()).with_context(|| file.display().to_string())
 }
 
-/// A program that waits, with a thread; the pid of the one and the tid of the other.
+/// Starts a program that waits, with a thread. Returns also its pid and the thread's tid.
 fn start(folder: &Path) -> anyhow::Result<(Target, i64, i64)> {
     let program = dist::compile("wakers", folder)?;
     let (target, said) = Target::start(Command::new(program).arg("1"))?;
@@ -30,7 +30,7 @@ fn start(folder: &Path) -> anyhow::Result<(Target, i64, i64)> {
     Ok((target, pid, i64::try_from(thread)?))
 }
 
-/// Traces what is chosen by `options`, of which `pid` is one, while `work` is done; returns the
+/// Traces the processes that `options` choose, of which `pid` is one, during `work`; returns the
 /// moves.
 fn moves(
     options: &[&str],
@@ -48,12 +48,13 @@ fn moves(
     Ok(events)
 }
 
-/// As [`moves`], of this process alone.
+/// Traces this process alone during `work`, as [`moves`] does; returns the moves.
 fn traced(pid: i64, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Vec<Event>> {
     moves(&[&pid.to_string()], pid, work)
 }
 
-/// How the kernel calls a group: its path in the hierarchy, which the kernel shows of who is in it.
+/// Returns the kernel's name of the group of a process: its path in the hierarchy, as `/proc` shows
+/// it.
 fn name_by_the_kernel(pid: i64) -> anyhow::Result<String> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let name = groups.lines().find_map(|line| line.strip_prefix("0::"));

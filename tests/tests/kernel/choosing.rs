@@ -12,7 +12,7 @@ use tests::event::Event;
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
 
-/// How long a process is waited for that should do something every 20 ms.
+/// Time to wait for a process that should do something every 20 ms.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program of this name: a shell in a file of its own.
@@ -42,7 +42,7 @@ fn end(children: impl IntoIterator<Item = Child>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until a process has made so many children more.
+/// Waits until a process has made this many more children.
 fn made_by(pid: i32, count: usize) -> anyhow::Result<()> {
     let children = format!("/proc/{pid}/task/{pid}/children");
     let mut seen = BTreeSet::new();

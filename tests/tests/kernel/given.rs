@@ -14,8 +14,8 @@ use tests::dist;
 use tests::log_reader::Log;
 use tests::rights::missing_right;
 
-/// Runs itself with one list of arguments after the other, and writes down what the kernel says
-/// that it was given.
+/// Program that runs itself with one list of arguments after the other, and writes down what the
+/// kernel says that it was given.
 const RUNS_ITSELF: &str = r#"#!/usr/bin/python3
 import os, sys
 folder = os.path.dirname(sys.argv[0])
@@ -47,8 +47,8 @@ fn an_exec_has_long_arguments_where_they_are_asked_for() {
     assert_has_arguments("50000", 50000, 2);
 }
 
-/// Runs the program with this option, by which an exec has so many bytes of its arguments, which
-/// are too few for some.
+/// Runs the program with this option, by which an exec has `space` bytes of its arguments: too few
+/// for `truncated` of them.
 fn assert_has_arguments(string_size: &str, space: usize, truncated: usize) {
     if missing_right().is_some() {
         return;

@@ -77,7 +77,7 @@ fn bracketed(events: &str, file: &str) -> anyhow::Result<(Vec<Event>, [Counts; 4
     Ok((trace.events()?, [before, begun, ending, after]))
 }
 
-/// Whether each count is at least what the kernel counted within the trace, and at most what it
+/// Checks that each count is at least what the kernel counted within the trace, and at most what it
 /// counted from before to after it. Returns the sum of what was compared.
 ///
 /// A few may be missing: now and then an interrupt and what follows it pass no tracepoint. perf
@@ -143,7 +143,7 @@ fn interrupts_are_as_many_as_the_kernel_counted() {
     assert_pairs(&events, "irq_enter", "irq_exit", "irq");
 }
 
-/// On each CPU, what begins ends before another begins.
+/// Checks that on each CPU each begin has its end before the next begin.
 fn assert_pairs(events: &[Event], begin: &str, end: &str, what: &str) {
     let mut open: BTreeMap<u64, Option<i64>> = BTreeMap::new();
     for event in events {

@@ -17,7 +17,7 @@ const CALLS: &str = "umask,openat,fchmod,chmod,fchmodat,creat,mkdir,mkdirat";
 /// A call and the permissions that it was given, or that it returned.
 type Modes = Vec<(String, String)>;
 
-/// Whether it is an octal integer.
+/// Tells whether a word is an octal integer.
 fn is_octal(word: &str) -> bool {
     word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit())
 }

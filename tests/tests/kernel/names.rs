@@ -52,7 +52,7 @@ fn user_events(lines: &str) -> Vec<Value> {
     events.filter(|event| event["class"] == "user").collect()
 }
 
-/// Whether an event has the name of its thread (`is_exact`), or at least of its process.
+/// Tells whether an event has the name of its thread (`is_exact`), or at least of its process.
 fn is_named(event: &Value, is_exact: bool) -> bool {
     let own = text(&event["data"], "text");
     let index: usize = own.trim_start_matches('w').parse().unwrap();
@@ -111,7 +111,8 @@ fn a_log_that_a_program_makes_of_itself_has_names() {
     assert_named(&events, false);
 }
 
-/// Gives itself one name after the other, and says what the kernel then has, before a call.
+/// Program that gives itself one name after the other, and before a call says which one the kernel
+/// has.
 const RENAMES_ITSELF: &str = r#"
 import ctypes, os
 prctl = ctypes.CDLL(None).prctl

@@ -1,4 +1,5 @@
-//! Inside of pid namespaces, as in a container: against what the programs there say of themselves.
+//! Traces inside of pid namespaces, as in a container: against what the programs there say of
+//! themselves.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +27,7 @@ fn trace_of(program: &OwnIds, command: &mut Command, is_begun: impl Fn(&Event) -
     tracer.finish().unwrap()
 }
 
-/// All that the trace has to say of `program` is what it says of itself, and all is there.
+/// Checks that the trace of `program` is complete, and agrees with what the program says of itself.
 fn is_true(trace: &Trace, program: &OwnIds) {
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
     assert_eq!(trace.summary().unwrap().all_lost(), 0, "{}", trace.stderr);
@@ -180,7 +181,7 @@ fn what_is_started_from_outside_in_the_namespace_is_part_of_everything() {
     );
 }
 
-/// Whether the trace has such an event by now or soon.
+/// Tells whether the trace has such an event now or soon.
 fn trace_has(trace: &mut Tracer, is_it: impl Fn(&Event) -> bool) -> bool {
     for _ in 0..20 {
         let so_far = trace.so_far().unwrap();
@@ -236,8 +237,8 @@ fn of_a_control_group_only_what_has_a_pid_in_the_namespace_is_shown() {
     assert!(events.iter().all(|event| event.pid != 0));
 }
 
-/// Our pid of the process that calls itself `inside` in a namespace below this one, and runs
-/// `program`.
+/// Returns the pid, in the test's namespace, of the process that calls itself `inside` in a
+/// namespace below, and runs `program`.
 fn pid_of(program: &Path) -> i32 {
     tests::wait_until("the program", Duration::from_secs(30), || {
         let mut found = None;

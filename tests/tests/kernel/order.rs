@@ -26,7 +26,7 @@ fn timeline() -> anyhow::Result<Vec<Event>> {
     trace.events()
 }
 
-/// Where in the timeline the user events `name` are, by round.
+/// Returns the positions of the user events `name` in the timeline, by round.
 fn positions_of(events: &[Event], name: &str) -> HashMap<usize, usize> {
     let mut positions = HashMap::new();
     for (position, event) in events.iter().enumerate() {
@@ -107,8 +107,8 @@ fn a_thread_that_slept_is_woken_before_it_runs_again() {
     assert!(woken > 100, "{woken}");
 }
 
-/// Whether the thread that leaves the CPU could go on: its state is shown as an integer, or as a
-/// letter or word of which R is running.
+/// Tells whether the thread that leaves the CPU is runnable: its state is shown as an integer, or
+/// as a letter or word of which R is running.
 fn is_runnable(switch_out: &Event) -> bool {
     let state = &switch_out.data["state"];
     let word = state.as_str().unwrap_or_default();

@@ -16,7 +16,8 @@ use tests::{dist, mount};
 /// Blocks of 4 KiB that each of two programs reads.
 const BLOCKS: usize = 4096;
 const ROUNDS: usize = 300;
-/// The other program goes on for longer, so that it reuses every request that the traced one had.
+/// Rounds of the other program, which runs for longer, so that it reuses every request that the
+/// traced one had.
 const ROUNDS_OF_OTHER: usize = 400;
 
 /// A block device whose requests wait for one another: a file as a device, with a scheduler and
@@ -136,7 +137,7 @@ struct Run {
     unreported: u64,
 }
 
-/// Two programs read at the same time, of which one is traced.
+/// Runs two programs that read at the same time, of which one is traced.
 fn run() -> anyhow::Result<Run> {
     let disk = Disk::make()?;
     let folder = tempfile::tempdir()?;

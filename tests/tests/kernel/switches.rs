@@ -89,15 +89,15 @@ fn taken() -> anyhow::Result<u64> {
 
 /// A run of `switches` and what was recorded of it.
 struct Run {
-    /// Of each thread, by `/proc`.
+    /// Time that each thread ran, by `/proc`.
     counted: BTreeMap<i32, u64>,
-    /// How often each thread left its CPU, and how long it had had it, as recorded.
+    /// Number of times that each thread left its CPU, and how long it had had it, as recorded.
     recorded: BTreeMap<i32, (u64, u64)>,
     /// Time that the host and interrupts took meanwhile.
     taken: u64,
     /// Runs of which the beginning was not recorded, or of which two were recorded as one.
     unreported: u64,
-    /// Its threads are at rest until it is dropped.
+    /// The program, whose threads are at rest until it is dropped.
     _target: Target,
 }
 

@@ -11,7 +11,7 @@ use tests::rights::missing_right;
 use tests::tracer::Tracer;
 use tests::{dist, made_calls};
 
-/// More calls than there are.
+/// Number of calls, more than there are.
 const MOST: i32 = 500;
 
 const CLASSES: [&str; 18] = [

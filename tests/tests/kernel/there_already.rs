@@ -11,7 +11,8 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 
-/// The server, and what it has said: so many lines of workers, so many workers each.
+/// Starts the server with `lines` lines of workers, `depth` workers each; returns also what it
+/// said.
 fn server(lines: u32, depth: u32) -> (Target, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("prefork", folder.path()).unwrap();

@@ -34,8 +34,8 @@ fn is_realtime() -> bool {
     version.is_ok_and(|version| version.contains("PREEMPT_RT"))
 }
 
-/// Whether the thread is the kernel's own that serves soft interrupts, or those of timers, on a
-/// CPU.
+/// Tells whether the thread is the kernel's own that serves soft interrupts, or those of timers, on
+/// a CPU.
 fn serves_softirqs(tid: i64) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{tid}/comm"));
     name.is_ok_and(|name| name.starts_with("ksoftirqd/") || name.starts_with("ktimers/"))

@@ -10,7 +10,7 @@ use tests::dist;
 use tests::sequence_log::{THREADS, make_notes, notes, read, read_completed};
 use tests::target::Target;
 
-/// Controllers that are killed, and targets.
+/// Number of controllers that are killed, and of targets.
 const RUNS: u64 = 100;
 
 struct Scene {
@@ -58,7 +58,7 @@ fn any_moment(run: u64) -> Duration {
 /// Name of the program's events with sequence numbers.
 const SEQUENCE: &str = "sequence";
 
-/// Whether all is there that a thread had emitted, and noted, when it was killed.
+/// Checks that the log has all events that a thread had emitted, and noted, when it was killed.
 fn has_all_that_was_noted(log: &Path, notes: &[u64]) -> anyhow::Result<()> {
     let found = read_completed(log, SEQUENCE)?;
     for (thread, noted) in (0..).zip(notes) {

@@ -27,7 +27,8 @@ fn executed(options: &[&str], linkage: Linkage) -> (Vec<Step>, Vec<Step>) {
     steps.into_iter().partition(|step| step.object == 0)
 }
 
-/// No more than so many instructions and looks at memory; no store, no call, nothing that waits.
+/// Checks that there are at most `most` instructions and `most_loads` loads; no store, no call,
+/// nothing that waits.
 fn assert_cheap(steps: &[Step], most: usize, most_loads: usize) {
     let shown: Vec<_> = steps.iter().map(|step| &step.instruction[..]).collect();
     let shown = shown.join("\n");

@@ -50,8 +50,8 @@ fn said(program: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Of seven trace points three are open: one inlined, one by the function's address, one in a
-/// child.
+/// Output where three of seven trace points are open: one inlined, one by the function's address,
+/// one in a child.
 const THREE: &str = "recorded 3\n";
 
 #[test]

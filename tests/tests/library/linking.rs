@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use tests::dist::{self, Linkage};
 
-/// Where the programs are made.
+/// Returns the folder in which the programs are made.
 fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }

@@ -1,4 +1,4 @@
-//! Functions that the compiler has put into others, in stacks: beside `addr2line -i` of binutils.
+//! Functions that the compiler has inlined, in stacks: beside `addr2line -i` of binutils.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -90,7 +90,8 @@ fn same_as_theirs(ours: &[Vec<(u64, Vec<String>)>], program: &Path) {
     );
 }
 
-/// Where a debugger looks for the debugger's part of a file. It goes with this.
+/// Path at which a debugger looks for the debugger's part of a file. The file there is removed when
+/// this is dropped.
 struct ForDebuggers(PathBuf);
 
 impl ForDebuggers {

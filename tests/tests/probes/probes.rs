@@ -185,7 +185,7 @@ fn a_child_that_is_not_followed_is_not_recorded() {
     assert!(passed.into_iter().all(|event| event.pid == pid));
 }
 
-/// How often the program says that it found its semaphore set.
+/// Returns how often the program says that it found its semaphore set.
 fn armed(said: &[String]) -> anyhow::Result<u64> {
     let counts = values_after(said, "armed")?;
     counts
@@ -534,7 +534,7 @@ fn a_return_probe_where_exceptions_pass_through_is_warned_of() {
     assert!(said.contains(" has __cxa_throw: a program ends "), "{said}");
 }
 
-/// Whether the kernel is 6.6 or later.
+/// Tells whether the kernel is 6.6 or later.
 fn kernel_has_links_to_many_sites() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("its release");
     let mut parts = release.split(|c: char| !c.is_ascii_digit());

@@ -35,7 +35,7 @@ fn functions<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     own
 }
 
-/// Those of each event of the kernel's calls of `getppid` in JSON lines.
+/// Reads the functions of the stack of each event of a `getppid` call in JSON lines.
 fn of_json(lines: &str) -> Vec<Vec<String>> {
     let events = lines.lines().map(|line| {
         let value: Value = serde_json::from_str(line).unwrap();
@@ -50,7 +50,7 @@ fn of_json(lines: &str) -> Vec<Vec<String>> {
     stacks.collect()
 }
 
-/// Those of each sample that `perf script -F ip,sym` prints.
+/// Reads the functions of each sample that `perf script -F ip,sym` prints.
 fn of_perf(text: &str) -> Vec<Vec<String>> {
     let samples = text.split("\n\n").map(|sample| {
         let names = sample

@@ -105,7 +105,8 @@ fn a_stopped_reader_sees_or_counts_every_event_that_was_sent() {
     assert_eq!(trace.status.code(), Some(1), "events were lost");
 }
 
-/// How many events were lost: as many as there are not, of all that the program has sent.
+/// Returns how many events were lost, and checks that these and those in the trace are all that the
+/// program has sent.
 fn lost_of_what_was_sent(trace: &Trace, said: &[String]) -> anyhow::Result<u64> {
     let seen = seen_in(trace)?;
     for sequences in &seen {

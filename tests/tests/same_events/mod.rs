@@ -140,7 +140,7 @@ fn engine(answers: &[Vec<Value>]) -> Counts {
     counts
 }
 
-/// Each time that a thread was on a CPU, and each wake-up, is there as the log has it.
+/// Checks each time that a thread was on a CPU, and each wake-up, against the log.
 fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
     let wakeups = expected["linux_trace_wakeup"];
     assert_eq!(answers[3], [json!({ "count": wakeups })]);
@@ -203,7 +203,7 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
     );
 }
 
-/// Each thread is there once, and has its last name.
+/// Checks that each thread is there once, and has its last name.
 fn are_named(answers: &[Vec<Value>], events: &[Value]) {
     let mut names = BTreeMap::new();
     for event in events.iter().filter(|event| integer(event, "pid") != 0) {
@@ -223,7 +223,7 @@ fn are_named(answers: &[Vec<Value>], events: &[Value]) {
     }
 }
 
-/// Each process is there once, below the one that made it.
+/// Checks that each process is there once, below the one that made it.
 fn processes(answers: &[Vec<Value>], events: &[Value]) {
     let mut parents = HashMap::new();
     let mut seen = BTreeSet::new();

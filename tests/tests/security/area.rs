@@ -1,4 +1,5 @@
-//! Hostile processes and trace areas: whose area is whose, and what one may do in another's.
+//! Hostile processes and trace areas: the owner of an area, and what a process may do in the area
+//! of another.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -328,7 +329,7 @@ fn a_signal_is_answered_whatever_a_target_writes_into_its_area() {
     }
 }
 
-/// A process writes nonsense of this kind into its area, beside a victim.
+/// Runs a process that writes nonsense of this kind into its area, beside a victim.
 fn scribble(stage: &Path, kind: &str) {
     let mut hostile = as_user(ATTACKER, stage, "scribbler");
     let (mut hostile, _) = Target::start(hostile.arg(kind)).unwrap();

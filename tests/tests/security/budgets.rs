@@ -1,5 +1,5 @@
-//! Hostile processes that take for themselves what a tracer has of something: names, mappings,
-//! memory, descriptors, time. Another user's events are complete all the same, within seconds.
+//! Hostile processes that try to use up a tracer's budgets: names, mappings, memory, descriptors,
+//! time. Another user's events are complete all the same, within seconds.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -49,8 +49,8 @@ fn attach_with(options: &[&str], others: &[i32], victim: &Target) -> Tracer {
     tracer
 }
 
-/// Lets the victim emit, and ends the trace: all of its events are there under their name, in no
-/// more time and memory than there may be.
+/// Lets the victim emit, and ends the trace. Checks that all of its events are there under their
+/// name, within the limits of time and memory.
 fn all_of_the_victim(mut tracer: Tracer, victim: &mut Target, before_kib: u64) -> Trace {
     let own = victim.pid();
     let start = Instant::now();
@@ -253,7 +253,7 @@ fn a_user_with_more_areas_than_are_read_takes_no_events_of_others() {
     squatter.end().unwrap();
 }
 
-/// Whether the kernel says that a process has a lease on a file.
+/// Tells whether the kernel says that a process has a lease on a file.
 fn has_lease(pid: i32) -> bool {
     let locks = std::fs::read_to_string("/proc/locks").unwrap();
     let pid = pid.to_string();
@@ -330,7 +330,7 @@ fn processes_of(said: &[String]) -> Vec<i32> {
     pids.map(Result::unwrap).collect()
 }
 
-/// A process of an unusual kind is attached to beside the victim; how the trace ended.
+/// Attaches to a process of an unusual kind beside the victim; returns how the trace ended.
 fn beside_odd(kind: &str, options: &[&str]) -> Option<(i32, Trace)> {
     if missing_right().is_some() {
         return None;

@@ -169,7 +169,7 @@ fn the_holes_of_a_sparse_program_are_not_read() {
     target.end().unwrap();
 }
 
-/// Characters that command a terminal or turn the direction of writing.
+/// Tells whether a character commands a terminal or turns the direction of writing.
 fn is_harmful(character: char) -> bool {
     (character.is_control() && character != '\n')
         || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
@@ -294,7 +294,7 @@ fn taken(pid: i32) -> anyhow::Result<Taken> {
     })
 }
 
-/// The time on the processors that a process has had, that of its ended threads too.
+/// Returns the CPU time of a process, with that of its ended threads.
 fn time_on_processors(pid: i32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("no name")?;

@@ -22,7 +22,7 @@ const EVENTS: usize = 500;
 /// [`LIMIT`] in milliseconds.
 const LIMIT_MS: u64 = 5000;
 
-/// How long the programs take themselves, on a busy machine.
+/// Time that the programs take themselves, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Words of a shell that run a program of the stage as this user.
@@ -145,7 +145,7 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
     }
 }
 
-/// How a process may be held, by its user or by who looks after the machine.
+/// Way in which a process may be held, by its user or by the machine's administrator.
 #[derive(Debug)]
 enum Hold {
     Signal,
@@ -215,7 +215,7 @@ fn ptrace(request: libc::c_uint, pid: i32) {
 #[test]
 #[ignore = "needs root: makes processes of other users"]
 fn a_controller_does_not_wait_for_a_process_that_is_held() {
-    /// So that it is held amid an emission some time.
+    /// Number of rounds: enough that it is held amid an emission in one of them.
     const ROUNDS: usize = 12;
     if missing_right().is_some() {
         return;

@@ -18,7 +18,7 @@ use tests::dist;
 use tests::rights::missing_right;
 use tests::target::values_after;
 
-/// How often each kind of reader reads it.
+/// Number of times that each kind of reader reads it.
 const TIMES: usize = 3;
 
 /// Runs a program under the tracer into a log, and returns how many events it says that it sent.
@@ -41,7 +41,7 @@ fn record(folder: &Path, log: &Path, arguments: &str, environment: &[(&str, &Pat
     sent.iter().map(|values| values[1]).sum()
 }
 
-/// Runs a subcommand with no more memory than 200 MiB beside what it has anyway, and not for ever.
+/// Runs a subcommand with limits: 200 MiB of memory beside what it has anyway, and a time.
 fn bounded(subcommand: &str, log: &Path, options: &[&str]) -> (Output, Duration) {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=1", "30", "prlimit", "--data=272629760", "--"]);

@@ -93,8 +93,8 @@ fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
     Some((trace, theirs, own))
 }
 
-/// Makes sure that what the program emits lies where it was between what the kernel records of it:
-/// one event, then it sleeps.
+/// Checks the order of the program's events and the kernel's events of it: in turn, an event of the
+/// program, and the call by which it sleeps.
 fn turns(events: &[Event], pid: i32) {
     let of_process = events.iter().filter(|event| event.pid == pid);
     let kinds: Vec<&str> = of_process

@@ -16,10 +16,10 @@ use tests::tracer::Tracer;
 /// The pid before that of the next process; root may write it.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// How often it is tried: other processes begin meanwhile.
+/// Number of tries: other processes begin meanwhile.
 const TRIES: usize = 200;
 
-/// Longer than a tracer looks for the trace area of a process that has begun.
+/// Time that is longer than a tracer looks for the trace area of a process that has begun.
 const ALL_LOOKS: Duration = Duration::from_millis(2500);
 
 /// Starts a command that has this pid, once no other process has been faster.

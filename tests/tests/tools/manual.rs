@@ -1,4 +1,4 @@
-//! The examples of the help and of the manual pages do what is said of them.
+//! Examples of the help and of the manual pages, which do what is said of them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -23,7 +23,7 @@ fn examples(subcommand: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether it ends by itself, with what the tests bring.
+/// Tells whether an example ends by itself, and needs only what the tests have.
 fn is_for_here(line: &&String) -> bool {
     !["--follow", "duckdb"]
         .iter()

@@ -16,7 +16,7 @@ type Sizes = BTreeMap<String, u64>;
 #[derive(Debug)]
 struct Summary {
     lost: u64,
-    /// By cause, the options of which it says that they should be larger.
+    /// Options that should be larger, by cause of the loss.
     advice: BTreeMap<String, String>,
     /// No size helps against any of the losses: the tracer had no CPU for long.
     is_late: bool,
@@ -68,7 +68,7 @@ fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str])
     summary
 }
 
-/// Whether something like `5 late` is a loss that no size helps against.
+/// Tells whether something like `5 late` is a loss that no size helps against.
 fn is_late(cause: &str) -> bool {
     ["late", "not_read"].contains(&cause.split(' ').nth(1).unwrap_or_default())
 }

@@ -67,7 +67,7 @@ impl Scene {
         assert_eq!(Path::new(printed.trim_end()), self.path(1));
     }
 
-    /// How many events each thread has emitted in the end.
+    /// Returns how many events each thread has emitted in the end.
     fn sent(&mut self) -> Vec<u64> {
         let said = self.target.wait_until_done().unwrap();
         let pairs = values_after(&said, "sent").unwrap();

@@ -168,7 +168,7 @@ fn trace_fork_server(children: &str, options: &[&str]) -> anyhow::Result<Trace> 
     tracer.stop()
 }
 
-/// Each of ten thousand events has the name that it carries.
+/// Checks that each of ten thousand events has the name that is in its data.
 fn have_their_names<'a>(events: impl Iterator<Item = (&'a str, &'a str)>) {
     let mut names = std::collections::HashSet::new();
     for (name, carried) in events.filter(|(name, _)| *name != "marker") {

@@ -70,7 +70,7 @@ fn within(paths: &[(Vec<String>, u64)], frame: &str) -> u64 {
     with_it.map(|(_, ns)| ns).sum()
 }
 
-/// Whether times differ by less than a part, one in so many, and some milliseconds.
+/// Tells whether times differ by less than one in `one_in`, and some milliseconds.
 fn is_near(one: u64, other: u64, one_in: u64) -> bool {
     one.abs_diff(other) < other / one_in + 5_000_000
 }

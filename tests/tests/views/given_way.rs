@@ -10,7 +10,7 @@ use tests::dist;
 use tests::rights::missing_right;
 use tests::target::Target;
 
-/// How long a process ran so far, in nanoseconds.
+/// Returns how long a process ran so far, in nanoseconds.
 fn ran_ns(pid: i32) -> u64 {
     let said = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     said.split(' ').next().unwrap().parse().unwrap()
@@ -38,7 +38,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// Of a victim beside these roles.
+    /// Runs a victim beside these roles.
     fn beside(others: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = dist::compile("given_way", folder.path()).unwrap();

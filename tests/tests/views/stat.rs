@@ -293,7 +293,7 @@ fn taken_off() -> u64 {
     counts[5..8].iter().sum::<u64>() * 10_000_000
 }
 
-/// How long each thread has run so far, in nanoseconds.
+/// Returns how long each thread has run so far, in nanoseconds.
 fn ran_so_far() -> HashMap<u64, u64> {
     let mut ran = HashMap::new();
     let tasks = fs::read_dir("/proc").unwrap().flatten();
@@ -309,7 +309,8 @@ fn ran_so_far() -> HashMap<u64, u64> {
     ran
 }
 
-/// Longer than between two ticks: so old is the kernel's count of a thread that goes on running.
+/// Time that is longer than between two ticks: the kernel's count of a running thread is that old
+/// at most.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Returns how long a thread has run from one look to another; `None` where it was not there at
@@ -575,7 +576,8 @@ fn signals_are_as_many_as_the_handlers_of_the_program_counted() {
     }
 }
 
-/// By CPU and name, the rows of `/proc/softirqs`, or those of `/proc/interrupts` that are devices'.
+/// Reads the rows of `/proc/softirqs`, or those of `/proc/interrupts` that are devices', by CPU and
+/// name.
 fn kernel_counts(text: &str) -> BTreeMap<(u64, String), u64> {
     let mut lines = text.lines();
     let cpus: Vec<u64> = lines
@@ -598,7 +600,8 @@ fn kernel_counts(text: &str) -> BTreeMap<(u64, String), u64> {
 #[test]
 #[ignore = "needs root"]
 fn interrupts_of_each_cpu_are_as_many_as_the_kernel_counted_and_as_long_as_bpftrace_measured() {
-    /// Now and then an interrupt and what follows it pass no tracepoint.
+    /// Number of interrupts that may be missing: now and then one passes no tracepoint, nor does
+    /// what follows it.
     const FEW: u64 = 8;
     if missing_right().is_some() {
         return;

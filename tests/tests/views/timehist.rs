@@ -1,4 +1,4 @@
-//! How long threads wait and run, switch by switch, beside `perf sched timehist` of the same run.
+//! Times that threads wait and run, switch by switch, beside `perf sched timehist` of the same run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,27 +21,27 @@ const SLICE_US: u64 = 4_000;
 /// Threads that want the same CPU, for 2 ms in each of 30 rounds, and sleep between.
 const THREADS: usize = 12;
 
-/// A thread leaves its CPU. Times are in microseconds.
+/// Switch away from a thread. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
-    /// When.
+    /// Time of the switch.
     at: u64,
-    /// How long it was away before it got the CPU.
+    /// Time that it was away before it got the CPU.
     away: u64,
-    /// Of this, how long after it was made or woken; 0 if it was not.
+    /// Part of `away` after it was made or woken; 0 if it was not.
     delay: u64,
-    /// How long it had the CPU.
+    /// Time that it had the CPU.
     ran: u64,
 }
 
 impl Left {
-    /// Its times.
+    /// Returns the times beside `at`.
     fn times(&self) -> [u64; 3] {
         [self.away, self.delay, self.ran]
     }
 }
 
-/// Whether two times are as good as the same.
+/// Tells whether two times differ by no more than [`APART_US`].
 fn is_near(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= APART_US
 }
@@ -62,11 +62,11 @@ type Switches = BTreeMap<i64, Vec<Left>>;
 /// Both tracers' view of a run of `schedstat.c`.
 struct Run {
     threads: Vec<i64>,
-    /// By the events of `tracer-user`.
+    /// Switches by the events of `tracer-user`.
     own: Switches,
-    /// By the events of `tracer-user`, after the thread has ended.
+    /// Switches by the events of `tracer-user`, after the thread has ended.
     of_ended: Switches,
-    /// By perf.
+    /// Switches by perf.
     others: Switches,
     /// Statistics of `tracer-user`.
     stat: Value,

@@ -53,7 +53,7 @@ fn duration(ns: i64) -> String {
     format!("{ns} ns")
 }
 
-/// Whether anything has another colour than the terminal's own.
+/// Tells whether anything on the screen has another colour than the terminal's own.
 fn has_colours(screen: &str) -> bool {
     let sequences = screen.split("\x1b[").skip(1);
     let mut codes = sequences.flat_map(|rest| rest.split('m').next().unwrap().split(';'));

@@ -35,7 +35,7 @@ fn traced(folder: &Path, options: &[&str]) -> (PathBuf, String) {
     (log, String::from_utf8(output.stdout).unwrap())
 }
 
-/// By frame pointers, which the C library has or has not: a function is called innermost only
+/// Stacks by frame pointers, which the C library may not have: a function is called innermost only
 /// where it is.
 #[test]
 #[ignore = "loads eBPF"]

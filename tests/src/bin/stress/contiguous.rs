@@ -118,7 +118,7 @@ pub fn shared() -> anyhow::Result<(OwnedFd, &'static Shared)> {
     Ok((file, unsafe { &*base.cast::<Shared>() }))
 }
 
-/// How many events were seen.
+/// Runs a round, and returns how many events were seen.
 pub fn round(
     (file, shared): (&OwnedFd, &'static Shared),
     index: u64,
@@ -182,7 +182,7 @@ pub fn round(
     seen.with_context(|| told)
 }
 
-/// How long senders emit.
+/// Chooses how long senders emit.
 fn random_ms(seed: u64) -> u64 {
     20 + seed % 300
 }
@@ -233,7 +233,7 @@ fn with_senders<R>(
     Ok(result)
 }
 
-/// Microseconds between the bursts of a sender: none of a fast one.
+/// Chooses the time between the bursts of a sender, in microseconds: none for a fast one.
 fn pause(random: &mut Random) -> u64 {
     if random.chance(3) {
         0

@@ -15,7 +15,7 @@ use tracer_posix::emit::UserEvent;
 pub const SENDERS: usize = 16;
 /// Emissions of a sender whose times are remembered.
 const REMEMBERED: usize = 1 << 15;
-/// Two clocks are compared: the emitter's own, and the reader's interpolation of its ticks.
+/// Tolerance between two clocks: the emitter's own, and the reader's interpolation of its ticks.
 const TOLERANCE_NS: u64 = 50_000;
 
 /// Number and times of one emission.
@@ -36,9 +36,9 @@ pub struct Sender {
 /// State that all processes of a round share: it lies in a file, whose bytes are zero at first.
 pub struct Shared {
     pub is_over: AtomicBool,
-    /// How many readers are ready.
+    /// Number of readers that are ready.
     pub ready: AtomicU32,
-    /// How many senders are at work.
+    /// Number of senders at work.
     pub at_work: AtomicU32,
     pub senders: [Sender; SENDERS],
 }
@@ -77,8 +77,8 @@ impl Shared {
         }
     }
 
-    /// When an event was emitted: from when, and until when if it was. `None` where that is not
-    /// remembered any more.
+    /// Returns when an emission began, and when it ended, if it has. `None` where that is no longer
+    /// remembered.
     fn emission(&self, sender: usize, number: u64) -> Option<(u64, Option<u64>)> {
         let slot = usize::try_from(number).ok()? % REMEMBERED;
         let emission = self.senders.get(sender)?.emissions.get(slot)?;
@@ -91,13 +91,14 @@ impl Shared {
     }
 }
 
-/// How far a stream was read.
+/// Progress of a reader through a stream, against which the law is checked.
 pub struct Law<'a> {
     shared: &'a Shared,
     event: EventTypeId,
-    /// Of each sender the number of the next event, and in which stretch the last one was.
+    /// Number of the next event of each sender, and the stretch of its last one.
     next: [(u64, u64); SENDERS],
-    /// Stretches between marks so far, and when this one begins.
+    /// Number of stretches between marks so far. `since` is the time of the current one's first
+    /// event.
     stretch: u64,
     since: Option<MonotonicNs>,
     is_stopped: bool,
@@ -105,7 +106,8 @@ pub struct Law<'a> {
 }
 
 impl<'a> Law<'a> {
-    /// Of a stream of which nothing was read; `is_late` where the senders had begun before it.
+    /// Begins with a stream of which nothing was read; `is_late` where the senders had begun before
+    /// it.
     pub fn new(shared: &'a Shared, event: EventTypeId, is_late: bool) -> Self {
         Self {
             shared,
@@ -129,8 +131,8 @@ impl<'a> Law<'a> {
         Ok(())
     }
 
-    /// Events are missing from here on: none that began after the first one of this stretch, and
-    /// was over before now.
+    /// Takes a mark, from which on events may be missing. Checks that no event is missing that
+    /// began after the first one of this stretch and had ended before the mark.
     fn mark(&mut self, header: &EventHeader) -> anyhow::Result<()> {
         self.stretch += 1;
         self.is_stopped = header.event_type == EventTypeId::STOP;
