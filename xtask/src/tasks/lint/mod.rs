@@ -1,6 +1,7 @@
 //! Formatting and lints, for the host's crates and for the eBPF crate with its own target;
 //! directions of dependencies between crates, and their licences.
 
+mod beginnings;
 mod columns;
 mod dependencies;
 mod directions;
@@ -16,7 +17,7 @@ use crate::{node, process, workspace};
 /// Selection of checks.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only what takes seconds: lines that are too long, formatting
+    /// Only what takes seconds: lines that are too long, beginnings of doc comments, formatting
     #[arg(long)]
     text: bool,
 }
@@ -59,6 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn text() -> anyhow::Result<()> {
     let checks = [
         columns::check(),
+        beginnings::check(),
         process::run(workspace::cargo("fmt").args(["--all", "--", "--check"])),
     ];
     let failures: Vec<String> = checks
