@@ -215,7 +215,7 @@ struct linux_trace_exec {
 
 /* Data of LINUX_TRACE_EXIT and LINUX_TRACE_THREAD_EXIT. */
 struct linux_trace_exit {
-    int linux_status;      /* What was given to exit, 0 to 255. */
+    int linux_status;      /* Status that was given to exit, 0 to 255. */
     unsigned linux_signal; /* The signal that ended the process, or 0. */
 };
 
@@ -237,7 +237,7 @@ struct linux_trace_switch_out {
     char linux_next_comm[16];      /* Its name. */
     unsigned linux_state;          /* The kernel's state bits of the thread that leaves (task_struct::__state). */
     unsigned char linux_preempted; /* 1: it was runnable and had to give way. */
-    /* What a thread that blocks is in: 0: it does not block, or it is not known, 1: a system call, 2: one of a
+    /* Context that a thread blocks in: 0: it does not block, or it is not known, 1: a system call, 2: one of a
      * 32-bit program, 3: a page fault or another exception, 4: its exit, 5: a thread of the kernel, in whatever it
      * does. And 128 where it waits for a device. Of a thread that has to give way, why: 6: its control group has
      * used up its time, 7: it has used up its budget (SCHED_DEADLINE). */
@@ -256,8 +256,8 @@ struct linux_trace_wakeup {
     unsigned linux_waker_pid;
     unsigned linux_waker_tid;  /* Its thread. */
     char linux_waker_comm[16]; /* The name of that thread; empty when no thread asked. */
-    /* What asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a high-resolution timer, 5:
-     * another timer. */
+    /* Context that asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a high-resolution
+     * timer, 5: another timer. */
     unsigned linux_waker_context;
     unsigned linux_reserved;   /* Zero. */
 };
@@ -298,7 +298,8 @@ struct linux_trace_signal_deliver {
     /* Of a signal that a process sent by a call, or that reports a child, that process as the program is told
      * (si_pid): in its own pid namespace; 0 otherwise. */
     unsigned linux_si_pid;
-    unsigned linux_si_uid;         /* The same of its user (si_uid). */
+    /* Of such a signal, the user of that process as the program is told (si_uid); 0 otherwise. */
+    unsigned linux_si_uid;
     /* Of a signal that reports a child, its exit status, or the signal that ended, stopped or continued it
      * (si_status); 0 otherwise. */
     int linux_si_status;
@@ -314,7 +315,7 @@ struct linux_trace_syscall_enter {
     /* The system call number, in the table of the machine or in that for 32-bit programs. */
     int linux_number;
     unsigned linux_compat; /* 1: it is one of the table for 32-bit programs. */
-    /* What the registers for arguments hold. How many of them count is the call's matter. */
+    /* Values of the registers for arguments. The call determines how many of them count. */
     __linux_trace_u64 linux_args[6];
 };
 
@@ -325,7 +326,7 @@ struct linux_trace_syscall_exit {
      * kernel no longer knows, and whose entry was before the trace. */
     int linux_number;
     unsigned linux_compat;       /* As on entry. */
-    __linux_trace_i64 linux_ret; /* What it returned; -4095 to -1 are error numbers. */
+    __linux_trace_i64 linux_ret; /* Return value; -4095 to -1 are error numbers. */
 };
 
 /* Data of LINUX_TRACE_FAULT_USER, whose program address is that of the instruction, and of LINUX_TRACE_FAULT_KERNEL,
@@ -360,7 +361,7 @@ struct linux_trace_irq_exit {
 
 /* Data of LINUX_TRACE_SOFTIRQ_ENTER and LINUX_TRACE_SOFTIRQ_EXIT. */
 struct linux_trace_softirq {
-    unsigned linux_vector;   /* Which one: the row of /proc/softirqs, from 0. */
+    unsigned linux_vector;   /* Number of the soft interrupt: its row in /proc/softirqs, from 0. */
     unsigned linux_reserved; /* Zero. */
 };
 
@@ -379,8 +380,7 @@ struct linux_trace_oom_kill {
 
 /* Data of LINUX_TRACE_BLOCK_ISSUE. */
 struct linux_trace_block_issue {
-    /* What is asked for: enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard, ... */
-    unsigned linux_operation;
+    unsigned linux_operation;       /* Operation,enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard, ... */
     unsigned linux_major;           /* Major number of the device. */
     unsigned linux_minor;           /* Minor number of the device. */
     unsigned linux_bytes;           /* How much is asked for. */
@@ -389,7 +389,7 @@ struct linux_trace_block_issue {
 
 /* Data of LINUX_TRACE_BLOCK_COMPLETE. */
 struct linux_trace_block_complete {
-    unsigned linux_operation;       /* What was asked for: enum req_op of the kernel. */
+    unsigned linux_operation;       /* Requested operation: enum req_op of the kernel. */
     unsigned linux_major;           /* Major number of the device. */
     unsigned linux_minor;           /* Minor number of the device. */
     unsigned linux_bytes;           /* How much was done. */
@@ -408,7 +408,7 @@ struct linux_trace_cgroup_attach {
     unsigned linux_target_tid;    /* The thread. */
     unsigned linux_whole_process; /* 1: its process was moved, with all threads; 0: it was moved alone. */
     unsigned linux_level;         /* How deep the control group is: 0 for the root. */
-    unsigned linux_version;       /* That of the hierarchy: 1 or 2. */
+    unsigned linux_version;       /* Version of the hierarchy: 1 or 2. */
     unsigned linux_reserved;      /* Zero. */
     /* The path of the control group from its root, ended by a null. What follows the null is removed. */
     char linux_path[256];
@@ -421,14 +421,14 @@ struct linux_trace_thread_state {
      * it is in none, or that is not known. */
     int linux_number;
     unsigned linux_compat;        /* 1: it is one of the table for 32-bit programs. */
-    /* What the registers for arguments hold. How many of them count is the call's matter. */
+    /* Values of the registers for arguments. The call determines how many of them count. */
     __linux_trace_u64 linux_args[6];
-    /* What it does: 0: not known, 1: it has a CPU, 2: it could run, 3: it waits for something else, 4: it was
-     * stopped by a signal, 5: by who traces it. */
+    /* State of the thread: 0: not known, 1: it has a CPU, 2: it could run, 3: it waits for something else, 4: it was
+     * stopped by a signal, 5: by its tracer. */
     unsigned linux_state;
     unsigned linux_kernel_state;  /* The kernel's state bits of the thread (task_struct::__state). */
     unsigned char linux_followed; /* 1: its switches are recorded from then on. */
-    unsigned char linux_waits_in; /* What it is in, as in LINUX_TRACE_SWITCH_OUT. */
+    unsigned char linux_waits_in; /* Context that it waits in, as in LINUX_TRACE_SWITCH_OUT. */
     unsigned short linux_syscall; /* The number of that system call. */
     unsigned linux_reserved;      /* Zero. */
 };
@@ -446,9 +446,9 @@ struct linux_trace_stack {
     __linux_trace_u64 linux_sampled_ns; /* For how much time on a CPU it is a sample, in nanoseconds; 0: it is none. */
     /* The thread that is woken, where the stack is that of its waker; 0: it is no waker's. */
     unsigned linux_woken_tid;
-    /* Why the addresses of the program end where they do: 0: nobody knows; 1: the program, or the thread, begins
-     * there; 2: what follows was not copied; 3: it is in code of which it is not known how it calls; 4: as many as
-     * were asked for; 5: damaged. */
+    /* Why the addresses of the program end where they do: 0: not known; 1: the program, or the thread, begins there;
+     * 2: what follows was not copied; 3: it is in code of which it is not known how it calls; 4: as many as were
+     * asked for; 5: damaged. */
     unsigned linux_ends;
 };
 
