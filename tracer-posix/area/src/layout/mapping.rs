@@ -15,6 +15,8 @@ use tracer_common::area::{
     WINDOW_SLOTS, WINDOWS_OFFSET,
 };
 
+use crate::emit::lock::PiLock;
+
 /// Bytes of an area's file. It is sparse: only what chunks hold takes memory. All of it is there
 /// from the start and sealed so that its size can never change: no process ever gets SIGBUS, and
 /// none has to resize a descriptor that its program may have closed and opened as another file.
@@ -90,8 +92,14 @@ impl Mapping {
     }
 }
 
+/// The thread of this process that gives memory back. The kernel locks the file meanwhile, and that
+/// lock lends no priority: a real-time thread would wait for an ordinary one that has lost its CPU.
+static RELEASING: PiLock<()> = PiLock::new(());
+
 /// Gives the memory of a shared mapping back to the machine; it reads as zeros afterwards.
 pub(crate) fn release(base: NonNull<u8>, bytes: usize) {
+    // In a child of a process that was forked meanwhile it is done without.
+    let _turn = RELEASING.lock_unless_left();
     // SAFETY: what is mapped there is reached by atomics alone, and zeros are valid for all of it.
     // (Where it cannot be done the memory stays in use.)
     unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_REMOVE) };
