@@ -20,6 +20,10 @@ use crate::selection::Selection;
 use crate::stacks::{self, Names, Owned, Pending};
 use tracer_text::say;
 
+/// Types with which the sources are asked for all of theirs: a question takes as long as there are
+/// sources.
+const MOST_ASKED: u32 = 1000;
+
 /// One event type, looked up once.
 #[derive(Clone, Debug, Default)]
 struct Row {
@@ -37,6 +41,8 @@ pub struct Printer {
     log: Option<LogOutput>,
     /// Whether events go to the consumer beside a log too.
     is_beside_log: bool,
+    /// New types with which the sources are still asked for all of theirs.
+    asks_left: u32,
     /// A row an identifier.
     rows: Vec<Row>,
     /// Whether user events are shown that are not chosen by name.
@@ -82,6 +88,7 @@ impl Printer {
             consumer: Some(consumer),
             log: None,
             is_beside_log: false,
+            asks_left: 0,
             rows: (0..FIRST_USER_EVENT).map(row).collect(),
             shows_user: selection.has(EventTypeId::UNNAMED_USEREVENT),
             left: limit,
@@ -116,6 +123,19 @@ impl Printer {
     pub fn log_to(&mut self, log: LogOutput, is_beside_log: bool) {
         self.log = Some(log);
         self.is_beside_log = is_beside_log;
+    }
+
+    /// Makes the trace ask its sources for all their types with each new one, for the first of them:
+    /// the consumer joins a beginning and its end.
+    pub fn join_pairs(&mut self) {
+        self.asks_left = MOST_ASKED;
+    }
+
+    /// Tells whether the sources are to be asked for all their types, now that one is new.
+    pub fn asks_for_types(&mut self) -> bool {
+        let asks = self.asks_left > 0;
+        self.asks_left = self.asks_left.saturating_sub(1);
+        asks
     }
 
     /// Returns the consumer, where it gets events and has not failed.

@@ -192,6 +192,9 @@ impl Setup {
         let consumer = self.consumer(start, clocks, &output)?;
         let mut printer = Printer::new(consumer, &self.selection, self.event_limit, clocks);
         printer.pass(Sieve::new(&self.predicate, start));
+        if self.export.is_some() {
+            printer.join_pairs();
+        }
         if self.inlined {
             printer.show_inlined();
         }

@@ -538,8 +538,10 @@ impl Tracer {
             return;
         }
         if self.printer.lacks_name(id) {
-            // A program opens the types of a pair together, mostly: the other one is known with it.
-            self.stream.learn_event_types();
+            if self.printer.asks_for_types() {
+                // A program opens the types of a pair together, mostly.
+                self.stream.learn_event_types();
+            }
             self.printer.learn_name(id, self.stream.event_types());
         }
         let (comm, inside) = match self.unknown.filter(|_| id.is_user()) {
