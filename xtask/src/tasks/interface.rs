@@ -18,10 +18,12 @@ pub struct Args {
 }
 
 /// Crates that others use, and their folders. `tracer-posix` re-exports items of the other two.
-const CRATES: [(&str, &str); 3] = [
+const CRATES: [(&str, &str); 5] = [
     ("tracer-engine", "tracer-posix/engine"),
     ("tracer-log", "tracer-posix/log"),
     ("tracer-posix", "tracer-posix"),
+    ("tracer-syscalls", "tracer-user/syscalls"),
+    ("tracer-text", "tracer-user/text"),
 ];
 
 /// Name of the list, in the crate's folder.
