@@ -125,8 +125,8 @@ impl Printer {
         self.is_beside_log = is_beside_log;
     }
 
-    /// Makes the trace ask its sources for all their types with each new one, for the first of them:
-    /// the consumer joins a beginning and its end.
+    /// Makes the trace ask its sources for all their types with each of the first new ones: the
+    /// consumer joins a beginning and its end.
     pub fn join_pairs(&mut self) {
         self.asks_left = MOST_ASKED;
     }
