@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -208,4 +208,40 @@ fn nothing_is_replaced_unasked_and_nothing_is_left_of_a_trace_that_failed() {
         std::fs::read(folder.path().join("out")).unwrap(),
         b"precious"
     );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut target = Command::new("sh")
+        .args(["-c", "while :; do cd /; done"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Before any of it is looked at: the program ends in any case.
+    let outputs = ["perfetto", "chrome", "parquet", "ctf"].map(|to| {
+        let script = "ulimit -f 16; exec \"$0\" attach $1 --syscalls all --events syscall \
+                      --limit 100000 --to $2 -o out";
+        let output = Command::new("sh")
+            .args(["-c", script])
+            .arg(dist::tracer_user().unwrap())
+            .args([&target.id().to_string(), to])
+            .current_dir(folder.path())
+            .output();
+        (to, output)
+    });
+    target.kill().unwrap();
+    target.wait().unwrap();
+    for (to, output) in outputs {
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{to}: {said}");
+        assert!(said.contains("File too large"), "{to}: {said}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
 }

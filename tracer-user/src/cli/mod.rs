@@ -43,6 +43,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
+use crate::terminal::survive_file_limit;
 use exit::Told;
 use tracer_text::escape::harmless_lines;
 use tracer_text::say;
@@ -98,6 +99,7 @@ pub fn main() -> ExitCode {
     match typed {
         Ok((cli, told)) => {
             observe(cli.verbose);
+            survive_file_limit();
             exit::code(dispatch(cli.command), told)
         }
         Err(error) => refuse(&error),

@@ -35,9 +35,6 @@ impl Interruption {
             let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
             ensure!(set == 0, io::Error::last_os_error());
         }
-        // A file that may not grow further is a failed write, which is reported.
-        // SAFETY: the call takes integers only; ignoring a signal runs nothing of ours.
-        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         Ok(Self(()))
     }
 

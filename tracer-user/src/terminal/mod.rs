@@ -9,4 +9,4 @@ mod signal;
 
 pub use blocking_file::BlockingFile;
 pub use outcome::Outcome;
-pub use signal::is_ignored;
+pub use signal::{is_ignored, survive_file_limit};

@@ -142,13 +142,13 @@ fn trace_descendants(
 
 /// Returns a message about descendants that were there already.
 fn in_words(count: usize) -> String {
-    let (are, processes) = if count == 1 {
-        ("is", "process")
+    let (were, are, processes) = if count == 1 {
+        ("was", "is", "process")
     } else {
-        ("are", "processes")
+        ("were", "are", "processes")
     };
     format!(
-        "{count} {processes} that were made before {are} traced too (--no-inherit leaves such out)"
+        "{count} {processes} that {were} made before {are} traced too (--no-inherit leaves such out)"
     )
 }
 
