@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
+use crate::event::Event;
+
 /// Processes that a command and its descendants made, and programs they started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -112,6 +114,40 @@ fn count_in(log: &str) -> Counts {
         }
     }
     counts
+}
+
+/// Returns how often each system call is there among these events, by its name.
+pub fn counts<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for event in events {
+        let name = event.word("name").unwrap_or_default().to_owned();
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+/// Compares the calls of a program that was traced from its exec on with those of [`table`]: each
+/// as often, and failed as often.
+///
+/// # Panics
+///
+/// They differ.
+pub fn assert_as_counted(events: &[Event], mut expected: BTreeMap<String, (u64, u64)>) {
+    let mut entered = counts(events.iter().filter(|one| one.is_system("syscall_enter")));
+    // The trace begins with the end of the exec that starts the program; strace does not count
+    // the calls that never return.
+    assert_eq!(expected.remove("execve"), Some((1, 0)));
+    assert_eq!(entered.remove("exit_group"), Some(2));
+    let calls = |(name, (calls, _)): (&String, &(u64, u64))| (name.clone(), *calls);
+    assert_eq!(entered, expected.iter().map(calls).collect());
+
+    let is_failure = |event: &&Event| {
+        event.is_system("syscall_exit") && event.integer("ret").is_some_and(|ret| ret < 0)
+    };
+    let failed = counts(events.iter().filter(is_failure));
+    let failures = expected.iter().filter(|(_, (_, errors))| *errors > 0);
+    let errors = |(name, (_, errors)): (&String, &(u64, u64))| (name.clone(), *errors);
+    assert_eq!(failed, failures.map(errors).collect());
 }
 
 #[cfg(test)]

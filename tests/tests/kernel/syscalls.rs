@@ -25,15 +25,6 @@ fn traced(command: &[String], options: &[&str]) -> anyhow::Result<Vec<Event>> {
     trace.events()
 }
 
-fn counts<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for event in events {
-        let name = event.word("name").unwrap_or_default().to_owned();
-        *counts.entry(name).or_default() += 1;
-    }
-    counts
-}
-
 #[test]
 #[ignore = "loads eBPF"]
 fn every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often() {
@@ -42,29 +33,11 @@ fn every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often() {
     }
     let folder = tempfile::tempdir().unwrap();
     let command = program(&folder).unwrap();
-    let mut expected = strace::table(&command).unwrap();
+    let expected = strace::table(&command).unwrap();
     assert!(expected["getppid"].0 == 3 * 200 && expected["openat"].1 >= 3 * 200);
 
     let events = traced(&command, &["--events", "syscall"]).unwrap();
-    let mut entered = counts(
-        events
-            .iter()
-            .filter(|event| event.is_system("syscall_enter")),
-    );
-    // The trace begins with the end of the exec that starts the program; strace does not count
-    // the calls that never return.
-    assert_eq!(expected.remove("execve"), Some((1, 0)));
-    assert_eq!(entered.remove("exit_group"), Some(2));
-    let calls = |(name, (calls, _)): (&String, &(u64, u64))| (name.clone(), *calls);
-    assert_eq!(entered, expected.iter().map(calls).collect());
-
-    let is_failure = |event: &&Event| {
-        event.is_system("syscall_exit") && event.integer("ret").is_some_and(|ret| ret < 0)
-    };
-    let failed = counts(events.iter().filter(is_failure));
-    let failures = expected.iter().filter(|(_, (_, errors))| *errors > 0);
-    let errors = |(name, (_, errors)): (&String, &(u64, u64))| (name.clone(), *errors);
-    assert_eq!(failed, failures.map(errors).collect());
+    strace::assert_as_counted(&events, expected);
 }
 
 #[test]
@@ -79,7 +52,7 @@ fn only_the_calls_that_are_named_are_there_with_arguments_results_and_errors() {
     let events = traced(&command, &options).unwrap();
 
     let is_call = |event: &&Event| event.event_type.starts_with("syscall_");
-    let names = counts(events.iter().filter(is_call));
+    let names = strace::counts(events.iter().filter(is_call));
     assert_eq!(names.keys().collect::<Vec<_>>(), ["close", "getppid"]);
     let of = |name, event_type| {
         let events = events.iter();
@@ -142,10 +115,10 @@ fn a_call_that_a_filter_refuses_has_its_end_and_no_beginning() {
         .iter()
         .filter(|event| event.is_system("syscall_enter"));
     let ends: Vec<_> = ends.collect();
-    assert_eq!(counts(ends.iter().copied())["getppid"], times);
-    assert_eq!(counts(ends.iter().copied())["getsid"], times + 1);
+    assert_eq!(strace::counts(ends.iter().copied())["getppid"], times);
+    assert_eq!(strace::counts(ends.iter().copied())["getsid"], times + 1);
     assert_eq!(
-        counts(begins),
+        strace::counts(begins),
         BTreeMap::from([("getsid".to_owned(), times + 1)])
     );
     let of_refused = |event: &&&Event| event.word("name") == Some("getppid");
@@ -289,7 +262,7 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
             && event.ns > exec.ns
             && event.line.contains("\"comm\":\"calls\"")
     };
-    let seen = counts(events.iter().filter(of_program));
+    let seen = strace::counts(events.iter().filter(of_program));
     assert_eq!(seen["getppid"], count("@:"));
     assert_eq!(seen["getppid"], 600);
     assert_eq!(seen["openat"], count("@opened:"));

@@ -81,15 +81,6 @@ fn refused(file: &Path) -> String {
     said
 }
 
-fn counts<'a>(events: impl Iterator<Item = &'a Event>) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for event in events {
-        let name = event.word("name").unwrap_or_default().to_owned();
-        *counts.entry(name).or_default() += 1;
-    }
-    counts
-}
-
 #[test]
 #[ignore = "loads eBPF"]
 fn without_types_of_its_own_it_says_so_and_how_to_give_some() {
@@ -145,25 +136,11 @@ fn calls_and_failures_are_those_that_strace_counts() {
     let program = dist::compile("calls", types.folder.path()).unwrap();
     let command = [program.to_str().unwrap(), "200"];
     let owned: Vec<String> = command.iter().map(ToString::to_string).collect();
-    let mut expected = strace::table(&owned).unwrap();
+    let expected = strace::table(&owned).unwrap();
 
     let options = ["--events", "syscall", "--ring-size", "16M"];
     let events = types.run(&options, &command).events().unwrap();
-    let entries = events.iter().filter(|e| e.is_system("syscall_enter"));
-    let mut entered = counts(entries);
-    // The trace begins with the end of this one, and strace does not count what never returns.
-    assert_eq!(expected.remove("execve"), Some((1, 0)));
-    assert_eq!(entered.remove("exit_group"), Some(2));
-    let calls = |(name, (calls, _)): (&String, &(u64, u64))| (name.clone(), *calls);
-    assert_eq!(entered, expected.iter().map(calls).collect());
-
-    let is_failure = |event: &&Event| {
-        event.is_system("syscall_exit") && event.integer("ret").is_some_and(|ret| ret < 0)
-    };
-    let failed = counts(events.iter().filter(is_failure));
-    let failures = expected.iter().filter(|(_, (_, errors))| *errors > 0);
-    let errors = |(name, (_, errors)): (&String, &(u64, u64))| (name.clone(), *errors);
-    assert_eq!(failed, failures.map(errors).collect());
+    strace::assert_as_counted(&events, expected);
 }
 
 #[test]
