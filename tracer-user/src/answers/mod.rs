@@ -1,11 +1,11 @@
 //! Common parts of the commands that answer questions: how events come to them, which spans are
 //! meant, and how people read of it.
 
+mod answering;
 mod commands;
 mod follow;
 mod functions;
 mod kind;
-mod live;
 mod names;
 mod paths;
 mod question;
@@ -19,11 +19,11 @@ pub mod tree_text;
 mod unmet;
 pub mod words;
 
+pub use answering::Answering;
 pub use commands::{Commands, current_command};
 pub use follow::{follow, follow_while};
 pub use functions::{Functions, Place};
 pub use kind::{Explained, Kind, Shown, Split};
-pub use live::{AnswerSetup, Asked};
 pub use names::{Names, made_by};
 pub use paths::Paths;
 pub use question::{Choice, Question};

@@ -16,14 +16,17 @@ use super::stack_options::StackArgs;
 use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
-use crate::answers::{AnswerSetup, SpanSpec};
+use crate::answers::SpanSpec;
+use crate::consumer::{Consumer, Lines};
 use crate::log_view::Wanted;
 use crate::predicate::Predicate;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
 use crate::terminal::output::Sink;
-use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
+use crate::trace::{
+    self, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
+};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
@@ -297,29 +300,29 @@ impl SourceArgs {
             tracepoints: Vec::new(),
             event_limit: None,
             duration: duration.transpose()?,
-            format: Format::Text,
             ring_bytes: u32::try_from(size("--ring-size", &args.ring_size, least, most)?)?,
             stream_bytes: STREAM_BYTES,
             thread_ring_bytes: THREAD_RING_BYTES,
             log: None,
             output,
-            look: Look::default(),
-            trigger: None,
-            export: None,
-            answer: None,
+            consumer: ConsumerSetup::report(Format::Text, Look::default()),
         };
         Ok(Source::Live(Box::new(Live { who, setup })))
     }
 }
 
 impl Live {
-    /// Traces, and shows the answer at the end.
+    /// Traces, and shows the answer at the end: the lines that `consumer` appends.
     ///
     /// # Errors
     ///
     /// The processes cannot be traced.
-    pub fn trace(&self, answer: AnswerSetup) -> anyhow::Result<ExitCode> {
-        self.trace_to(answer, self.setup.output.clone())
+    pub fn trace(
+        &self,
+        is_json: bool,
+        consumer: impl Fn(Lines) -> Box<dyn Consumer> + 'static,
+    ) -> anyhow::Result<ExitCode> {
+        self.trace_to(self.setup.output.clone(), is_json, consumer)
     }
 
     /// Traces, and writes the answer to `output` at the end.
@@ -327,14 +330,14 @@ impl Live {
     /// # Errors
     ///
     /// The processes cannot be traced.
-    pub fn trace_to(&self, answer: AnswerSetup, output: Sink) -> anyhow::Result<ExitCode> {
+    pub fn trace_to(
+        &self,
+        output: Sink,
+        is_json: bool,
+        consumer: impl Fn(Lines) -> Box<dyn Consumer> + 'static,
+    ) -> anyhow::Result<ExitCode> {
         let setup = Setup {
-            format: if answer.is_json {
-                Format::Json
-            } else {
-                Format::Text
-            },
-            answer: Some(answer),
+            consumer: ConsumerSetup::new(!is_json, move |_, lines| Ok(consumer(lines))),
             output,
             ..self.setup.clone()
         };

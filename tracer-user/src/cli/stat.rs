@@ -11,11 +11,11 @@ use super::exit;
 use super::format_options::FormatArgs;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
-use crate::answers::{AnswerSetup, Asked, Scope, SpanSpec};
+use crate::answers::{Scope, SpanSpec};
 use crate::flame::{FlameKind, FlameSetup, Form, make};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::report::document;
-use crate::stat::{By, SortBy, Statistics, View, json, text};
+use crate::stat::{self, By, SortBy, Statistics, View, json, text};
 use crate::terminal::output::{Sink, is_stdout};
 use tracer_text::say;
 
@@ -187,12 +187,10 @@ fn draw(config: &StatConfig, flame: &FlameSetup) -> anyhow::Result<ExitCode> {
             make(flame, file, wanted.settled_in(file)?).map(exit::of_outcome)
         }
         Source::Live(live) => {
-            let answer = AnswerSetup {
-                asked: Asked::Flame(flame.clone()),
-                is_json: false,
-            };
+            let setup = flame.clone();
+            let consumer = move |lines| setup.consumer(lines);
             if is_stdout(&flame.output) {
-                return live.trace(answer);
+                return live.trace(false, consumer);
             }
             let output = flame.output.clone();
             ensure!(
@@ -200,7 +198,7 @@ fn draw(config: &StatConfig, flame: &FlameSetup) -> anyhow::Result<ExitCode> {
                 "{} is there already; give --force to replace it, or --output another name",
                 output.display()
             );
-            live.trace_to(answer, Sink::File(output))
+            live.trace_to(Sink::File(output), false, consumer)
         }
     }
 }
@@ -218,8 +216,10 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let (file, wanted) = match &config.source {
         Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
-            let asked = Asked::Stat(config.spans.clone(), config.view);
-            return live.trace(AnswerSetup { asked, is_json });
+            let (spans, view) = (config.spans.clone(), config.view);
+            return live.trace(is_json, move |lines| {
+                stat::consumer(spans.clone(), view, is_json, lines)
+            });
         }
     };
     let log = open(file)?;

@@ -12,7 +12,7 @@ use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
-use crate::answers::{AnswerSetup, Asked, SpanSpec};
+use crate::answers::SpanSpec;
 use crate::kernel::capabilities;
 use crate::log_view::{Moment, TimePoint};
 use crate::top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
@@ -274,10 +274,10 @@ pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
         }
         Source::Live(live) => live,
     };
-    let trace = |setup| {
-        live.trace(AnswerSetup {
-            asked: Asked::Top(setup),
-            is_json: config.form == OnceForm::Json,
+    let form = config.form;
+    let trace = |setup: TopSetup| {
+        live.trace(form == OnceForm::Json, move |lines| {
+            setup.consumer(form, &lines)
         })
     };
     if config.is_once {

@@ -1,10 +1,12 @@
 //! Options that `attach` and `run` have in common.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::{Context, ensure};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::exec_space;
+use tracer_log::System;
 
 use super::live_export_options::LiveExportArgs;
 use super::log_options::LogArgs;
@@ -13,13 +15,17 @@ use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
 use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
+use crate::export::{LiveExport, Origin};
 use crate::html_report::PageSetup;
 use crate::probes::ProbeSpec;
+use crate::report::Look;
 use crate::selection::Selection;
 use crate::terminal::output::Sink;
 use crate::trace::{
-    Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
+    Beginning, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
+    THREAD_RING_BYTES,
 };
+use crate::trigger::{Recorder, TriggerSetup};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
@@ -254,6 +260,8 @@ impl TraceArgs {
             is_replaced,
             (log.is_some(), trigger.is_some()),
         )?;
+        let has_lines = export.is_none();
+        let consumer = consumer(export, trigger, (args.format, args.output.look()));
         let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(narrowed.selection, !args.no_system)?;
         Ok(Setup {
@@ -276,22 +284,49 @@ impl TraceArgs {
             tracepoints,
             event_limit,
             duration: duration.transpose()?,
-            format: args.format,
             ring_bytes,
             stream_bytes,
             thread_ring_bytes,
             log,
-            output: if export.is_some() {
-                // No lines are written.
-                Sink::Stderr
-            } else {
+            output: if has_lines {
                 args.output.sink(otherwise)
+            } else {
+                Sink::Stderr
             },
-            look: args.output.look(),
-            trigger,
-            answer: None,
-            export,
+            consumer,
         })
+    }
+}
+
+/// Returns the consumer of the events: an export, a recorder that waits for something, or lines.
+fn consumer(
+    export: Option<LiveExport>,
+    trigger: Option<TriggerSetup>,
+    (format, look): (Format, Look),
+) -> ConsumerSetup {
+    if let Some(export) = export {
+        return ConsumerSetup::of_file(move |beginning| export.start(&origin(beginning)));
+    }
+    if let Some(trigger) = trigger {
+        return ConsumerSetup::new(format == Format::Text, move |beginning, lines| {
+            Ok(Box::new(Recorder::new(
+                trigger.clone(),
+                beginning.start,
+                lines,
+            )))
+        });
+    }
+    ConsumerSetup::report(format, look)
+}
+
+/// Returns the facts about a trace that exports state.
+fn origin(beginning: &Beginning<'_>) -> Origin {
+    let has_user = beginning.has_user;
+    Origin {
+        attributes: beginning.attributes.clone(),
+        anchor: beginning.clocks,
+        system: System::of_this_machine(),
+        is_wanted: Rc::new(move |_, _| has_user),
     }
 }
 

@@ -8,11 +8,11 @@ use tracer_engine::event::MonotonicNs;
 use super::exit;
 use super::format_options::FormatArgs;
 use super::source_options::{Source, SourceArgs};
-use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, Scope, SpanSpec};
+use crate::answers::{self, Choice, Paths, Scope, SpanSpec};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::report::document;
 use crate::terminal::output::Sink;
-use crate::why::{Why, json, text};
+use crate::why::{self, Why, json, text};
 use tracer_text::quantity::time;
 use tracer_text::say;
 
@@ -155,8 +155,10 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
         Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
             let (question, choice) = config.asked_since(MonotonicNs(0))?;
-            let asked = Asked::Why(question, choice, config.is_brief);
-            return live.trace(AnswerSetup { asked, is_json });
+            let form = (config.is_brief, is_json);
+            return live.trace(is_json, move |lines| {
+                why::consumer(question.clone(), choice, form, lines)
+            });
         }
     };
     let log = open(file)?;

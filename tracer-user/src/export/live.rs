@@ -31,7 +31,7 @@ impl LiveExport {
     /// # Errors
     ///
     /// The output is there already, or cannot be made.
-    pub fn consumer(&self, origin: &Origin) -> anyhow::Result<Box<dyn Consumer>> {
+    pub fn start(&self, origin: &Origin) -> anyhow::Result<Box<dyn Consumer>> {
         refuse_terminal(self.format, &self.output)?;
         let destination = destination(self.format, &self.output, None, self.force)?;
         Ok(Box::new(Exporting {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{FlameKind, Flames, Folded, svg};
-use crate::answers::follow_while;
+use crate::answers::{Answering, follow_while};
+use crate::consumer::{Consumer, Lines};
 use crate::export::destination::Destination;
 use crate::export::interruption::Interruption;
 use crate::export::progress::Progress;
@@ -33,6 +34,18 @@ pub struct FlameSetup {
 }
 
 impl FlameSetup {
+    /// Returns the consumer that makes the graph of a running trace; it is appended to `lines`.
+    #[must_use]
+    pub fn consumer(&self, lines: Lines) -> Box<dyn Consumer> {
+        let setup = self.clone();
+        let flames = Flames::new(self.kind);
+        Box::new(Answering::new(flames, move |flames, _| {
+            let shown = setup.shown(&flames.finish()?)?;
+            lines.bytes().extend_from_slice(&shown);
+            Ok(())
+        }))
+    }
+
     /// Returns the graph in its form.
     ///
     /// # Errors

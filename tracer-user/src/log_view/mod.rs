@@ -31,7 +31,6 @@ pub use inventory_text::text;
 pub use log::{Log, open};
 pub use output::{Output, is_same_file};
 pub use read::{Format, ReadSetup, outcome, read, report_missing};
-pub use symbols::each_symbol;
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tracer_engine::event::Event;
 use super::open;
 
 /// Hands over each event that names an address.
-pub fn each_symbol(log: &Path, mut each: impl FnMut(&Event<'_>)) {
+pub fn each_symbol(log: &Path, each: &mut dyn FnMut(&Event<'_>)) {
     let Ok(mut log) = open(log) else { return };
     while let Ok(Some(record)) = log.next_record() {
         if record.event.header.event_type == EventTypeId::SYMBOL {

@@ -32,7 +32,7 @@ impl TimePoint {
         if digits.parse() == Ok(0.0) {
             return Ok(Self::Offset(Duration::ZERO));
         }
-        crate::cli::time(option, typed)
+        tracer_text::quantity::time(option, typed)
             .map(Self::Offset)
             .with_context(|| format!("{option} takes a time since the start of the log, or a date"))
     }

@@ -10,6 +10,7 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
 use tracer_log::LogRecord;
 
+use super::symbols::each_symbol;
 use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
 use super::{Log, Moment, TypeTable, Wanted};
@@ -135,7 +136,10 @@ impl<L: Log> Walk<L> {
     /// Names the addresses of stacks by the symbols in this log, which is the same one.
     #[must_use]
     pub fn naming_by(mut self, log: &Path) -> Self {
-        self.symbols = Names::of_log(log.to_owned());
+        self.symbols = Names::of_log({
+            let log = log.to_owned();
+            move |each| each_symbol(&log, each)
+        });
         if self.wanted.inlined {
             self.symbols.show_inlined();
         }

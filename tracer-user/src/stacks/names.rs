@@ -1,7 +1,7 @@
 //! Finds the functions of addresses.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracer_common::event_type::EventTypeId;
@@ -14,7 +14,6 @@ use super::modules::Module;
 use super::perf_map::PerfMap;
 use super::spaces::{BuildIds, Spaces};
 use super::{Mapping, Taken, files};
-use crate::log_view::each_symbol;
 use tracer_text::say;
 
 /// Addresses whose names go into a log at its end, and names that come from one.
@@ -39,6 +38,15 @@ pub struct Frame {
 #[derive(Clone, Debug, Default)]
 pub struct Names(Arc<Mutex<Inner>>);
 
+/// Function that hands over the events of a log that name addresses.
+struct SymbolReader(Box<dyn FnOnce(&mut dyn FnMut(&Event<'_>)) + Send>);
+
+impl fmt::Debug for SymbolReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SymbolReader")
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     /// Live names: the processes are there, and the kernel is the running one.
@@ -46,8 +54,8 @@ struct Inner {
     spaces: Spaces,
     /// Names in a log by process (0 for the kernel) and address.
     of_log: HashMap<(i32, u64), (Arc<str>, u64)>,
-    /// The log from which those are still to be read.
-    log: Option<PathBuf>,
+    /// Reader of those, until one is asked for.
+    reader: Option<SymbolReader>,
     /// Modules by path and build identifier; `None` where no such file is found.
     modules: HashMap<ModuleKey, Option<Arc<Module>>>,
     /// Functions in others; `None` where they are not asked for.
@@ -108,10 +116,13 @@ impl Names {
     }
 
     /// Names as a log has them, where files that it names are not there any more.
+    ///
+    /// `read` hands over each event of the log that names an address. It is called when the first
+    /// name is asked for.
     #[must_use]
-    pub fn of_log(log: PathBuf) -> Self {
+    pub fn of_log(read: impl FnOnce(&mut dyn FnMut(&Event<'_>)) + Send + 'static) -> Self {
         let inner = Inner {
-            log: Some(log),
+            reader: Some(SymbolReader(Box::new(read))),
             ..Inner::default()
         };
         Self(Arc::new(Mutex::new(inner)))
@@ -219,8 +230,8 @@ impl Inner {
     /// Returns the name that the log has for an address. Its names are at its end, and read when
     /// one is asked for.
     fn said_by_log(&mut self, pid: i32, address: u64) -> Option<(Arc<str>, u64)> {
-        if let Some(log) = self.log.take() {
-            each_symbol(&log, |event| self.learn_symbol(event));
+        if let Some(SymbolReader(read)) = self.reader.take() {
+            read(&mut |event| self.learn_symbol(event));
         }
         self.of_log.get(&(pid, address)).cloned()
     }

@@ -27,7 +27,7 @@ impl PerfMap {
     fn read(pid: i32) -> Option<Self> {
         let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
         // By its own pid, which is another one in another pid namespace.
-        let own = crate::trace::own_pid(pid).unwrap_or(pid);
+        let own = own_pid(pid).unwrap_or(pid);
         let path = format!("tmp/perf-{own}.map");
         let file = open_ordinary_below(&root_of(pid), Path::new(&path)).ok()?;
         let by = file.metadata().ok()?.uid();
@@ -65,6 +65,14 @@ impl PerfMap {
         let offset = address - start;
         (offset < *bytes).then(|| (Arc::clone(name), offset))
     }
+}
+
+/// Returns the pid of a process in its own pid namespace.
+fn own_pid(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mut lines = status.lines();
+    let pids = lines.find_map(|line| line.strip_prefix("NStgid:"))?;
+    pids.split_ascii_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Activity of threads, durations of system calls and the kernel's interruptions, summed up over a
 //! log.
 
+mod consumer;
 mod json;
 mod kernel_json;
 mod kernel_text;
@@ -24,6 +25,7 @@ use crate::report::fields::until_null;
 use crate::terminal::Outcome;
 pub use sums::{Sums, Watcher};
 
+pub use consumer::consumer;
 pub use json::{json, of_kind, of_unended};
 pub use text::text;
 pub use view::{By, Group, SortBy, View};

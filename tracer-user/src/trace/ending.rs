@@ -9,9 +9,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use tracer_area::monotonic_now;
 
+use super::Setup;
 use super::follow::{End, Follow};
 use super::wake::Wake;
-use super::{Format, Setup};
 use crate::terminal::Outcome;
 use tracer_text::say;
 
@@ -76,7 +76,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
             _ => {}
         }
     }
-    if setup.format == Format::Text {
+    if setup.consumer.is_for_people() {
         summary.for_people().lines().for_each(say);
     }
     if lacks_events {

@@ -12,6 +12,7 @@
 mod areas;
 mod attach;
 mod command;
+mod consumer_setup;
 mod control_group;
 mod descendants;
 mod descriptors;
@@ -38,13 +39,14 @@ mod wakers;
 mod writer;
 
 pub use attach::attach;
+pub use consumer_setup::{Beginning, ConsumerSetup, Format};
 pub use control_group::ControlGroup;
 pub use ending::runtime;
 pub use launch::{StartError, launch};
 pub use log_output::{Existing, LogOutput, LogSetup};
 pub use pidfd::PidFd;
-pub use proc_fs::{comm, executable, has_capability, own_pid};
-pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
+pub use proc_fs::{comm, executable, has_capability};
+pub use setup::{MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
 pub use snapshots::path as snapshot_path;
 pub use targets::{Targets, own_processes_with_areas};
 pub use wake::Wake;

@@ -153,11 +153,6 @@ pub fn inside(pid: i32, tid: i32) -> Option<NamespaceIds> {
     })
 }
 
-/// Returns the pid of a process in its own pid namespace.
-pub fn own_pid(pid: i32) -> Option<i32> {
-    Some(inside(pid, pid)?.pid)
-}
-
 /// Returns the threads of a process.
 pub fn threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {

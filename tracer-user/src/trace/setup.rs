@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -10,11 +9,12 @@ use tracer_area::{RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
-use tracer_log::{System, clocks_now};
+use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
+use tracer_log::clocks_now;
 use tracer_posix::agent::WANTED_VARIABLE;
 
 use super::areas::Areas;
+use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::later::later;
 use super::log_output::{self, LogOutput, LogSetup, inheritance};
 use super::printer::Printer;
@@ -22,22 +22,17 @@ use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::Writer;
 use crate::agent::{Hub, Tee};
-use crate::answers::AnswerSetup;
-use crate::consumer::{Consumer, Lines};
-use crate::export::{self, LiveExport};
+use crate::consumer::Lines;
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use crate::predicate::{Predicate, Sieve};
 use crate::probes::{self, ProbeSpec, Subject};
-use crate::report::{JsonLines, Look, Report, Text};
 use crate::selection::Selection;
 use crate::stacks::StackOptions;
 use crate::terminal::BlockingFile;
 use crate::terminal::output::Sink;
 use crate::tracepoints::{self, Pattern, Tracepoint};
-use crate::trigger::{Recorder, TriggerSetup};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
-use tracer_text::WallClock;
 use tracer_text::say;
 
 /// Longest time without a sign of life from us after which targets still record; then they refuse
@@ -50,15 +45,6 @@ pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
 pub const MAX_KERNEL_RING_BYTES: u32 = 1 << 30;
 /// Least and most bytes of a thread's ring.
 pub const THREAD_RING_BYTES: (u32, u32) = (4096, MAX_STREAM_BYTES);
-
-/// How events are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// Aligned columns, for people.
-    Text,
-    /// One JSON object a line, for programs.
-    Json,
-}
 
 /// Options of a trace, checked.
 #[derive(Clone, Debug)]
@@ -93,8 +79,6 @@ pub struct Setup {
     pub event_limit: Option<u64>,
     /// End after this time.
     pub duration: Option<Duration>,
-    /// Format of the events.
-    pub format: Format,
     /// Bytes of each BPF ring.
     pub ring_bytes: u32,
     /// Bytes of the stream.
@@ -105,15 +89,8 @@ pub struct Setup {
     pub log: Option<LogSetup>,
     /// Output for the lines.
     pub output: Sink,
-    /// Look of text.
-    pub look: Look,
-    /// Trigger that is waited for: until then events are held in memory, and strikes are
-    /// reported instead of lines.
-    pub trigger: Option<TriggerSetup>,
-    /// Question to be answered from the events, instead of lines of them.
-    pub answer: Option<AnswerSetup>,
-    /// Export of the events for other tools, instead of lines of them.
-    pub export: Option<LiveExport>,
+    /// Consumer of the events.
+    pub consumer: ConsumerSetup,
 }
 
 impl Setup {
@@ -189,10 +166,21 @@ impl Setup {
             .then(|| Areas::new(request, start, self.system));
         let output = self.output.open()?;
         let clocks = clocks_now();
-        let consumer = self.consumer(start, clocks, &output)?;
+        let attributes = log_output::attributes(clocks);
+        let beginning = Beginning {
+            start,
+            clocks,
+            attributes: attributes.with_inheritance(inheritance(self.inherit)),
+            has_user: self.selection.has_user(),
+            output: &output,
+        };
+        let lines = Lines::default();
+        let consumer = self.consumer.start(&beginning, lines.clone())?;
+        let consumer = (consumer, lines);
+        let has_lines = self.consumer.has_lines();
         let mut printer = Printer::new(consumer, &self.selection, self.event_limit, clocks);
         printer.pass(Sieve::new(&self.predicate, start));
-        if self.export.is_some() {
+        if !has_lines {
             printer.join_pairs();
         }
         if self.inlined {
@@ -202,7 +190,7 @@ impl Setup {
             printer.report_cpus(kernel.lost_by_cpu());
         }
         if let Some(log) = log {
-            printer.log_to(log, self.export.is_some());
+            printer.log_to(log, !has_lines);
         } else if let Subject::Processes(_) = subject {
             // Of a command nothing is said before it is known that it can be started.
             printer.begin();
@@ -278,49 +266,10 @@ impl Setup {
     /// Starts writing to where the lines go.
     fn writer(&self, output: File) -> anyhow::Result<Writer> {
         // A log and an export are written elsewhere, whether the lines are read or not.
-        let has_lines = self.log.is_none() && self.export.is_none();
+        let has_lines = self.log.is_none() && self.consumer.has_lines();
         let watched = has_lines.then(|| output.try_clone());
         let watched = watched.transpose().context("cannot write lines")?;
         Writer::start(BlockingFile(output), watched).context("cannot start the writing thread")
-    }
-
-    /// Makes the consumer of the events, and the lines that it appends to.
-    fn consumer(
-        &self,
-        start: MonotonicNs,
-        clocks: ClockPair,
-        output: &File,
-    ) -> anyhow::Result<(Box<dyn Consumer>, Lines)> {
-        let lines = Lines::default();
-        let to = lines.clone();
-        let consumer: Box<dyn Consumer> = if let Some(answer) = &self.answer {
-            answer.consumer(&lines)
-        } else if let Some(export) = &self.export {
-            export.consumer(&self.origin(clocks))?
-        } else if let Some(trigger) = &self.trigger {
-            Box::new(Recorder::new(trigger.clone(), start, to))
-        } else {
-            match self.format {
-                Format::Text => {
-                    let style = self.look.style(output);
-                    let text = Text::new(start, WallClock::new(clocks), style);
-                    Box::new(Report::new(text, to))
-                }
-                Format::Json => Box::new(Report::new(JsonLines::default(), to)),
-            }
-        };
-        Ok((consumer, lines))
-    }
-
-    /// Returns the facts about the trace that exports state.
-    fn origin(&self, clocks: ClockPair) -> export::Origin {
-        let has_user = self.selection.has_user();
-        export::Origin {
-            attributes: log_output::attributes(clocks).with_inheritance(inheritance(self.inherit)),
-            anchor: clocks,
-            system: System::of_this_machine(),
-            is_wanted: Rc::new(move |_, _| has_user),
-        }
     }
 }
 

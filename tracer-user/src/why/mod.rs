@@ -1,5 +1,6 @@
 //! Causes of the durations of spans.
 
+mod consumer;
 mod json;
 mod text;
 
@@ -10,6 +11,7 @@ use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
 use crate::terminal::Outcome;
 
+pub use consumer::consumer;
 pub use json::{json, of_shown};
 pub use text::text;
 

@@ -1,0 +1,172 @@
+//! Consumer that finds an answer while events happen, and shows it at the end.
+
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+
+use crate::consumer::Consumer;
+use crate::event_view::EventView;
+use crate::report::{Gap, Summary};
+
+/// Consumer that gives all events to another one, and shows what that one has found.
+#[derive(Debug)]
+pub struct Answering<C, F> {
+    finder: C,
+    show: F,
+}
+
+impl<C, F> Answering<C, F>
+where
+    C: Consumer,
+    F: FnOnce(C, &Summary) -> anyhow::Result<()>,
+{
+    /// Returns a consumer that calls `show` with the finder after the last event.
+    pub fn new(finder: C, show: F) -> Self {
+        Self { finder, show }
+    }
+}
+
+impl<C, F> Consumer for Answering<C, F>
+where
+    C: Consumer,
+    F: FnOnce(C, &Summary) -> anyhow::Result<()>,
+{
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.finder.learn_types(types);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.finder.gap(gap);
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        self.finder.idle(now);
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.finder.event(view)
+    }
+
+    fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
+        (self.show)(self.finder, summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
+    use tracer_engine::event::{Event, EventHeader, RealtimeNs, Truncation};
+
+    use super::super::{Choice, Question, SpanSpec};
+    use super::*;
+    use crate::consumer::Lines;
+    use crate::flame::{FlameKind, FlameSetup, Form};
+    use crate::stacks::{Names, Stack};
+    use crate::stat::{self, View};
+    use crate::why;
+
+    proptest! {
+        /// Checks that there is an answer, in both forms, whatever a log has or a target says.
+        #[test]
+        fn no_events_keep_it_from_answering(
+            events in prop::collection::vec(
+                (any::<u64>(), 0_u32..66, 0..4_i32, 0..4_i32, any::<Option<u32>>(),
+                 prop::collection::vec(any::<u8>(), 0..80), any::<Option<u64>>()),
+                0..60),
+            is_sorted in any::<bool>(),
+        ) {
+            let mut events = events;
+            if is_sorted {
+                events.sort_by_key(|(at, ..)| *at);
+            }
+            let mut types = EventTypes::default();
+            types.define_user(b"x begin", None);
+            types.define_user(b"x end", None);
+            let between = SpanSpec::parse("y=x begin[0:2]..x end[1:3]").unwrap();
+            let call = SpanSpec::parse("syscall:read").unwrap();
+            let names = Names::live();
+            let whole = Question::Thread { tid: None, from: None, until: None };
+            let spans = [vec![between, call], Vec::new()].map(Question::Spans);
+            for is_json in [false, true] {
+                let mut consumers = Vec::new();
+                let mut add = |is_json, make: &dyn Fn(Lines) -> Box<dyn Consumer>| {
+                    let lines = Lines::default();
+                    consumers.push((make(lines.clone()), lines, is_json));
+                };
+                add(is_json, &|to| stat::consumer(Vec::new(), View::default(), is_json, to));
+                for question in [&spans[0], &spans[1], &whole] {
+                    add(is_json, &|to| {
+                        why::consumer(question.clone(), choice(), (!is_json, is_json), to)
+                    });
+                }
+                for (kind, form) in [
+                    (FlameKind::OnCpu, Form::Folded),
+                    (FlameKind::OffCpu, Form::Svg),
+                    (FlameKind::Wakeup, Form::Svg),
+                ] {
+                    add(false, &|to| flame(kind, form).consumer(to));
+                }
+                for (mut consumer, lines, is_json) in consumers {
+                    consumer.learn_types(&types);
+                    for (at, id, pid, tid, cpu, data, lost) in &events {
+                        // Two of the user's, and all of the system's.
+                        let id = if *id < 64 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
+                        let header = EventHeader {
+                            time: MonotonicNs(*at),
+                            event_type: EventTypeId(id),
+                            pid: *pid,
+                            tid: *tid,
+                            cpu: *cpu,
+                            thread_id: 0,
+                            program_address: 0,
+                            truncation: Truncation::None,
+                        };
+                        if let Some(until) = lost {
+                            consumer.gap(&Gap {
+                                next: header.time,
+                                until: (until % 2 == 0).then_some(MonotonicNs(*until)),
+                                is_kernels: until % 3 == 0,
+                            });
+                        }
+                        consumer.event(&EventView {
+                            event: Event { header, data },
+                            entry: None,
+                            name: b"any",
+                            comm: Some(b"a\x1b\xff"),
+                            date: RealtimeNs(0),
+                            inside: None,
+                            stack: (at % 2 == 0).then_some(Stack {
+                                pid: *pid,
+                                data,
+                                names: &names,
+                            }),
+                        }).unwrap();
+                    }
+                    // Where there is no span, that is an error.
+                    let _ = consumer.finish(&Summary::default());
+                    let out = lines.bytes().clone();
+                    prop_assert!(!out.contains(&0x1b), "a name of any bytes is harmless");
+                    if is_json {
+                        serde_json::from_slice::<serde_json::Value>(&out).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    fn flame(kind: FlameKind, form: Form) -> FlameSetup {
+        FlameSetup {
+            kind,
+            form,
+            output: "-".into(),
+            force: false,
+        }
+    }
+
+    fn choice() -> Choice {
+        Choice {
+            slowest: 3,
+            ..Choice::default()
+        }
+    }
+}
