@@ -3,7 +3,7 @@
 use tracer_common::event_type::{SystemEventType, system_event_type};
 use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 
-use crate::stacks::Stack;
+use tracer_binary::stacks::Stack;
 
 /// One event, with its type and thread as far as they are known.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,7 @@
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
-//! - [`stacks`] names what called what where an event happened, and [`flame`] shows where time went
-//!   by it;
-//! - `unwind` finds the functions of programs without frame pointers;
-//! - `asking` asks the kernel for what a process may keep it from answering;
+//! - [`flame`] shows where time went, by stacks;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
 
@@ -28,7 +25,6 @@
 
 pub mod agent;
 pub mod answers;
-mod asking;
 pub mod cli;
 pub mod consumer;
 pub mod event_view;
@@ -39,10 +35,8 @@ pub mod kernel;
 pub mod log_view;
 mod own_file;
 pub mod predicate;
-pub mod probes;
 pub mod report;
 mod selection;
-pub mod stacks;
 pub mod stat;
 pub mod terminal;
 pub mod top;
@@ -51,5 +45,4 @@ pub mod tracepoints;
 pub mod trigger;
 #[doc(hidden)]
 pub mod untrusted;
-mod unwind;
 pub mod why;

@@ -8,16 +8,16 @@ use std::io::{self, Write};
 use std::os::fd::FromRawFd;
 use std::path::Path;
 
-use crate::probes::Binary;
+use tracer_binary::probes::Binary;
 
 pub use crate::agent::converse as agent_asked;
 pub use crate::kernel::look_through_btf as btf;
-pub use crate::probes::look_through_notes as usdt_notes;
+pub use tracer_binary::probes::look_through_notes as usdt_notes;
 
 /// Reads the description of a static probe's arguments.
 pub fn usdt_arguments(untrusted: &[u8]) {
     let described = String::from_utf8_lossy(untrusted);
-    let (all, readable) = crate::probes::argument_counts(&described);
+    let (all, readable) = tracer_binary::probes::argument_counts(&described);
     assert!(readable <= all && all <= described.len());
 }
 

@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
+use tracer_binary::probes::Probes;
+use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::EventHeader;
 use tracer_engine::source::{Batch, Control, LossCause, Source};
@@ -21,8 +23,6 @@ use tracer_engine::{EventSet, EventTypes};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice};
-use tracer_user::probes::Probes;
-use tracer_user::stacks::StackOptions;
 
 use timeout::timeout;
 

@@ -16,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracer_binary::probes::Probes;
+use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
@@ -25,8 +27,6 @@ use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks,
 };
-use tracer_user::probes::Probes;
-use tracer_user::stacks::StackOptions;
 
 use timeout::timeout;
 

@@ -61,9 +61,9 @@ mod tests {
     use super::*;
     use crate::consumer::Lines;
     use crate::flame::{FlameKind, FlameSetup, Form};
-    use crate::stacks::{Names, Stack};
     use crate::stat::{self, View};
     use crate::why;
+    use tracer_binary::stacks::{Names, Stack};
 
     proptest! {
         /// Checks that there is an answer, in both forms, whatever a log has or a target says.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use tracer_analysis::Function;
 
-use crate::stacks::{Frame, Stack};
+use tracer_binary::stacks::{Frame, Stack};
 use tracer_text::escape::push_for_people;
 
 /// Most functions that are told apart; a wait in one beyond those has none.

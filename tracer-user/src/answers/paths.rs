@@ -21,7 +21,7 @@ use super::{Commands, Functions, Names, Scope, SpanSpec};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::Gap;
-use crate::stacks::Stack;
+use tracer_binary::stacks::Stack;
 
 /// Steps of paths that are looked at, beside `STEPS_AN_EVENT` for each event: some paths have
 /// thousands, most a few.

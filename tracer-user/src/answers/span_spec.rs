@@ -4,7 +4,7 @@ use anyhow::{Context, bail, ensure};
 use tracer_analysis::KeyBytes;
 
 use super::relatives::relatives;
-use crate::probes::ProbeSpec;
+use tracer_binary::probes::ProbeSpec;
 use tracer_syscalls::names::{Table, names, syscall_number};
 use tracer_text::nearest;
 

@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 
-use crate::probes::{NotAProbe, ProbeSpec};
 use crate::tracepoints::Pattern;
+use tracer_binary::probes::{NotAProbe, ProbeSpec};
 
 /// Points of programs, as typed.
 #[derive(Debug, Default, clap::Args)]

@@ -20,13 +20,13 @@ use crate::answers::SpanSpec;
 use crate::consumer::{Consumer, Lines};
 use crate::log_view::Wanted;
 use crate::predicate::Predicate;
-use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
 use crate::terminal::output::Sink;
 use crate::trace::{
     self, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
 };
+use tracer_binary::probes::ProbeSpec;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};

@@ -8,7 +8,7 @@ use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
 use crate::flame::FlameKind;
 use crate::selection::Selection;
-use crate::stacks::StackOptions;
+use tracer_binary::stacks::StackOptions;
 use tracer_text::quantity::{size, time};
 
 /// Stacks, as typed.
@@ -85,7 +85,7 @@ impl StackArgs {
             has_kernel,
             "{option} needs the kernel; leave --no-system out"
         );
-        let mut selection = selection.with(&crate::stacks::TYPES);
+        let mut selection = selection.with(&tracer_binary::stacks::TYPES);
         let mut options = match &self.stack {
             None => frames("user,kernel")?,
             Some(typed) => frames(typed).with_context(|| format!("--stack {typed}"))?,

@@ -17,7 +17,6 @@ use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
 use crate::export::{LiveExport, Origin};
 use crate::html_report::PageSetup;
-use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
 use crate::terminal::output::Sink;
@@ -26,6 +25,7 @@ use crate::trace::{
     THREAD_RING_BYTES,
 };
 use crate::trigger::{Recorder, TriggerSetup};
+use tracer_binary::probes::ProbeSpec;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};

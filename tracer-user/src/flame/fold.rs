@@ -18,7 +18,7 @@ use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::Gap;
 use crate::report::fields::until_null;
-use crate::stacks::Stack;
+use tracer_binary::stacks::Stack;
 
 /// Limit of stacks that are known with their frames. Beyond it, all are looked up again.
 const MOST_STACKS: usize = 65_536;

@@ -7,7 +7,7 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 use zerocopy::IntoBytes;
 
-use crate::unwind::REGISTERS_BYTES;
+use tracer_binary::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,

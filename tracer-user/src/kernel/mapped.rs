@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::mapping::{self, Access, page_bytes};
 use super::perf::{self, EventAttributes};
-use crate::stacks::Mapping;
+use tracer_binary::stacks::Mapping;
 
 /// Pages of each CPU's ring: a mapping takes some 150 bytes. A power of two.
 const PAGES: usize = 128;

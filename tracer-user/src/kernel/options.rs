@@ -8,9 +8,9 @@ use tracer_common::kernel::wanted;
 use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
-use crate::probes::Probes;
-use crate::stacks::StackOptions;
 use crate::tracepoints::Tracepoint;
+use tracer_binary::probes::Probes;
+use tracer_binary::stacks::StackOptions;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 

@@ -232,7 +232,7 @@ mod tests {
     use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
-    use crate::unwind::REGISTERS_BYTES;
+    use tracer_binary::unwind::REGISTERS_BYTES;
 
     /// Variation of the programs, apart from the kernel.
     #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ use super::rings::Rings;
 use super::stacks::{Stacks, is_stack};
 use super::switches::Switches;
 use super::tracepoints::Layouts;
-use crate::stacks::StackOptions;
+use tracer_binary::stacks::StackOptions;
 use tracer_syscalls::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
 
 /// Distance by which the watermark stays behind the clock.

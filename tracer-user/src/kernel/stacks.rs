@@ -15,10 +15,10 @@ use tracer_engine::source::Batch;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::mapped::{Mapped, Report};
-use crate::stacks::{
+use tracer_binary::stacks::{
     BuildIds, Mapping, NEXT_USER_EVENT, StackOptions, Taken, push_mapping, read_mappings,
 };
-use crate::unwind::{Copied, Found, Space, Unwinder};
+use tracer_binary::unwind::{Copied, Found, Space, Unwinder};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;

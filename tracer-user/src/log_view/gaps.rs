@@ -6,7 +6,7 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use super::{Gaps, Log, Pause, Walk};
 use crate::event_view::{EventView, NamespaceIds};
 use crate::report::Gap;
-use crate::stacks::{Names, Stack};
+use tracer_binary::stacks::{Names, Stack};
 
 /// An event until it is known whether others were lost before it.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::event_view::EventView;
 use crate::predicate::Sieve;
 use crate::report::fields::until_null;
 use crate::report::{LogCondition, Missing, Summary};
-use crate::stacks::{self, Names, Owned, Pending, Stack};
+use tracer_binary::stacks::{self, Names, Owned, Pending, Stack};
 use tracer_text::is_type_called;
 
 /// Reason why a walk has come to rest.

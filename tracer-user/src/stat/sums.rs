@@ -14,7 +14,7 @@ use crate::answers::{Choice, Paths, Question, Scope, SpanSpec, made_by};
 use crate::consumer::Consumer;
 use crate::event_view::EventView;
 use crate::report::{Gap, Summary};
-use crate::stacks::Stack;
+use tracer_binary::stacks::Stack;
 
 /// Sums so far.
 #[derive(Debug)]

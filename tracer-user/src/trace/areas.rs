@@ -14,7 +14,7 @@ use super::later::later;
 use super::name_shares::NameShares;
 use super::origin::{AreaTag, Tagged};
 use super::proc_fs;
-use crate::asking::{self, Held};
+use tracer_binary::asking::{self, Held};
 
 /// Times of the looks after a fork or exec: the library makes its area while the program is being
 /// loaded, which takes a millisecond or, on a loaded machine, many.

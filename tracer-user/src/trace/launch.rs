@@ -16,8 +16,8 @@ use super::wake::{Wake, watch_flushes, watch_signals};
 use super::{Setup, descriptors, proc_fs};
 use crate::agent;
 use crate::kernel::ProcessChoice;
-use crate::probes::Subject;
 use crate::terminal::Outcome;
+use tracer_binary::probes::Subject;
 
 /// Reason why a command was not started.
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,7 @@ use super::new_file::NewFile;
 use super::snapshots;
 use crate::own_file;
 use crate::report::Written;
-use crate::stacks::push_symbol;
+use tracer_binary::stacks::push_symbol;
 use tracer_text::say;
 
 /// Longest interval between writes of added events.

@@ -17,7 +17,7 @@ use crate::kernel::LostByCpu;
 use crate::predicate::{Show, Sieve};
 use crate::report::{Gap, Missing, Summary, Written};
 use crate::selection::Selection;
-use crate::stacks::{self, Names, Owned, Pending};
+use tracer_binary::stacks::{self, Names, Owned, Pending};
 use tracer_text::say;
 
 /// Types with which the sources are asked for all of theirs: a question takes as long as there are

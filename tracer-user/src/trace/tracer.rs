@@ -21,7 +21,7 @@ use crate::consumer::Lines;
 use crate::event_view::NamespaceIds;
 use crate::kernel::FirstNames;
 use crate::report::Summary;
-use crate::stacks::is_part;
+use tracer_binary::stacks::is_part;
 use tracer_syscalls::arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::candidates::{candidate, that_begin_with};
-use crate::probes::{Binary, Used, argument_counts, here, of_command, of_process};
+use tracer_binary::probes::{Binary, Used, argument_counts, here, of_command, of_process};
 
 /// Most processes that are searched. Those of a server are alike.
 const MOST_PROCESSES: usize = 4;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use super::schema::{Callstack, Frame, InternedData, InternedString, Mapping};
 use super::text::text;
-use crate::stacks::{self, Stack};
+use tracer_binary::stacks::{self, Stack};
 
 /// Limit of parts that are known by id. Beyond it, all are forgotten and written again under other
 /// ids.

@@ -10,7 +10,7 @@ use object::{Object, ObjectSection};
 
 use super::offsets::FieldMissing;
 use super::reader::{Btf, BtfError};
-use crate::probes::{Bounded, Budget, open_ordinary};
+use tracer_binary::probes::{Bounded, Budget, open_ordinary};
 
 /// Bytes of BTF that are read. That of a distribution's kernel has some five million.
 const MOST_BYTES: u64 = 64 << 20;

@@ -10,7 +10,7 @@ use tracer_common::kernel::{RecordHeader, ThreadStateData, thread_state, waits_i
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::by_program::Looked;
-use crate::asking;
+use tracer_binary::asking;
 
 /// Returns the threads of a process; none of one that keeps the kernel from answering.
 pub fn look(pid: i32, is_followed: bool) -> Vec<Looked> {

@@ -16,8 +16,8 @@ use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{REGISTERS, wanted};
 
 use super::btf::offsets::Global;
-use crate::stacks::StackOptions;
 use by_program::Looked;
+use tracer_binary::stacks::StackOptions;
 use user_stack::Stacks;
 
 /// Records on their way from the look to the source.

@@ -14,8 +14,8 @@ use zerocopy::IntoBytes as _;
 
 use super::Places;
 use super::by_program::Looked;
-use crate::asking;
-use crate::stacks::StackOptions;
+use tracer_binary::asking;
+use tracer_binary::stacks::StackOptions;
 
 /// Lowest address of a stack: the kernel maps nothing below.
 const LOWEST: u64 = 0x1_0000;

@@ -36,7 +36,7 @@ use error::SITES;
 use super::check::Check;
 use super::decode::probed;
 use super::perf::EVERY_PROCESS;
-use crate::probes::{Location, ProbeKind, Probes, Signature};
+use tracer_binary::probes::{Location, ProbeKind, Probes, Signature};
 
 const PROGRAM: &str = "probe";
 /// The stream chooses the number of a point of the program: it has none of its own.

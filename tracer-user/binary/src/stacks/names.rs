@@ -39,7 +39,9 @@ pub struct Frame {
 pub struct Names(Arc<Mutex<Inner>>);
 
 /// Function that hands over the events of a log that name addresses.
-struct SymbolReader(Box<dyn FnOnce(&mut dyn FnMut(&Event<'_>)) + Send>);
+struct SymbolReader(Box<ReadSymbols>);
+
+type ReadSymbols = dyn FnOnce(&mut dyn FnMut(&Event<'_>)) + Send;
 
 impl fmt::Debug for SymbolReader {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

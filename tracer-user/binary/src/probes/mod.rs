@@ -9,7 +9,7 @@
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`served`), `bounded` reads them within limits;
-//! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
+//! - [`find`] turns what was asked for into locations in files, which [`tracer_user::kernel`] attaches
 //!   to.
 
 mod arguments;
@@ -33,12 +33,12 @@ mod types;
 mod unwind_data;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
-pub(crate) use bounded::{Bounded, Budget};
+pub use bounded::{Bounded, Budget};
 pub(crate) use debug_data::{DebugData, Slice};
 pub(crate) use files::root_of;
 pub use files::{Used, here, of_command, of_process};
 pub use find::{FindError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
-pub(crate) use opening::{open_ordinary, open_ordinary_below};
+pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
 pub use types::{NotATypeError, Signature, ValueType};
 pub(crate) use unwind_data::UnwindData;

@@ -156,11 +156,7 @@ impl Binary {
     }
 
     /// Takes a file that is open already, or could not be opened: see [`open`](Self::open).
-    pub(crate) fn of(
-        opened: io::Result<File>,
-        path: &Path,
-        root: &Path,
-    ) -> Result<Self, BinaryError> {
+    pub fn of(opened: io::Result<File>, path: &Path, root: &Path) -> Result<Self, BinaryError> {
         let unreadable = |source| BinaryError::Unreadable {
             path: path.to_owned(),
             source,

@@ -1,0 +1,26 @@
+//! Programs as files and as processes: their symbols, probe locations, and stacks by function.
+//!
+//! - [`probes`] reads the files of programs: functions, static probes, variables, and finds the
+//!   locations where probes go;
+//! - [`stacks`] names the functions of addresses, of processes that run and of recorded ones;
+//! - [`unwind`] walks the stacks of programs without frame pointers;
+//! - [`asking`] asks the kernel for what a process may keep it from answering.
+//!
+//! Bytes that a traced process has written are untrusted: reading them is bounded, comes to an end
+//! and does not panic.
+
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
+pub mod asking;
+pub mod probes;
+pub mod stacks;
+pub mod unwind;
