@@ -4,7 +4,6 @@
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
 //! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
-//! - `selection` chooses types of events;
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
@@ -26,17 +25,13 @@
 pub mod agent;
 pub mod answers;
 pub mod cli;
-pub mod consumer;
-pub mod event_view;
 pub mod export;
 pub mod flame;
 pub mod html_report;
 pub mod kernel;
 pub mod log_view;
 mod own_file;
-pub mod predicate;
 pub mod report;
-mod selection;
 pub mod stat;
 pub mod terminal;
 pub mod top;

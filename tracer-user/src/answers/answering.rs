@@ -3,9 +3,10 @@
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
-use crate::report::{Gap, Summary};
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 /// Consumer that gives all events to another one, and shows what that one has found.
 #[derive(Debug)]
@@ -59,11 +60,11 @@ mod tests {
 
     use super::super::{Choice, Question, SpanSpec};
     use super::*;
-    use crate::consumer::Lines;
     use crate::flame::{FlameKind, FlameSetup, Form};
     use crate::stat::{self, View};
     use crate::why;
     use tracer_binary::stacks::{Names, Stack};
+    use tracer_event::consumer::Lines;
 
     proptest! {
         /// Checks that there is an answer, in both forms, whatever a log has or a target says.

@@ -11,7 +11,7 @@ use tracer_common::kernel::{ExecData, ForkData};
 use tracer_engine::event::Event;
 use zerocopy::FromBytes as _;
 
-use crate::report::fields::ExecArguments;
+use tracer_event::fields::ExecArguments;
 use tracer_text::escape::push_for_people;
 
 /// Processes whose command lines are remembered; those beyond have none.

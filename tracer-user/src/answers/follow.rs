@@ -1,9 +1,9 @@
 //! Going through a log event by event, and knowing before each whether others are missing.
 
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
 use crate::log_view::{GapWatch, Log, Pause, Walk};
-use crate::report::Gap;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
 
 /// Gives all events of `walk` to `consumer`.
 ///

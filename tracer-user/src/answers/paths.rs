@@ -18,10 +18,10 @@ use super::rules::rules;
 use super::stillness::Stillness;
 use super::unmet::{Known, none_named, unended_words, unmet};
 use super::{Commands, Functions, Names, Scope, SpanSpec};
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
-use crate::report::Gap;
 use tracer_binary::stacks::Stack;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
 
 /// Steps of paths that are looked at, beside `STEPS_AN_EVENT` for each event: some paths have
 /// thousands, most a few.

@@ -5,7 +5,7 @@ use tracer_analysis::{Blame, Node, Part, Reason, Step, Task, Then, Thread, Wait,
 
 use super::Functions;
 use super::words::inside;
-use crate::report::fields::until_null;
+use tracer_event::fields::until_null;
 
 /// Renders the tree: parts, the longest first, with the parts within each.
 #[must_use]

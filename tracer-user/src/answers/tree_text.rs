@@ -7,7 +7,7 @@ use tracer_analysis::{Blame, Node, Part, Task, Waker};
 
 use super::Functions;
 use super::words::{duration, part, share};
-use crate::report::fields::until_null;
+use tracer_event::fields::until_null;
 use tracer_text::escape::push_for_people;
 
 /// A part that is shorter than this part of the whole is not worth a line.

@@ -5,7 +5,7 @@ use tracer_analysis::{
 };
 
 use super::functions::{Functions, Place};
-use crate::report::fields::until_null;
+use tracer_event::fields::until_null;
 use tracer_syscalls::names::{Table, name};
 use tracer_text::escape::push_for_people;
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::exit;
 use super::format_options::FormatArgs;
 use crate::kernel::{self, Check};
-use crate::report::document;
 use crate::terminal::output::ColorChoice;
 use crate::trace::has_capability;
+use tracer_event::document::document;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.
 const CAP_SYS_PTRACE: u32 = 19;

@@ -11,8 +11,8 @@ use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 use super::format_options::FormatArgs;
 use super::tracepoint_list;
 use crate::kernel::{Availability, LoadError, availability};
-use crate::report::object_line;
 use crate::tracepoints::Pattern;
+use tracer_event::document::object_line;
 use tracer_text::short_name;
 
 /// List the types of system events: fields, cost, and whether this kernel has them

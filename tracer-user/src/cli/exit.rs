@@ -7,8 +7,8 @@ use std::process::{ExitCode, ExitStatus};
 use serde::Serialize;
 
 use crate::kernel::LoadError;
-use crate::report::object_line;
 use crate::terminal::Outcome;
+use tracer_event::document::object_line;
 use tracer_text::say;
 
 /// Done, but events were lost.

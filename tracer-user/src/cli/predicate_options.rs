@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use tracer_common::event_type::EventTypeId;
 
-use crate::predicate::{Expression, Narrowed, Predicate};
-use crate::selection::Selection;
+use tracer_event::predicate::{Expression, Narrowed, Predicate};
+use tracer_event::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
 
 /// Conditions on events, as typed.

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::format_options::FormatArgs;
 use super::pid;
-use crate::report::object_line;
 use tracer_binary::probes::{
     Binary, BinaryError, Function, StaticProbe, Used, argument_counts, here, of_process,
 };
+use tracer_event::document::object_line;
 use tracer_text::escape::harmless_line as printable;
 use tracer_text::say;
 

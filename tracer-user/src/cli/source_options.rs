@@ -17,16 +17,16 @@ use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::SpanSpec;
-use crate::consumer::{Consumer, Lines};
 use crate::log_view::Wanted;
-use crate::predicate::Predicate;
 use crate::report::Look;
-use crate::selection::Selection;
 use crate::terminal::output::Sink;
 use crate::trace::{
     self, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
 };
 use tracer_binary::probes::ProbeSpec;
+use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::predicate::Predicate;
+use tracer_event::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};

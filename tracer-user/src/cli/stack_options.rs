@@ -7,8 +7,8 @@ use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
 use crate::flame::FlameKind;
-use crate::selection::Selection;
 use tracer_binary::stacks::StackOptions;
+use tracer_event::selection::Selection;
 use tracer_text::quantity::{size, time};
 
 /// Stacks, as typed.

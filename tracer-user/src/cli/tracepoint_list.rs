@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::kernel::{LoadError, Unmet, tracepoints_of_btf};
-use crate::report::object_line;
 use crate::tracepoints::{FindError, Pattern, list};
+use tracer_event::document::object_line;
 use tracer_text::say;
 
 /// Tracepoint as a JSON object.

@@ -10,11 +10,11 @@ use zerocopy::FromBytes;
 
 use super::plain::Plain;
 use super::slices::Arguments;
-use crate::event_view::EventView;
-use crate::report::fields::{self, Value, value};
-use crate::report::probe;
-use crate::report::recorded::{as_text as as_words, recorded};
-use crate::report::typed::push_typed_value;
+use tracer_event::event_view::EventView;
+use tracer_event::fields::{self, Value, value};
+use tracer_event::probe;
+use tracer_event::recorded::{as_text as as_words, recorded};
+use tracer_event::typed::push_typed_value;
 use tracer_syscalls::arguments::{Call, Shown};
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::error_of;

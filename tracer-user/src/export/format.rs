@@ -2,7 +2,7 @@
 
 use super::destination::Destination;
 use super::{Origin, chrome, ctf, parquet, perfetto};
-use crate::consumer::Consumer;
+use tracer_event::consumer::Consumer;
 
 /// Format of another tool.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use tracer_engine::event::MonotonicNs;
 
 use super::destination::Destination;
 use super::{Format, Origin};
-use crate::consumer::{Consumer, Losses};
-use crate::event_view::EventView;
-use crate::report::{Gap, Summary};
 use crate::terminal::output::is_stdout;
+use tracer_event::consumer::{Consumer, Losses};
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 /// Output of a running trace in another tool's format.
 #[derive(Clone, Debug)]

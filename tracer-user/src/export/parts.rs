@@ -11,11 +11,11 @@ use super::IsWanted;
 use super::carried::Carried;
 use super::names::Thread;
 use super::slices::{Key, Mark, Slice, Slices, Track};
-use crate::event_view::EventView;
-use crate::report::fields::{table, until_null};
-use crate::report::kernel_words::push_syscall_name;
-use crate::report::value_names::softirq;
 use tracer_analysis::{Pairs, Side};
+use tracer_event::event_view::EventView;
+use tracer_event::fields::{table, until_null};
+use tracer_event::kernel_words::push_syscall_name;
+use tracer_event::value_names::softirq;
 
 /// Role of an event for the slices.
 enum Part {

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 
 use tracer_common::event_type::FieldKind;
 
-use crate::report::fields::Value;
-use crate::report::kernel_words::{push_arguments, push_filled, push_returned, push_syscall_name};
-use crate::report::task_state::task_state;
-use crate::report::waits_in::push_waits_in;
+use tracer_event::fields::Value;
+use tracer_event::kernel_words::{push_arguments, push_filled, push_returned, push_syscall_name};
+use tracer_event::task_state::task_state;
+use tracer_event::waits_in::push_waits_in;
 
 /// Kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ mod tests {
     use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 
     use super::*;
-    use crate::report::fields::value;
+    use tracer_event::fields::value;
 
     #[test]
     fn every_field_of_the_table_has_a_value_of_its_shape() {

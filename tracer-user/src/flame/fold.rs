@@ -14,11 +14,11 @@ use zerocopy::FromBytes as _;
 use super::folded::FrameId;
 use super::{FlameKind, Folded, FrameKind};
 use crate::answers::{Choice, Paths, Question};
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
-use crate::report::Gap;
-use crate::report::fields::until_null;
 use tracer_binary::stacks::Stack;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::fields::until_null;
+use tracer_event::gap::Gap;
 
 /// Limit of stacks that are known with their frames. Beyond it, all are looked up again.
 const MOST_STACKS: usize = 65_536;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::{FlameKind, Flames, Folded, svg};
 use crate::answers::{Answering, follow_while};
-use crate::consumer::{Consumer, Lines};
 use crate::export::destination::Destination;
 use crate::export::interruption::Interruption;
 use crate::export::progress::Progress;
 use crate::log_view::{Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
+use tracer_event::consumer::{Consumer, Lines};
 
 /// Form of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use super::columns::Deflated;
 use super::recording::Rows;
 use crate::answers::words::{call_name, thread};
 use crate::answers::{tree_text, words};
-use crate::report::fields::until_null;
-use crate::report::value_names::softirq;
 use crate::stat::Statistics;
 use crate::why;
+use tracer_event::fields::until_null;
+use tracer_event::value_names::softirq;
 use tracer_text::escape::push_for_people;
 use tracer_text::push_short_name;
 

@@ -16,13 +16,14 @@ use super::dictionary::Dictionary;
 use super::flames::StacksSeen;
 use super::intervals::Intervals;
 use crate::answers::SpanSpec;
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
-use crate::report::probe::Arguments;
-use crate::report::typed::push_typed_event;
-use crate::report::words::{push_system, push_user};
-use crate::report::{Gap, Summary};
 use crate::stat::{Statistics, Sums, Watcher};
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::probe::Arguments;
+use tracer_event::summary::Summary;
+use tracer_event::typed::push_typed_event;
+use tracer_event::words::{push_system, push_user};
 use tracer_text::typed::Typed;
 
 /// Limit of the bytes of all events' data, in words: of events beyond it only the times are stored.

@@ -11,9 +11,9 @@ use crate::export::destination::Destination;
 use crate::export::interruption::Interruption;
 use crate::export::progress::Progress;
 use crate::log_view::{Log, Walk, Wanted, open, outcome, report_missing};
-use crate::report::Summary;
 use crate::stat;
 use crate::terminal::Outcome;
+use tracer_event::summary::Summary;
 use tracer_text::WallClock;
 
 /// Setup of a report.

@@ -4,9 +4,9 @@ use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
 use super::{Gaps, Log, Pause, Walk};
-use crate::event_view::{EventView, NamespaceIds};
-use crate::report::Gap;
 use tracer_binary::stacks::{Names, Stack};
+use tracer_event::event_view::{EventView, NamespaceIds};
+use tracer_event::gap::Gap;
 
 /// An event until it is known whether others were lost before it.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use tracer_log::{Damage, FinalStatus};
 
 use super::Inventory;
 use super::inventory::ThreadCount;
-use crate::report::Summary;
+use tracer_event::summary::Summary;
 use tracer_text::escape::push_for_people;
 use tracer_text::{WallClock, push_short_name};
 

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::consumer::Lines;
 use crate::report::{Look, TextStyle};
 use crate::terminal::BlockingFile;
 use crate::terminal::output::{Sink, has_lost_its_reader};
+use tracer_event::consumer::Lines;
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -9,9 +9,9 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 use super::thread_names;
 use super::walk::stack_of;
 use super::{Gaps, Log, Pause, Walk, Wanted, open};
-use crate::event_view::EventView;
-use crate::predicate::{Show, Sieve};
-use crate::report::fields::until_null;
+use tracer_event::event_view::EventView;
+use tracer_event::fields::until_null;
+use tracer_event::predicate::{Show, Sieve};
 use tracer_text::say;
 
 /// Events of a walk between two of its pauses.

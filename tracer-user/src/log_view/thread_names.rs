@@ -10,7 +10,7 @@ use tracer_common::kernel::{COMM_BYTES, ForkData, RenameData};
 use tracer_log::LogRecord;
 use zerocopy::FromBytes;
 
-use crate::report::fields::until_null;
+use tracer_event::fields::until_null;
 
 /// Threads that are remembered. Beyond that all are forgotten.
 const MOST_THREADS: usize = 65_536;

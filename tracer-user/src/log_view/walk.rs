@@ -14,12 +14,13 @@ use super::symbols::each_symbol;
 use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
 use super::{Log, Moment, TypeTable, Wanted};
-use crate::consumer::Losses;
-use crate::event_view::EventView;
-use crate::predicate::Sieve;
-use crate::report::fields::until_null;
-use crate::report::{LogCondition, Missing, Summary};
 use tracer_binary::stacks::{self, Names, Owned, Pending, Stack};
+use tracer_event::consumer::Losses;
+use tracer_event::event_view::EventView;
+use tracer_event::fields::until_null;
+use tracer_event::gap::Missing;
+use tracer_event::predicate::Sieve;
+use tracer_event::summary::{LogCondition, Summary};
 use tracer_text::is_type_called;
 
 /// Reason why a walk has come to rest.

@@ -8,8 +8,8 @@ use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes as _;
 
 use super::TimePoint;
-use crate::predicate::{Predicate, Settled};
-use crate::selection::Selection;
+use tracer_event::predicate::{Predicate, Settled};
+use tracer_event::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::names::{Table, are_of_events};
 use tracer_text::NamePattern;

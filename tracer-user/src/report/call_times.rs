@@ -7,7 +7,7 @@ use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::MonotonicNs;
 use zerocopy::FromBytes;
 
-use crate::event_view::EventView;
+use tracer_event::event_view::EventView;
 
 /// Limit of threads whose calls are known. Beyond it, all are forgotten.
 const MOST: usize = 65_536;

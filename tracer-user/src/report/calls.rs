@@ -11,9 +11,9 @@ use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs};
 use zerocopy::FromBytes;
 
-use super::fields::{call, table};
-use super::kernel_words::{push_filled, push_syscall_name};
-use crate::event_view::{EventView, NamespaceIds};
+use tracer_event::event_view::{EventView, NamespaceIds};
+use tracer_event::fields::{call, table};
+use tracer_event::kernel_words::{push_filled, push_syscall_name};
 use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::results::{push_result, push_result_of, push_returned_descriptor};
 use tracer_syscalls::shape::{Filling, Shape};

@@ -4,8 +4,9 @@ use csv_core::{WriteResult, Writer};
 use tracer_engine::event::Truncation;
 
 use super::json::push_data;
-use super::{LineFormat, Summary};
-use crate::event_view::EventView;
+use crate::report::LineFormat;
+use tracer_event::event_view::EventView;
+use tracer_event::summary::Summary;
 use tracer_text::WallClock;
 use tracer_text::digits::push_decimal;
 use tracer_text::escape::push_for_people;

@@ -4,34 +4,21 @@ mod call_times;
 mod calls;
 mod columns;
 mod csv;
-mod document;
-pub mod fields;
-mod gap;
 mod json;
-pub mod kernel_words;
-pub mod probe;
-pub mod recorded;
 mod shorten;
-mod summary;
-pub mod task_state;
 mod text;
-pub mod typed;
-pub mod value_names;
-pub mod waits_in;
-pub mod words;
 
 pub use call_times::CallTimes;
 pub use csv::Csv;
-pub use document::{document, object_line};
-pub use gap::{Gap, Missing};
 pub use json::{JsonLines, push_data};
-pub use summary::{LogCondition, Summary, Written, but_for};
 pub use text::{Look, Text, TextStyle, TimeColumn};
 
 use tracer_engine::event::MonotonicNs;
 
-use crate::consumer::{Consumer, Lines};
-use crate::event_view::EventView;
+use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 /// Format that shows events as lines. People and programs never share one.
 pub trait LineFormat {

@@ -4,8 +4,8 @@ use tracer_text::say;
 
 use super::{Statistics, Sums, View, json, text};
 use crate::answers::{Answering, SpanSpec};
-use crate::consumer::{Consumer, Lines};
-use crate::report::document;
+use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::document::document;
 
 /// Returns the consumer that sums up a trace; the tables, or JSON, are appended to `lines` at its
 /// end.

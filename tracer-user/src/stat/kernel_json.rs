@@ -9,8 +9,8 @@ use tracer_analysis::{
 
 use super::Statistics;
 use super::json::of_durations;
-use crate::report::fields::until_null;
-use crate::report::value_names::{block_operation, softirq};
+use tracer_event::fields::until_null;
+use tracer_event::value_names::{block_operation, softirq};
 use tracer_text::signal_name;
 
 /// Returns a row for each key, and one for the others.

@@ -7,8 +7,8 @@ use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, RequestTotal, Signa
 use super::Statistics;
 use super::table::{Column, push_table};
 use crate::answers::words::{duration, thread};
-use crate::report::fields::until_null;
-use crate::report::value_names::{block_operation, softirq};
+use tracer_event::fields::until_null;
+use tracer_event::value_names::{block_operation, softirq};
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
 

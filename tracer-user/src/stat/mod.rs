@@ -20,10 +20,10 @@ use tracer_engine::event::MonotonicNs;
 use crate::answers::words::{seconds, thread};
 use crate::answers::{Paths, Scope, SpanSpec, follow};
 use crate::log_view::{Log, Walk, outcome};
-use crate::report::Summary;
-use crate::report::fields::until_null;
 use crate::terminal::Outcome;
 pub use sums::{Sums, Watcher};
+use tracer_event::fields::until_null;
+use tracer_event::summary::Summary;
 
 pub use consumer::consumer;
 pub use json::{json, of_kind, of_unended};
@@ -165,9 +165,9 @@ mod tests {
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
-    use crate::consumer::Consumer as _;
-    use crate::event_view::EventView;
-    use crate::report::document;
+    use tracer_event::consumer::Consumer as _;
+    use tracer_event::document::document;
+    use tracer_event::event_view::EventView;
 
     const HOSTILE: &[u8] = b"\x1b[2J\xffname";
 

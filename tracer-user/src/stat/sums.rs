@@ -11,10 +11,11 @@ use tracer_engine::event::{Event, MonotonicNs};
 
 use super::Statistics;
 use crate::answers::{Choice, Paths, Question, Scope, SpanSpec, made_by};
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
-use crate::report::{Gap, Summary};
 use tracer_binary::stacks::Stack;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 /// Sums so far.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{Attributes, ClockPair};
 use tracer_text::WallClock;
 
-use crate::consumer::{Consumer, Lines};
 use crate::report::{JsonLines, Look, Report, Text};
+use tracer_event::consumer::{Consumer, Lines};
 
 /// Format of events that are shown as lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

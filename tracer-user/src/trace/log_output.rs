@@ -19,8 +19,8 @@ use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, cloc
 use super::new_file::NewFile;
 use super::snapshots;
 use crate::own_file;
-use crate::report::Written;
 use tracer_binary::stacks::push_symbol;
+use tracer_event::summary::Written;
 use tracer_text::say;
 
 /// Longest interval between writes of added events.

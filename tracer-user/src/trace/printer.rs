@@ -11,13 +11,14 @@ use tracer_engine::source::LossCause;
 use tracer_engine::{ClockPair, EventTypes, Ledger};
 
 use super::log_output::LogOutput;
-use crate::consumer::{Consumer, Lines, Losses};
-use crate::event_view::{EventView, NamespaceIds};
 use crate::kernel::LostByCpu;
-use crate::predicate::{Show, Sieve};
-use crate::report::{Gap, Missing, Summary, Written};
-use crate::selection::Selection;
 use tracer_binary::stacks::{self, Names, Owned, Pending};
+use tracer_event::consumer::{Consumer, Lines, Losses};
+use tracer_event::event_view::{EventView, NamespaceIds};
+use tracer_event::gap::{Gap, Missing};
+use tracer_event::predicate::{Show, Sieve};
+use tracer_event::selection::Selection;
+use tracer_event::summary::{Summary, Written};
 use tracer_text::say;
 
 /// Types with which the sources are asked for all of theirs: a question takes as long as there are

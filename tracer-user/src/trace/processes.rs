@@ -8,7 +8,7 @@ use tracer_common::kernel::{COMM_BYTES, ExecData, ForkData, RenameData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
-use crate::event_view::NamespaceIds;
+use tracer_event::event_view::NamespaceIds;
 
 /// The name of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
-use crate::consumer::Lines;
-use crate::event_view::NamespaceIds;
 use crate::kernel::FirstNames;
-use crate::report::Summary;
 use tracer_binary::stacks::is_part;
+use tracer_event::consumer::Lines;
+use tracer_event::event_view::NamespaceIds;
+use tracer_event::summary::Summary;
 use tracer_syscalls::arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.
@@ -669,8 +669,8 @@ mod tests {
 
     use super::*;
     use crate::report::{JsonLines, Report};
-    use crate::selection::Selection;
     use tracer_engine::ClockPair;
+    use tracer_event::selection::Selection;
 
     /// Pid that no process has: it is above the most that a kernel gives out.
     const PID: i32 = 5_000_000;

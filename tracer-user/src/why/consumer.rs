@@ -5,8 +5,8 @@ use tracer_text::say;
 
 use super::{Why, json, text};
 use crate::answers::{Answering, Choice, Paths, Question};
-use crate::consumer::{Consumer, Lines};
-use crate::report::document;
+use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::document::document;
 
 /// Returns the consumer that answers a question at the end of a trace; the answer, or JSON, is
 /// appended to `lines`.

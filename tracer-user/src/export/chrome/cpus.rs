@@ -8,9 +8,9 @@ use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData};
 use tracer_engine::event::MonotonicNs;
 
 use super::objects::Objects;
-use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::report::task_state::task_state;
+use tracer_event::event_view::EventView;
+use tracer_event::task_state::task_state;
 use tracer_text::digits::push_decimal;
 
 /// Limit of remembered CPUs: more than any machine has, and fewer than a damaged file may name.

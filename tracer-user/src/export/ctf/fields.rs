@@ -3,7 +3,7 @@
 use tracer_common::event_type::SystemEventType;
 
 use crate::export::plain::Plain;
-use crate::report::fields::value;
+use tracer_event::fields::value;
 use tracer_text::escape::{as_text, push_for_people};
 
 /// Choice for data that is bytes.

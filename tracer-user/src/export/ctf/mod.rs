@@ -20,11 +20,11 @@ use tracer_engine::ClockPair;
 use tracer_engine::event::Truncation;
 
 use super::Origin;
-use crate::consumer::{Consumer, Losses};
-use crate::event_view::EventView;
 use crate::own_file;
-use crate::report::Summary;
 use packet::{Packet, PacketHeader};
+use tracer_event::consumer::{Consumer, Losses};
+use tracer_event::event_view::EventView;
+use tracer_event::summary::Summary;
 use tracer_text::escape::push_name;
 
 /// Files of the folder.

@@ -17,11 +17,11 @@ use super::schema::{
 };
 use super::switches::{ASLEEP, MOST_CPUS, RUNNABLE, Switch, Switches, Task};
 use super::text::text;
-use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::report::fields::until_null;
-use crate::report::task_state::task_state;
 use tracer_engine::event::MonotonicNs;
+use tracer_event::event_view::EventView;
+use tracer_event::fields::until_null;
+use tracer_event::task_state::task_state;
 
 /// Number of events of all CPUs after which the bundles are written.
 const MOST_PENDING: usize = 2048;

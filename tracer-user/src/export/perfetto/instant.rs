@@ -7,9 +7,9 @@ use tracer_common::event_type::SystemEventType;
 use super::schema::{AnnotationValue, DebugAnnotation, TrackEvent};
 use super::text::text;
 use super::tracks::TRACE_TRACK;
-use crate::event_view::EventView;
 use crate::export::carried::{Carried, Item};
 use crate::export::slices::Key;
+use tracer_event::event_view::EventView;
 use tracer_text::push_short_name;
 
 /// `TrackEvent.Type`.

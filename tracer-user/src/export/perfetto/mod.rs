@@ -39,9 +39,6 @@ use super::carried::Carried;
 use super::names::Thread;
 use super::parts::Parts;
 use super::slices::{Extent, Mark};
-use crate::consumer::{Consumer, Losses};
-use crate::event_view::EventView;
-use crate::report::Summary;
 use ftrace::Scheduler;
 use schema::{
     AnnotationValue, Clock, ClockSnapshot, Data, DebugAnnotation, PerfSample, SystemInfo, Trace,
@@ -51,6 +48,9 @@ use stacks::Stacks;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
+use tracer_event::consumer::{Consumer, Losses};
+use tracer_event::event_view::EventView;
+use tracer_event::summary::Summary;
 use tracks::Tracks;
 use wakeups::Wakeups;
 

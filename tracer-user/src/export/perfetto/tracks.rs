@@ -11,11 +11,11 @@ use zerocopy::FromBytes;
 use super::packet;
 use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::text::text;
-use crate::event_view::EventView;
 use crate::export::Origin;
 use crate::export::names::{Names, News, Thread};
 use crate::export::slices::Track;
 use tracer_engine::event::MonotonicNs;
+use tracer_event::event_view::EventView;
 
 /// Track of events of no process, and of losses.
 pub const TRACE_TRACK: u64 = 1;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 
-use crate::event_view::EventView;
 use crate::export::names::Thread;
-use crate::report::fields::until_null;
+use tracer_event::event_view::EventView;
+use tracer_event::fields::until_null;
 
 /// Limit of remembered threads that wait for a CPU.
 const MOST_WOKEN: usize = 65_536;

@@ -15,12 +15,12 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use crate::answers::{Choice, Paths, Question, SpanSpec, made_by};
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
-use crate::report::Gap;
 use kinds::Lately;
 use lived::{Lived, MINUTE};
 use opened::EventLog;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
 use tracer_text::escape::push_for_people;
 
 pub use shot::{Losses, Opened, Shot, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};

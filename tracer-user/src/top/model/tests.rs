@@ -5,9 +5,9 @@ use tracer_engine::event::{Event, EventHeader, Truncation};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::*;
-use crate::report::Summary;
 use crate::stat::{Statistics, Sums};
 use crate::top::view::text;
+use tracer_event::summary::Summary;
 
 const MS: u64 = 1_000_000;
 

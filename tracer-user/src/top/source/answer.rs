@@ -9,11 +9,12 @@ use tracer_engine::{EventTypes, Ledger};
 use super::link::Link;
 use super::live::Live;
 use crate::answers::SpanSpec;
-use crate::consumer::{Consumer, Lines, Losses as Counted};
-use crate::event_view::EventView;
-use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model, Window};
 use crate::top::once::OnceForm;
+use tracer_event::consumer::{Consumer, Lines, Losses as Counted};
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 /// Setup of the view of a running trace.
 #[derive(Clone, Debug)]

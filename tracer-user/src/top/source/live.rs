@@ -9,10 +9,11 @@ use tracer_engine::event::MonotonicNs;
 use super::answer::losses_of;
 use super::link::{Link, Publisher};
 use crate::answers::SpanSpec;
-use crate::consumer::{Consumer, Losses as Counted};
-use crate::event_view::EventView;
-use crate::report::{Gap, Summary};
 use crate::top::model::{Losses, Model};
+use tracer_event::consumer::{Consumer, Losses as Counted};
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 /// Number of events between two looks at the clock.
 const AT_ONCE: u32 = 256;

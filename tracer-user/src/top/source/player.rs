@@ -12,11 +12,11 @@ use tracer_engine::event::MonotonicNs;
 
 use super::link::{Link, Play, Publisher};
 use crate::answers::{SpanSpec, follow_while};
-use crate::consumer::Consumer;
-use crate::event_view::EventView;
 use crate::log_view::{Walk, Wanted, open};
-use crate::report::Gap;
 use crate::top::model::{Losses, Model};
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
 
 /// Longest wait until it looks whether anything has changed.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);

@@ -7,8 +7,8 @@ use ratatui::style::Style;
 use super::columns::rate;
 use super::look::{Look, Role};
 use crate::answers::words::duration;
-use crate::report::but_for;
 use crate::top::model::{Shot, Window};
+use tracer_event::summary::but_for;
 
 /// Describes the losses in words: they are never left out.
 pub fn losses(shot: &Shot) -> String {

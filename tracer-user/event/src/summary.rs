@@ -7,7 +7,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_log::Damage;
 
-use super::document::push_line_end;
+use crate::document::push_line_end;
 use tracer_text::digits::{push_decimal, push_filled};
 use tracer_text::escape::{push_for_people, push_json_string};
 use tracer_text::push_short_name;

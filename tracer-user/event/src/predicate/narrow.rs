@@ -9,7 +9,7 @@ use tracer_common::event_type::{EventTypeId, SystemEventType, system_event_type}
 
 use super::expression::{Expression, Verdict};
 use super::variables::{self, ARGUMENTS, Asked, FILLED, OF_CALLS, OF_USER_EVENTS};
-use crate::report::kernel_words::push_syscall_name;
+use crate::kernel_words::push_syscall_name;
 use crate::selection::Selection;
 use tracer_syscalls::arguments::names;
 use tracer_syscalls::choice::SyscallSet;

@@ -10,7 +10,8 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{EventTypes, Ledger};
 
 use crate::event_view::EventView;
-use crate::report::{Gap, Summary};
+use crate::gap::Gap;
+use crate::summary::Summary;
 
 /// Takes events, in order of their times.
 pub trait Consumer {

@@ -11,12 +11,12 @@ use zerocopy::FromBytes as _;
 
 use super::variables::{ARGUMENTS, Asked, FILLED};
 use crate::event_view::EventView;
-use crate::report::fields::{self, Value, table, value};
-use crate::report::kernel_words::{push_returned, push_syscall_name};
-use crate::report::probe::{Argument, Arguments};
-use crate::report::task_state::task_state;
-use crate::report::typed::push_typed_value;
-use crate::report::waits_in::{WaitsIn, push_waits_in};
+use crate::fields::{self, Value, table, value};
+use crate::kernel_words::{push_returned, push_syscall_name};
+use crate::probe::{Argument, Arguments};
+use crate::task_state::task_state;
+use crate::typed::push_typed_value;
+use crate::waits_in::{WaitsIn, push_waits_in};
 use tracer_syscalls::arguments::{Call, MOST, Returned, Shown};
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::Table;
