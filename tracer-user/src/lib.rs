@@ -1,6 +1,5 @@
 //! Agent and command line of POSIX tracing for Linux.
 //!
-//! - [`kernel`] loads the eBPF programs and is the kernel's source of events;
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
 //! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
@@ -28,7 +27,6 @@ pub mod cli;
 pub mod export;
 pub mod flame;
 pub mod html_report;
-pub mod kernel;
 pub mod log_view;
 mod own_file;
 pub mod report;
@@ -36,7 +34,6 @@ pub mod stat;
 pub mod terminal;
 pub mod top;
 pub mod trace;
-pub mod tracepoints;
 pub mod trigger;
 #[doc(hidden)]
 pub mod untrusted;

@@ -16,7 +16,7 @@ use super::queue::Queue;
 use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
-use crate::kernel::{ExecSign, ExecStep, Wanted};
+use tracer_kernel::{ExecSign, ExecStep, Wanted};
 
 /// Subscriptions that there may be.
 pub const MOST_SUBSCRIPTIONS: Most = Most {

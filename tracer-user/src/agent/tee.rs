@@ -6,7 +6,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, LossCause, Source, Unread};
 
 use super::Hub;
-use crate::kernel::ReportsExecs;
+use tracer_kernel::ReportsExecs;
 
 /// A source whose events also go to a hub.
 pub struct Tee<S> {

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use crate::kernel::{self, Check};
 use crate::terminal::output::ColorChoice;
 use crate::trace::has_capability;
 use tracer_event::document::document;
+use tracer_kernel::Check;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.
 const CAP_SYS_PTRACE: u32 = 19;
@@ -59,14 +59,14 @@ struct Finding {
 ///
 /// The findings cannot be printed.
 pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
-    let of_kernel = kernel::checks(config.btf.as_deref())
+    let of_kernel = tracer_kernel::checks(config.btf.as_deref())
         .into_iter()
         .map(|check| Finding {
             check,
             is_optional: false,
         });
     let probes = Finding {
-        check: kernel::probe_check(),
+        check: tracer_kernel::probe_check(),
         is_optional: true,
     };
     let others = [probes, ptrace(), clock(), library()];

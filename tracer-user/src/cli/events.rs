@@ -10,9 +10,9 @@ use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 
 use super::format_options::FormatArgs;
 use super::tracepoint_list;
-use crate::kernel::{Availability, LoadError, availability};
-use crate::tracepoints::Pattern;
 use tracer_event::document::object_line;
+use tracer_kernel::named_tracepoints::Pattern;
+use tracer_kernel::{Availability, LoadError, availability};
 use tracer_text::short_name;
 
 /// List the types of system events: fields, cost, and whether this kernel has them

@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 
-use crate::tracepoints::Pattern;
 use tracer_binary::probes::{NotAProbe, ProbeSpec};
+use tracer_kernel::named_tracepoints::Pattern;
 
 /// Points of programs, as typed.
 #[derive(Debug, Default, clap::Args)]

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::kernel::{LoadError, Unmet, tracepoints_of_btf};
-use crate::tracepoints::{FindError, Pattern, list};
 use tracer_event::document::object_line;
+use tracer_kernel::named_tracepoints::{FindError, Pattern, list};
+use tracer_kernel::{LoadError, Unmet, tracepoints_of_btf};
 use tracer_text::say;
 
 /// Tracepoint as a JSON object.
@@ -92,8 +92,8 @@ fn of_btf(pattern: &Pattern, btf: Option<&Path>) -> Result<Vec<Object>, Unmet> {
     Ok(objects.collect())
 }
 
-impl From<crate::tracepoints::Tracepoint> for Object {
-    fn from(tracepoint: crate::tracepoints::Tracepoint) -> Self {
+impl From<tracer_kernel::named_tracepoints::Tracepoint> for Object {
+    fn from(tracepoint: tracer_kernel::named_tracepoints::Tracepoint) -> Self {
         let fields = tracepoint.format.fields.into_iter();
         let fields = fields.map(|field| ObjectField {
             name: field.name,

@@ -16,7 +16,7 @@ use super::pidfd::{PidFd, wait_for_input};
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
 use super::writer::{Offer, Writer};
-use crate::kernel::KernelTracer;
+use tracer_kernel::KernelTracer;
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
 const TICK: Duration = Duration::from_millis(10);

@@ -10,9 +10,9 @@ use tracer_area::{monotonic_now, proc_stat};
 use tracer_engine::event::MonotonicNs;
 
 use super::processes::Comm;
-use crate::kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 use tracer_binary::asking::{self, Held};
 use tracer_event::event_view::NamespaceIds;
+use tracer_kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 
 /// Makes sure that `/proc` is there, and speaks of processes by the pids that we know.
 ///

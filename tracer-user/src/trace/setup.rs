@@ -22,15 +22,15 @@ use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::Writer;
 use crate::agent::{Hub, Tee};
-use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use crate::terminal::BlockingFile;
 use crate::terminal::output::Sink;
-use crate::tracepoints::{self, Pattern, Tracepoint};
 use tracer_binary::probes::{self, ProbeSpec, Subject};
 use tracer_binary::stacks::StackOptions;
 use tracer_event::consumer::Lines;
 use tracer_event::predicate::{Predicate, Sieve};
 use tracer_event::selection::Selection;
+use tracer_kernel::named_tracepoints::{self, Pattern, Tracepoint};
+use tracer_kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::say;
@@ -110,7 +110,7 @@ impl Setup {
             // Nobody else who runs the same file needs to stop there.
             probes.only = Some(pids.to_vec());
         }
-        let tracepoints = tracepoints::find(&self.tracepoints).context("cannot trace")?;
+        let tracepoints = named_tracepoints::find(&self.tracepoints).context("cannot trace")?;
         let mut names: Vec<_> = probes.kinds.iter().map(|kind| kind.name.clone()).collect();
         names.dedup();
         names.extend(tracepoints.iter().map(Tracepoint::event_name));

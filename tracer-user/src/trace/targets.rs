@@ -7,7 +7,7 @@ use tracer_area::Area;
 
 use super::control_group::ControlGroup;
 use super::proc_fs;
-use crate::kernel::ProcessChoice;
+use tracer_kernel::ProcessChoice;
 use tracer_text::NamePattern;
 
 /// Processes to attach to.

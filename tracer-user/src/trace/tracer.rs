@@ -17,11 +17,11 @@ use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
-use crate::kernel::FirstNames;
 use tracer_binary::stacks::is_part;
 use tracer_event::consumer::Lines;
 use tracer_event::event_view::NamespaceIds;
 use tracer_event::summary::Summary;
+use tracer_kernel::FirstNames;
 use tracer_syscalls::arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.

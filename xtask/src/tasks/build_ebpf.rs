@@ -15,10 +15,10 @@ use crate::tasks::setup;
 use crate::{bpf_linker, debug_sections, process, workspace};
 
 /// Path of the object, which `tracer-user` includes.
-const OBJECT: &str = "tracer-user/ebpf/tracer-ebpf.o";
+const OBJECT: &str = "tracer-user/kernel/ebpf/tracer-ebpf.o";
 
 /// File that names the tools that built it: others may write other bytes.
-const BUILT_WITH: &str = "tracer-user/ebpf/built-with.txt";
+const BUILT_WITH: &str = "tracer-user/kernel/ebpf/built-with.txt";
 
 #[cfg(target_endian = "little")]
 const TARGET: &str = "bpfel-unknown-none";

@@ -10,7 +10,7 @@ use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 
 use super::candidates::{in_list, that_begin_with};
 use super::{probes, processes};
-use crate::tracepoints::{Pattern, list};
+use tracer_kernel::named_tracepoints::{Pattern, list};
 use tracer_syscalls::choice::class_names;
 use tracer_syscalls::names::names;
 use tracer_text::push_short_name;
@@ -124,7 +124,7 @@ fn syscalls() -> impl Iterator<Item = (String, String)> {
 fn tracepoints(typed: &str) -> Vec<(String, String)> {
     let word = typed.rsplit(',').next().unwrap_or(typed);
     let Some((category, _)) = word.split_once(':') else {
-        let categories = crate::tracepoints::categories();
+        let categories = tracer_kernel::named_tracepoints::categories();
         let categories = categories.unwrap_or_default().into_iter();
         return categories
             .map(|name| (format!("{name}:"), String::new()))

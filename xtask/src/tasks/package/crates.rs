@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 10 << 20;
 const IN_ALL: &[&str] = &["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// Files of single crates that their users could not make.
-const IN_SOME: &[(&str, &str)] = &[("tracer-user", "ebpf/tracer-ebpf.o")];
+const IN_SOME: &[(&str, &str)] = &[("tracer-kernel", "ebpf/tracer-ebpf.o")];
 
 /// Files that are of no use to the users of a crate.
 const STRAYS: &[&str] = &[
@@ -191,8 +191,8 @@ mod tests {
         };
 
         assert!(check_files("tracer-log", &files(&["src/lib.rs"])).is_ok());
-        assert!(check_files("tracer-user", &files(&["src/lib.rs"])).is_err());
-        assert!(check_files("tracer-user", &files(&["ebpf/tracer-ebpf.o"])).is_ok());
+        assert!(check_files("tracer-kernel", &files(&["src/lib.rs"])).is_err());
+        assert!(check_files("tracer-kernel", &files(&["ebpf/tracer-ebpf.o"])).is_ok());
         assert!(check_files("tracer-log", &files(&["fuzz/Cargo.toml"])).is_err());
         assert!(check_files("tracer-log", &["README.md".to_owned()]).is_err());
     }

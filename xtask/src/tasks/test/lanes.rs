@@ -11,7 +11,7 @@ use super::{Run, Variables};
 /// verifier's opinion of each program, and the output of strace for single programs, line by line.
 const APART: [&str; 7] = [
     "overcommit",
-    "tracer_user",
+    "tracer_kernel",
     "beside_strace",
     "described",
     "given",

@@ -28,7 +28,7 @@ pub const KERNELS: [(&str, &str); 2] = [
 ];
 
 /// Crates whose tests run there.
-const CRATES: [&str; 2] = ["--package=tests", "--package=tracer-user"];
+const CRATES: [&str; 2] = ["--package=tests", "--package=tracer-kernel"];
 
 /// Files of tests of these crates that run there, beside their unit tests.
 const FILES: [&str; 18] = [
@@ -56,7 +56,7 @@ const FILES: [&str; 18] = [
 const EXECUTABLES: [&str; 5] = ["kernel", "probes", "tools", "kernel_source", "choosing"];
 
 /// Executables of the crates' unit tests, by the name that cargo gives them.
-const UNITS: [&str; 2] = ["tests", "tracer_user"];
+const UNITS: [&str; 2] = ["tests", "tracer_kernel"];
 
 /// Tests of these files that cannot run there, in addition to those that no guest can run.
 const LEFT_OUT: &[(&str, &str)] = &[

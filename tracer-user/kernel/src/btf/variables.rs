@@ -4,7 +4,7 @@ use tracer_common::kernel::cpu_variable;
 
 use super::offsets::Global;
 use super::reader::Btf;
-use crate::kernel::assembled::{CALL, EXIT, Instruction, JUMP, LOAD, READ, SET, load};
+use crate::assembled::{CALL, EXIT, Instruction, JUMP, LOAD, READ, SET, load};
 
 /// Variable, or the function by which all of them are read, as the object names it and as the
 /// kernel does.

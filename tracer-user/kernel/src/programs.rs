@@ -225,13 +225,13 @@ mod tests {
     use aya::sys::{BpfHelper, is_helper_supported};
 
     use super::*;
-    use crate::kernel::btf::offsets::Global;
-    use crate::kernel::budget::{BUDGETS, Budget, budget_of};
-    use crate::kernel::loading::{Parameters, halves};
-    use crate::kernel::look::by_program;
-    use crate::kernel::namespace::Listing;
-    use crate::kernel::object::object;
-    use crate::kernel::requirements::{self, Kernel};
+    use crate::btf::offsets::Global;
+    use crate::budget::{BUDGETS, Budget, budget_of};
+    use crate::loading::{Parameters, halves};
+    use crate::look::by_program;
+    use crate::namespace::Listing;
+    use crate::object::object;
+    use crate::requirements::{self, Kernel};
     use tracer_binary::unwind::REGISTERS_BYTES;
 
     /// Variation of the programs, apart from the kernel.

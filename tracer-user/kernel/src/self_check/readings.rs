@@ -7,8 +7,8 @@ use tracer_common::kernel::globals::NO_OFFSET;
 
 use super::known::{Known, KnownFile};
 use super::program::{ARGUMENTS, Around, CALL};
-use crate::kernel::btf::offsets::Global;
-use crate::kernel::btf::reader::Btf;
+use crate::btf::offsets::Global;
+use crate::btf::reader::Btf;
 
 /// Bytes of the longest reading.
 pub const VALUE_BYTES: usize = 16;

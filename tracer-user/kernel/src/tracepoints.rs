@@ -15,7 +15,7 @@ use tracer_common::kernel::TracepointSite;
 use zerocopy::IntoBytes;
 
 use super::perf::{self, EVERY_PROCESS, EventAttributes};
-use crate::tracepoints::{Layout, Tracepoint};
+use crate::named_tracepoints::{Layout, Tracepoint};
 
 const PROGRAM: &str = "named_tracepoint";
 

@@ -8,7 +8,7 @@ use tracer_common::kernel::wanted;
 use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
-use crate::tracepoints::Tracepoint;
+use crate::named_tracepoints::Tracepoint;
 use tracer_binary::probes::Probes;
 use tracer_binary::stacks::StackOptions;
 use tracer_syscalls::choice::SyscallSet;

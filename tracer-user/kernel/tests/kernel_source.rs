@@ -22,11 +22,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_engine::{EventSet, EventTypes};
+use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
-use tracer_user::kernel::{
-    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks,
-};
 
 use timeout::timeout;
 

@@ -14,9 +14,9 @@ use aya_obj::Object;
 use aya_obj::generated::{bpf_attach_type, bpf_prog_type};
 
 use super::{Attachment, Attachments, EVERY_PROCESS, PROGRAM};
-use crate::kernel::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
-use crate::kernel::object::object;
-use crate::kernel::requirements;
+use crate::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
+use crate::object::object;
+use crate::requirements;
 
 /// Attaches the program to all of it, in these processes alone or in all; `None` where that cannot
 /// be done so.

@@ -10,9 +10,21 @@
 //! - `look` records what threads do when a trace begins.
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`).
+//! - [`named_tracepoints`] are those that are recorded by their names.
 //! - [`checks`] makes the lines that `tracer-user doctor` prints.
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
+
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
 
 use std::path::Path;
 
@@ -34,6 +46,7 @@ mod look;
 mod losses;
 mod mapped;
 mod mapping;
+pub mod named_tracepoints;
 mod namespace;
 mod object;
 mod options;

@@ -20,9 +20,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::EventHeader;
 use tracer_engine::source::{Batch, Control, LossCause, Source};
 use tracer_engine::{EventSet, EventTypes};
+use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
-use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice};
 
 use timeout::timeout;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::{Attachment, ProbeError};
-use crate::kernel::perf::{self, EventAttributes};
+use crate::perf::{self, EventAttributes};
 
 /// Attaches the program to one site, in process `pid` alone or in all.
 pub(super) fn attach(

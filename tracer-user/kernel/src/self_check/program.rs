@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::SelfCheckError;
 use super::pinned::Pinned;
 use super::readings::{Base, Reading, VALUE_BYTES};
-use crate::kernel::assembled::{self, CALL as CALL_HELPER, EXIT, Instruction, LOAD, READ, SET};
-use crate::kernel::call::bpf;
-use crate::kernel::mapping::{Access, Mapping};
+use crate::assembled::{self, CALL as CALL_HELPER, EXIT, Instruction, LOAD, READ, SET};
+use crate::call::bpf;
+use crate::mapping::{Access, Mapping};
 
 /// The system call that is made: it takes no arguments, and so changes nothing.
 pub const CALL: u64 = libc::SYS_getpid as u64;

@@ -2,7 +2,7 @@
 //!
 //! - `tracefs` finds the kernel's tracing files, mounted or not;
 //! - `format` reads the fields of a tracepoint from one of them;
-//! - [`find`] turns names into tracepoints, which [`crate::kernel`] attaches to;
+//! - [`find`] turns names into tracepoints, which [`crate`] attaches to;
 //! - [`Layout`] makes [typed data](tracer_text::typed) of the records there.
 
 mod find;

@@ -99,9 +99,9 @@ fn compare(mut readings: Vec<Reading>) -> Result<usize, SelfCheckError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::btf::offsets;
-    use crate::kernel::btf::variables::find_from_run_queue;
-    use crate::kernel::requirements::capabilities;
+    use crate::btf::offsets;
+    use crate::btf::variables::find_from_run_queue;
+    use crate::requirements::capabilities;
 
     /// Returns the kernel's own types, or `None` where this test may not run.
     fn types() -> Option<Vec<u8>> {

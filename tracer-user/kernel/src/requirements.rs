@@ -247,7 +247,7 @@ pub fn cpus() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::btf::file::FileError;
+    use crate::btf::file::FileError;
 
     fn missing(held: &[u32]) -> Option<&'static str> {
         let held = held
