@@ -1,13 +1,10 @@
 //! Agent and command line of POSIX tracing for Linux.
 //!
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
-//! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
-//! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
 //! - [`flame`] shows where time went, by stacks;
-//! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
 
 // Whatever comes from outside is no reason to end the program.
@@ -28,10 +25,7 @@ pub mod export;
 pub mod flame;
 pub mod html_report;
 pub mod log_view;
-mod own_file;
-pub mod report;
 pub mod stat;
-pub mod terminal;
 pub mod top;
 pub mod trace;
 pub mod trigger;

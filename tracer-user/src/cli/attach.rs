@@ -7,8 +7,8 @@ use super::page::with_page;
 use super::target_options::{named, targets};
 use super::trace_options::TraceArgs;
 use crate::html_report::PageSetup;
-use crate::terminal::output::Sink;
 use crate::trace::{self, Setup, Targets};
+use tracer_output::terminal::output::Sink;
 
 /// Trace running processes, instrumented or not, until they end
 ///

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use crate::terminal::output::ColorChoice;
 use crate::trace::has_capability;
 use tracer_event::document::document;
 use tracer_kernel::Check;
+use tracer_output::terminal::output::ColorChoice;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.
 const CAP_SYS_PTRACE: u32 = 19;

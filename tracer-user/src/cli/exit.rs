@@ -6,9 +6,9 @@ use std::process::{ExitCode, ExitStatus};
 
 use serde::Serialize;
 
-use crate::terminal::Outcome;
 use tracer_event::document::object_line;
 use tracer_kernel::LoadError;
+use tracer_output::terminal::Outcome;
 use tracer_text::say;
 
 /// Done, but events were lost.

@@ -7,8 +7,8 @@ use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use crate::answers::SpanSpec;
 use crate::html_report::PageSetup;
-use crate::terminal::output::is_stdout;
 use crate::trace::{Existing, LogSetup};
+use tracer_output::terminal::output::is_stdout;
 use tracer_text::quantity::size;
 
 /// Least and most bytes for events in a log. The largest possible event has to fit.

@@ -43,8 +43,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
-use crate::terminal::survive_file_limit;
 use exit::Told;
+use tracer_output::terminal::survive_file_limit;
 use tracer_text::escape::harmless_lines;
 use tracer_text::say;
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::report::{Look, TimeColumn};
-use crate::terminal::output::{ColorChoice, Sink};
+use tracer_output::report::{Look, TimeColumn};
+use tracer_output::terminal::output::{ColorChoice, Sink};
 
 /// Output of events and its look, as typed.
 #[derive(Debug, clap::Args)]

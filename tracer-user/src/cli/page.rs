@@ -3,8 +3,8 @@
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use crate::html_report::PageSetup;
-use crate::terminal::Outcome;
 use crate::trace::{Existing, LogSetup, Setup};
+use tracer_output::terminal::Outcome;
 
 /// Traces as `setup` says, and makes the page of the trace, if one is requested. Returns how the
 /// trace ended, and whether all of it is in the page.

@@ -7,9 +7,9 @@ use super::exit;
 use super::page::with_page;
 use super::trace_options::TraceArgs;
 use crate::html_report::PageSetup;
-use crate::terminal::Outcome;
-use crate::terminal::output::Sink;
 use crate::trace::{self, Setup};
+use tracer_output::terminal::Outcome;
+use tracer_output::terminal::output::Sink;
 
 /// Start a command and trace it, with its children, from its first instruction
 ///

@@ -18,8 +18,6 @@ use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::SpanSpec;
 use crate::log_view::Wanted;
-use crate::report::Look;
-use crate::terminal::output::Sink;
 use crate::trace::{
     self, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
 };
@@ -27,6 +25,8 @@ use tracer_binary::probes::ProbeSpec;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
+use tracer_output::report::Look;
+use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};

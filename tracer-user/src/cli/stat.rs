@@ -15,8 +15,8 @@ use crate::answers::{Scope, SpanSpec};
 use crate::flame::{FlameKind, FlameSetup, Form, make};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::stat::{self, By, SortBy, Statistics, View, json, text};
-use crate::terminal::output::{Sink, is_stdout};
 use tracer_event::document::document;
+use tracer_output::terminal::output::{Sink, is_stdout};
 use tracer_text::say;
 
 /// Sum up what threads did and what system calls took, in a log or live

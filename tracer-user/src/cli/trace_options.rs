@@ -17,8 +17,6 @@ use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
 use crate::export::{LiveExport, Origin};
 use crate::html_report::PageSetup;
-use crate::report::Look;
-use crate::terminal::output::Sink;
 use crate::trace::{
     Beginning, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
     THREAD_RING_BYTES,
@@ -26,6 +24,8 @@ use crate::trace::{
 use crate::trigger::{Recorder, TriggerSetup};
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
+use tracer_output::report::Look;
+use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};

@@ -10,9 +10,9 @@ use super::format_options::FormatArgs;
 use super::source_options::{Source, SourceArgs};
 use crate::answers::{self, Choice, Paths, Scope, SpanSpec};
 use crate::log_view::{Moment, Output, TimePoint, Walk, open};
-use crate::terminal::output::Sink;
 use crate::why::{self, Why, json, text};
 use tracer_event::document::document;
+use tracer_output::terminal::output::Sink;
 use tracer_text::quantity::time;
 use tracer_text::say;
 

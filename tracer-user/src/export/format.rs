@@ -1,8 +1,8 @@
 //! Formats of other tools: a row each.
 
-use super::destination::Destination;
 use super::{Origin, chrome, ctf, parquet, perfetto};
 use tracer_event::consumer::Consumer;
+use tracer_output::destination::Destination;
 
 /// Format of another tool.
 #[derive(Debug)]

@@ -7,13 +7,13 @@ use anyhow::ensure;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
-use super::destination::Destination;
 use super::{Format, Origin};
-use crate::terminal::output::is_stdout;
 use tracer_event::consumer::{Consumer, Losses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
+use tracer_output::destination::Destination;
+use tracer_output::terminal::output::is_stdout;
 
 /// Output of a running trace in another tool's format.
 #[derive(Clone, Debug)]

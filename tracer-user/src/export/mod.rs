@@ -2,8 +2,6 @@
 //! not grow with their number.
 //!
 //! - each [`Format`] is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
-//! - `destination` ensures that nothing is overwritten unasked and that a half-written output is
-//!   never taken for a whole one, `unfinished` that a killed conversion leaves nothing for good;
 //! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user
 //!   events), and `slices` puts them below each other;
 //! - `plain` reduces the fields of system events to the few kinds of values that formats have.
@@ -11,21 +9,17 @@
 mod carried;
 pub mod chrome;
 pub mod ctf;
-pub mod destination;
 mod format;
-pub mod interruption;
 mod live;
 mod names;
 pub mod parquet;
 mod parts;
 pub mod perfetto;
 mod plain;
-pub mod progress;
 mod run;
 mod slices;
 #[cfg(test)]
 mod testing;
-pub mod unfinished;
 
 pub use format::{FORMATS, Format};
 pub use live::LiveExport;

@@ -4,13 +4,13 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::destination::Destination;
-use super::interruption::Interruption;
 use super::live::{destination, refuse_terminal};
-use super::progress::Progress;
 use super::{Format, Origin};
 use crate::log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
-use crate::terminal::Outcome;
+use tracer_output::destination::Destination;
+use tracer_output::interruption::Interruption;
+use tracer_output::progress::Progress;
+use tracer_output::terminal::Outcome;
 
 /// Setup of a conversion.
 #[derive(Clone, Debug)]

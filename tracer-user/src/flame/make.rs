@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::{FlameKind, Flames, Folded, svg};
 use crate::answers::{Answering, follow_while};
-use crate::export::destination::Destination;
-use crate::export::interruption::Interruption;
-use crate::export::progress::Progress;
 use crate::log_view::{Walk, Wanted, open, outcome, report_missing};
-use crate::terminal::Outcome;
 use tracer_event::consumer::{Consumer, Lines};
+use tracer_output::destination::Destination;
+use tracer_output::interruption::Interruption;
+use tracer_output::progress::Progress;
+use tracer_output::terminal::Outcome;
 
 /// Form of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use anyhow::Context;
 
 use super::run::{ReportSetup, SLOWEST, make_into};
 use crate::answers::SpanSpec;
-use crate::export::destination::Destination;
-use crate::export::interruption::Interruption;
-use crate::export::unfinished::Unfinished;
 use crate::log_view::{Wanted, open};
-use crate::terminal::Outcome;
+use tracer_output::destination::Destination;
+use tracer_output::interruption::Interruption;
+use tracer_output::terminal::Outcome;
+use tracer_output::unfinished::Unfinished;
 
 /// Name of the temporary log of a trace.
 const LOG: &str = "log";

@@ -7,13 +7,13 @@ use super::header::{Source, header, layout};
 use super::page;
 use super::recording::Recording;
 use crate::answers::{SpanSpec, follow_while};
-use crate::export::destination::Destination;
-use crate::export::interruption::Interruption;
-use crate::export::progress::Progress;
 use crate::log_view::{Log, Walk, Wanted, open, outcome, report_missing};
 use crate::stat;
-use crate::terminal::Outcome;
 use tracer_event::summary::Summary;
+use tracer_output::destination::Destination;
+use tracer_output::interruption::Interruption;
+use tracer_output::progress::Progress;
+use tracer_output::terminal::Outcome;
 use tracer_text::WallClock;
 
 /// Setup of a report.

@@ -8,9 +8,9 @@ use tracer_engine::event::RealtimeNs;
 use tracer_log::FinalStatus;
 
 use super::{Log, Pause, Span, Walk};
-use crate::terminal::Outcome;
 use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
+use tracer_output::terminal::Outcome;
 
 /// Most threads that are counted one by one: a log can have more than that.
 const MOST_THREADS: usize = 65_536;

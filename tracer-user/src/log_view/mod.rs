@@ -29,7 +29,7 @@ pub use inventory::Inventory;
 pub use inventory_json::json;
 pub use inventory_text::text;
 pub use log::{Log, open};
-pub use output::{Output, is_same_file};
+pub use output::Output;
 pub use read::{Format, ReadSetup, outcome, read, report_missing};
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;

@@ -1,16 +1,15 @@
 //! Output of lines: to a file or the standard output.
 
-use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::report::{Look, TextStyle};
-use crate::terminal::BlockingFile;
-use crate::terminal::output::{Sink, has_lost_its_reader};
 use tracer_event::consumer::Lines;
+use tracer_output::output_file::is_same_file;
+use tracer_output::report::{Look, TextStyle};
+use tracer_output::terminal::BlockingFile;
+use tracer_output::terminal::output::{Sink, has_lost_its_reader};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -86,14 +85,10 @@ impl Output {
     }
 }
 
-/// Tells whether both name one file.
-pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    let of = |path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
-    of(one).is_some_and(|one| of(other) == Some(one))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

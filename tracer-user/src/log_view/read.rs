@@ -11,11 +11,11 @@ use tracer_engine::event::MonotonicNs;
 
 use super::writer::Writers;
 use super::{GapWatch, Log, Output, Pause, Walk, Wanted, open};
-use crate::report::{Csv, JsonLines, Look, Report, Text};
-use crate::terminal::Outcome;
-use crate::terminal::output::Sink;
 use tracer_event::consumer::Consumer;
 use tracer_event::summary::Summary;
+use tracer_output::report::{Csv, JsonLines, Look, Report, Text};
+use tracer_output::terminal::Outcome;
+use tracer_output::terminal::output::Sink;
 use tracer_text::WallClock;
 use tracer_text::escape::push_for_people;
 use tracer_text::say;

@@ -7,9 +7,9 @@ use super::model::{Losses, Model, Shot, Window};
 use super::view::text;
 use crate::answers::{SpanSpec, follow};
 use crate::log_view::{Output, Walk, Wanted, open, outcome};
-use crate::terminal::Outcome;
-use crate::terminal::output::Sink;
 use tracer_event::document::document;
+use tracer_output::terminal::Outcome;
+use tracer_output::terminal::output::Sink;
 
 /// Form in which one screen is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::source::{Link, Play, Recording, TopSetup, Wish, play};
 use super::terminal::{Keys, Signals, Taken, ensure_terminal, wait_for_keys};
 use super::view::Look;
 use crate::answers::SpanSpec;
-use crate::terminal::Outcome;
-use crate::terminal::output::ColorChoice;
+use tracer_output::terminal::Outcome;
+use tracer_output::terminal::output::ColorChoice;
 
 /// Longest time until a shot, or a signal, is noticed.
 const TICK: Duration = Duration::from_millis(50);

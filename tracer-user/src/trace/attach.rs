@@ -18,9 +18,9 @@ use super::pidfd::PidFd;
 use super::setup::Begun;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
 use super::{Setup, Targets, proc_fs, service};
-use crate::terminal::Outcome;
 use tracer_binary::probes::Subject;
 use tracer_kernel::ProcessChoice;
+use tracer_output::terminal::Outcome;
 use tracer_text::say;
 
 /// Traces the targets: processes that are given by pid, with the descendants that they have made

@@ -8,8 +8,8 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{Attributes, ClockPair};
 use tracer_text::WallClock;
 
-use crate::report::{JsonLines, Look, Report, Text};
 use tracer_event::consumer::{Consumer, Lines};
+use tracer_output::report::{JsonLines, Look, Report, Text};
 
 /// Format of events that are shown as lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -12,7 +12,7 @@ use tracer_area::monotonic_now;
 use super::Setup;
 use super::follow::{End, Follow};
 use super::wake::Wake;
-use crate::terminal::Outcome;
+use tracer_output::terminal::Outcome;
 use tracer_text::say;
 
 /// End of a trace.

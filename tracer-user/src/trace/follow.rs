@@ -400,10 +400,10 @@ mod tests {
     use super::super::printer::Printer;
     use super::super::processes::Processes;
     use super::*;
-    use crate::report::{JsonLines, Report};
     use tracer_engine::ClockPair;
     use tracer_event::consumer::Lines;
     use tracer_event::selection::Selection;
+    use tracer_output::report::{JsonLines, Report};
 
     /// Source that advances by a nanosecond each tenth of a second, and brings an event at the end;
     /// or never advances.

@@ -15,9 +15,9 @@ use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
 use super::{Setup, descriptors, proc_fs};
 use crate::agent;
-use crate::terminal::Outcome;
 use tracer_binary::probes::Subject;
 use tracer_kernel::ProcessChoice;
+use tracer_output::terminal::Outcome;
 
 /// Reason why a command was not started.
 #[derive(Debug, thiserror::Error)]

@@ -18,9 +18,9 @@ use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, cloc
 
 use super::new_file::NewFile;
 use super::snapshots;
-use crate::own_file;
 use tracer_binary::stacks::push_symbol;
 use tracer_event::summary::Written;
+use tracer_output::output_file;
 use tracer_text::say;
 
 /// Longest interval between writes of added events.
@@ -293,7 +293,7 @@ impl LogOutput {
             policy: setup.policy,
             max_size: setup.max_size,
         };
-        let made = own_file::open_log(&self.path).context("it cannot be made");
+        let made = output_file::open_log(&self.path).context("it cannot be made");
         let made = made.and_then(|(file, _)| {
             let new_file = NewFile::new(&self.path, &file);
             let mut writer = LogWriter::create(file, &header(setup), options)?;
@@ -385,7 +385,7 @@ enum Found {
 /// Opens the file, as it is there or made. Nothing of it is changed yet: another process may be
 /// writing to it.
 fn open(path: &Path) -> anyhow::Result<(File, Found)> {
-    let file = own_file::open_log(path);
+    let file = output_file::open_log(path);
     let (file, is_new) = file.with_context(|| format!("cannot make {}", path.display()))?;
     let is_empty = file.metadata().is_ok_and(|data| data.len() == 0);
     let found = match (is_new, is_empty) {

@@ -461,7 +461,7 @@ mod tests {
     use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
-    use crate::report::{JsonLines, Report};
+    use tracer_output::report::{JsonLines, Report};
 
     fn event(event_type: EventTypeId) -> Event<'static> {
         let header = EventHeader {

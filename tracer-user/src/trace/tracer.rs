@@ -668,9 +668,9 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::report::{JsonLines, Report};
     use tracer_engine::ClockPair;
     use tracer_event::selection::Selection;
+    use tracer_output::report::{JsonLines, Report};
 
     /// Pid that no process has: it is above the most that a kernel gives out.
     const PID: i32 = 5_000_000;

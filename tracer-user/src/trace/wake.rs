@@ -3,9 +3,9 @@
 use std::io;
 use std::process::ExitStatus;
 
-use crate::terminal::is_ignored;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
+use tracer_output::terminal::is_ignored;
 
 use super::pidfd::PidFd;
 

@@ -7,7 +7,7 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::terminal::output::has_lost_its_reader;
+use tracer_output::terminal::output::has_lost_its_reader;
 
 /// Bytes that are handed over at once when there is much to write.
 pub const CHUNK_BYTES: usize = 256 * 1024;

@@ -8,8 +8,8 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::answers::{Paths, follow};
 use crate::log_view::{Log, Walk, outcome};
-use crate::terminal::Outcome;
 use tracer_event::summary::Summary;
+use tracer_output::terminal::Outcome;
 
 pub use consumer::consumer;
 pub use json::{json, of_shown};

@@ -20,11 +20,11 @@ use tracer_engine::ClockPair;
 use tracer_engine::event::Truncation;
 
 use super::Origin;
-use crate::own_file;
 use packet::{Packet, PacketHeader};
 use tracer_event::consumer::{Consumer, Losses};
 use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
+use tracer_output::output_file;
 use tracer_text::escape::push_name;
 
 /// Files of the folder.
@@ -65,7 +65,7 @@ impl Ctf {
     ///
     /// They cannot be made.
     pub fn new(folder: &Path, origin: Origin) -> anyhow::Result<Self> {
-        let mut stream = super::destination::writer(&folder.join("stream"))?;
+        let mut stream = tracer_output::destination::writer(&folder.join("stream"))?;
         let header = PacketHeader {
             uuid: uuid(origin.anchor),
         };
@@ -154,7 +154,7 @@ impl Consumer for Ctf {
         let text = metadata::text(&self.origin, &self.header.uuid, &self.classes);
         let path = self.folder.join("metadata");
         let written =
-            own_file::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+            output_file::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
         written.with_context(|| format!("cannot write to {}", path.display()))
     }
 }

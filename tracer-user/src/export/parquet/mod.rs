@@ -16,12 +16,12 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::Origin;
-use crate::report::CallTimes;
 use rows::Rows;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
+use tracer_output::report::CallTimes;
 
 /// Columns. Bytes of names that are not harmless are written as in a string literal of Rust; `data`
 /// is the object of the JSON lines, as text, which every reader takes for text, and `raw` the bytes

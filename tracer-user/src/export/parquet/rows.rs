@@ -8,8 +8,8 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
 use tracer_engine::event::Truncation;
 
-use crate::report::push_data;
 use tracer_event::event_view::EventView;
+use tracer_output::report::push_data;
 use tracer_text::escape::push_for_people;
 
 /// Rows of a group that is being filled. Each member is a column, in the schema's order.

@@ -9,10 +9,10 @@ use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 use tracer_engine::{ClockPair, EventTypes};
 
 use super::LONGEST_WINDOW;
-use crate::report::{LineFormat as _, Text, TextStyle, TimeColumn};
-use crate::terminal::output::Width;
 use crate::trigger::newest::Newest;
 use tracer_event::event_view::EventView;
+use tracer_output::report::{LineFormat as _, Text, TextStyle, TimeColumn};
+use tracer_output::terminal::output::Width;
 use tracer_text::WallClock;
 
 /// Approximate limit of the bytes of the newest events: where there are more, the log of them

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::own_file;
+use crate::output_file;
 
 const SUFFIX: &str = ".partial";
 
@@ -55,7 +55,7 @@ impl Unfinished {
     pub fn file(output: &Path) -> io::Result<Self> {
         remove_abandoned(output, &[]);
         let can_be_named = Path::new(DESCRIPTORS).exists();
-        match own_file::create_unnamed(folder_of(output)) {
+        match output_file::create_unnamed(folder_of(output)) {
             Ok(file) if can_be_named => Ok(Self {
                 state: State::Unnamed(file),
                 files: &[],
@@ -66,7 +66,7 @@ impl Unfinished {
     }
 
     fn named_file(output: &Path) -> io::Result<Self> {
-        Self::named(output, &[], own_file::create_new)
+        Self::named(output, &[], output_file::create_new)
     }
 
     /// Creates a folder that is to become `output`, for files of these names.
@@ -77,7 +77,7 @@ impl Unfinished {
     pub fn folder(output: &Path, files: &'static [&'static str]) -> io::Result<Self> {
         remove_abandoned(output, files);
         Self::named(output, files, |path| {
-            own_file::create_folder(path)?;
+            output_file::create_folder(path)?;
             open(path)
         })
     }
@@ -227,7 +227,7 @@ fn is_own(file: &File) -> bool {
     let user = unsafe { libc::geteuid() };
     file.metadata().is_ok_and(|data| {
         (data.is_file() || data.is_dir())
-            && own_file::ensure_ours(&data).is_ok()
+            && output_file::ensure_ours(&data).is_ok()
             && (user == 0 || data.uid() == user)
     })
 }

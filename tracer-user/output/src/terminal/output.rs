@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::own_file;
+use crate::output_file;
 
 /// The word for the standard output where a file can be named.
 const STDOUT: &str = "-";
@@ -46,7 +46,7 @@ impl Sink {
         let file = match self {
             Self::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             Self::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
-            Self::File(path) => own_file::create(path),
+            Self::File(path) => output_file::create(path),
         };
         file.with_context(|| format!("cannot write to {self}"))
     }

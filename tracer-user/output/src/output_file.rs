@@ -142,6 +142,13 @@ fn caller() -> Option<(u32, u32)> {
     is_root().then_some((user, group))
 }
 
+/// Tells whether both name one file.
+#[must_use]
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let of = |path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    of(one).is_some_and(|one| of(other) == Some(one))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};

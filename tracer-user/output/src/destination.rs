@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use super::unfinished::Unfinished;
-use crate::log_view::is_same_file;
-use crate::own_file;
+use crate::output_file;
+use crate::output_file::is_same_file;
 use crate::terminal::output::{Sink, is_stdout};
 
 /// Number of bytes that are written at once.
@@ -130,7 +130,7 @@ impl Destination {
     pub fn writer(&self) -> anyhow::Result<Box<dyn Write + Send>> {
         let file = match &self.kind {
             Kind::Stdout => return Ok(buffered(Sink::Stdout.open()?)),
-            Kind::Special => own_file::create(&self.output),
+            Kind::Special => output_file::create(&self.output),
             Kind::New(unfinished) => unfinished.writer(),
         };
         Ok(buffered(file.with_context(|| cannot_write(&self.output))?))
@@ -167,7 +167,7 @@ impl Destination {
 ///
 /// It cannot be made.
 pub fn writer(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
-    let file = own_file::create_new(path).with_context(|| cannot_write(path))?;
+    let file = output_file::create_new(path).with_context(|| cannot_write(path))?;
     Ok(buffered(file))
 }
 
