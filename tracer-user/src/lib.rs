@@ -1,7 +1,7 @@
 //! Agent and command line of POSIX tracing for Linux.
 //!
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
-//! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
+//! - [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
 //! - [`flame`] shows where time went, by stacks;
@@ -24,7 +24,6 @@ pub mod cli;
 pub mod export;
 pub mod flame;
 pub mod html_report;
-pub mod log_view;
 pub mod stat;
 pub mod top;
 pub mod trace;

@@ -1,9 +1,9 @@
 //! Going through a log event by event, and knowing before each whether others are missing.
 
-use crate::log_view::{GapWatch, Log, Pause, Walk};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_log_view::{GapWatch, Log, Pause, Walk};
 
 /// Gives all events of `walk` to `consumer`.
 ///

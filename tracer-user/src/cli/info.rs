@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
 use tracer_event::document::document;
+use tracer_log_view::{Inventory, Output, Walk, Wanted, json, open, text};
 use tracer_output::terminal::output::Sink;
 
 /// Show what a trace log holds: attributes, counts by event type and thread, what is missing

@@ -7,8 +7,8 @@ use anyhow::{Context, ensure};
 
 use super::predicate_options::PredicateArgs;
 use super::trace_options::{PROBE, chosen_syscalls, split_events};
-use crate::log_view::{TimePoint, Wanted};
 use tracer_event::selection::Selection;
+use tracer_log_view::{TimePoint, Wanted};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::NamePattern;
 

@@ -7,7 +7,7 @@ use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use crate::answers::SpanSpec;
 use crate::html_report::PageSetup;
-use crate::trace::{Existing, LogSetup};
+use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::output::is_stdout;
 use tracer_text::quantity::size;
 

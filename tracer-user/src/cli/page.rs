@@ -3,7 +3,8 @@
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use crate::html_report::PageSetup;
-use crate::trace::{Existing, LogSetup, Setup};
+use crate::trace::Setup;
+use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::Outcome;
 
 /// Traces as `setup` says, and makes the page of the trace, if one is requested. Returns how the

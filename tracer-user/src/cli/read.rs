@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_options::OutputArgs;
-use crate::log_view::{Format, ReadSetup, read};
+use tracer_log_view::{Format, ReadSetup, read};
 use tracer_output::terminal::output::Sink;
 
 /// Show the events of a trace log, also of one that is still being written

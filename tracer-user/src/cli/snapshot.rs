@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::pid;
-use crate::trace::{PidFd, snapshot_path};
+use crate::trace::PidFd;
+use tracer_log_view::snapshots;
 use tracer_text::escape::harmless_line;
 use tracer_text::quantity::time;
 
@@ -43,7 +44,7 @@ pub struct SnapshotArgs {
 pub fn run(args: &SnapshotArgs) -> anyhow::Result<ExitCode> {
     let pid = pid(&args.recorder)?;
     let timeout = time("--timeout", &args.timeout)?;
-    let newest = snapshot_path(&args.log, 1);
+    let newest = snapshots::path(&args.log, 1);
     let process = PidFd::open(pid).with_context(|| format!("there is no recorder {pid}"))?;
     // Any other program would be ended by that signal.
     ensure!(

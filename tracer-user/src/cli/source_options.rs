@@ -17,7 +17,6 @@ use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::SpanSpec;
-use crate::log_view::Wanted;
 use crate::trace::{
     self, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
 };
@@ -25,6 +24,7 @@ use tracer_binary::probes::ProbeSpec;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
+use tracer_log_view::Wanted;
 use tracer_output::report::Look;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;

@@ -13,9 +13,9 @@ use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
 use crate::answers::{Scope, SpanSpec};
 use crate::flame::{FlameKind, FlameSetup, Form, make};
-use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::stat::{self, By, SortBy, Statistics, View, json, text};
 use tracer_event::document::document;
+use tracer_log_view::{Moment, Output, TimePoint, Walk, open};
 use tracer_output::terminal::output::{Sink, is_stdout};
 use tracer_text::say;
 

@@ -13,10 +13,10 @@ use super::probe_options::ProbeArgs;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
 use crate::answers::SpanSpec;
-use crate::log_view::{Moment, TimePoint};
 use crate::top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
 use crate::trace::own_processes_with_areas;
 use tracer_kernel::capabilities;
+use tracer_log_view::{Moment, TimePoint};
 use tracer_text::quantity::time;
 use tracer_text::say;
 

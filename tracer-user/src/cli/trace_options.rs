@@ -388,7 +388,7 @@ mod tests {
     use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
     use super::*;
-    use crate::trace::Existing;
+    use tracer_log_view::log_output::Existing;
 
     #[derive(Debug, Parser)]
     struct Line {

@@ -3,8 +3,8 @@
 use anyhow::{Context, ensure};
 use tracer_engine::StreamFullPolicy;
 
-use crate::trace::{Existing, LogSetup};
 use crate::trigger::{Rule, TriggerSetup};
+use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_text::quantity::time;
 
 /// Conditions that a recorder waits for, as typed.

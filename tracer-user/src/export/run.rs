@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::live::{destination, refuse_terminal};
 use super::{Format, Origin};
-use crate::log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
+use tracer_log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::progress::Progress;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use super::Origin;
-use crate::log_view::Log;
-use crate::log_view::made_up::MadeUpLog;
+use tracer_log_view::Log;
+use tracer_log_view::test_log::TestLog;
 
 /// File in memory.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ impl Write for Written {
 }
 
 /// Returns the origin of a made-up log, from its start.
-pub fn origin_of(log: &MadeUpLog) -> Origin {
+pub fn origin_of(log: &TestLog) -> Origin {
     Origin {
         attributes: log.header().attributes.clone(),
         anchor: log.header().anchor,

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::{FlameKind, Flames, Folded, svg};
 use crate::answers::{Answering, follow_while};
-use crate::log_view::{Walk, Wanted, open, outcome, report_missing};
 use tracer_event::consumer::{Consumer, Lines};
+use tracer_log_view::{Walk, Wanted, open, outcome, report_missing};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::progress::Progress;

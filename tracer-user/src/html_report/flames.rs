@@ -11,10 +11,10 @@ use tracer_engine::event::MonotonicNs;
 use super::run::ReportSetup;
 use crate::answers::follow_while;
 use crate::flame::{FlameKind, Flames, Folded, FrameKind};
-use crate::log_view::{Walk, Wanted, open};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_log_view::{Walk, Wanted, open};
 
 /// Kinds of stacks that a log has, found out event by event.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::run::{ReportSetup, SLOWEST, make_into};
 use crate::answers::SpanSpec;
-use crate::log_view::{Wanted, open};
+use tracer_log_view::{Wanted, open};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::terminal::Outcome;

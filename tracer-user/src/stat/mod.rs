@@ -19,10 +19,10 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::answers::words::{seconds, thread};
 use crate::answers::{Paths, Scope, SpanSpec, follow};
-use crate::log_view::{Log, Walk, outcome};
 pub use sums::{Sums, Watcher};
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;
+use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 
 pub use consumer::consumer;

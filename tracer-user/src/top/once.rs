@@ -6,8 +6,8 @@ use super::json::json;
 use super::model::{Losses, Model, Shot, Window};
 use super::view::text;
 use crate::answers::{SpanSpec, follow};
-use crate::log_view::{Output, Walk, Wanted, open, outcome};
 use tracer_event::document::document;
+use tracer_log_view::{Output, Walk, Wanted, open, outcome};
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
 

@@ -10,7 +10,6 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ClockPair, EventTypes, Ledger};
 
-use super::log_output::LogOutput;
 use tracer_binary::stacks::{self, Names, Owned, Pending};
 use tracer_event::consumer::{Consumer, Lines, Losses};
 use tracer_event::event_view::{EventView, NamespaceIds};
@@ -19,6 +18,7 @@ use tracer_event::predicate::{Show, Sieve};
 use tracer_event::selection::Selection;
 use tracer_event::summary::{Summary, Written};
 use tracer_kernel::LostByCpu;
+use tracer_log_view::log_output::LogOutput;
 use tracer_text::say;
 
 /// Types with which the sources are asked for all of theirs: a question takes as long as there are

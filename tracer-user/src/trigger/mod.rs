@@ -13,7 +13,7 @@ pub use condition::Condition;
 pub use recorder::Recorder;
 pub use rule::Rule;
 
-use crate::trace::LogSetup;
+use tracer_log_view::log_output::LogSetup;
 
 /// Conditions that are waited for, and output that is written then.
 #[derive(Clone, Debug)]

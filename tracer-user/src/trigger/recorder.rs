@@ -15,11 +15,11 @@ use super::newest::{Block, Newest};
 use super::{Condition, Rule, TriggerSetup};
 use crate::answers::words::{duration, seconds, thread};
 use crate::answers::{Choice, Paths, Question, tree_text};
-use crate::trace::{LogOutput, LogSetup};
 use tracer_event::consumer::{Consumer, Lines, Losses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
+use tracer_log_view::log_output::{LogOutput, LogSetup};
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
 

@@ -7,8 +7,8 @@ mod text;
 use tracer_engine::event::MonotonicNs;
 
 use crate::answers::{Paths, follow};
-use crate::log_view::{Log, Walk, outcome};
 use tracer_event::summary::Summary;
+use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 
 pub use consumer::consumer;

@@ -239,10 +239,10 @@ mod tests {
 
     use super::*;
     use crate::export::testing::{Written, origin_of};
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Log as _, Pause, Walk, Wanted};
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Log as _, Pause, Walk, Wanted};
 
-    fn exported(log: MadeUpLog) -> Vec<Value> {
+    fn exported(log: TestLog) -> Vec<Value> {
         let written = Written::default();
         let origin = origin_of(&log);
         let mut chrome = Box::new(Chrome::new(Box::new(written.clone()), &origin).unwrap());
@@ -259,7 +259,7 @@ mod tests {
         whole["traceEvents"].as_array().unwrap().clone()
     }
 
-    fn switch_in(log: &mut MadeUpLog, ns: u64, tid: i32) {
+    fn switch_in(log: &mut TestLog, ns: u64, tid: i32) {
         let data = SwitchInData {
             prev_pid: 0,
             prev_tid: 0,
@@ -270,7 +270,7 @@ mod tests {
         log.push(ns, EventTypeId::SWITCH_IN, (7, tid), data.as_bytes());
     }
 
-    fn switch_out(log: &mut MadeUpLog, ns: u64, tid: i32) {
+    fn switch_out(log: &mut TestLog, ns: u64, tid: i32) {
         let data = SwitchOutData {
             next_pid: 0,
             next_tid: 0,
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_thread_on_a_cpu_is_a_slice() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         switch_out(&mut log, 1_000, 7);
         switch_in(&mut log, 2_000, 8);
         switch_out(&mut log, 2_500, 8);
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn switches_that_are_missing_do_not_make_slices_overlap() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         switch_in(&mut log, 1_000, 7);
         switch_in(&mut log, 2_000, 8);
         switch_out(&mut log, 3_000, 9);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_slice_whose_thread_had_left_unseen_is_not_its() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         switch_in(&mut log, 1_000, 7);
         switch_in(&mut log, 2_000, 8);
         switch_out(&mut log, 3_000, 8);
@@ -359,7 +359,7 @@ mod tests {
             compat: 0,
             ret: -2,
         };
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"inside");
         log.push(
             1_000,
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_wakeup_is_a_flow_between_the_slices_of_two_threads() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         switch_in(&mut log, 1_000, 7);
         let wakeup = WakeupData {
             target_cpu: 0,
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn other_events_are_instants_whatever_they_are_called() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let hostile = log.define(b"a\"\n\0\xff");
         log.push(1_500, hostile, (7, 8), b"\xff\"\n");
         log.push(1_600, EventTypeId::FORK, (7, 7), b"short");
@@ -433,6 +433,6 @@ mod tests {
 
     #[test]
     fn a_log_without_events_makes_valid_json() {
-        assert_eq!(exported(MadeUpLog::default()), Vec::<Value>::new());
+        assert_eq!(exported(TestLog::default()), Vec::<Value>::new());
     }
 }

@@ -179,11 +179,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Log, Pause, Walk, Wanted};
     use tracer_common::event_type::EventTypeId;
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Log, Pause, Walk, Wanted};
 
-    fn exported(log: MadeUpLog) -> (String, Vec<u8>) {
+    fn exported(log: TestLog) -> (String, Vec<u8>) {
         let folder = tempfile::tempdir().unwrap();
         let origin = Origin {
             attributes: log.header().attributes.clone(),
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn data_that_is_not_as_its_type_says_is_written_as_bytes() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         log.push(200, EventTypeId::FORK, (1, 1), b"\xffshort");
         let (metadata, stream) = exported(log);
 
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn losses_are_reported_by_packets() {
-        let mut log = MadeUpLog {
+        let mut log = TestLog {
             late: 9,
-            ..MadeUpLog::default()
+            ..TestLog::default()
         };
         let name = log.define(b"x");
         for ns in 200..210 {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn no_text_is_empty() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         log.push(200, name, (7, 8), b"");
         log.push(300, EventTypeId::START, (0, 0), b"");

@@ -157,10 +157,10 @@ mod tests {
 
     use super::*;
     use crate::export::testing::{Written, origin_of};
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Pause, Walk, Wanted};
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Pause, Walk, Wanted};
 
-    fn exported(log: MadeUpLog) -> SerializedFileReader<Bytes> {
+    fn exported(log: TestLog) -> SerializedFileReader<Bytes> {
         let written = Written::default();
         let origin = origin_of(&log);
         let out = Box::new(written.clone());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_event_is_a_row() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let hostile = log.define(b"a\n\xff\"");
         log.push(200, hostile, (7, 8), b"\xff\0\n");
         log.push(300, EventTypeId::FORK, (7, 7), b"short");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn large_data_makes_small_groups() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         for ns in 200..1_200 {
             log.push(ns, name, (7, 7), &vec![b'x'; 20_000]);
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_log_without_events_is_a_table_without_rows() {
-        let reader = exported(MadeUpLog::default());
+        let reader = exported(TestLog::default());
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
         let pairs = reader
             .metadata()

@@ -381,10 +381,10 @@ mod tests {
     use super::schema::Ftrace;
     use super::*;
     use crate::export::testing::{Written, origin_of};
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Log as _, Pause, Walk, Wanted};
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Log as _, Pause, Walk, Wanted};
 
-    fn exported(log: MadeUpLog) -> Vec<TracePacket> {
+    fn exported(log: TestLog) -> Vec<TracePacket> {
         let written = Written::default();
         let origin = origin_of(&log);
         let out = Box::new(written.clone());
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn user_events_are_instants_with_their_data() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let hostile = log.define(b"a\n\xff");
         log.push(200, hostile, (7, 8), b"worker=1");
         log.push(300, hostile, (7, 8), b"\xff\0");
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn the_end_of_the_trace_is_an_instant_where_it_is_later_than_the_last_event() {
         let names = |ended| {
-            let mut log = MadeUpLog::default();
+            let mut log = TestLog::default();
             let name = log.define(b"x");
             log.push(200, name, (7, 8), b"");
             log.ended = ended;
@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_track_is_described_before_the_first_event_on_it() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         log.push(200, name, (7, 8), b"");
         let mut described = Vec::new();
@@ -472,9 +472,9 @@ mod tests {
 
     #[test]
     fn losses_are_reported() {
-        let mut log = MadeUpLog {
+        let mut log = TestLog {
             late: 12,
-            ..MadeUpLog::default()
+            ..TestLog::default()
         };
         log.push(200, EventTypeId::EXIT, (7, 7), &[0; 8]);
         let packets = exported(log);
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn an_exit_is_an_instant_and_an_event_of_the_kernel() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         log.push(200, EventTypeId::EXIT, (7, 7), &[0; 8]);
         let packets = exported(log);
 
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn data_of_any_length_is_written_without_a_panic() {
         for entry in tracer_common::event_type::SYSTEM_EVENT_TYPES {
-            let mut log = MadeUpLog::default();
+            let mut log = TestLog::default();
             for length in 0..400 {
                 log.push(200, entry.id, (7, 7), &vec![0xa5; length]);
             }

@@ -163,11 +163,11 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Log, Pause, Walk, Wanted};
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Log, Pause, Walk, Wanted};
 
     /// Feeds the events of a log to a table of tracks.
-    fn tracks(log: MadeUpLog) -> Tracks {
+    fn tracks(log: TestLog) -> Tracks {
         let mut tracks = Tracks::default();
         let mut walk = Walk::new(log, Wanted::default());
         let visit = |tracks: &mut Tracks, entry: &EventView<'_>| {
@@ -193,7 +193,7 @@ mod tests {
         };
         let mut uuids = Vec::new();
         for forks in 0..3 {
-            let mut log = MadeUpLog::default();
+            let mut log = TestLog::default();
             let name = log.define(b"x");
             for _ in 0..forks {
                 log.push(200, EventTypeId::FORK, (7, 7), fork.as_bytes());
@@ -207,11 +207,11 @@ mod tests {
 
     #[test]
     fn a_thread_is_described_with_its_process() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         log.push(200, name, (7, 8), b"");
         let record: LogRecord<'_> = log.next_record().unwrap().unwrap();
-        let entry = crate::log_view::view_of(&record, b"x", None);
+        let entry = tracer_log_view::view_of(&record, b"x", None);
         let packets = Tracks::default().before(&entry, Thread { pid: 7, tid: 8 });
         let [packets] = packets.as_slice() else {
             panic!("not its main thread: {packets:?}");

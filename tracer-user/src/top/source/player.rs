@@ -12,11 +12,11 @@ use tracer_engine::event::MonotonicNs;
 
 use super::link::{Link, Play, Publisher};
 use crate::answers::{SpanSpec, follow_while};
-use crate::log_view::{Walk, Wanted, open};
 use crate::top::model::{Losses, Model};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_log_view::{Walk, Wanted, open};
 
 /// Longest wait until it looks whether anything has changed.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);

@@ -252,12 +252,12 @@ mod tests {
     use tracer_common::event_type::EventTypeId;
 
     use super::*;
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Walk, Wanted};
+    use crate::test_log::TestLog;
+    use crate::{Walk, Wanted};
 
     #[test]
     fn everything_is_reported_and_hostile_names_are_harmless() {
-        let mut log = MadeUpLog {
+        let mut log = TestLog {
             late: 3,
             lost_in_log: 4,
             status: Some(FinalStatus {
@@ -265,7 +265,7 @@ mod tests {
                 flush_error: libc::ENOSPC,
                 ..FinalStatus::default()
             }),
-            ..MadeUpLog::default()
+            ..TestLog::default()
         };
         let hostile = log.define(b"a\nb\x1b[2J");
         log.push(100, EventTypeId::THREAD_CREATE, (7, 7), b"");
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_log_without_events_is_reported_too() {
-        let log = MadeUpLog::default();
+        let log = TestLog::default();
         let shown = text(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
         assert!(shown.contains("events          0\n"), "{shown}");
         assert!(shown.contains("completed       no: "), "{shown}");
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn many_threads_are_summed_up() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         for tid in 1..=30 {
             log.push(100, name, (1, tid), b"");

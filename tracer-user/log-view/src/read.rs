@@ -232,18 +232,18 @@ mod tests {
     use tracer_log::{Damage, FinalStatus};
 
     use super::*;
-    use crate::log_view::made_up::MadeUpLog;
+    use crate::test_log::TestLog;
 
-    fn outcome_of(log: MadeUpLog, was_stopped: bool) -> Outcome {
+    fn outcome_of(log: TestLog, was_stopped: bool) -> Outcome {
         let mut walk = Walk::new(log, Wanted::default());
         while walk.go_on(10, |_| Ok(())).unwrap() == Pause::Midway {}
         outcome(&walk.summary(), was_stopped)
     }
 
-    fn completed() -> MadeUpLog {
-        MadeUpLog {
+    fn completed() -> TestLog {
+        TestLog {
             status: Some(FinalStatus::default()),
-            ..MadeUpLog::default()
+            ..TestLog::default()
         }
     }
 
@@ -254,11 +254,11 @@ mod tests {
 
     #[test]
     fn whatever_is_missing_shows_in_the_outcome() {
-        let late = MadeUpLog {
+        let late = TestLog {
             late: 1,
             ..completed()
         };
-        let overwritten = MadeUpLog {
+        let overwritten = TestLog {
             lost_in_log: 1,
             ..completed()
         };
@@ -267,17 +267,17 @@ mod tests {
             bytes: 10,
             packets_missing: 0,
         };
-        let damaged = MadeUpLog {
+        let damaged = TestLog {
             damage,
             ..completed()
         };
-        for log in [late, overwritten, damaged, MadeUpLog::default()] {
+        for log in [late, overwritten, damaged, TestLog::default()] {
             assert_eq!(outcome_of(log, false), Outcome::EventsLost);
         }
     }
 
     #[test]
     fn who_stops_following_does_not_miss_the_rest() {
-        assert_eq!(outcome_of(MadeUpLog::default(), true), Outcome::Complete);
+        assert_eq!(outcome_of(TestLog::default(), true), Outcome::Complete);
     }
 }

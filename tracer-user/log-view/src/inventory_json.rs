@@ -98,15 +98,15 @@ mod tests {
     use tracer_common::event_type::EventTypeId;
 
     use super::*;
-    use crate::log_view::made_up::MadeUpLog;
-    use crate::log_view::{Walk, Wanted};
+    use crate::test_log::TestLog;
+    use crate::{Walk, Wanted};
 
     #[test]
     fn everything_is_reported() {
-        let mut log = MadeUpLog {
+        let mut log = TestLog {
             late: 3,
             status: Some(FinalStatus::default()),
-            ..MadeUpLog::default()
+            ..TestLog::default()
         };
         let hostile = log.define(b"a\n\xff");
         log.push(100, EventTypeId::FORK, (7, 7), b"");
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_log_without_events_has_no_times() {
         let shown =
-            json(&Inventory::take(Walk::new(MadeUpLog::default(), Wanted::default()), 2).unwrap());
+            json(&Inventory::take(Walk::new(TestLog::default(), Wanted::default()), 2).unwrap());
         assert_eq!(shown["first"], Value::Null);
         assert_eq!(shown["completed"], false);
         assert_eq!(shown["status"], Value::Null);

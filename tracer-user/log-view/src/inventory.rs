@@ -148,12 +148,12 @@ mod tests {
     use tracer_common::event_type::EventTypeId;
 
     use super::*;
-    use crate::log_view::Wanted;
-    use crate::log_view::made_up::MadeUpLog;
+    use crate::Wanted;
+    use crate::test_log::TestLog;
 
     #[test]
     fn threads_are_counted_and_the_busiest_comes_first() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let request = log.define(b"request");
         log.push(100, EventTypeId::FORK, (7, 7), b"12");
         log.push(200, request, (7, 8), b"345");
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn endless_threads_do_not_take_endless_memory() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         for tid in 0..70_000 {
             log.push(100, name, (1, tid), b"");

@@ -13,7 +13,7 @@ use super::Log;
 
 /// A log made up of events in memory. It was made when the monotonic clock showed 100 ns.
 #[derive(Debug)]
-pub struct MadeUpLog {
+pub struct TestLog {
     /// Its start.
     pub header: LogHeader,
     /// The system that it was made on.
@@ -21,7 +21,7 @@ pub struct MadeUpLog {
     /// Its event types.
     pub types: EventTypes,
     /// Its events.
-    pub events: Vec<MadeUpEvent>,
+    pub events: Vec<TestEvent>,
     /// Index of the next of them.
     pub next: usize,
     /// Its status at the end.
@@ -40,13 +40,13 @@ pub struct MadeUpLog {
 
 /// An event of it.
 #[derive(Clone, Debug)]
-pub struct MadeUpEvent {
+pub struct TestEvent {
     header: EventHeader,
     data: Vec<u8>,
     comm: Vec<u8>,
 }
 
-impl MadeUpEvent {
+impl TestEvent {
     /// Makes it an event of a thread whose name is not known.
     pub fn forget_name(&mut self) {
         self.comm.clear();
@@ -57,7 +57,7 @@ const START: u64 = 100;
 /// 2001-09-09T01:46:40Z
 const START_DATE: u64 = 1_000_000_000_000_000_000;
 
-impl Default for MadeUpLog {
+impl Default for TestLog {
     fn default() -> Self {
         Self {
             header: LogHeader {
@@ -84,7 +84,7 @@ impl Default for MadeUpLog {
     }
 }
 
-impl MadeUpLog {
+impl TestLog {
     /// Returns the date when the monotonic clock showed `ns`.
     pub fn date(ns: u64) -> RealtimeNs {
         RealtimeNs(START_DATE - START + ns)
@@ -112,7 +112,7 @@ impl MadeUpLog {
 
     /// Adds any event.
     pub fn push_event(&mut self, header: EventHeader, data: &[u8], comm: &[u8]) {
-        self.events.push(MadeUpEvent {
+        self.events.push(TestEvent {
             header,
             data: data.to_vec(),
             comm: comm.to_vec(),
@@ -120,7 +120,7 @@ impl MadeUpLog {
     }
 }
 
-impl Log for MadeUpLog {
+impl Log for TestLog {
     fn header(&self) -> &LogHeader {
         &self.header
     }

@@ -393,7 +393,7 @@ fn show(
 }
 
 /// Returns the view of `record`, of whose type `name` and the entry in the table are known.
-pub(crate) fn view_of<'a>(
+pub fn view_of<'a>(
     record: &LogRecord<'a>,
     name: &'a [u8],
     entry: Option<&'static SystemEventType>,
@@ -420,10 +420,10 @@ pub(super) fn stack_of(event: &Event<'_>, stacks: &mut Pending) -> Option<Owned>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log_view::TimePoint;
-    use crate::log_view::made_up::MadeUpLog;
+    use crate::TimePoint;
+    use crate::test_log::TestLog;
 
-    fn shown(log: MadeUpLog, wanted: Wanted) -> (Vec<u64>, Walk<MadeUpLog>) {
+    fn shown(log: TestLog, wanted: Wanted) -> (Vec<u64>, Walk<TestLog>) {
         let mut walk = Walk::new(log, wanted);
         let mut seen = Vec::new();
         let visit = |seen: &mut Vec<u64>, entry: &EventView<'_>| {
@@ -436,8 +436,8 @@ mod tests {
 
     /// Makes ten user events of "even" and "odd", 10 ns apart from 100 on, by both threads of a
     /// process.
-    fn ten() -> MadeUpLog {
-        let mut log = MadeUpLog::default();
+    fn ten() -> TestLog {
+        let mut log = TestLog::default();
         let names = [log.define(b"even"), log.define(b"odd")];
         for nth in 0..10_u8 {
             let tid = 1 + i32::from(nth % 2);
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn from_and_to_are_both_inclusive() {
-        let point = |ns| Some(TimePoint::Date(MadeUpLog::date(ns)));
+        let point = |ns| Some(TimePoint::Date(TestLog::date(ns)));
         let wanted = Wanted {
             from: point(130),
             to: point(150),
@@ -501,9 +501,9 @@ mod tests {
         };
         let between = TimePoint::Offset(Duration::from_nanos(900));
         assert_eq!(ended(to(between)).0, Some(MonotonicNs(1000)));
-        let between = TimePoint::Date(MadeUpLog::date(1000));
+        let between = TimePoint::Date(TestLog::date(1000));
         assert_eq!(ended(to(between)).0, Some(MonotonicNs(1000)));
-        let among = TimePoint::Date(MadeUpLog::date(150));
+        let among = TimePoint::Date(TestLog::date(150));
         assert_eq!(ended(to(among)).0, None, "what came then is not known");
         let few = Wanted {
             limit: Some(3),
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn an_event_without_a_name_has_its_threads_or_its_processs() {
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         let name = log.define(b"x");
         let mut push = |ns, (pid, tid), comm: &[u8]| {
             let header = EventHeader {
@@ -585,7 +585,7 @@ mod tests {
             child_ns_pid: 7,
             child_ns_tid: 8,
         };
-        let mut log = MadeUpLog::default();
+        let mut log = TestLog::default();
         log.push(1, EventTypeId::THREAD_CREATE, (7, 7), fork.as_bytes());
         let user = log.define(b"x");
         log.push(2, user, (7, 8), b"");
@@ -613,7 +613,7 @@ mod tests {
     #[test]
     fn what_is_written_later_is_seen_later() {
         let mut walk = Walk::new(ten(), Wanted::default());
-        let count = |walk: &mut Walk<MadeUpLog>| {
+        let count = |walk: &mut Walk<TestLog>| {
             let mut count = 0;
             let pause = walk.go_on(100, |_| {
                 count += 1;

@@ -1,0 +1,55 @@
+//! Logs of `tracer-user`: written, gone through, shown, counted.
+//!
+//! - [`Walk`] goes through a log once, in order, and gives the chosen events to the consumer that
+//!   shows or exports them; its memory does not grow with the log;
+//! - [`Wanted`] is what the command line chooses, [`TimePoint`] where it begins and ends;
+//! - [`read`] shows events, [`Inventory`] counts them;
+//! - [`Log`] is what all of this needs of a log;
+//! - [`log_output`] writes the log of a running trace, [`snapshots`] names those of a flight
+//!   recorder.
+
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
+mod gaps;
+mod inventory;
+mod inventory_json;
+mod inventory_text;
+mod log;
+pub mod log_output;
+mod new_file;
+mod output;
+mod read;
+mod sieved;
+pub mod snapshots;
+mod symbols;
+#[cfg(any(test, feature = "test-log"))]
+pub mod test_log;
+mod thread_names;
+mod time_point;
+mod type_table;
+mod walk;
+mod wanted;
+mod writer;
+
+pub use gaps::GapWatch;
+pub use inventory::Inventory;
+pub use inventory_json::json;
+pub use inventory_text::text;
+pub use log::{Log, open};
+pub use output::Output;
+pub use read::{Format, ReadSetup, outcome, read, report_missing};
+pub use time_point::{Moment, TimePoint};
+pub use type_table::TypeTable;
+#[cfg(any(test, feature = "test-log"))]
+pub use walk::view_of;
+pub use walk::{Gaps, Pause, Span, Walk};
+pub use wanted::Wanted;
