@@ -1,8 +1,7 @@
 //! Agent and command line of POSIX tracing for Linux.
 //!
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
-//! - [`stat`] sums them up, and [`export`] converts them to what other
-//!   tools open; [`html_report`] shows them as a page that is one file;
+//! - [`stat`] sums events up; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
 //! - [`flame`] shows where time went, by stacks;
 //! - [`cli`] is what was typed, checked.
@@ -21,7 +20,6 @@
 pub mod agent;
 pub mod answers;
 pub mod cli;
-pub mod export;
 pub mod flame;
 pub mod html_report;
 pub mod stat;

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_beside;
-use crate::export::{ExportSetup, FORMATS, Format, export};
+use tracer_export::{ExportSetup, FORMATS, Format, export};
 
 /// Convert a trace log to what other tools open
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use clap::builder::PossibleValuesParser;
 
-use crate::export::{FORMATS, Format, LiveExport};
+use tracer_export::{FORMATS, Format, LiveExport};
 
 /// An export of a running trace, as typed.
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,6 @@ use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
 use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
-use crate::export::{LiveExport, Origin};
 use crate::html_report::PageSetup;
 use crate::trace::{
     Beginning, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
@@ -24,6 +23,7 @@ use crate::trace::{
 use crate::trigger::{Recorder, TriggerSetup};
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
+use tracer_export::{LiveExport, Origin};
 use tracer_output::report::Look;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;

@@ -6,6 +6,17 @@
 //!   events), and `slices` puts them below each other;
 //! - `plain` reduces the fields of system events to the few kinds of values that formats have.
 
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
 mod carried;
 pub mod chrome;
 pub mod ctf;

@@ -2,7 +2,7 @@
 
 use tracer_common::event_type::SystemEventType;
 
-use crate::export::plain::Plain;
+use crate::plain::Plain;
 use tracer_event::fields::value;
 use tracer_text::escape::{as_text, push_for_people};
 

@@ -380,7 +380,7 @@ mod tests {
 
     use super::schema::Ftrace;
     use super::*;
-    use crate::export::testing::{Written, origin_of};
+    use crate::testing::{Written, origin_of};
     use tracer_log_view::test_log::TestLog;
     use tracer_log_view::{Log as _, Pause, Walk, Wanted};
 

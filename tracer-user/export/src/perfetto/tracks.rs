@@ -11,9 +11,9 @@ use zerocopy::FromBytes;
 use super::packet;
 use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::text::text;
-use crate::export::Origin;
-use crate::export::names::{Names, News, Thread};
-use crate::export::slices::Track;
+use crate::Origin;
+use crate::names::{Names, News, Thread};
+use crate::slices::Track;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::event_view::EventView;
 

@@ -238,7 +238,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::export::testing::{Written, origin_of};
+    use crate::testing::{Written, origin_of};
     use tracer_log_view::test_log::TestLog;
     use tracer_log_view::{Log as _, Pause, Walk, Wanted};
 

@@ -7,8 +7,8 @@ use tracer_common::event_type::SystemEventType;
 use super::schema::{AnnotationValue, DebugAnnotation, TrackEvent};
 use super::text::text;
 use super::tracks::TRACE_TRACK;
-use crate::export::carried::{Carried, Item};
-use crate::export::slices::Key;
+use crate::carried::{Carried, Item};
+use crate::slices::Key;
 use tracer_event::event_view::EventView;
 use tracer_text::push_short_name;
 

@@ -2,8 +2,8 @@
 
 use tracer_engine::event::MonotonicNs;
 
-use crate::export::carried::{Carried, Item};
-use crate::export::names::Thread;
+use crate::carried::{Carried, Item};
+use crate::names::Thread;
 use tracer_syscalls::shown::push_address;
 use tracer_text::digits::{push_decimal, push_filled};
 use tracer_text::escape::push_json_string;

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use tracer_engine::event::MonotonicNs;
 
 use super::switches::Task;
-use crate::export::names::Thread;
+use crate::names::Thread;
 
 /// Limit of ends that are held back: many more than there are between a wake-up and its completion.
 const MOST_HELD: usize = 4096;

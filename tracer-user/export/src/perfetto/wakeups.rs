@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 
-use crate::export::names::Thread;
+use crate::names::Thread;
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 

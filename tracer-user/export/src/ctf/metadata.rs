@@ -9,7 +9,7 @@ use tracer_engine::ClockPair;
 use super::fields::{BYTES, TEXT};
 use super::packet::MAGIC;
 use super::{Class, Origin};
-use crate::export::plain::{Shape, shape};
+use crate::plain::{Shape, shape};
 use tracer_text::escape::push_for_people;
 
 /// Returns the description. Every name of a field begins with an underscore, which readers remove:

@@ -17,7 +17,7 @@ use super::schema::{
 };
 use super::switches::{ASLEEP, MOST_CPUS, RUNNABLE, Switch, Switches, Task};
 use super::text::text;
-use crate::export::names::Thread;
+use crate::names::Thread;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;

@@ -156,7 +156,7 @@ mod tests {
     use tracer_engine::event::MonotonicNs;
 
     use super::*;
-    use crate::export::testing::{Written, origin_of};
+    use crate::testing::{Written, origin_of};
     use tracer_log_view::test_log::TestLog;
     use tracer_log_view::{Pause, Walk, Wanted};
 

@@ -8,7 +8,7 @@ use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData};
 use tracer_engine::event::MonotonicNs;
 
 use super::objects::Objects;
-use crate::export::names::Thread;
+use crate::names::Thread;
 use tracer_event::event_view::EventView;
 use tracer_event::task_state::task_state;
 use tracer_text::digits::push_decimal;
