@@ -1,6 +1,5 @@
 //! Agent and command line of POSIX tracing for Linux.
 //!
-//! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`stat`] sums events up; [`html_report`] shows them as a page that is one file;
 //! - [`top`] shows in the terminal what threads do now;
 //! - [`flame`] shows where time went, by stacks;
@@ -17,14 +16,12 @@
     )
 )]
 
-pub mod agent;
 pub mod answers;
 pub mod cli;
 pub mod flame;
 pub mod html_report;
 pub mod stat;
 pub mod top;
-pub mod trace;
 pub mod trigger;
 #[doc(hidden)]
 pub mod untrusted;

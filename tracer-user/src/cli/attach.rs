@@ -7,7 +7,7 @@ use super::page::with_page;
 use super::target_options::{named, targets};
 use super::trace_options::TraceArgs;
 use crate::html_report::PageSetup;
-use crate::trace::{self, Setup, Targets};
+use tracer_live::{Setup, Targets};
 use tracer_output::terminal::output::Sink;
 
 /// Trace running processes, instrumented or not, until they end
@@ -83,7 +83,7 @@ impl TryFrom<AttachArgs> for AttachConfig {
 ///
 /// They cannot be traced.
 pub fn run(config: &AttachConfig) -> anyhow::Result<ExitCode> {
-    let attach = |setup: &Setup| trace::attach(&config.targets, setup);
+    let attach = |setup: &Setup| tracer_live::attach(&config.targets, setup);
     let (traced, shown) = with_page(config.page.as_ref(), &config.setup, attach)?;
     Ok(exit::of_outcome(traced.and(shown)))
 }

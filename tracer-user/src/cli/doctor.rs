@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use crate::trace::has_capability;
 use tracer_event::document::document;
 use tracer_kernel::Check;
+use tracer_live::has_capability;
 use tracer_output::terminal::output::ColorChoice;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.

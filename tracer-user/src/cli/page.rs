@@ -3,7 +3,7 @@
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use crate::html_report::PageSetup;
-use crate::trace::Setup;
+use tracer_live::Setup;
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::Outcome;
 

@@ -7,7 +7,7 @@ use super::exit;
 use super::page::with_page;
 use super::trace_options::TraceArgs;
 use crate::html_report::PageSetup;
-use crate::trace::{self, Setup};
+use tracer_live::Setup;
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
 
@@ -67,7 +67,7 @@ impl TryFrom<RunArgs> for RunConfig {
 ///
 /// The command cannot be started or traced.
 pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
-    let launch = |setup: &Setup| trace::launch(&config.command, setup);
+    let launch = |setup: &Setup| tracer_live::launch(&config.command, setup);
     let ((traced, status), shown) = with_page(config.page.as_ref(), &config.setup, launch)?;
     Ok(code(traced.and(shown), status))
 }
@@ -79,7 +79,7 @@ pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
 ///
 /// The command cannot be started or traced.
 pub fn launch(command: &[OsString], setup: &Setup) -> anyhow::Result<ExitCode> {
-    let (outcome, status) = trace::launch(command, setup)?;
+    let (outcome, status) = tracer_live::launch(command, setup)?;
     Ok(code(outcome, status))
 }
 

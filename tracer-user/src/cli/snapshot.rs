@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::pid;
-use crate::trace::PidFd;
+use tracer_live::PidFd;
 use tracer_log_view::snapshots;
 use tracer_text::escape::harmless_line;
 use tracer_text::quantity::time;

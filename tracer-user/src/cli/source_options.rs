@@ -17,13 +17,13 @@ use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::SpanSpec;
-use crate::trace::{
-    self, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
-};
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
+use tracer_live::{
+    ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
+};
 use tracer_log_view::Wanted;
 use tracer_output::report::Look;
 use tracer_output::terminal::output::Sink;
@@ -342,7 +342,7 @@ impl Live {
             ..self.setup.clone()
         };
         match &self.who {
-            Who::Targets(targets) => trace::attach(targets, &setup).map(exit::of_outcome),
+            Who::Targets(targets) => tracer_live::attach(targets, &setup).map(exit::of_outcome),
             Who::Command(command) => run::launch(command, &setup),
         }
     }

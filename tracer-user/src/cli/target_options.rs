@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::pid;
-use crate::trace::{ControlGroup, Targets};
+use tracer_live::{ControlGroup, Targets};
 use tracer_text::NamePattern;
 
 /// Returns the processes that are given by pid, or selected by name, by control group, or all: one

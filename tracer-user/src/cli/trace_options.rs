@@ -16,14 +16,14 @@ use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
 use crate::html_report::PageSetup;
-use crate::trace::{
-    Beginning, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
-    THREAD_RING_BYTES,
-};
 use crate::trigger::{Recorder, TriggerSetup};
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
 use tracer_export::{LiveExport, Origin};
+use tracer_live::{
+    Beginning, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
+    THREAD_RING_BYTES,
+};
 use tracer_output::report::Look;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::candidates::{candidate, that_begin_with};
-use crate::trace::{ControlGroup, comm, executable};
+use tracer_live::{ControlGroup, comm, executable};
 
 /// `PF_KTHREAD` of the kernel's `<linux/sched.h>`.
 const OF_THE_KERNEL: u64 = 0x20_0000;

@@ -20,7 +20,7 @@ use super::hub::{SubscriptionId, Wish};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
-use crate::trace::Wake;
+use crate::Wake;
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
@@ -143,7 +143,7 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
 /// Holds a conversation in which the other side says `untrusted` and hangs up.
 #[doc(hidden)]
 pub fn converse(untrusted: &[u8]) {
-    let Ok(runtime) = crate::trace::runtime() else {
+    let Ok(runtime) = crate::runtime() else {
         return;
     };
     runtime.block_on(async {

@@ -1,4 +1,5 @@
-//! Following processes: the sources joined in one stream, the stream drained to a report.
+//! Running traces: processes are followed, the sources joined in one stream, and the stream drained
+//! to a consumer.
 //!
 //! - [`Setup`] is what the command line asks for; [`attach`] and [`launch`] begin a trace with it;
 //! - `tracer` holds the stream and does one round at a time, without waiting for anything;
@@ -7,8 +8,21 @@
 //!   events;
 //! - `areas` looks for the trace areas that processes bring along;
 //! - `origin` says from which of them an event came;
+//! - [`agent`] gives the kernel's events to streams of traced programs;
 //! - `writer` writes in a thread of its own, so that a reader that is slow holds nothing else up.
 
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
+pub mod agent;
 mod areas;
 mod attach;
 mod command;
