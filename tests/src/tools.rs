@@ -64,7 +64,7 @@ pub fn trace_processor(trace: &Path, queries: &[&str]) -> anyhow::Result<Vec<Vec
 /// The modules of a report's page.
 #[must_use]
 pub fn page_modules() -> PathBuf {
-    here().join("../tracer-user/page")
+    here().join("../tracer-user/answers/page")
 }
 
 /// Returns the content of a report, read by the modules of its page.

@@ -6,7 +6,7 @@ use super::exit;
 use super::page::with_page;
 use super::target_options::{named, targets};
 use super::trace_options::TraceArgs;
-use crate::html_report::PageSetup;
+use tracer_answers::html_report::PageSetup;
 use tracer_live::{Setup, Targets};
 use tracer_output::terminal::output::Sink;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
-use crate::answers::SpanSpec;
-use crate::html_report::PageSetup;
+use tracer_answers::html_report::PageSetup;
+use tracer_answers::queries::SpanSpec;
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::output::is_stdout;
 use tracer_text::quantity::size;

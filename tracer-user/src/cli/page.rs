@@ -2,7 +2,7 @@
 
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
-use crate::html_report::PageSetup;
+use tracer_answers::html_report::PageSetup;
 use tracer_live::Setup;
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::Outcome;

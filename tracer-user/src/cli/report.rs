@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_beside;
-use crate::answers::SpanSpec;
-use crate::html_report::{ReportSetup, SLOWEST, make};
+use tracer_answers::html_report::{ReportSetup, SLOWEST, make};
+use tracer_answers::queries::SpanSpec;
 
 /// Make a page of a trace log: a timeline and tables in one file, for a browser
 ///

@@ -6,7 +6,7 @@ use std::process::{ExitCode, ExitStatus};
 use super::exit;
 use super::page::with_page;
 use super::trace_options::TraceArgs;
-use crate::html_report::PageSetup;
+use tracer_answers::html_report::PageSetup;
 use tracer_live::Setup;
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;

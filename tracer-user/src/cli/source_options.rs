@@ -16,7 +16,7 @@ use super::stack_options::StackArgs;
 use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
-use crate::answers::SpanSpec;
+use tracer_answers::queries::SpanSpec;
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;

@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
-use crate::flame::FlameKind;
+use tracer_answers::flame::FlameKind;
 use tracer_binary::stacks::StackOptions;
 use tracer_event::selection::Selection;
 use tracer_text::quantity::{size, time};

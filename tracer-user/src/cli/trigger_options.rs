@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use tracer_engine::StreamFullPolicy;
 
-use crate::trigger::{Rule, TriggerSetup};
+use tracer_answers::trigger::{Rule, TriggerSetup};
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_text::quantity::time;
 

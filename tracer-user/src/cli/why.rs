@@ -8,8 +8,8 @@ use tracer_engine::event::MonotonicNs;
 use super::exit;
 use super::format_options::FormatArgs;
 use super::source_options::{Source, SourceArgs};
-use crate::answers::{self, Choice, Paths, Scope, SpanSpec};
-use crate::why::{self, Why, json, text};
+use tracer_answers::queries::{self, Choice, Paths, Scope, SpanSpec};
+use tracer_answers::why::{self, Why, json, text};
 use tracer_event::document::document;
 use tracer_log_view::{Moment, Output, TimePoint, Walk, open};
 use tracer_output::terminal::output::Sink;
@@ -187,15 +187,15 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
 
 impl WhyConfig {
     /// Returns the question and the selected spans, for events that begin at `start`.
-    fn asked_since(&self, start: MonotonicNs) -> anyhow::Result<(answers::Question, Choice)> {
+    fn asked_since(&self, start: MonotonicNs) -> anyhow::Result<(queries::Question, Choice)> {
         let moment = |point: TimePoint| match point.moment(start) {
             Moment::Time(time) => Ok(time),
             Moment::Date(_) => anyhow::bail!("give times since the start of the log: 1.5s"),
         };
         let time_of = |point: Option<TimePoint>| point.map(moment).transpose();
         let question = match &self.asked {
-            Question::Spans(specs) => answers::Question::Spans(specs.clone()),
-            Question::Thread(tid, from, until) => answers::Question::Thread {
+            Question::Spans(specs) => queries::Question::Spans(specs.clone()),
+            Question::Thread(tid, from, until) => queries::Question::Thread {
                 tid: *tid,
                 from: time_of(*from)?,
                 until: time_of(*until)?,

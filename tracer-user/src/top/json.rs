@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tracer_analysis::{Interval, State};
 
 use super::model::{Shot, SlowSpan, SpanRow, Sum, ThreadRow, WaitsFor};
-use crate::answers::tree_json;
-use crate::answers::words::inside;
+use tracer_answers::queries::tree_json;
+use tracer_answers::queries::words::inside;
 
 /// Returns a screen as one object. Times are in nanoseconds; an unknown value is `null`.
 #[must_use]

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::json::json;
 use super::model::{Losses, Model, Shot, Window};
 use super::view::text;
-use crate::answers::{SpanSpec, follow};
+use tracer_answers::queries::{SpanSpec, follow};
 use tracer_event::document::document;
 use tracer_log_view::{Output, Walk, Wanted, open, outcome};
 use tracer_output::terminal::Outcome;

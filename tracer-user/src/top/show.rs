@@ -13,7 +13,7 @@ use super::screen::{Screen, Todo};
 use super::source::{Link, Play, Recording, TopSetup, Wish, play};
 use super::terminal::{Keys, Signals, Taken, ensure_terminal, wait_for_keys};
 use super::view::Look;
-use crate::answers::SpanSpec;
+use tracer_answers::queries::SpanSpec;
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::ColorChoice;
 

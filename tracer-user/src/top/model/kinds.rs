@@ -8,7 +8,7 @@ use tracer_engine::event::MonotonicNs;
 use super::lived::MINUTE;
 use super::shot::{SlowSpan, SpanRow};
 use super::{Window, harmless};
-use crate::answers::{Explained, Functions, Kind, Shown, Split, tree_json, tree_text};
+use tracer_answers::queries::{Explained, Functions, Kind, Shown, Split, tree_json, tree_text};
 
 /// Limit of retained spans of one kind: beyond it the newest are retained.
 const MOST_SPANS: usize = 1 << 18;

@@ -14,10 +14,10 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
-use crate::answers::{Choice, Paths, Question, SpanSpec, made_by};
 use kinds::Lately;
 use lived::{Lived, MINUTE};
 use opened::EventLog;
+use tracer_answers::queries::{Choice, Paths, Question, SpanSpec, made_by};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;

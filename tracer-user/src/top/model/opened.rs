@@ -9,7 +9,7 @@ use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 use tracer_engine::{ClockPair, EventTypes};
 
 use super::LONGEST_WINDOW;
-use crate::trigger::newest::Newest;
+use tracer_answers::trigger::newest::Newest;
 use tracer_event::event_view::EventView;
 use tracer_output::report::{LineFormat as _, Text, TextStyle, TimeColumn};
 use tracer_output::terminal::output::Width;

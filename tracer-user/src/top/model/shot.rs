@@ -6,8 +6,8 @@ use tracer_analysis::{Interval, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::sum::Sum;
-use crate::answers::Split;
-use crate::answers::words::task;
+use tracer_answers::queries::Split;
+use tracer_answers::queries::words::task;
 
 /// Window of time that is summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

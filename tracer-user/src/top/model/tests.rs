@@ -5,8 +5,8 @@ use tracer_engine::event::{Event, EventHeader, Truncation};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::*;
-use crate::stat::{Statistics, Sums};
 use crate::top::view::text;
+use tracer_answers::stat::{Statistics, Sums};
 use tracer_event::summary::Summary;
 
 const MS: u64 = 1_000_000;

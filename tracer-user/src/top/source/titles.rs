@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 use tracer_analysis::State;
 
-use crate::answers::current_command;
 use crate::top::model::Shot;
+use tracer_answers::queries::current_command;
 
 /// Time that a title is shown before it is read again.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -2,8 +2,8 @@
 
 use tracer_analysis::{Interval, State};
 
-use crate::answers::words::{duration, inside, share};
 use crate::top::model::{Sum, ThreadRow};
+use tracer_answers::queries::words::{duration, inside, share};
 
 /// Column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use tracer_analysis::{End, Interval, State, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::look::{Look, Role};
-use crate::answers::words::{duration, inside, seconds, task, thread};
 use crate::top::model::Opened;
+use tracer_answers::queries::words::{duration, inside, seconds, task, thread};
 
 /// Number of rows above the events.
 pub const ROWS: u16 = 9;

@@ -9,8 +9,8 @@ use ratatui::style::Style;
 use super::bars::{draw_bar, draw_sparkline};
 use super::columns::rate;
 use super::look::{Look, Role};
-use crate::answers::words::{duration, seconds, thread};
 use crate::top::model::{Shot, SpanRow};
+use tracer_answers::queries::words::{duration, seconds, thread};
 
 /// Width of the names of spans.
 const LABEL: usize = 24;

@@ -11,8 +11,8 @@ use tracer_analysis::Thread;
 use super::bars::{draw_bar, draw_sparkline};
 use super::columns::{self, Column, Entry, now};
 use super::look::{Look, Role};
-use crate::answers::words::thread;
 use crate::top::model::{Shot, Sum, ThreadRow};
+use tracer_answers::queries::words::thread;
 
 /// Width of the names of threads.
 const LABEL: u16 = 24;

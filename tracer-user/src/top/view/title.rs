@@ -6,8 +6,8 @@ use ratatui::style::Style;
 
 use super::columns::rate;
 use super::look::{Look, Role};
-use crate::answers::words::duration;
 use crate::top::model::{Shot, Window};
+use tracer_answers::queries::words::duration;
 use tracer_event::summary::but_for;
 
 /// Describes the losses in words: they are never left out.

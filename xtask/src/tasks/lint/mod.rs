@@ -76,7 +76,7 @@ fn page() -> Command {
     let mut command = Command::new(node::modules().join(".bin/tsc"));
     command
         .arg("--project")
-        .arg(workspace::root().join("tracer-user/page"));
+        .arg(workspace::root().join("tracer-user/answers/page"));
     command
 }
 

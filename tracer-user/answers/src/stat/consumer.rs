@@ -3,7 +3,7 @@
 use tracer_text::say;
 
 use super::{Statistics, Sums, View, json, text};
-use crate::answers::{Answering, SpanSpec};
+use crate::queries::{Answering, SpanSpec};
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::document::document;
 

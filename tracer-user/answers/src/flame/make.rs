@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{FlameKind, Flames, Folded, svg};
-use crate::answers::{Answering, follow_while};
+use crate::queries::{Answering, follow_while};
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_log_view::{Walk, Wanted, open, outcome, report_missing};
 use tracer_output::destination::Destination;

@@ -1,8 +1,8 @@
 //! An answer for people.
 
 use super::Why;
-use crate::answers::words::{duration, seconds, share, thread};
-use crate::answers::{Kind, Shown, tree_text};
+use crate::queries::words::{duration, seconds, share, thread};
+use crate::queries::{Kind, Shown, tree_text};
 use tracer_text::escape::push_for_people;
 
 /// Lines of the tree of one span, or of a kind of spans.

@@ -11,8 +11,8 @@ use tracer_engine::event::MonotonicNs;
 
 use super::columns::Deflated;
 use super::recording::Rows;
-use crate::answers::words::{call_name, thread};
-use crate::answers::{tree_text, words};
+use crate::queries::words::{call_name, thread};
+use crate::queries::{tree_text, words};
 use crate::stat::Statistics;
 use crate::why;
 use tracer_event::fields::until_null;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Why;
-use crate::answers::{Paths, Shown, tree_json};
+use crate::queries::{Paths, Shown, tree_json};
 use crate::stat::{of_kind, of_unended};
 
 /// Renders the answer as one object. Times are in nanoseconds; what is not known is `null`.

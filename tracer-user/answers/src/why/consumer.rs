@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use tracer_text::say;
 
 use super::{Why, json, text};
-use crate::answers::{Answering, Choice, Paths, Question};
+use crate::queries::{Answering, Choice, Paths, Question};
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::document::document;
 

@@ -7,7 +7,7 @@ use tracer_analysis::{Thread, ThreadTotal};
 
 use super::Statistics;
 use super::table::LISTED;
-use crate::answers::words::thread;
+use crate::queries::words::thread;
 use tracer_text::escape::push_for_people;
 
 /// View of threads.

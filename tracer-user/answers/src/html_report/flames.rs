@@ -9,8 +9,8 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use super::run::ReportSetup;
-use crate::answers::follow_while;
 use crate::flame::{FlameKind, Flames, Folded, FrameKind};
+use crate::queries::follow_while;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;

@@ -8,8 +8,8 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unende
 
 use super::kernel_json::{faults, interrupts, requests, signals};
 use super::{By, Group, SortBy, Statistics, View};
-use crate::answers::words::{call_name, inside};
-use crate::answers::{Functions, Kind, tree_json};
+use crate::queries::words::{call_name, inside};
+use crate::queries::{Functions, Kind, tree_json};
 
 /// Renders statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]

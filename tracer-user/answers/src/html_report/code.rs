@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tracer_analysis::{End, Inside, Interval, Reason, State, Wait, Waker};
 
-use crate::answers::words::inside;
+use crate::queries::words::inside;
 
 /// End of an interval, without the task that ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use tracer_common::event_type::{EventTypeId, Origin, system_event_type};
 
-use crate::answers::SpanSpec;
+use crate::queries::SpanSpec;
 use tracer_text::quantity::time;
 use tracer_text::{signal_name, signal_number, type_named};
 

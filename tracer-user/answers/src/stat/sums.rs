@@ -10,7 +10,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
 use super::Statistics;
-use crate::answers::{Choice, Paths, Question, Scope, SpanSpec, made_by};
+use crate::queries::{Choice, Paths, Question, Scope, SpanSpec, made_by};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;

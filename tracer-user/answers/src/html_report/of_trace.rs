@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::run::{ReportSetup, SLOWEST, make_into};
-use crate::answers::SpanSpec;
+use crate::queries::SpanSpec;
 use tracer_log_view::{Wanted, open};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;

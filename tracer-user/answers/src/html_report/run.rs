@@ -6,7 +6,7 @@ use super::flames::flames;
 use super::header::{Source, header, layout};
 use super::page;
 use super::recording::Recording;
-use crate::answers::{SpanSpec, follow_while};
+use crate::queries::{SpanSpec, follow_while};
 use crate::stat;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, Wanted, open, outcome, report_missing};

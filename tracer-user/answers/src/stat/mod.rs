@@ -17,8 +17,8 @@ use tracer_analysis::{
 };
 use tracer_engine::event::MonotonicNs;
 
-use crate::answers::words::{seconds, thread};
-use crate::answers::{Paths, Scope, SpanSpec, follow};
+use crate::queries::words::{seconds, thread};
+use crate::queries::{Paths, Scope, SpanSpec, follow};
 pub use sums::{Sums, Watcher};
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;

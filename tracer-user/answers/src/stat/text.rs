@@ -8,8 +8,8 @@ use tracer_common::event_type::predefined_event_type;
 use super::kernel_text::{push_faults, push_interrupts, push_requests, push_signals};
 use super::table::{LABEL, LISTED};
 use super::{By, Statistics, View};
-use crate::answers::Kind;
-use crate::answers::words::{call_name, duration, inside, seconds, share};
+use crate::queries::Kind;
+use crate::queries::words::{call_name, duration, inside, seconds, share};
 use tracer_text::escape::push_for_people;
 
 /// Renders statistics as tables.

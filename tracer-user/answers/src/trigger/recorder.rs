@@ -13,8 +13,8 @@ use zerocopy::FromBytes;
 
 use super::newest::{Block, Newest};
 use super::{Condition, Rule, TriggerSetup};
-use crate::answers::words::{duration, seconds, thread};
-use crate::answers::{Choice, Paths, Question, tree_text};
+use crate::queries::words::{duration, seconds, thread};
+use crate::queries::{Choice, Paths, Question, tree_text};
 use tracer_event::consumer::{Consumer, Lines, Losses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;

@@ -13,7 +13,7 @@ use zerocopy::FromBytes as _;
 
 use super::folded::FrameId;
 use super::{FlameKind, Folded, FrameKind};
-use crate::answers::{Choice, Paths, Question};
+use crate::queries::{Choice, Paths, Question};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;

@@ -6,7 +6,7 @@ mod text;
 
 use tracer_engine::event::MonotonicNs;
 
-use crate::answers::{Paths, follow};
+use crate::queries::{Paths, follow};
 use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;

@@ -15,7 +15,7 @@ use super::columns::{Column, Deflated, Texts};
 use super::dictionary::Dictionary;
 use super::flames::StacksSeen;
 use super::intervals::Intervals;
-use crate::answers::SpanSpec;
+use crate::queries::SpanSpec;
 use crate::stat::{Statistics, Sums, Watcher};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;

@@ -6,7 +6,7 @@ use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, RequestTotal, Signa
 
 use super::Statistics;
 use super::table::{Column, push_table};
-use crate::answers::words::{duration, thread};
+use crate::queries::words::{duration, thread};
 use tracer_event::fields::until_null;
 use tracer_event::value_names::{block_operation, softirq};
 use tracer_text::escape::push_for_people;
