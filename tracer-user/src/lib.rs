@@ -1,6 +1,5 @@
 //! Agent and command line of POSIX tracing for Linux.
 //!
-//! - [`top`] shows in the terminal what threads do now;
 //! - [`cli`] is what was typed, checked.
 
 // Whatever comes from outside is no reason to end the program.
@@ -15,6 +14,5 @@
 )]
 
 pub mod cli;
-pub mod top;
 #[doc(hidden)]
 pub mod untrusted;

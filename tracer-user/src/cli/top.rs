@@ -12,13 +12,13 @@ use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::source_options::{Source, SourceArgs};
 use super::stack_options::StackArgs;
-use crate::top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
 use tracer_answers::queries::SpanSpec;
 use tracer_kernel::capabilities;
 use tracer_live::own_processes_with_areas;
 use tracer_log_view::{Moment, TimePoint};
 use tracer_text::quantity::time;
 use tracer_text::say;
+use tracer_top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
 
 /// Watch what threads do, and why spans take as long as they do, live or in a log
 ///

@@ -7,7 +7,7 @@ use super::columns;
 use super::look::Look;
 use super::threads::Listing;
 use super::{spans, threads, title};
-use crate::top::model::Shot;
+use crate::model::Shot;
 
 /// Width of the screen: command lines take the remaining space.
 const WIDTH: u16 = 320;

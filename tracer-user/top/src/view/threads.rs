@@ -11,7 +11,7 @@ use tracer_analysis::Thread;
 use super::bars::{draw_bar, draw_sparkline};
 use super::columns::{self, Column, Entry, now};
 use super::look::{Look, Role};
-use crate::top::model::{Shot, Sum, ThreadRow};
+use crate::model::{Shot, Sum, ThreadRow};
 use tracer_answers::queries::words::thread;
 
 /// Width of the names of threads.

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::columns::rate;
 use super::look::{Look, Role};
-use crate::top::model::{Shot, Window};
+use crate::model::{Shot, Window};
 use tracer_answers::queries::words::duration;
 use tracer_event::summary::but_for;
 

@@ -8,9 +8,9 @@ use ratatui::style::Style;
 
 use super::help::{KEYS, PARTS, PLAY};
 use super::{Above, Screen, Typing, View};
-use crate::top::model::Shot;
-use crate::top::source::Play;
-use crate::top::view::{ALL_COLUMNS, Role, opened, spans, threads, title};
+use crate::model::Shot;
+use crate::source::Play;
+use crate::view::{ALL_COLUMNS, Role, opened, spans, threads, title};
 
 /// Smallest size that something can be shown on.
 const LEAST: (u16, u16) = (20, 6);

@@ -5,7 +5,7 @@ use tracer_engine::event::{Event, EventHeader, Truncation};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::*;
-use crate::top::view::text;
+use crate::view::text;
 use tracer_answers::stat::{Statistics, Sums};
 use tracer_event::summary::Summary;
 

@@ -8,8 +8,8 @@ use tracer_engine::{EventTypes, Ledger};
 
 use super::link::Link;
 use super::live::Live;
-use crate::top::model::{Losses, Model, Window};
-use crate::top::once::OnceForm;
+use crate::model::{Losses, Model, Window};
+use crate::once::OnceForm;
 use tracer_answers::queries::SpanSpec;
 use tracer_event::consumer::{Consumer, Lines, Losses as Counted};
 use tracer_event::event_view::EventView;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 use tracer_analysis::State;
 
-use crate::top::model::Shot;
+use crate::model::Shot;
 use tracer_answers::queries::current_command;
 
 /// Time that a title is shown before it is read again.

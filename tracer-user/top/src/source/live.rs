@@ -8,7 +8,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::answer::losses_of;
 use super::link::{Link, Publisher};
-use crate::top::model::{Losses, Model};
+use crate::model::{Losses, Model};
 use tracer_answers::queries::SpanSpec;
 use tracer_event::consumer::{Consumer, Losses as Counted};
 use tracer_event::event_view::EventView;

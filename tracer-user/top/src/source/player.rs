@@ -11,7 +11,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use super::link::{Link, Play, Publisher};
-use crate::top::model::{Losses, Model};
+use crate::model::{Losses, Model};
 use tracer_answers::queries::{SpanSpec, follow_while};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;

@@ -9,7 +9,7 @@ use tracer_analysis::{End, Interval, State, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::look::{Look, Role};
-use crate::top::model::Opened;
+use crate::model::Opened;
 use tracer_answers::queries::words::{duration, inside, seconds, task, thread};
 
 /// Number of rows above the events.

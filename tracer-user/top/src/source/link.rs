@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tracer_analysis::Thread;
 
 use super::titles::Titles;
-use crate::top::model::{Model, Shot, Window};
+use crate::model::{Model, Shot, Window};
 
 /// Time between two shots.
 const PERIOD: Duration = Duration::from_millis(250);

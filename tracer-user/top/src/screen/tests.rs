@@ -9,7 +9,7 @@ use super::*;
 use tracer_analysis::{CallKey, End, Inside, Interval, Reason, State, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
-use crate::top::model::{Opened, SpanRow, Sum, ThreadRow, WaitsFor};
+use crate::model::{Opened, SpanRow, Sum, ThreadRow, WaitsFor};
 
 const LOOK: Look = Look {
     is_coloured: true,

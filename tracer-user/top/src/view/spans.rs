@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use super::bars::{draw_bar, draw_sparkline};
 use super::columns::rate;
 use super::look::{Look, Role};
-use crate::top::model::{Shot, SpanRow};
+use crate::model::{Shot, SpanRow};
 use tracer_answers::queries::words::{duration, seconds, thread};
 
 /// Width of the names of spans.

@@ -2,7 +2,7 @@
 
 use tracer_analysis::{Interval, State};
 
-use crate::top::model::{Sum, ThreadRow};
+use crate::model::{Sum, ThreadRow};
 use tracer_answers::queries::words::{duration, inside, share};
 
 /// Column of the table.

@@ -9,6 +9,17 @@
 //! - `terminal` takes the terminal and gives it back, whatever happens; `show` waits for keys and
 //!   shots, in a thread of its own: events are read however long that takes.
 
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
 mod json;
 mod model;
 mod once;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::{Above, Screen, Todo, Typing, View};
-use crate::top::model::Window;
-use crate::top::source::{Play, SPEEDS};
-use crate::top::view::{self, ALL_COLUMNS, opened, spans};
+use crate::model::Window;
+use crate::source::{Play, SPEEDS};
+use crate::view::{self, ALL_COLUMNS, opened, spans};
 
 /// Lengths of the short and the long step, in nanoseconds.
 const STEPS: (i64, i64) = (100_000_000, 5_000_000_000);
