@@ -15,9 +15,9 @@
 //!
 //! `cargo xtask build-ebpf` runs this, with `bpf-linker` 0.13 (LLVM 22) on the path, takes what is
 //! for debuggers out of `target/ebpf/bpfel-unknown-none/release/tracer-ebpf`, and leaves the rest
-//! in `tracer-user/kernel/ebpf/tracer-ebpf.o`, which is a part of the repository. Paths of the machine are
-//! taken out of it (`--remap-path-prefix`), so that its bytes are the same everywhere (the flags
-//! in `CARGO_ENCODED_RUSTFLAGS` are separated by the character 0x1f):
+//! in `tracer-user/kernel/ebpf/tracer-ebpf.o`, which is a part of the repository. Paths of the
+//! machine are taken out of it (`--remap-path-prefix`), so that its bytes are the same everywhere
+//! (the flags in `CARGO_ENCODED_RUSTFLAGS` are separated by the character 0x1f):
 //!
 //! ```text
 //! RUSTC_BOOTSTRAP=1

@@ -1,10 +1,10 @@
 //! Answers from events, of a running trace or of a log.
 //!
-//! - [`queries`] is what all of them share: how events come to them, which spans are meant, critical
-//!   paths, and their words;
+//! - [`queries`] is what all of them share: how events come to them, which spans are meant,
+//!   critical paths, and their words;
 //! - [`stat`] sums events up, and [`why`] finds the causes of the durations of spans;
-//! - [`flame`] shows where time went, by stacks; [`html_report`] shows a trace as a page that is one
-//!   file;
+//! - [`flame`] shows where time went, by stacks; [`html_report`] shows a trace as a page that is
+//!   one file;
 //! - [`trigger`] waits for a condition, with the newest events in memory.
 
 // Whatever comes from outside is no reason to end the program.

@@ -46,8 +46,8 @@ pub struct ConsumerSetup {
 }
 
 impl ConsumerSetup {
-    /// Returns the setup of a consumer that appends lines; `is_for_people` tells whether people read
-    /// them: then a summary goes to the standard error at the end.
+    /// Returns the setup of a consumer that appends lines; `is_for_people` tells whether people
+    /// read them: then a summary goes to the standard error at the end.
     pub fn new(
         is_for_people: bool,
         start: impl Fn(&Beginning<'_>, Lines) -> anyhow::Result<Box<dyn Consumer>> + 'static,

@@ -1,4 +1,4 @@
-//! Output of `tracer-user`: events as lines, and the files and terminals that things are written to.
+//! Output of `tracer-user`: events as lines, and the files and terminals that these are for.
 //!
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
 //! - [`terminal`] is what talks to people: where lines go, messages, exit codes;

@@ -156,6 +156,10 @@ impl Binary {
     }
 
     /// Takes a file that is open already, or could not be opened: see [`open`](Self::open).
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is no program.
     pub fn of(opened: io::Result<File>, path: &Path, root: &Path) -> Result<Self, BinaryError> {
         let unreadable = |source| BinaryError::Unreadable {
             path: path.to_owned(),

@@ -9,7 +9,7 @@
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`served`), `bounded` reads them within limits;
-//! - [`find`] turns what was asked for into locations in files, which [`tracer_kernel`] attaches
+//! - [`find`] turns what was asked for into locations in files, which `tracer-kernel` attaches
 //!   to.
 
 mod arguments;

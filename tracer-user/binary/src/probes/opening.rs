@@ -22,7 +22,7 @@ use crate::asking;
 ///
 /// # Errors
 ///
-/// It cannot be opened at once, or had better not be ([`Unsafe`]).
+/// It cannot be opened at once, or had better not be (`Unsafe`).
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
     let path = std::path::absolute(path)?;
     let held = match process_of(&path) {

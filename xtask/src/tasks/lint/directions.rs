@@ -12,8 +12,10 @@ struct Crate {
 }
 
 /// Crates from the bottom up. The engine knows neither shared memory nor files; logs and the area
-/// do not know each other; only the C library has C functions.
-const CRATES: [Crate; 10] = [
+/// do not know each other; only the C library has C functions. Of the tool's crates only the one of
+/// running traces knows the kernel's, and answers and exports know neither; only the command line
+/// knows all.
+const CRATES: [Crate; 19] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -62,16 +64,136 @@ const CRATES: [Crate; 10] = [
         may_use: &["tracer-common", "tracer-engine", "tracer-text"],
     },
     Crate {
-        of: "tracer-user",
+        of: "tracer-binary",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-area",
+            "tracer-text",
+        ],
+    },
+    Crate {
+        of: "tracer-event",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+        ],
+    },
+    Crate {
+        of: "tracer-kernel",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-area",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+        ],
+    },
+    Crate {
+        of: "tracer-output",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-event",
+        ],
+    },
+    Crate {
+        of: "tracer-log-view",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-area",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+            "tracer-event",
+            "tracer-output",
+        ],
+    },
+    Crate {
+        of: "tracer-export",
         may_use: &[
             "tracer-analysis",
             "tracer-common",
             "tracer-engine",
             "tracer-log",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+            "tracer-event",
+            "tracer-output",
+            "tracer-log-view",
+        ],
+    },
+    Crate {
+        of: "tracer-live",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
             "tracer-area",
             "tracer-posix",
-            "tracer-syscalls",
             "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+            "tracer-event",
+            "tracer-kernel",
+            "tracer-output",
+            "tracer-log-view",
+        ],
+    },
+    Crate {
+        of: "tracer-answers",
+        may_use: &[
+            "tracer-analysis",
+            "tracer-common",
+            "tracer-engine",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+            "tracer-event",
+            "tracer-output",
+            "tracer-log-view",
+        ],
+    },
+    Crate {
+        of: "tracer-top",
+        may_use: &[
+            "tracer-analysis",
+            "tracer-common",
+            "tracer-engine",
+            "tracer-text",
+            "tracer-event",
+            "tracer-output",
+            "tracer-log-view",
+            "tracer-answers",
+        ],
+    },
+    Crate {
+        of: "tracer-user",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+            "tracer-event",
+            "tracer-kernel",
+            "tracer-output",
+            "tracer-log-view",
+            "tracer-export",
+            "tracer-live",
+            "tracer-answers",
+            "tracer-top",
         ],
     },
 ];
