@@ -15,4 +15,4 @@
 
 pub mod cli;
 #[doc(hidden)]
-pub mod untrusted;
+pub mod fuzz_entry;

@@ -4,7 +4,7 @@
 //!   locations where probes go;
 //! - [`stacks`] names the functions of addresses, of processes that run and of recorded ones;
 //! - [`unwind`] walks the stacks of programs without frame pointers;
-//! - [`asking`] asks the kernel for what a process may keep it from answering.
+//! - [`bounded_proc`] asks the kernel for what a process may keep it from answering.
 //!
 //! Bytes that a traced process has written are untrusted: reading them is bounded, comes to an end
 //! and does not panic.
@@ -20,7 +20,7 @@
     )
 )]
 
-pub mod asking;
+pub mod bounded_proc;
 pub mod probes;
 pub mod stacks;
 pub mod unwind;

@@ -3,7 +3,7 @@
 //! - [`event_view`] is an event with what is known of it, and [`consumer`] the seam between its two
 //!   producers (a running trace, the walk through a log) and all that takes events; between them
 //!   are a [`gap`] where some are missing, and the [`summary`] at the end;
-//! - [`fields`], [`probe`] and [`typed`] are the values in an event;
+//! - [`fields`], [`probe`] and [`self_describing`] are the values in an event;
 //! - [`words`], [`kernel_words`], [`value_names`], [`waits_in`], [`task_state`] and [`recorded`]
 //!   are the same values as people read them, and [`document`] is the frame of JSON;
 //! - [`selection`] chooses types of events, and [`predicate`] events by their content.
@@ -29,9 +29,9 @@ pub mod predicate;
 pub mod probe;
 pub mod recorded;
 pub mod selection;
+pub mod self_describing;
 pub mod summary;
 pub mod task_state;
-pub mod typed;
 pub mod value_names;
 pub mod waits_in;
 pub mod words;

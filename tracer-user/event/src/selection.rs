@@ -5,7 +5,7 @@ use tracer_common::event_type::{
 };
 use tracer_engine::EventSet;
 
-use tracer_text::nearest;
+use tracer_text::suggest;
 use tracer_text::{is_named, short_name};
 
 /// The word that chooses every user event.
@@ -197,7 +197,7 @@ fn is_chosen(entry: &SystemEventType, word: &str) -> bool {
 fn hint(typed: &str) -> String {
     let known = known_words();
     let typed = typed.replace('_', "-").to_ascii_lowercase();
-    if let Some(word) = nearest(&typed, known.iter().map(String::as_str)) {
+    if let Some(word) = suggest(&typed, known.iter().map(String::as_str)) {
         return format!("; is {word} meant?");
     }
     let families = known_families().join(", ");

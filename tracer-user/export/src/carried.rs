@@ -14,7 +14,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::fields::{self, Value, value};
 use tracer_event::probe;
 use tracer_event::recorded::{as_text as as_words, recorded};
-use tracer_event::typed::push_typed_value;
+use tracer_event::self_describing::push_typed_value;
 use tracer_syscalls::arguments::{Call, Shown};
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::error_of;
@@ -23,7 +23,7 @@ use tracer_syscalls::shown::push_argument;
 use tracer_syscalls::texts::{Text, Texts};
 use tracer_text::digits::push_hex;
 use tracer_text::escape::as_text;
-use tracer_text::typed::{self, Typed};
+use tracer_text::self_describing::{self, Typed};
 
 /// Value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,12 +156,12 @@ impl Carried {
     fn add_typed(&mut self, typed: Typed<'_>) {
         for (name, value) in typed.iter() {
             let item = match value {
-                typed::Value::Unread => continue,
-                typed::Value::Signed(value) => Item::Signed(value),
-                typed::Value::Unsigned(value) => Item::Unsigned(value),
-                typed::Value::Address(value) => Item::Pointer(value),
-                typed::Value::Flag(truth) => Item::Truth(truth),
-                typed::Value::Text { bytes, .. } => Item::Text(bytes.to_vec()),
+                self_describing::Value::Unread => continue,
+                self_describing::Value::Signed(value) => Item::Signed(value),
+                self_describing::Value::Unsigned(value) => Item::Unsigned(value),
+                self_describing::Value::Address(value) => Item::Pointer(value),
+                self_describing::Value::Flag(truth) => Item::Truth(truth),
+                self_describing::Value::Text { bytes, .. } => Item::Text(bytes.to_vec()),
                 // As people see them.
                 other => {
                     let mut text = Vec::new();

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::untrusted::btf(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::fuzz_entry::btf(bytes));

@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tracer_user::untrusted::elf(bytes);
+    tracer_user::fuzz_entry::elf(bytes);
 });

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::untrusted::usdt_arguments(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::fuzz_entry::usdt_arguments(bytes));

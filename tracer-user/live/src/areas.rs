@@ -14,7 +14,7 @@ use super::later::later;
 use super::name_shares::NameShares;
 use super::origin::{AreaTag, Tagged};
 use super::proc_fs;
-use tracer_binary::asking::{self, Held};
+use tracer_binary::bounded_proc::{self, Held};
 
 /// Times of the looks after a fork or exec: the library makes its area while the program is being
 /// loaded, which takes a millisecond or, on a loaded machine, many.
@@ -266,7 +266,7 @@ impl Areas {
         };
         // Who has the stream's slot now is asked for, and that may be another process than this
         // one.
-        let mut source = asking::of_process(pid, move || AreaSource::open(area, &request))??;
+        let mut source = bounded_proc::of_process(pid, move || AreaSource::open(area, &request))??;
         source.share_names(self.names.of(owner));
         let tag = self.free_tag();
         let known = Known {
@@ -341,7 +341,8 @@ impl Areas {
         }
         let id = *id;
         // Who keeps the kernel from answering is not believed.
-        let is_user = asking::of_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
+        let is_user =
+            bounded_proc::of_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
         if is_user {
             known.writers.insert(pid);
         }
@@ -448,7 +449,7 @@ impl Areas {
 
     /// Looks for the area of the process that had the pid `pid` at the moment `since`.
     fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
-        let found = asking::of_process(pid, move || Area::find(pid))??;
+        let found = bounded_proc::of_process(pid, move || Area::find(pid))??;
         // Asked when its area is held already: whoever has the pid now had it then.
         if proc_fs::was_started_after(pid, since)? {
             return Err(FindError::NoSuchProcess { pid }.into());

@@ -10,7 +10,7 @@ use tracer_area::{monotonic_now, proc_stat};
 use tracer_engine::event::MonotonicNs;
 
 use super::processes::Comm;
-use tracer_binary::asking::{self, Held};
+use tracer_binary::bounded_proc::{self, Held};
 use tracer_event::event_view::NamespaceIds;
 use tracer_kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 
@@ -62,7 +62,7 @@ impl Stat {
     ///
     /// The process keeps the kernel from answering.
     pub fn read(pid: i32) -> Result<Option<Self>, Held> {
-        let stat = asking::of_process(pid, move || fs::read(format!("/proc/{pid}/stat")))?;
+        let stat = bounded_proc::of_process(pid, move || fs::read(format!("/proc/{pid}/stat")))?;
         Ok(stat.ok().and_then(|stat| Self::parse(&stat)))
     }
 

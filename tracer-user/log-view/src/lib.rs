@@ -19,6 +19,7 @@
     )
 )]
 
+mod filtered_walk;
 mod gaps;
 mod inventory;
 mod inventory_json;
@@ -28,7 +29,6 @@ pub mod log_output;
 mod new_file;
 mod output;
 mod read;
-mod sieved;
 pub mod snapshots;
 mod symbols;
 #[cfg(any(test, feature = "test-log"))]

@@ -114,7 +114,7 @@ impl<L: Log> Walk<L> {
         if let Some(Moment::Time(time)) = from {
             log.skip_to(time);
         }
-        let sieve = super::sieved::sieve(&wanted, anchor.monotonic);
+        let sieve = super::filtered_walk::sieve(&wanted, anchor.monotonic);
         Self {
             left: wanted.limit.unwrap_or(u64::MAX),
             log,
@@ -178,7 +178,7 @@ impl<L: Log> Walk<L> {
                 continue;
             }
             let header = record.event.header;
-            if super::sieved::is_beyond_settled(&self.wanted, header.time) {
+            if super::filtered_walk::is_beyond_settled(&self.wanted, header.time) {
                 return Ok(Pause::End);
             }
             let now = (header.time, record.realtime);

@@ -16,7 +16,7 @@ use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
 use tracer_answers::html_report::PageSetup;
-use tracer_answers::trigger::{Recorder, TriggerSetup};
+use tracer_answers::trigger::{FlightRecorder, TriggerSetup};
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
 use tracer_export::{LiveExport, Origin};
@@ -309,7 +309,7 @@ fn consumer(
     }
     if let Some(trigger) = trigger {
         return ConsumerSetup::new(format == Format::Text, move |beginning, lines| {
-            Ok(Box::new(Recorder::new(
+            Ok(Box::new(FlightRecorder::new(
                 trigger.clone(),
                 beginning.start,
                 lines,

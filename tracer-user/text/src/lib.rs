@@ -4,7 +4,7 @@
 //! - [`digits`] appends numbers, [`WallClock`] dates;
 //! - [`quantity`] reads sizes and times; [`NamePattern`] is a pattern of names of processes;
 //! - [`nearest`] finds the known word that a mistyped one may mean;
-//! - [`typed`] is data that says of itself what it consists of;
+//! - [`self_describing`] is data that says of itself what it consists of;
 //! - [`signal_name`] and [`short_name`] are the names that people see of signals and event types;
 //! - [`say`] reports something that is no event.
 //!
@@ -25,16 +25,16 @@ pub mod digits;
 pub mod escape;
 mod message;
 mod name_pattern;
-mod nearest;
 pub mod quantity;
+pub mod self_describing;
 mod short_name;
 mod signals;
-pub mod typed;
+mod suggestion;
 mod wall_clock;
 
 pub use message::say;
 pub use name_pattern::{NamePattern, PatternError};
-pub use nearest::nearest;
 pub use short_name::{is_named, is_type_called, push_short_name, short_name, type_named};
 pub use signals::{signal_name, signal_number};
+pub use suggestion::suggest;
 pub use wall_clock::WallClock;

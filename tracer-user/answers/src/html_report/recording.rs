@@ -21,10 +21,10 @@ use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::probe::Arguments;
+use tracer_event::self_describing::push_typed_event;
 use tracer_event::summary::Summary;
-use tracer_event::typed::push_typed_event;
 use tracer_event::words::{push_system, push_user};
-use tracer_text::typed::Typed;
+use tracer_text::self_describing::Typed;
 
 /// Limit of the bytes of all events' data, in words: of events beyond it only the times are stored.
 const MOST_TEXT_BYTES: u64 = 64 << 20;

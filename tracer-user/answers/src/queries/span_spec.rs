@@ -6,7 +6,7 @@ use tracer_analysis::KeyBytes;
 use super::relatives::relatives;
 use tracer_binary::probes::ProbeSpec;
 use tracer_syscalls::names::{Table, names, syscall_number};
-use tracer_text::nearest;
+use tracer_text::suggest;
 
 /// Spans that are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl SpanSpec {
 
 /// Reports that there is no such call, and which there is instead.
 fn no_call(typed: &str, call: &str) -> String {
-    let instead = match (relatives(call).first(), nearest(call, names())) {
+    let instead = match (relatives(call).first(), suggest(call, names())) {
         (Some(other), _) => format!("; on this machine try --span syscall:{other}"),
         (None, Some(near)) => format!("; is syscall:{near} meant?"),
         (None, None) => String::new(),

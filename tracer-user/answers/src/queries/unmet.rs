@@ -13,7 +13,7 @@ use super::span_spec::BorderSpec;
 use super::words::call_name;
 use tracer_syscalls::names::{Table, syscall_number};
 use tracer_text::escape::push_for_people;
-use tracer_text::nearest;
+use tracer_text::suggest;
 
 /// Names that are listed.
 const LISTED: usize = 8;
@@ -198,7 +198,7 @@ fn named(name: &str, known: &Known<'_>) -> String {
         return format!("{name} is here the system call {other}: --span syscall:{other}");
     }
     let stems: Vec<String> = all.iter().map(|(stem, ..)| text(stem)).collect();
-    let meant = nearest(name, stems.iter().map(String::as_str));
+    let meant = suggest(name, stems.iter().map(String::as_str));
     let (is_meant, pairs) = match (meant, stems.is_empty()) {
         (Some(meant), _) => (format!("; is {meant} meant?"), String::new()),
         (None, true) => (String::new(), "; no pair of events was recorded".to_owned()),
@@ -243,7 +243,7 @@ fn between(name: &str, begin: &BorderSpec, end: &BorderSpec, known: &Known<'_>) 
             .iter()
             .map(|name| text(name))
             .collect();
-        let meant = nearest(&typed, types.iter().map(String::as_str));
+        let meant = suggest(&typed, types.iter().map(String::as_str));
         let instead = match meant {
             Some(meant) => format!("is {meant} meant?"),
             None if types.is_empty() => "no user event was recorded".to_owned(),

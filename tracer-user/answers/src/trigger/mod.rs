@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use condition::Condition;
-pub use recorder::Recorder;
+pub use recorder::FlightRecorder;
 pub use rule::Rule;
 
 use tracer_log_view::log_output::LogSetup;

@@ -33,7 +33,7 @@ const LINES: usize = 3;
 const LEAST_BETWEEN_NS: u64 = 1_000_000_000;
 
 /// Waits for conditions, with the newest events in memory.
-pub struct Recorder {
+pub struct FlightRecorder {
     setup: TriggerSetup,
     paths: Paths,
     newest: Newest,
@@ -57,7 +57,7 @@ struct Strike {
     blame: Option<(Blame, u64)>,
 }
 
-impl Recorder {
+impl FlightRecorder {
     /// Waits from `start` on; its output goes to `lines`.
     #[must_use]
     pub fn new(setup: TriggerSetup, start: MonotonicNs, lines: Lines) -> Self {
@@ -284,7 +284,7 @@ fn write(
     Ok(())
 }
 
-impl Consumer for Recorder {
+impl Consumer for FlightRecorder {
     fn learn_types(&mut self, types: &EventTypes) {
         self.types = types.clone();
         self.paths.learn_types(types);

@@ -18,10 +18,10 @@ use object::{
 use super::bounded::{Bounded, Budget, MOST_BYTES};
 use super::debug_data::DebugData;
 use super::dwarf::{self, Entries};
+use super::fuse_check::Unsafe;
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
-use super::served::Unsafe;
 use super::types::Signature;
 use super::unwind_data::UnwindData;
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use super::binary::{Binary, BinaryError};
 use super::opening::open_ordinary;
-use crate::asking;
+use crate::bounded_proc;
 use tracer_text::say;
 
 /// Interpreters that are followed: scripts may be interpreted by scripts, and the kernel follows
@@ -69,7 +69,7 @@ pub fn is_there(pid: i32) -> bool {
 ///
 /// There is no such process, it may not be looked at, or keeps the kernel from answering.
 pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
-    let (used, is_whole) = asking::before_tracing(pid, move || -> io::Result<_> {
+    let (used, is_whole) = bounded_proc::before_tracing(pid, move || -> io::Result<_> {
         let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
         let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
         Ok((used_in(&mut maps, pid)?, maps.limit() > 0))

@@ -8,7 +8,7 @@
 //!   which a file may contain itself (`dwarf`, `debug_data`), and its unwind data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
-//!   (`served`), `bounded` reads them within limits;
+//!   (`fuse_check`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which `tracer-kernel` attaches
 //!   to.
 
@@ -20,12 +20,12 @@ mod dwarf;
 mod exits;
 mod files;
 mod find;
+mod fuse_check;
 mod instructions;
 mod notes;
 mod opening;
 mod registers;
 mod relative;
-mod served;
 #[cfg(test)]
 pub(crate) mod slow;
 mod spec;

@@ -6,7 +6,7 @@
 //! wait for as long as the holder may take to answer. So a file is first held without being opened
 //! (`O_PATH`), looked at, and then opened through that same descriptor: it cannot become another
 //! one in between. A file that another user's program serves is not asked for either
-//! ([`served`](super::served)).
+//! ([`fuse_check`](super::fuse_check)).
 
 use std::fs::File;
 use std::io;
@@ -15,8 +15,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::served::{Unsafe, ensure_unserved, sees_served_mounts};
-use crate::asking;
+use super::fuse_check::{Unsafe, ensure_unserved, sees_served_mounts};
+use crate::bounded_proc;
 
 /// Opens the ordinary file at `path` for reading.
 ///
@@ -29,7 +29,7 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
         None => hold(Path::new("/"), &path, 0),
         Some(pid) => {
             let path = path.clone();
-            asking::before_tracing(pid, move || hold(Path::new("/"), &path, 0))?
+            bounded_proc::before_tracing(pid, move || hold(Path::new("/"), &path, 0))?
         }
     };
     open_held(&held?, &path)

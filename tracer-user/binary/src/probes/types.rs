@@ -4,7 +4,7 @@
 use tracer_common::kernel::{PROBE_ARGUMENTS, ProbeArgument, probe_source, typed_data};
 
 use super::registers;
-use tracer_text::typed::Encoder;
+use tracer_text::self_describing::Encoder;
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +243,7 @@ mod tests {
     use tracer_common::kernel::probe_kind;
 
     use super::*;
-    use tracer_text::typed::{Typed, Value};
+    use tracer_text::self_describing::{Typed, Value};
 
     #[test]
     fn words_are_types() {

@@ -11,7 +11,7 @@ use object::Object;
 use object::read::ReadCache;
 
 use super::Mapping;
-use crate::asking;
+use crate::bounded_proc;
 use crate::probes::{Bounded, Budget, open_ordinary};
 
 /// Bytes of `maps` that are read.
@@ -60,7 +60,7 @@ pub type BuildIds = HashMap<(u64, u64), Vec<u8>>;
 /// Returns the code that process `pid` has mapped now, with build identifiers, those that are known
 /// in `ids`; nothing where it may not be looked at or has ended.
 pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
-    let text = asking::of_process(pid, move || {
+    let text = bounded_proc::of_process(pid, move || {
         let maps = File::open(format!("/proc/{pid}/maps"))?;
         let mut text = Vec::new();
         BufReader::new(maps)

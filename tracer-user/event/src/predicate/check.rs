@@ -11,7 +11,7 @@ use super::expression::{BadExpression, MOST_LEVELS};
 use super::functions::{GLOBALS, MEMBERS, pattern};
 use super::variables::{self, ARGUMENTS, Asked, FILLED};
 use tracer_syscalls::names::all_names;
-use tracer_text::nearest;
+use tracer_text::suggest;
 use tracer_text::{short_name, signal_number, type_named};
 
 /// An expression that makes sense.
@@ -154,7 +154,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let bare = name.split_once('.').map_or(name, |(_, behind)| behind);
-        let remedy = match nearest(bare, variables::all()) {
+        let remedy = match suggest(bare, variables::all()) {
             Some(meant) => format!("is {meant} meant?"),
             None => "known are type, syscall, pid, tid, comm, cpu, time, and the fields that \
                      `tracer-user events` and the lines of --format json have; text is in quotes"
@@ -244,7 +244,7 @@ impl Checker<'_> {
             }
             _ => {
                 let known = MEMBERS.into_iter().chain(GLOBALS);
-                let remedy = match nearest(function, known.clone()) {
+                let remedy = match suggest(function, known.clone()) {
                     Some(meant) => format!("is {meant} meant?"),
                     None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
                 };
@@ -301,7 +301,7 @@ impl Checker<'_> {
         Err(BadExpression {
             what: format!("no system call is called {typed:?}"),
             at: self.find(typed),
-            remedy: match nearest(typed, all_names()) {
+            remedy: match suggest(typed, all_names()) {
                 Some(meant) => format!("is {meant} meant?"),
                 None => {
                     "`man 2 syscalls` lists them; --syscalls takes classes and patterns".to_owned()

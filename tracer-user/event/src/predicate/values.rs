@@ -14,8 +14,8 @@ use crate::event_view::EventView;
 use crate::fields::{self, Value, table, value};
 use crate::kernel_words::{push_returned, push_syscall_name};
 use crate::probe::{Argument, Arguments};
+use crate::self_describing::push_typed_value;
 use crate::task_state::task_state;
-use crate::typed::push_typed_value;
 use crate::waits_in::{WaitsIn, push_waits_in};
 use tracer_syscalls::arguments::{Call, MOST, Returned, Shown};
 use tracer_syscalls::descriptors::Named;
@@ -28,7 +28,7 @@ use tracer_syscalls::texts::{Text, Texts};
 use tracer_text::digits::push_hex;
 use tracer_text::escape::as_text;
 use tracer_text::push_short_name;
-use tracer_text::typed::{self, Typed};
+use tracer_text::self_describing::{self, Typed};
 
 /// An event, and the known facts about the other end of a system call.
 #[derive(Clone, Copy, Debug)]
@@ -283,14 +283,16 @@ fn of_field<'v>(value: Value<'v>) -> Option<CowVal<'v, 'v>> {
 }
 
 /// Returns a value of data that describes itself, as JSON shows it.
-fn of_typed<'v>(value: typed::Value<'v>) -> Option<CowVal<'v, 'v>> {
+fn of_typed<'v>(value: self_describing::Value<'v>) -> Option<CowVal<'v, 'v>> {
     Some(match value {
-        typed::Value::Unread => return None,
-        typed::Value::Signed(value) => signed(value),
-        typed::Value::Unsigned(value) | typed::Value::Address(value) => unsigned(value),
-        typed::Value::Flag(flag) => truth(flag),
-        typed::Value::Character(byte) => signed(byte.into()),
-        typed::Value::Text { bytes, has_more } => text(Text {
+        self_describing::Value::Unread => return None,
+        self_describing::Value::Signed(value) => signed(value),
+        self_describing::Value::Unsigned(value) | self_describing::Value::Address(value) => {
+            unsigned(value)
+        }
+        self_describing::Value::Flag(flag) => truth(flag),
+        self_describing::Value::Character(byte) => signed(byte.into()),
+        self_describing::Value::Text { bytes, has_more } => text(Text {
             argument: 0,
             bytes,
             has_more,

@@ -14,7 +14,7 @@ use zerocopy::IntoBytes as _;
 
 use super::Places;
 use super::by_program::Looked;
-use tracer_binary::asking;
+use tracer_binary::bounded_proc;
 use tracer_binary::stacks::StackOptions;
 
 /// Lowest address of a stack: the kernel maps nothing below.
@@ -85,7 +85,7 @@ impl Stacks {
         for (pid, wanted) in by_process {
             let options = self.options;
             // A page of it may be one that somebody else brings.
-            let read = asking::of_process(pid, move || {
+            let read = bounded_proc::of_process(pid, move || {
                 let each = wanted.into_iter();
                 let each = each.filter_map(|one| Some((one.index, user_of(pid, &one, &options)?)));
                 each.collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use tracer_common::kernel::MAX_TRACEPOINTS;
 use super::Tracepoint;
 use super::format::Format;
 use super::tracefs::Tracefs;
-use tracer_text::nearest;
+use tracer_text::suggest;
 
 /// Tracepoints as they were asked for: `CATEGORY:NAME` or `NAME`, where `*` is any
 /// characters and `?` is one.
@@ -174,7 +174,7 @@ pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
             }
         }
         if !is_there && before == chosen.len() {
-            let similar = nearest(&pattern.name, all.iter().map(|(_, name)| name.as_str()));
+            let similar = suggest(&pattern.name, all.iter().map(|(_, name)| name.as_str()));
             let similar = similar.and_then(|near| all.iter().find(|(_, name)| name == near));
             return Err(FindError::None {
                 typed: pattern.to_string(),

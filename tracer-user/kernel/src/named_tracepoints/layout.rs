@@ -6,7 +6,7 @@ use tracer_common::kernel::{
 
 use super::Tracepoint;
 use super::format::{Field, FieldType, Format, From};
-use tracer_text::typed::{Encoder, unit};
+use tracer_text::self_describing::{Encoder, unit};
 
 /// The part of the kernel whose tracepoints give a program their fixed fields alone.
 const CALLS: &str = "syscalls";
@@ -163,7 +163,7 @@ impl Tracepoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracer_text::typed::{Typed, Value};
+    use tracer_text::self_describing::{Typed, Value};
 
     fn field(name: &str, offset: usize, size: usize, kind: FieldType) -> Field {
         Field {

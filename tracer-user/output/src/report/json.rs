@@ -16,9 +16,9 @@ use tracer_event::fields::{Value, value};
 use tracer_event::kernel_words::{push_returned, push_syscall_name};
 use tracer_event::probe::Arguments;
 use tracer_event::recorded::{push_recorded_json, recorded};
+use tracer_event::self_describing::push_typed_json;
 use tracer_event::summary::Summary;
 use tracer_event::task_state::task_state;
-use tracer_event::typed::push_typed_json;
 use tracer_event::waits_in::{WaitsIn, push_waits_in};
 use tracer_syscalls::arguments::{Call, Shown};
 use tracer_syscalls::descriptors::Named;
@@ -30,7 +30,7 @@ use tracer_syscalls::texts::{Text, Texts};
 use tracer_text::WallClock;
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_json_bytes_beside, push_json_string};
-use tracer_text::typed::Typed;
+use tracer_text::self_describing::Typed;
 
 /// Format that shows events as JSON lines.
 #[derive(Debug, Default)]

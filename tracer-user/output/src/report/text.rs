@@ -12,13 +12,13 @@ use crate::report::LineFormat;
 use crate::terminal::output::{ColorChoice, Width};
 use tracer_event::event_view::EventView;
 use tracer_event::probe::Arguments;
+use tracer_event::self_describing::push_typed_event;
 use tracer_event::summary::Summary;
-use tracer_event::typed::push_typed_event;
 use tracer_event::words::{push_system, push_user};
 use tracer_text::WallClock;
 use tracer_text::digits::{push_filled, push_nine_digits, push_three_digits};
 use tracer_text::escape::push_for_people;
-use tracer_text::typed::Typed;
+use tracer_text::self_describing::Typed;
 
 const DIM: &[u8] = b"\x1b[2m";
 const RED: &[u8] = b"\x1b[31m";

@@ -4,7 +4,7 @@ use tracer_common::kernel::syscalls;
 
 use super::classes;
 use crate::names::{Table, all_names, syscall_number};
-use tracer_text::nearest;
+use tracer_text::suggest;
 
 /// A set of system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ fn hint(typed: &str) -> String {
     if classes::names().any(|name| name == class) {
         return format!("; is {class} meant?");
     }
-    match nearest(typed, all_names()) {
+    match suggest(typed, all_names()) {
         Some(name) => format!("; is {name} meant?"),
         None => " (`man 2 syscalls` lists them; all means all)".to_owned(),
     }

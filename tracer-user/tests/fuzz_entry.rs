@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use seeds::Seed;
-use tracer_user::untrusted;
+use tracer_user::fuzz_entry;
 
 /// Longest time an input may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -101,23 +101,23 @@ fn run(name: &str, look: impl Fn(&[u8])) {
 
 #[test]
 fn any_bytes_as_btf() {
-    run("btf", untrusted::btf);
+    run("btf", fuzz_entry::btf);
 }
 
 #[test]
 fn any_bytes_as_notes_of_static_probes() {
-    run("usdt_notes", untrusted::usdt_notes);
+    run("usdt_notes", fuzz_entry::usdt_notes);
 }
 
 #[test]
 fn any_bytes_as_arguments_of_static_probes() {
-    run("usdt_arguments", untrusted::usdt_arguments);
+    run("usdt_arguments", fuzz_entry::usdt_arguments);
 }
 
 #[test]
 fn any_bytes_as_a_program() {
     run("elf", |bytes| {
-        untrusted::elf(bytes);
+        fuzz_entry::elf(bytes);
     });
 }
 
@@ -126,12 +126,12 @@ fn any_bytes_as_a_program() {
 fn a_whole_program_is_looked_at() {
     let mut seeds = seeds_of("elf").into_iter();
     let small = seeds.find(|seed| seed.name == "small").expect("a seed");
-    assert!(untrusted::elf(&small.bytes) > 0);
+    assert!(fuzz_entry::elf(&small.bytes) > 0);
     let own = std::env::current_exe().expect("a program");
-    assert!(untrusted::elf(&fs::read(own).expect("its file")) > 1000);
+    assert!(fuzz_entry::elf(&fs::read(own).expect("its file")) > 1000);
 }
 
 #[test]
 fn any_bytes_to_the_agent() {
-    run("agent_asked", untrusted::agent_asked);
+    run("agent_asked", fuzz_entry::agent_asked);
 }

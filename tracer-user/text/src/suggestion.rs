@@ -5,7 +5,7 @@
 const ALIKE: f64 = 0.86;
 
 /// Finds the word of `known` that is most like `typed`; `None` where none is much like it.
-pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn suggest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let rated = known
         .into_iter()
         .map(|word| (strsim::jaro_winkler(typed, word), word));
@@ -31,7 +31,7 @@ mod tests {
             ("file", None),
             ("", None),
         ] {
-            assert_eq!(nearest(typed, known), meant, "{typed}");
+            assert_eq!(suggest(typed, known), meant, "{typed}");
         }
     }
 }

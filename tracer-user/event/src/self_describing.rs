@@ -4,7 +4,7 @@
 use tracer_syscalls::texts::{Text, push_quoted};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_json_bytes_beside, push_json_string};
-use tracer_text::typed::{Integers, Typed, Value};
+use tracer_text::self_describing::{Integers, Typed, Value};
 
 /// Appends the fields for people; of bytes, at most `most`.
 pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
@@ -129,7 +129,7 @@ mod tests {
     use tracer_common::kernel::{probe_kind, typed_data};
 
     use super::*;
-    use tracer_text::typed::Encoder;
+    use tracer_text::self_describing::Encoder;
 
     #[test]
     fn arguments_are_shown_as_a_call() {
