@@ -10,7 +10,7 @@ use super::*;
 /// another.
 const PANICS: &str = "TRACER_USER_TEST_PANICS";
 
-const NAME: &str = "top::terminal::tests::a_panic_gives_the_terminal_back";
+const NAME: &str = "terminal::tests::a_panic_gives_the_terminal_back";
 
 /// Opens a new terminal: the end of the test, and that of programs.
 fn terminal() -> (File, OwnedFd) {

@@ -39,7 +39,7 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
-        test: "kernel::programs::tests::no_program_takes_the_verifier_longer_than_its_budget_says",
+        test: "programs::tests::no_program_takes_the_verifier_longer_than_its_budget_says",
         why: "the budgets are those of the newest verifier",
         is_for_slowness: false,
     },
