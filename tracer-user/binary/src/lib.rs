@@ -24,3 +24,7 @@ pub mod bounded_proc;
 pub mod probes;
 pub mod stacks;
 pub mod unwind;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -112,7 +112,7 @@ impl Printer {
 
     /// Shows functions too that the compiler has put into others.
     pub fn show_inlined(&self) {
-        self.names.show_inlined();
+        self.names.show_inlined(say);
     }
 
     /// Reports at the end on which CPUs the kernel's rings were full.

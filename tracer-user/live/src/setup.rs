@@ -104,6 +104,7 @@ impl Setup {
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
         let mut probes =
             probes::find(&self.probes, self.stacks.user_events, subject).context("cannot probe")?;
+        probes.warnings.drain(..).for_each(|warning| say(&warning));
         if let (ProcessChoice::Given, Subject::Processes(pids), false) =
             (&choice, subject, self.inherit)
         {

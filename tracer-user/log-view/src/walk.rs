@@ -21,7 +21,7 @@ use tracer_event::fields::until_null;
 use tracer_event::gap::Missing;
 use tracer_event::predicate::Sieve;
 use tracer_event::summary::{LogCondition, Summary};
-use tracer_text::is_type_called;
+use tracer_text::{is_type_called, say};
 
 /// Reason why a walk has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl<L: Log> Walk<L> {
             move |each| each_symbol(&log, each)
         });
         if self.wanted.inlined {
-            self.symbols.show_inlined();
+            self.symbols.show_inlined(say);
         }
         self
     }

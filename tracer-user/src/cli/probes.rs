@@ -63,14 +63,17 @@ impl Subject {
             Self::File(path) => return Ok(vec![here(path.clone())]),
             Self::Process(pid) => *pid,
         };
-        of_process(pid).map_err(|source| {
+        let mut warnings = Vec::new();
+        let used = of_process(pid, &mut warnings).map_err(|source| {
             let what = if source.kind() == io::ErrorKind::NotFound {
                 format!("no process has the pid {pid}")
             } else {
                 format!("the files of process {pid} cannot be looked at (another user's need root)")
             };
             anyhow::Error::new(source).context(what)
-        })
+        })?;
+        warnings.iter().for_each(|warning| say(warning));
+        Ok(used)
     }
 }
 

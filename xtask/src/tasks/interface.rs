@@ -18,7 +18,8 @@ pub struct Args {
 }
 
 /// Crates that others use, and their folders. `tracer-posix` re-exports items of the other two.
-const CRATES: [(&str, &str); 5] = [
+const CRATES: [(&str, &str); 6] = [
+    ("tracer-binary", "tracer-user/binary"),
     ("tracer-engine", "tracer-posix/engine"),
     ("tracer-log", "tracer-posix/log"),
     ("tracer-posix", "tracer-posix"),

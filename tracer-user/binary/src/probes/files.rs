@@ -11,7 +11,6 @@ use std::process::{Command, Stdio};
 use super::binary::{Binary, BinaryError};
 use super::opening::open_ordinary;
 use crate::bounded_proc;
-use tracer_text::say;
 
 /// Interpreters that are followed: scripts may be interpreted by scripts, and the kernel follows
 /// this many.
@@ -63,21 +62,27 @@ pub fn is_there(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Returns the files of which process `pid` has code mapped.
+/// Returns the files of which process `pid` has code mapped. Appends to `warnings` which files are
+/// left out.
 ///
 /// # Errors
 ///
 /// There is no such process, it may not be looked at, or keeps the kernel from answering.
-pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
+pub fn of_process(pid: i32, warnings: &mut Vec<String>) -> io::Result<Vec<Used>> {
     let (used, is_whole) = bounded_proc::before_tracing(pid, move || -> io::Result<_> {
         let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
         let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
         Ok((used_in(&mut maps, pid)?, maps.limit() > 0))
     })??;
     if !is_whole {
-        say(&format!(
+        warnings.push(format!(
             "the maps of process {pid} are longer than {} MiB: the files of the rest are not looked at",
             MOST_MAPS_BYTES >> 20
+        ));
+    }
+    if used.len() == MOST_FILES {
+        warnings.push(format!(
+            "process {pid} runs code of more than {MOST_FILES} files: only the first are looked at"
         ));
     }
     Ok(used)
@@ -100,11 +105,6 @@ fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
                 root: root_of(pid),
             });
         }
-    }
-    if used.len() == MOST_FILES {
-        say(&format!(
-            "process {pid} runs code of more than {MOST_FILES} files: only the first are looked at"
-        ));
     }
     Ok(used)
 }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_process_uses_its_program() {
         let own = std::env::current_exe().unwrap();
-        let used = of_process(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let used = of_process(i32::try_from(std::process::id()).unwrap(), &mut Vec::new()).unwrap();
         let program = used.iter().find(|used| used.path == own).unwrap();
         assert_eq!(program.open().unwrap().path(), own);
     }

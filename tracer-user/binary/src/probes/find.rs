@@ -19,7 +19,6 @@ use super::registers;
 use super::spec::{ProbeSpec, is_of_source};
 use super::types::Signature;
 use crate::stacks::demangled;
-use tracer_text::say;
 
 /// The most probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;
@@ -69,6 +68,8 @@ pub struct Probes {
     /// Processes in which the probes are set; `None` for all, of which the traced ones are
     /// recorded.
     pub only: Option<Vec<i32>>,
+    /// Sentences about files that are left out, and probes that may do harm.
+    pub warnings: Vec<String>,
 }
 
 /// Reason why a probe cannot be set.
@@ -236,11 +237,13 @@ pub fn find(
     if specs.len() > MAX_PROBES {
         return Err(FindError::TooMany { asked: specs.len() });
     }
-    let used = used_by(subject)?;
+    let used = used_by(subject, &mut probes.warnings)?;
     let mut kinds: Vec<ProbeKind> = Vec::new();
     let mut left = Entries::default();
     for spec in specs {
-        for (mut location, signature) in locations_of(spec, &used, subject, &mut left)? {
+        for (mut location, signature) in
+            locations_of(spec, &used, subject, &mut (&mut left, &mut probes.warnings))?
+        {
             let kind = ProbeKind {
                 name: spec.event_name(),
                 signature,
@@ -290,19 +293,22 @@ fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindE
 type Known = (Location, Option<Signature>);
 
 /// Returns the files, each once.
-fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
+fn used_by(
+    subject: Subject<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Arc<Binary>>, FindError> {
     let used: Vec<Used> = match subject {
         Subject::Command(command) => files::of_command(command)?,
         Subject::Processes(pids) => {
             let mut used = Vec::new();
             for pid in pids {
-                match files::of_process(*pid) {
+                match files::of_process(*pid, warnings) {
                     Ok(files) => used.extend(files),
                     // Of many, some end meanwhile.
                     Err(_) if pids.len() > 1 && !files::is_there(*pid) => {}
                     // The others are not made to suffer for it.
                     Err(error) if pids.len() > 1 && error.kind() == ErrorKind::TimedOut => {
-                        say(&format!("{error}: its files are not looked at"));
+                        warnings.push(format!("{error}: its files are not looked at"));
                     }
                     Err(source) => return Err(FindError::Maps { pid: *pid, source }),
                 }
@@ -322,7 +328,9 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
                 }
             }
             // Somebody may have made it so that it is not found.
-            Err(error) if error.is_hidden() => say(&format!("{:#}", anyhow::Error::new(error))),
+            Err(error) if error.is_hidden() => {
+                warnings.push(format!("{:#}", anyhow::Error::new(error)));
+            }
             // Of what is mapped, not all is a program; what was asked for and is not found is said.
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "not looked at")
@@ -336,7 +344,7 @@ fn locations_of(
     spec: &ProbeSpec,
     used: &[Arc<Binary>],
     subject: Subject<'_>,
-    left: &mut Entries,
+    (left, warnings): &mut (&mut Entries, &mut Vec<String>),
 ) -> Result<Vec<Known>, FindError> {
     match spec {
         ProbeSpec::Usdt { provider, name } => usdt(provider, name, used),
@@ -383,7 +391,7 @@ fn locations_of(
         } => {
             let binaries = named(file, used, subject)?;
             let found = functions(&binaries, symbol, 0)?;
-            warn_of_returns(&found, symbol)?;
+            warn_of_returns(&found, symbol, warnings)?;
             let found = found.into_iter();
             let untyped = [Argument::in_register(registers::result())];
             let locations = found.map(|(binary, function)| {
@@ -427,7 +435,7 @@ fn locations_of(
                 // Its result is that of the function in which it goes on.
                 add(&borders.tail_calls, &[]);
                 if !borders.tail_calls.is_empty() {
-                    say(&format!(
+                    warnings.push(format!(
                         "{symbol} of {} may end by going on in another function (a tail call): \
                          its spans end there",
                         binary.path().display()
@@ -499,7 +507,11 @@ fn borders_of(
 
 /// Refuses a probe of a return that is certain to end the programs of a file, and warns of one that
 /// may.
-fn warn_of_returns(found: &[(Arc<Binary>, Function)], symbol: &str) -> Result<(), FindError> {
+fn warn_of_returns(
+    found: &[(Arc<Binary>, Function)],
+    symbol: &str,
+    warnings: &mut Vec<String>,
+) -> Result<(), FindError> {
     for (binary, _) in found {
         if binary.is_of_go()? {
             return Err(FindError::ReturnInGo {
@@ -508,7 +520,7 @@ fn warn_of_returns(found: &[(Arc<Binary>, Function)], symbol: &str) -> Result<()
             });
         }
         if let Some(means) = binary.leaves_stacks()? {
-            say(&format!(
+            warnings.push(format!(
                 "warning: {file} has {means}: a program ends when it unwinds or leaves a stack on \
                  which the return of {symbol} is probed; --span {file}:{symbol} probes its return \
                  instructions instead, which harms nothing",

@@ -14,7 +14,6 @@ use super::modules::Module;
 use super::perf_map::PerfMap;
 use super::spaces::{BuildIds, Spaces};
 use super::{Mapping, Taken, files};
-use tracer_text::say;
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -76,14 +75,18 @@ struct InlinedFiles {
     allowance: Allowance,
     /// Files whose missing functions were reported.
     said: HashSet<ModuleKey>,
+    /// Takes such reports.
+    warn: Option<fn(&str)>,
 }
 
 impl InlinedFiles {
     /// Reports, once for a file, that not all of its functions in others are shown.
     fn say_missing(&mut self, key: ModuleKey, why: &str) {
         let file = String::from_utf8_lossy(&key.0).into_owned();
-        if self.said.insert(key) {
-            say(&format!(
+        if self.said.insert(key)
+            && let Some(warn) = self.warn
+        {
+            warn(&format!(
                 "not all inlined functions of {file} are shown: {why}"
             ));
         }
@@ -131,9 +134,12 @@ impl Names {
     }
 
     /// Shows also functions that the compiler has put into others, where files describe them. To be
-    /// called before anything is named.
-    pub fn show_inlined(&self) {
-        self.inner().inlined = Some(InlinedFiles::default());
+    /// called before anything is named. `warn` is told of files of which not all are shown.
+    pub fn show_inlined(&self, warn: fn(&str)) {
+        self.inner().inlined = Some(InlinedFiles {
+            warn: Some(warn),
+            ..InlinedFiles::default()
+        });
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

@@ -83,7 +83,7 @@ fn used(before: &[String]) -> Vec<Used> {
     let is_pid = |word: &&String| word.parse::<i32>().is_ok_and(|pid| pid > 0);
     let pids = before.iter().filter(is_pid).take(MOST_PROCESSES);
     for pid in pids.filter_map(|word| word.parse().ok()) {
-        all.extend(of_process(pid).unwrap_or_default());
+        all.extend(of_process(pid, &mut Vec::new()).unwrap_or_default());
     }
     let after_dashes = before.iter().skip_while(|word| *word != "--").nth(1);
     if let Some(command) = after_dashes {
