@@ -49,7 +49,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     let has_others = pids.len() > 1;
     // Probes are looked for in the files of those that are there by now.
     let mut to_probe = pids.clone();
-    if setup.inherit {
+    if setup.followed.children {
         to_probe.extend(descendants::of(&pids));
     }
     let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&to_probe))?;
@@ -60,7 +60,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     for (pid, process) in processes {
         if let Some(kernel) = &mut begun.kernel {
             kernel
-                .trace(pid, setup.inherit)
+                .trace(pid, setup.followed.children)
                 .with_context(|| format!("cannot trace process {pid}"))?;
         }
         let has_area = begun.tracer.ask_for(pid, monotonic_now());
@@ -76,7 +76,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
                      no user events until it loads it"
                 );
                 // Of most processes the kernel's events are what is wanted.
-                if setup.system {
+                if setup.recording.system {
                     tracing::info!("{line}");
                 } else {
                     say(&line);
@@ -96,7 +96,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
     }
     let mut traced = pids;
-    if setup.inherit {
+    if setup.followed.children {
         let descendants = trace_descendants(&traced, &mut begun, &wakes)?;
         traced.extend(descendants);
     }
@@ -156,11 +156,11 @@ fn in_words(count: usize) -> String {
 /// begin from now on, and those that are there already are found after that.
 async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
     ensure!(
-        setup.system,
+        setup.recording.system,
         "--no-system goes with pids only: the kernel's events say which processes are chosen"
     );
     let (wakes, woken) = unbounded_channel();
-    let to_probe = if setup.probes.is_empty() && !setup.stacks.user_events {
+    let to_probe = if setup.recording.probes.is_empty() && !setup.recording.stacks.user_events {
         Vec::new()
     } else {
         targets.there_now()
@@ -173,13 +173,13 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     let is_everything = *targets == Targets::Everything;
     if let Some(kernel) = begun.kernel.as_mut().filter(|_| is_everything) {
         kernel
-            .trace_everything(setup.inherit)
+            .trace_everything(setup.followed.children)
             .context("cannot trace every process")?;
     }
     let there = targets.there_now();
     if let Some(kernel) = begun.kernel.as_mut().filter(|_| !is_everything) {
         kernel
-            .trace_found(&there, setup.inherit)
+            .trace_found(&there, setup.followed.children)
             .with_context(|| format!("cannot trace {}", targets.in_words()))?;
     }
     for pid in &there {
@@ -295,7 +295,7 @@ fn with_remedy(error: AreaError, setup: &Setup) -> anyhow::Error {
     if !is_forbidden {
         return error.context("cannot trace user events");
     }
-    error.context(if setup.system {
+    error.context(if setup.recording.system {
         "cannot trace user events: another user's process needs CAP_SYS_PTRACE and CAP_DAC_OVERRIDE (run with sudo), \
          and with --no-user only the kernel's events are traced"
     } else {

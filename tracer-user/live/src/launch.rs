@@ -64,7 +64,7 @@ async fn start_and_follow(
     let command = words.first().map(OsString::as_os_str);
     let subject = Subject::Command(command.unwrap_or_default());
     let mut begun = setup.begin(ProcessChoice::Given, subject)?;
-    let (area, inherited) = if setup.selection.has_user() {
+    let (area, inherited) = if setup.recording.selection.has_user() {
         let area = Area::for_command().context("cannot make a trace area")?;
         let inherited = area.to_be_inherited()?;
         (Some(area), Some(inherited))
@@ -88,7 +88,7 @@ async fn start_and_follow(
     }
     if let Some(kernel) = &mut begun.kernel {
         kernel
-            .trace(pid, setup.inherit)
+            .trace(pid, setup.followed.children)
             .with_context(|| format!("cannot trace process {pid}"))?;
     }
     begun.hub.add_process(pid);

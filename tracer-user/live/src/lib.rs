@@ -41,6 +41,7 @@ mod pidfd;
 mod printer;
 mod proc_fs;
 mod processes;
+mod recording;
 mod service;
 mod setup;
 mod targets;
@@ -56,6 +57,9 @@ pub use ending::runtime;
 pub use launch::{StartError, launch};
 pub use pidfd::PidFd;
 pub use proc_fs::{comm, executable, has_capability};
-pub use setup::{MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
+pub use recording::Recording;
+pub use setup::{
+    Buffers, Followed, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
+};
 pub use targets::{Targets, own_processes_with_areas};
 pub use wake::Wake;

@@ -1,38 +1,32 @@
 //! Options of a trace.
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use tracer_area::{RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
-use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
+use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
 use tracer_log::clocks_now;
-use tracer_posix::agent::WANTED_VARIABLE;
 
 use super::areas::Areas;
 use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::later::later;
 use super::printer::Printer;
 use super::processes::Processes;
+use super::recording::Recording;
 use super::tracer::Tracer;
 use super::writer::Writer;
 use crate::agent::{Hub, Tee};
-use tracer_binary::probes::{self, ProbeSpec, Subject};
-use tracer_binary::stacks::StackOptions;
+use tracer_binary::probes::{self, Probes, Subject};
 use tracer_event::consumer::Lines;
-use tracer_event::predicate::{Predicate, Sieve};
-use tracer_event::selection::Selection;
-use tracer_kernel::named_tracepoints::{self, Pattern, Tracepoint};
+use tracer_event::predicate::Sieve;
+use tracer_kernel::named_tracepoints::{self, Tracepoint};
 use tracer_kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use tracer_log_view::log_output::{self, LogOutput, LogSetup, inheritance};
 use tracer_output::terminal::BlockingFile;
 use tracer_output::terminal::output::Sink;
-use tracer_syscalls::choice::SyscallSet;
-use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::say;
 
 /// Longest time without a sign of life from us after which targets still record; then they refuse
@@ -46,45 +40,49 @@ pub const MAX_KERNEL_RING_BYTES: u32 = 1 << 30;
 /// Least and most bytes of a thread's ring.
 pub const THREAD_RING_BYTES: (u32, u32) = (4096, MAX_STREAM_BYTES);
 
-/// Options of a trace, checked.
-#[derive(Clone, Debug)]
-pub struct Setup {
+/// Processes that are traced beside the chosen ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Followed {
     /// Whether children that a traced process makes are traced too.
-    pub inherit: bool,
+    pub children: bool,
     /// Whether processes that wake traced ones are traced too, from then on.
-    pub follow_wakers: bool,
-    /// Whether the kernel's events are traced.
-    pub system: bool,
-    /// The file with the kernel's types, where the kernel may have none.
-    pub btf: Option<PathBuf>,
-    /// The types that are shown.
-    pub selection: Selection,
-    /// The system calls that are traced, where those types are.
-    pub syscalls: SyscallSet,
-    /// Bytes that are read of the data that their arguments point to.
-    pub string_bytes: u32,
-    /// Recording of descriptors.
-    pub descriptors: DescriptorOptions,
-    /// Stacks that are recorded.
-    pub stacks: StackOptions,
-    /// Whether functions are shown too that the compiler has put into others.
-    pub inlined: bool,
-    /// Probes in the programs.
-    pub probes: Vec<ProbeSpec>,
-    /// Condition on the data of events.
-    pub predicate: Predicate,
-    /// The tracepoints of the kernel that are recorded by their names.
-    pub tracepoints: Vec<Pattern>,
-    /// Most events: the trace ends after them.
-    pub event_limit: Option<u64>,
-    /// End after this time.
-    pub duration: Option<Duration>,
+    pub wakers: bool,
+}
+
+/// Memory between the traced processes and the consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
     /// Bytes of each BPF ring.
-    pub ring_bytes: u32,
+    pub kernel_ring_bytes: u32,
     /// Bytes of the stream.
     pub stream_bytes: usize,
     /// Bytes of each thread's ring of user events.
     pub thread_ring_bytes: usize,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self {
+            kernel_ring_bytes: 2 << 20,
+            stream_bytes: 16 << 20,
+            thread_ring_bytes: 512 << 10,
+        }
+    }
+}
+
+/// Options of a trace, checked.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Processes that are traced beside the chosen ones.
+    pub followed: Followed,
+    /// Events that are recorded.
+    pub recording: Recording,
+    /// Memory for them.
+    pub buffers: Buffers,
+    /// Most events: the trace ends after them.
+    pub event_limit: Option<u64>,
+    /// End after this time.
+    pub duration: Option<Duration>,
     /// The log that events go to, instead of lines.
     pub log: Option<LogSetup>,
     /// Output for the lines.
@@ -102,48 +100,36 @@ impl Setup {
     ///
     /// The kernel's events are not available, or the log cannot be made.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
-        let mut probes =
-            probes::find(&self.probes, self.stacks.user_events, subject).context("cannot probe")?;
+        let recording = &self.recording;
+        let with_trace_points = recording.stacks.user_events;
+        let found = probes::find(&recording.probes, with_trace_points, subject);
+        let mut probes = found.context("cannot probe")?;
         probes.warnings.drain(..).for_each(|warning| say(&warning));
         if let (ProcessChoice::Given, Subject::Processes(pids), false) =
-            (&choice, subject, self.inherit)
+            (&choice, subject, self.followed.children)
         {
             // Nobody else who runs the same file needs to stop there.
             probes.only = Some(pids.to_vec());
         }
-        let tracepoints = named_tracepoints::find(&self.tracepoints).context("cannot trace")?;
+        let tracepoints =
+            named_tracepoints::find(&recording.tracepoints).context("cannot trace")?;
         let mut names: Vec<_> = probes.kinds.iter().map(|kind| kind.name.clone()).collect();
         names.dedup();
         names.extend(tracepoints.iter().map(Tracepoint::event_name));
         let policy = StreamFullPolicy::Loop;
-        let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);
+        let mut stream = ActiveStream::new(policy, self.buffers.stream_bytes, monotonic_now);
         let log = self.log.as_ref().map(LogOutput::open).transpose()?;
         let (log, types) = log.unzip();
         if let Some(types) = types.flatten() {
             stream.adopt_event_types(types);
         }
-        stream.set_filter(&self.selection.filter(), Filtering::Set, Origin::NONE);
+        stream.set_filter(&recording.selection.filter(), Filtering::Set, Origin::NONE);
         let hub = Hub::default();
-        let kernel = if self.system {
-            let options = KernelOptions {
-                ring_bytes: self.ring_bytes,
-                wanted: self.to_record(subject),
-                syscalls: self.syscalls.clone(),
-                string_bytes: self.string_bytes,
-                descriptors: self.descriptors,
-                stacks: self.stacks,
-                probes,
-                tracepoints,
-                choice,
-                inherit: self.inherit,
-                // Its trace area is looked for.
-                wakes_at_exec: self.selection.has_user(),
-                types: self.btf.clone(),
-                verbose: tracing::enabled!(tracing::Level::DEBUG),
-            };
+        let kernel = if recording.system {
+            let options = self.kernel_options(subject, choice, (probes, tracepoints));
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
-            self.report_what_is_lacking(&tracer)?;
+            recording.report_what_is_lacking(&tracer)?;
             hub.report_to(tracer.wanted());
             stream.add_source(Box::new(Tee::new(source, hub.clone())));
             Some(tracer)
@@ -152,46 +138,14 @@ impl Setup {
         };
         let start = monotonic_now();
         stream.start(Origin::NONE);
-        let request = StreamRequest {
-            target: None,
-            inherit: self.inherit,
-            is_only_source: false,
-            bytes: self.thread_ring_bytes,
-            mode: RingMode::OverwriteOldest,
-            max_data: usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX),
-            lease: Some(LEASE),
-        };
-        let areas = self
-            .selection
-            .has_user()
-            .then(|| Areas::new(request, start, self.system));
         let output = self.output.open()?;
         let clocks = clocks_now();
-        let attributes = log_output::attributes(clocks);
-        let beginning = Beginning {
-            start,
-            clocks,
-            attributes: attributes.with_inheritance(inheritance(self.inherit)),
-            has_user: self.selection.has_user(),
-            output: &output,
-        };
-        let lines = Lines::default();
-        let consumer = self.consumer.start(&beginning, lines.clone())?;
-        let consumer = (consumer, lines);
-        let has_lines = self.consumer.has_lines();
-        let mut printer = Printer::new(consumer, &self.selection, self.event_limit, clocks);
-        printer.pass(Sieve::new(&self.predicate, start));
-        if !has_lines {
-            printer.join_pairs();
-        }
-        if self.inlined {
-            printer.show_inlined();
-        }
+        let mut printer = self.printer(start, clocks, &output)?;
         if let Some(kernel) = &kernel {
             printer.report_cpus(kernel.lost_by_cpu());
         }
         if let Some(log) = log {
-            printer.log_to(log, !has_lines);
+            printer.log_to(log, !self.consumer.has_lines());
         } else if let Subject::Processes(_) = subject {
             // Of a command nothing is said before it is known that it can be started.
             printer.begin();
@@ -199,12 +153,13 @@ impl Setup {
         for name in names {
             printer.show(stream.define_event_type(name.as_bytes()));
         }
-        let processes = Processes::new(self.inherit);
-        let mut tracer = Tracer::new(stream, processes, areas, printer, self.system);
+        let processes = Processes::new(self.followed.children);
+        let areas = self.areas(start);
+        let mut tracer = Tracer::new(stream, processes, areas, printer, recording.system);
         if let Some(kernel) = &kernel {
             tracer.name_by(kernel.first_names());
         }
-        if self.follow_wakers {
+        if self.followed.wakers {
             tracer.follow_wakers();
         }
         Ok(Begun {
@@ -217,51 +172,76 @@ impl Setup {
         })
     }
 
-    /// Returns the types that the programs in the kernel are loaded for: those that are chosen, and
-    /// where a command's streams are given the kernel's events by its environment, those that are
-    /// shown without being chosen as well. The streams choose among these by their filters.
-    fn to_record(&self, subject: Subject<'_>) -> Vec<EventTypeId> {
-        let mut types = self.selection.of_kernel();
-        let is_asked_for = std::env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1");
-        if matches!(subject, Subject::Command(_)) && is_asked_for {
-            let of_kernel = Selection::usual().of_kernel();
-            types.extend(of_kernel.iter().filter(|id| !self.selection.has(**id)));
+    /// Returns the options of the kernel source.
+    fn kernel_options(
+        &self,
+        subject: Subject<'_>,
+        choice: ProcessChoice,
+        (probes, tracepoints): (Probes, Vec<Tracepoint>),
+    ) -> KernelOptions {
+        let recording = &self.recording;
+        KernelOptions {
+            ring_bytes: self.buffers.kernel_ring_bytes,
+            wanted: recording.types_to_load(subject),
+            syscalls: recording.syscalls.clone(),
+            string_bytes: recording.string_bytes,
+            descriptors: recording.descriptors,
+            stacks: recording.stacks,
+            probes,
+            tracepoints,
+            choice,
+            inherit: self.followed.children,
+            // Its trace area is looked for.
+            wakes_at_exec: recording.selection.has_user(),
+            types: recording.btf.clone(),
+            verbose: tracing::enabled!(tracing::Level::DEBUG),
         }
-        types
     }
 
-    /// Reports which of the chosen types this kernel does not have, and continues with the others.
-    fn report_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
-        if let Some(left_out) = kernel.left_out() {
-            say(&format!(
-                "the kernel's types are from a file, so this is not recorded: {left_out}"
-            ));
+    /// Returns the trace areas, where user events are chosen.
+    fn areas(&self, start: MonotonicNs) -> Option<Areas> {
+        let request = StreamRequest {
+            target: None,
+            inherit: self.followed.children,
+            is_only_source: false,
+            bytes: self.buffers.thread_ring_bytes,
+            mode: RingMode::OverwriteOldest,
+            max_data: usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX),
+            lease: Some(LEASE),
+        };
+        let recording = &self.recording;
+        let has_user = recording.selection.has_user();
+        has_user.then(|| Areas::new(request, start, recording.system))
+    }
+
+    /// Returns the printer, with the consumer of the events; lines go to `output`.
+    fn printer(
+        &self,
+        start: MonotonicNs,
+        clocks: ClockPair,
+        output: &File,
+    ) -> anyhow::Result<Printer> {
+        let recording = &self.recording;
+        let attributes = log_output::attributes(clocks);
+        let beginning = Beginning {
+            start,
+            clocks,
+            attributes: attributes.with_inheritance(inheritance(self.followed.children)),
+            has_user: recording.selection.has_user(),
+            output,
+        };
+        let lines = Lines::default();
+        let consumer = self.consumer.start(&beginning, lines.clone())?;
+        let (selection, limit) = (&recording.selection, self.event_limit);
+        let mut printer = Printer::new((consumer, lines), selection, limit, clocks);
+        printer.pass(Sieve::new(&recording.predicate, start));
+        if !self.consumer.has_lines() {
+            printer.join_pairs();
         }
-        let chosen = self.selection.of_kernel();
-        let lacking: Vec<&str> = chosen
-            .iter()
-            .filter(|id| !kernel.records(**id))
-            .filter_map(|id| Some(system_event_type(*id)?.name))
-            .collect();
-        let what = "this kernel has no tracepoint for";
-        ensure!(
-            self.selection.has_user()
-                || !self.probes.is_empty()
-                || !self.tracepoints.is_empty()
-                || lacking.len() < chosen.len(),
-            "{what} any of the chosen types; `tracer-user events` lists what it has"
-        );
-        if !lacking.is_empty() {
-            say(&format!("{what} {}: not traced", lacking.join(", ")));
+        if recording.inlined {
+            printer.show_inlined();
         }
-        if self.string_bytes > 0 && !kernel.reads_arguments() {
-            say(
-                "this kernel's verifier does not take the programs that read what arguments of \
-                 system calls point to: these are shown as addresses (--string-size 0 asks for \
-                 that, and starts sooner)",
-            );
-        }
-        Ok(())
+        Ok(printer)
     }
 
     /// Starts writing to where the lines go.

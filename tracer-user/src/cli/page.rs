@@ -24,7 +24,7 @@ pub fn with_page<T>(
     let log = setup.log.as_ref().map(|log| log.path.as_path());
     let page = page.begin(log)?;
     let mut setup = setup.clone();
-    let (stream_bytes, inherit) = (setup.stream_bytes, setup.inherit);
+    let (stream_bytes, inherit) = (setup.buffers.stream_bytes, setup.followed.children);
     setup.log.get_or_insert_with(|| LogSetup {
         path: page.log().to_owned(),
         existing: Existing::Stays,

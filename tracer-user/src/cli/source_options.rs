@@ -22,18 +22,14 @@ use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
 use tracer_live::{
-    ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
+    Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES,
+    Recording, Setup, Targets,
 };
 use tracer_log_view::Wanted;
 use tracer_output::report::Look;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
-use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
-
-/// Bytes of the stream, and of each thread's ring of user events.
-const STREAM_BYTES: usize = 16 << 20;
-const THREAD_RING_BYTES: usize = 512 << 10;
 
 /// Source of events, as typed.
 #[derive(Debug, clap::Args)]
@@ -276,6 +272,7 @@ impl SourceArgs {
         let (stacks, selection) = args.stack.options(selection, !args.no_system)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
+        let ring_bytes = size("--ring-size", &args.ring_size, least, most)?;
         // A command has the standard output for itself: the answer goes to the standard error then.
         let (who, output) = if args.command.is_empty() {
             let (comm, cgroup) = (args.comm.as_deref(), args.cgroup.as_deref());
@@ -285,24 +282,26 @@ impl SourceArgs {
             (Who::Command(args.command), Sink::Stderr)
         };
         let setup = Setup {
-            inherit: true,
-            follow_wakers: args.follow_wakers,
-            system: !args.no_system,
-            btf: args.btf,
-            selection,
-            syscalls,
-            string_bytes: 0,
-            descriptors: DescriptorOptions::None,
-            stacks,
-            inlined,
-            probes,
-            predicate: Predicate::default(),
-            tracepoints: Vec::new(),
+            followed: Followed {
+                children: true,
+                wakers: args.follow_wakers,
+            },
+            recording: Recording {
+                system: !args.no_system,
+                btf: args.btf,
+                selection,
+                syscalls,
+                stacks,
+                inlined,
+                probes,
+                ..Recording::default()
+            },
+            buffers: Buffers {
+                kernel_ring_bytes: u32::try_from(ring_bytes)?,
+                ..Buffers::default()
+            },
             event_limit: None,
             duration: duration.transpose()?,
-            ring_bytes: u32::try_from(size("--ring-size", &args.ring_size, least, most)?)?,
-            stream_bytes: STREAM_BYTES,
-            thread_ring_bytes: THREAD_RING_BYTES,
             log: None,
             output,
             consumer: ConsumerSetup::report(Format::Text, Look::default()),

@@ -21,8 +21,8 @@ use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
 use tracer_export::{LiveExport, Origin};
 use tracer_live::{
-    Beginning, ConsumerSetup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
-    THREAD_RING_BYTES,
+    Beginning, Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES,
+    MIN_KERNEL_RING_BYTES, Recording, Setup, THREAD_RING_BYTES,
 };
 use tracer_output::report::Look;
 use tracer_output::terminal::output::Sink;
@@ -233,7 +233,7 @@ impl TraceArgs {
         );
         let ring = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
         let thread_ring = (THREAD_RING_BYTES.0.into(), THREAD_RING_BYTES.1.into());
-        let ring_bytes = sized("--ring-size", &args.ring_size, ring)?;
+        let kernel_ring_bytes = sized("--ring-size", &args.ring_size, ring)?;
         let stream_bytes = sized("--stream-size", &args.stream_size, STREAM_BYTES)?;
         let thread_ring_bytes = sized("--thread-ring-size", &args.thread_ring_size, thread_ring)?;
         let string_bytes = sized("--string-size", &args.string_size, STRING_BYTES)?;
@@ -265,28 +265,34 @@ impl TraceArgs {
         let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(narrowed.selection, !args.no_system)?;
         Ok(Setup {
-            inherit: !args.no_inherit,
-            follow_wakers: args.follow_wakers,
-            system: !args.no_system,
-            btf: args.btf,
-            selection,
-            syscalls: narrowed.syscalls,
-            string_bytes,
-            descriptors: match args.descriptors {
-                None => DescriptorOptions::None,
-                Some(Descriptors::Paths) => DescriptorOptions::Plain,
-                Some(Descriptors::Full) => DescriptorOptions::Full,
+            followed: Followed {
+                children: !args.no_inherit,
+                wakers: args.follow_wakers,
             },
-            stacks,
-            inlined,
-            probes,
-            predicate,
-            tracepoints,
+            recording: Recording {
+                system: !args.no_system,
+                btf: args.btf,
+                selection,
+                syscalls: narrowed.syscalls,
+                string_bytes,
+                descriptors: match args.descriptors {
+                    None => DescriptorOptions::None,
+                    Some(Descriptors::Paths) => DescriptorOptions::Plain,
+                    Some(Descriptors::Full) => DescriptorOptions::Full,
+                },
+                stacks,
+                inlined,
+                probes,
+                tracepoints,
+                predicate,
+            },
+            buffers: Buffers {
+                kernel_ring_bytes,
+                stream_bytes,
+                thread_ring_bytes,
+            },
             event_limit,
             duration: duration.transpose()?,
-            ring_bytes,
-            stream_bytes,
-            thread_ring_bytes,
             log,
             output: if has_lines {
                 args.output.sink(otherwise)
@@ -408,15 +414,10 @@ mod tests {
     #[test]
     fn without_options_the_usual_is_traced() {
         let setup = setup("").unwrap();
-        assert!(setup.inherit && setup.system && setup.selection == Selection::usual());
-        assert_eq!(
-            (
-                setup.ring_bytes,
-                setup.stream_bytes,
-                setup.thread_ring_bytes
-            ),
-            (2 << 20, 16 << 20, 512 << 10)
-        );
+        let recording = &setup.recording;
+        assert!(setup.followed.children && recording.system);
+        assert_eq!(recording.selection, Selection::usual());
+        assert_eq!(setup.buffers, Buffers::default());
     }
 
     #[test]
@@ -424,9 +425,9 @@ mod tests {
         for count in ["--limit 5", "--events 5"] {
             let setup = setup(&format!("{count} --events fork,user --events exec")).unwrap();
             assert_eq!(setup.event_limit, Some(5));
-            assert!(setup.selection.has_user());
-            assert!(setup.selection.has(EventTypeId::EXEC));
-            assert!(!setup.selection.has(EventTypeId::EXIT));
+            assert!(setup.recording.selection.has_user());
+            assert!(setup.recording.selection.has(EventTypeId::EXEC));
+            assert!(!setup.recording.selection.has(EventTypeId::EXIT));
         }
     }
 
@@ -463,22 +464,22 @@ mod tests {
     #[test]
     fn system_calls_are_chosen_by_name_and_come_on_top() {
         let chosen = setup("--syscalls openat,read").unwrap();
-        assert!(chosen.selection.has(EventTypeId::SYSCALL_ENTER));
-        assert!(chosen.selection.has(EventTypeId::SWITCH_IN));
+        assert!(chosen.recording.selection.has(EventTypeId::SYSCALL_ENTER));
+        assert!(chosen.recording.selection.has(EventTypeId::SWITCH_IN));
         assert_eq!(
-            chosen.syscalls,
+            chosen.recording.syscalls,
             SyscallSet::of_names(["read", "openat"]).unwrap()
         );
         let all = setup("--events exec --syscalls all").unwrap();
-        assert!(!all.selection.has(EventTypeId::SWITCH_IN));
-        assert_eq!(all.syscalls, SyscallSet::all());
+        assert!(!all.recording.selection.has(EventTypeId::SWITCH_IN));
+        assert_eq!(all.recording.syscalls, SyscallSet::all());
         assert!(refused("--syscalls opneat").contains("is openat meant?"));
         assert!(refused("--syscalls read --no-system").contains("--syscalls"));
     }
 
     #[test]
     fn descriptors_are_those_of_system_calls() {
-        let chosen = |typed: &str| setup(typed).unwrap().descriptors;
+        let chosen = |typed: &str| setup(typed).unwrap().recording.descriptors;
         assert_eq!(chosen("--syscalls all"), DescriptorOptions::None);
         assert_eq!(
             chosen("--syscalls all --descriptors"),
@@ -497,9 +498,9 @@ mod tests {
     #[test]
     fn probes_may_be_all_that_is_shown() {
         let probed = setup("--usdt a:b --events probe").unwrap();
-        assert_eq!(probed.probes.len(), 1);
-        assert!(!probed.selection.has_user());
-        assert!(probed.selection.of_kernel().is_empty());
+        assert_eq!(probed.recording.probes.len(), 1);
+        assert!(!probed.recording.selection.has_user());
+        assert!(probed.recording.selection.of_kernel().is_empty());
 
         assert!(refused("--events probe").contains("give one of them"));
         assert!(refused("--usdt a:b --no-system").starts_with("probes need the kernel"));
@@ -507,9 +508,9 @@ mod tests {
 
     #[test]
     fn the_last_word_on_inheritance_counts() {
-        assert!(!setup("--no-inherit").unwrap().inherit);
-        assert!(!setup("--inherit --no-inherit").unwrap().inherit);
-        assert!(setup("--no-inherit --inherit").unwrap().inherit);
+        assert!(!setup("--no-inherit").unwrap().followed.children);
+        assert!(!setup("--inherit --no-inherit").unwrap().followed.children);
+        assert!(setup("--no-inherit --inherit").unwrap().followed.children);
     }
 
     #[test]

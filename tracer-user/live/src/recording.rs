@@ -1,0 +1,112 @@
+//! Choice of the events that a trace records.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use tracer_binary::probes::{ProbeSpec, Subject};
+use tracer_binary::stacks::StackOptions;
+use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_event::predicate::Predicate;
+use tracer_event::selection::Selection;
+use tracer_kernel::KernelTracer;
+use tracer_kernel::named_tracepoints::Pattern;
+use tracer_posix::agent::WANTED_VARIABLE;
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
+use tracer_text::say;
+
+/// Events that are recorded, and how much of each.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Whether the kernel's events are traced.
+    pub system: bool,
+    /// The file with the kernel's types, where the kernel may have none.
+    pub btf: Option<PathBuf>,
+    /// The types that are shown.
+    pub selection: Selection,
+    /// The system calls that are traced, where those types are.
+    pub syscalls: SyscallSet,
+    /// Bytes that are read of the data that their arguments point to.
+    pub string_bytes: u32,
+    /// Recording of descriptors.
+    pub descriptors: DescriptorOptions,
+    /// Stacks that are recorded.
+    pub stacks: StackOptions,
+    /// Whether functions are shown too that the compiler has put into others.
+    pub inlined: bool,
+    /// Probes in the programs.
+    pub probes: Vec<ProbeSpec>,
+    /// The tracepoints of the kernel that are recorded by their names.
+    pub tracepoints: Vec<Pattern>,
+    /// Condition on the data of events.
+    pub predicate: Predicate,
+}
+
+impl Default for Recording {
+    /// Returns the choice where nothing is asked for: the usual types, without what arguments of
+    /// system calls point to.
+    fn default() -> Self {
+        Self {
+            system: true,
+            btf: None,
+            selection: Selection::usual(),
+            syscalls: SyscallSet::all(),
+            string_bytes: 0,
+            descriptors: DescriptorOptions::None,
+            stacks: StackOptions::default(),
+            inlined: false,
+            probes: Vec::new(),
+            tracepoints: Vec::new(),
+            predicate: Predicate::default(),
+        }
+    }
+}
+
+impl Recording {
+    /// Returns the types that the programs in the kernel are loaded for: those that are chosen, and
+    /// where a command's streams are given the kernel's events by its environment, those that are
+    /// shown without being chosen as well. The streams choose among these by their filters.
+    pub(super) fn types_to_load(&self, subject: Subject<'_>) -> Vec<EventTypeId> {
+        let mut types = self.selection.of_kernel();
+        let is_asked_for = std::env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1");
+        if matches!(subject, Subject::Command(_)) && is_asked_for {
+            let of_kernel = Selection::usual().of_kernel();
+            types.extend(of_kernel.iter().filter(|id| !self.selection.has(**id)));
+        }
+        types
+    }
+
+    /// Reports which of the chosen types this kernel does not have, and continues with the others.
+    pub(super) fn report_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
+        if let Some(left_out) = kernel.left_out() {
+            say(&format!(
+                "the kernel's types are from a file, so this is not recorded: {left_out}"
+            ));
+        }
+        let chosen = self.selection.of_kernel();
+        let lacking: Vec<&str> = chosen
+            .iter()
+            .filter(|id| !kernel.records(**id))
+            .filter_map(|id| Some(system_event_type(*id)?.name))
+            .collect();
+        let what = "this kernel has no tracepoint for";
+        ensure!(
+            self.selection.has_user()
+                || !self.probes.is_empty()
+                || !self.tracepoints.is_empty()
+                || lacking.len() < chosen.len(),
+            "{what} any of the chosen types; `tracer-user events` lists what it has"
+        );
+        if !lacking.is_empty() {
+            say(&format!("{what} {}: not traced", lacking.join(", ")));
+        }
+        if self.string_bytes > 0 && !kernel.reads_arguments() {
+            say(
+                "this kernel's verifier does not take the programs that read what arguments of \
+                 system calls point to: these are shown as addresses (--string-size 0 asks for \
+                 that, and starts sooner)",
+            );
+        }
+        Ok(())
+    }
+}
