@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExecData, ForkData, SyscallEnterData, SyscallExitData};
+use tracer_common::kernel::{ForkData, SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
 use crate::durations::Durations;
+use crate::open_calls::OpenCalls;
 use crate::state::Thread;
 
-/// Threads whose calls are followed at a time.
+/// Threads that are known to be new at a time.
 const MOST_THREADS: usize = 65_536;
 
 /// Different calls: more than a table has.
@@ -27,6 +28,40 @@ pub struct CallKey {
     pub is_compat: bool,
     /// Its system call number.
     pub nr: i32,
+}
+
+impl CallKey {
+    /// Returns the key of a system call by its number; `is_compat` for 32-bit programs.
+    #[must_use]
+    pub const fn new(is_compat: bool, nr: i32) -> Self {
+        Self { is_compat, nr }
+    }
+
+    /// Returns the key of the call that begins, by the data of its event; `None` where that is
+    /// truncated.
+    #[must_use]
+    pub fn from_enter(untrusted: &[u8]) -> Option<Self> {
+        let (data, _) = SyscallEnterData::read_from_prefix(untrusted).ok()?;
+        Some(Self::new(data.compat != 0, data.number))
+    }
+
+    /// Returns the key of the call that ends, and its result, by the data of its event; `None`
+    /// where that is truncated.
+    #[must_use]
+    pub fn from_exit(untrusted: &[u8]) -> Option<(Self, i64)> {
+        let (data, _) = SyscallExitData::read_from_prefix(untrusted).ok()?;
+        Some((Self::new(data.compat != 0, data.number), data.ret))
+    }
+
+    /// Tells whether it runs another program: `execve`, `execveat`, and those of 32-bit programs.
+    pub(crate) fn is_exec(self) -> bool {
+        let numbers: &[i32] = match (self.is_compat, cfg!(target_arch = "x86_64")) {
+            (false, true) => &[59, 322],
+            (true, true) => &[11, 358],
+            (_, false) => &[],
+        };
+        numbers.contains(&self.nr)
+    }
 }
 
 /// Totals of all runs of a system call.
@@ -73,20 +108,10 @@ fn is_error(returned: i64) -> bool {
     (LOWEST_ERROR..0).contains(&returned)
 }
 
-/// Tells whether a call runs another program: `execve`, `execveat`, and those of 32-bit programs.
-fn is_exec(key: CallKey) -> bool {
-    let numbers: &[i32] = match (key.is_compat, cfg!(target_arch = "x86_64")) {
-        (false, true) => &[59, 322],
-        (true, true) => &[11, 358],
-        (_, false) => &[],
-    };
-    numbers.contains(&key.nr)
-}
-
 /// The system calls of all threads.
 #[derive(Debug, Default)]
 pub struct Calls {
-    entered: HashMap<i32, (CallKey, MonotonicNs), RandomState>,
+    entered: OpenCalls<MonotonicNs>,
     /// Threads that were made and have made no call yet: they return from the one that made them,
     /// which their maker has made.
     new: HashSet<i32, RandomState>,
@@ -104,23 +129,13 @@ impl Calls {
         let header = event.header;
         match header.event_type {
             EventTypeId::SYSCALL_ENTER => {
-                let (data, _) = SyscallEnterData::read_from_prefix(event.data).ok()?;
-                let key = CallKey {
-                    is_compat: data.compat != 0,
-                    nr: data.number,
-                };
+                let key = CallKey::from_enter(event.data)?;
                 self.new.remove(&header.tid);
-                if self.entered.len() < MOST_THREADS || self.entered.contains_key(&header.tid) {
-                    self.entered.insert(header.tid, (key, header.time));
-                }
+                self.entered.enter(header.tid, key, header.time);
             }
             EventTypeId::SYSCALL_EXIT => {
-                let (data, _) = SyscallExitData::read_from_prefix(event.data).ok()?;
-                let key = CallKey {
-                    is_compat: data.compat != 0,
-                    nr: data.number,
-                };
-                let entered = self.entered.remove(&header.tid);
+                let (key, returned) = CallKey::from_exit(event.data)?;
+                let entered = self.entered.leave(header.tid, key, returned);
                 if self.new.remove(&header.tid) && entered.is_none() {
                     return None;
                 }
@@ -128,30 +143,17 @@ impl Calls {
                     pid: header.pid,
                     tid: header.tid,
                 };
-                // The kernel shows a successful execveat as an execve when it returns.
-                let key = match entered {
-                    Some((of, _)) if is_exec(of) && is_exec(key) && data.ret == 0 => of,
-                    _ => key,
-                };
-                let entered = entered.filter(|(of, _)| *of == key);
-                let run = entered.map(|(_, from)| CallRun {
+                let entered = entered.filter(|begun| begun.is_ended);
+                let key = entered.map_or(key, |begun| begun.key);
+                let run = entered.map(|begun| CallRun {
                     thread,
                     key,
-                    from,
+                    from: begun.facts,
                     to: header.time,
-                    returned: data.ret,
+                    returned,
                 });
-                self.count(key, data.ret, run);
+                self.count(key, returned, run);
                 return run;
-            }
-            // The thread goes on under another tid, in the call that it has entered.
-            EventTypeId::EXEC => {
-                let old = ExecData::old_tid_of(event.data).filter(|old| *old != header.tid)?;
-                let entered = self.entered.remove(&old);
-                self.entered.remove(&header.tid);
-                if let Some(entered) = entered {
-                    self.entered.insert(header.tid, entered);
-                }
             }
             EventTypeId::FORK | EventTypeId::THREAD_CREATE if self.new.len() < MOST_THREADS => {
                 if let Ok((data, _)) = ForkData::read_from_prefix(event.data) {
@@ -160,9 +162,11 @@ impl Calls {
             }
             EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
                 self.new.remove(&header.tid);
-                self.entered.remove(&header.tid);
+                self.entered.follow(event);
             }
-            _ => {}
+            _ => {
+                self.entered.follow(event);
+            }
         }
         None
     }
@@ -190,6 +194,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
+    use tracer_common::kernel::ExecData;
     use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;

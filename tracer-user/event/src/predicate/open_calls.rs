@@ -1,13 +1,10 @@
 //! System calls that have begun and not ended.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
+use tracer_analysis::{CallKey, MOST_THREADS, OpenCalls};
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
 use crate::event_view::{EventView, NamespaceIds};
-use tracer_syscalls::names::Table;
 
 /// Most bytes of calls that have not ended.
 const MOST_BYTES: usize = 64 << 20;
@@ -18,8 +15,8 @@ const BYTES_BESIDE: usize = 256;
 /// A system call that has begun.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
-    /// Table and number of the call.
-    pub key: (Table, i32),
+    /// System call that it is.
+    pub key: CallKey,
     /// Time of its beginning.
     pub at: MonotonicNs,
     /// Verdict on its entry; `None`: the entry waits.
@@ -44,7 +41,7 @@ impl OpenCall {
     /// Makes a call, with its entry.
     pub fn of(
         line: &EventView<'_>,
-        key: (Table, i32),
+        key: CallKey,
         is_wanted: bool,
         is_chosen: Option<bool>,
     ) -> Self {
@@ -65,7 +62,7 @@ impl OpenCall {
     }
 
     /// Makes a call without its entry, of which it is known whether it is chosen.
-    pub fn known(at: MonotonicNs, key: (Table, i32), is_wanted: bool, is_chosen: bool) -> Self {
+    pub fn known(at: MonotonicNs, key: CallKey, is_wanted: bool, is_chosen: bool) -> Self {
         Self {
             key,
             at,
@@ -103,38 +100,57 @@ impl OpenCall {
 
 /// The calls of all threads that have begun and not ended, in bounded memory.
 #[derive(Debug, Default)]
-pub struct OpenCalls {
-    by_thread: HashMap<i32, OpenCall, RandomState>,
+pub struct BoundedCalls {
+    calls: OpenCalls<OpenCall>,
     bytes: usize,
 }
 
-impl OpenCalls {
-    /// Adds the call of a thread. Where there is too much, another one comes back.
+impl BoundedCalls {
+    /// Adds the call of a thread that is in none. Where there is too much, another one comes back.
     #[must_use]
-    pub fn insert(&mut self, tid: i32, call: OpenCall) -> Option<OpenCall> {
+    pub fn enter(&mut self, tid: i32, call: OpenCall) -> Option<OpenCall> {
+        let is_too_much =
+            self.bytes + call.bytes() > MOST_BYTES || self.calls.count() >= MOST_THREADS;
+        let other = is_too_much
+            .then(|| self.calls.take_other(tid))
+            .flatten()
+            .map(|other| self.taken(other));
         self.bytes += call.bytes();
-        if let Some(before) = self.by_thread.insert(tid, call) {
-            self.bytes = self.bytes.saturating_sub(before.bytes());
+        if let Some(before) = self.calls.enter(tid, call.key, call) {
+            self.taken(before);
         }
-        if self.bytes <= MOST_BYTES {
-            return None;
-        }
-        let other = self.by_thread.keys().copied().find(|other| *other != tid)?;
-        self.remove(other)
+        other
     }
 
     /// Takes the call of a thread out.
     pub fn remove(&mut self, tid: i32) -> Option<OpenCall> {
-        let call = self.by_thread.remove(&tid)?;
-        self.bytes = self.bytes.saturating_sub(call.bytes());
-        Some(call)
+        let call = self.calls.remove(tid)?;
+        Some(self.taken(call))
+    }
+
+    /// Takes the call of a thread that returns from `key`; also tells whether it is the one that it
+    /// returns from.
+    pub fn leave(&mut self, tid: i32, key: CallKey, returned: i64) -> Option<(OpenCall, bool)> {
+        let begun = self.calls.leave(tid, key, returned)?;
+        Some((self.taken(begun.facts), begun.is_ended))
+    }
+
+    /// Follows a thread by an event that is no part of a call. Returns a call that does not return.
+    pub fn follow(&mut self, event: &Event<'_>) -> Option<OpenCall> {
+        let call = self.calls.follow(event)?;
+        Some(self.taken(call))
     }
 
     /// Takes all out, in order of time.
     pub fn take_all(&mut self) -> Vec<OpenCall> {
         self.bytes = 0;
-        let mut calls: Vec<_> = self.by_thread.drain().map(|(_, call)| call).collect();
+        let mut calls: Vec<_> = self.calls.take_all().collect();
         calls.sort_by_key(|call| call.at);
         calls
+    }
+
+    fn taken(&mut self, call: OpenCall) -> OpenCall {
+        self.bytes = self.bytes.saturating_sub(call.bytes());
+        call
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::ExecData;
 use tracer_engine::event::{Event, MonotonicNs};
 
 use super::expression::{Expression, Verdict};
-use super::open_calls::{OpenCall, OpenCalls};
+use super::open_calls::{BoundedCalls, OpenCall};
 use super::values::{CallFacts, Facts};
 use super::{Predicate, Settled};
 use crate::event_view::EventView;
@@ -27,7 +26,7 @@ pub struct Sieve {
     /// Whether an exit may be judged otherwise than its entry.
     varies: bool,
     start: MonotonicNs,
-    calls: OpenCalls,
+    calls: BoundedCalls,
     /// Pairs that began before this moment are none for certain: events between were lost.
     doubtful_before: MonotonicNs,
     mode: Mode,
@@ -58,7 +57,7 @@ impl Sieve {
             needs_exit: predicate.needs_exit().is_some(),
             varies,
             start,
-            calls: OpenCalls::default(),
+            calls: BoundedCalls::default(),
             doubtful_before: MonotonicNs(0),
             mode: Mode::Wait,
             hurried: 0,
@@ -116,24 +115,8 @@ impl Sieve {
 
     /// Learns the state of threads from an event that is not wanted.
     pub fn pass_by(&mut self, event: &Event<'_>, show: Show<'_>) {
-        match event.header.event_type {
-            EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
-                if let Some(call) = self.calls.remove(event.header.tid) {
-                    self.give_up(&call, show);
-                }
-            }
-            // A thread that is not its process's first goes on as that one.
-            EventTypeId::EXEC => {
-                let Some(before) = ExecData::old_tid_of(event.data) else {
-                    return;
-                };
-                if before != event.header.tid
-                    && let Some(call) = self.calls.remove(before)
-                {
-                    self.open(event.header.tid, call, show);
-                }
-            }
-            _ => {}
+        if let Some(call) = self.calls.follow(event) {
+            self.give_up(&call, show);
         }
     }
 
@@ -208,14 +191,15 @@ impl Sieve {
         is_wanted: bool,
         show: Show<'_>,
     ) {
-        let open = self.calls.remove(line.event.header.tid);
-        let Some(open) = open else {
+        let tid = line.event.header.tid;
+        let open = self.calls.leave(tid, call.key(), call.returned());
+        let Some((open, is_ended)) = open else {
             if is_wanted && self.chooses(line, Some(*call)) {
                 self.show(line, show);
             }
             return;
         };
-        if open.key != call.key() {
+        if !is_ended {
             self.give_up(&open, show);
             if is_wanted && self.chooses(line, Some(*call)) {
                 self.show(line, show);
@@ -249,7 +233,7 @@ impl Sieve {
     }
 
     fn open(&mut self, tid: i32, call: OpenCall, show: Show<'_>) {
-        if let Some(other) = self.calls.insert(tid, call) {
+        if let Some(other) = self.calls.enter(tid, call) {
             self.hurried += u64::from(other.is_chosen.is_none());
             self.give_up(&other, show);
         }

@@ -4,6 +4,7 @@
 use cel::common::types::{CelBool, CelInt, CelList, CelString, CelUInt};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
+use tracer_analysis::CallKey;
 use tracer_common::event_type::{EventTypeId, FieldKind};
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{MonotonicNs, Truncation};
@@ -100,9 +101,14 @@ impl<'a> CallFacts<'a> {
         })
     }
 
-    /// Returns the table and the number of the call.
-    pub fn key(&self) -> (Table, i32) {
-        (self.table, self.nr)
+    /// Returns the key of the call.
+    pub fn key(&self) -> CallKey {
+        CallKey::new(self.table == Table::Compat, self.nr)
+    }
+
+    /// Returns the value that it returned, or 0 where that is not known.
+    pub fn returned(&self) -> i64 {
+        self.left.map_or(0, |left| left.returned.value)
     }
 
     /// Adds the facts that `other`, another end of the call, knows.

@@ -1,23 +1,14 @@
 //! Durations of system calls: from their beginning to their end, where both are shown.
 
-use std::collections::HashMap;
-
+use tracer_analysis::{CallKey, OpenCalls};
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::MonotonicNs;
-use zerocopy::FromBytes;
 
 use tracer_event::event_view::EventView;
 
-/// Limit of threads whose calls are known. Beyond it, all are forgotten.
-const MOST: usize = 65_536;
-
-/// System call, by its table and its number.
-type Call = (u32, i32);
-
 /// Calls that have begun, by their threads.
 #[derive(Debug, Default)]
-pub struct CallTimes(HashMap<i32, (Call, MonotonicNs)>);
+pub struct CallTimes(OpenCalls<MonotonicNs>);
 
 impl CallTimes {
     /// Learns from an event. Returns the duration of a call in nanoseconds, where the event is the
@@ -26,25 +17,20 @@ impl CallTimes {
         let header = &line.event.header;
         match header.event_type {
             EventTypeId::SYSCALL_ENTER => {
-                let (call, _) = SyscallEnterData::read_from_prefix(line.event.data).ok()?;
-                if self.0.len() >= MOST {
-                    self.0.clear();
-                }
-                let began = ((call.compat, call.number), header.time);
-                self.0.insert(header.tid, began);
+                let key = CallKey::from_enter(line.event.data)?;
+                self.0.enter(header.tid, key, header.time);
                 None
             }
             EventTypeId::SYSCALL_EXIT => {
-                let (call, _) = SyscallExitData::read_from_prefix(line.event.data).ok()?;
-                let (began, at) = self.0.remove(&header.tid)?;
-                let is_it = began == (call.compat, call.number);
-                is_it.then(|| header.time.0.saturating_sub(at.0))
+                let (key, returned) = CallKey::from_exit(line.event.data)?;
+                let begun = self.0.leave(header.tid, key, returned)?;
+                let ns = header.time.0.saturating_sub(begun.facts.0);
+                begun.is_ended.then_some(ns)
             }
-            EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
-                self.0.remove(&header.tid);
+            _ => {
+                self.0.follow(&line.event);
                 None
             }
-            _ => None,
         }
     }
 

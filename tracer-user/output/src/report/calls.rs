@@ -4,11 +4,9 @@
 //! shown has two: its arguments known at the beginning, *unfinished*, and the rest with its result,
 //! *resumed*.
 
-use std::collections::HashMap;
-
-use tracer_common::event_type::EventTypeId;
+use tracer_analysis::{CallKey, OpenCalls};
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
-use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use zerocopy::FromBytes;
 
 use tracer_event::event_view::{EventView, NamespaceIds};
@@ -22,9 +20,6 @@ use tracer_text::digits::{push_decimal, push_nine_digits};
 
 /// Time that the line of a call waits for its end while nothing else is shown.
 const WAITS_NS: u64 = 100_000_000;
-
-/// Limit of threads whose unfinished calls are known. Beyond it, all are forgotten.
-const MOST_UNFINISHED: usize = 65_536;
 
 /// Call that has begun.
 #[derive(Clone, Debug)]
@@ -41,6 +36,7 @@ pub struct Entered {
     pub inside: Option<NamespaceIds>,
     /// Lines of its stack, which follow the first line that shows it.
     pub stack: Vec<u8>,
+    key: CallKey,
     call: Call,
 }
 
@@ -55,6 +51,7 @@ impl Entered {
             date: line.date,
             inside: line.inside,
             stack: stack_lines(line),
+            key: CallKey::new(entered.compat != 0, entered.number),
             call: call(&entered),
         })
     }
@@ -112,7 +109,7 @@ pub struct Calls {
     /// Call that was entered last, while nothing else has been shown.
     open: Option<Entered>,
     /// Calls whose beginnings have been shown, by their threads.
-    unfinished: HashMap<i32, Unfinished>,
+    unfinished: OpenCalls<Unfinished>,
 }
 
 /// Part of a call that a line shows.
@@ -130,7 +127,7 @@ impl Calls {
     /// its data is shorter than the type says.
     pub fn enter(&mut self, line: &EventView<'_>) -> Result<Option<Part>, Malformed> {
         let entered = Entered::of(line).ok_or(Malformed)?;
-        self.unfinished.remove(&line.event.header.tid);
+        self.unfinished.remove(line.event.header.tid);
         if entered.is_last() {
             let mut words = Vec::new();
             entered.push_beginning(&mut words);
@@ -165,10 +162,17 @@ impl Calls {
     /// `None` where the data is truncated.
     pub fn resume(&mut self, line: &EventView<'_>) -> Option<Vec<u8>> {
         let (left, texts) = left(line)?;
-        let begun = self.unfinished.remove(&line.event.header.tid);
-        let begun = begun.filter(|begun| is_end_of(&begun.entered, line, left));
+        let (key, value) = CallKey::from_exit(line.event.data)?;
+        let begun = self.unfinished.leave(line.event.header.tid, key, value);
+        let begun = begun.filter(|begun| begun.is_ended);
+        let begun = begun.map(|begun| begun.facts);
         let mut words = b"<... ".to_vec();
-        push_syscall_name(&mut words, left.table, left.nr);
+        match &begun {
+            Some(Unfinished { entered, .. }) => {
+                push_syscall_name(&mut words, entered.call.table, entered.call.nr);
+            }
+            None => push_syscall_name(&mut words, left.table, left.nr),
+        }
         words.extend_from_slice(b" resumed>");
         match &begun {
             Some(Unfinished { entered, shown }) => {
@@ -208,14 +212,12 @@ impl Calls {
         } else {
             b" <unfinished ...>"
         });
-        if self.unfinished.len() >= MOST_UNFINISHED {
-            self.unfinished.clear();
-        }
         let begun = Unfinished {
             entered: entered.clone(),
             shown,
         };
-        self.unfinished.insert(entered.header.tid, begun);
+        let (tid, key) = (entered.header.tid, entered.key);
+        self.unfinished.enter(tid, key, begun);
         Some(Part { of: entered, words })
     }
 
@@ -228,12 +230,10 @@ impl Calls {
         self.interrupt()
     }
 
-    /// Returns the words for the call that a thread was in when it ended, which did not return.
-    pub fn abandon(&mut self, id: EventTypeId, tid: i32) -> Option<Vec<u8>> {
-        if !matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
-            return None;
-        }
-        let begun = self.unfinished.remove(&tid)?;
+    /// Follows a thread by an event that is no part of a call. Returns the words for the call that
+    /// it was in when it ended, which did not return.
+    pub fn follow(&mut self, event: &Event<'_>) -> Option<Vec<u8>> {
+        let begun = self.unfinished.follow(event)?;
         let mut words = b"<... ".to_vec();
         let Call { table, nr, .. } = begun.entered.call;
         push_syscall_name(&mut words, table, nr);

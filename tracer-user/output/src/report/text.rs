@@ -225,9 +225,9 @@ impl LineFormat for Text {
                     return self.push_stack(out, &stack_lines(line));
                 }
             }
-            id => {
+            _ => {
                 self.interrupt_call(out);
-                if let Some(words) = self.calls.abandon(id, header.tid) {
+                if let Some(words) = self.calls.follow(&line.event) {
                     self.push_call(out, line, &words);
                 }
             }

@@ -75,6 +75,7 @@ const CRATES: [Crate; 19] = [
     Crate {
         of: "tracer-event",
         may_use: &[
+            "tracer-analysis",
             "tracer-common",
             "tracer-engine",
             "tracer-log",
@@ -97,6 +98,7 @@ const CRATES: [Crate; 19] = [
     Crate {
         of: "tracer-output",
         may_use: &[
+            "tracer-analysis",
             "tracer-common",
             "tracer-engine",
             "tracer-text",
