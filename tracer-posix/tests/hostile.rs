@@ -17,7 +17,7 @@ use tracer_common::area::{
     STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, WINDOWS_OFFSET, chunk_state, name_state,
     window,
 };
-use tracer_engine::source::{Batch, Control, Source};
+use tracer_engine::source::{Batch, BegunAnew, Control, Source};
 use tracer_engine::{EventSet, EventTypes};
 
 /// Bytes of the area that the hostile side writes: the fixed parts and some chunks.
@@ -146,6 +146,25 @@ impl Hostile {
         }
     }
 
+    /// Opens a chunk that has no events, of a thread of this process.
+    fn open_chunk(&self, generation: u32) -> OpenChunk {
+        self.give_window(generation);
+        let (header, chunk) = Self::chunk(0);
+        let open = chunk_state::word(generation, 1, chunk_state::OPEN);
+        self.set(header + offset_of!(ChunkHeader, state), open);
+        let own = u64::from(std::process::id());
+        let opened = OpenChunk {
+            thread: header + offset_of!(ChunkHeader, thread),
+            begun: header + offset_of!(ChunkHeader, begun),
+            restartable: header + offset_of!(ChunkHeader, restartable),
+            own: own << 32 | own,
+        };
+        self.set(opened.thread, opened.own);
+        self.set(opened.begun, 64);
+        self.set(chunk + offset_of!(ChunkStart, head), 64);
+        opened
+    }
+
     fn scribble(&mut self, range: std::ops::Range<usize>, words: usize) {
         for _ in 0..words {
             let span = (range.end - range.start) as u64;
@@ -154,6 +173,15 @@ impl Hostile {
             self.set(offset & !7, value);
         }
     }
+}
+
+/// Where the words of a chunk's header are.
+struct OpenChunk {
+    thread: usize,
+    begun: usize,
+    restartable: usize,
+    /// The word of its thread.
+    own: u64,
 }
 
 /// Makes a reader of an area that no process emits into, and the other side of it.
@@ -194,17 +222,9 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         let batch = &mut Batch::new(&mut types, &mut events, &mut data, &mut losses);
         source.collect(batch)
     };
-    hostile.give_window(generation);
-    let (header, chunk) = Hostile::chunk(0);
-    let open = chunk_state::word(generation, 1, chunk_state::OPEN);
-    hostile.set(header + offset_of!(ChunkHeader, state), open);
-    let own = u64::from(std::process::id());
-    let thread = header + offset_of!(ChunkHeader, thread);
-    hostile.set(thread, own << 32 | own);
-    let begun = header + offset_of!(ChunkHeader, begun);
-    let head = chunk + offset_of!(ChunkStart, head);
-    hostile.set(begun, 64);
-    hostile.set(head, 64);
+    let OpenChunk {
+        thread, begun, own, ..
+    } = hostile.open_chunk(generation);
 
     let idle = collect();
     assert!(collect() > idle, "nobody is amid an emission");
@@ -229,7 +249,7 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
     hostile.set(thread, u64::from(i32::MAX.unsigned_abs()) << 32 | 1);
     let held = collect();
     assert!(collect() > held, "it was waited for");
-    hostile.set(thread, own << 32 | own);
+    hostile.set(thread, own);
     hostile.set(begun, 96);
     let begin = Instant::now();
     let held = collect();
@@ -243,6 +263,45 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         begin.elapsed() > Duration::from_millis(100),
         "not waited for"
     );
+}
+
+#[test]
+fn a_thread_that_has_begun_anew_holds_the_watermark_up_no_more() {
+    let (mut source, hostile, generation) = reader_and_hostile();
+    let (mut types, mut events, mut data, mut losses) =
+        (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
+    let mut collect = |source: &mut AreaSource| {
+        let batch = &mut Batch::new(&mut types, &mut events, &mut data, &mut losses);
+        source.collect(batch)
+    };
+    let chunk = hostile.open_chunk(generation);
+    let pid = std::process::id().cast_signed();
+    // Later than any look is as late as the look.
+    let begun = |pid| BegunAnew {
+        pid,
+        ticks: u64::MAX,
+    };
+    collect(&mut source);
+    for (whose, is_restartable, goes_on) in [(1, 1, false), (pid, 0, false), (pid, 1, true)] {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            hostile.set(chunk.begun, 64);
+            hostile.set_half(chunk.restartable, is_restartable);
+            source.note_begun_anew(begun(whose));
+            let before = collect(&mut source);
+            let begin = Instant::now();
+            hostile.set(chunk.begun, 88);
+            let after = collect(&mut source);
+            // A reader that had no processor for as long as it waits has given up.
+            if begin.elapsed() < Duration::from_millis(100) || tries == 5 {
+                assert_eq!(after > before, goes_on, "{whose} {is_restartable}");
+                break;
+            }
+        }
+    }
+    let has_all_before = |ticks| source.has_all_before(BegunAnew { pid, ticks });
+    assert!(has_all_before(0) && !has_all_before(u64::MAX));
 }
 
 /// Chunks that were never written are not looked into: what is not there would have to be made.

@@ -70,6 +70,8 @@ use tracer_common::event_type::EventTypeId;
 use emit::{own_types, process, start, tls};
 use layout::names;
 use system::pids;
+use system::scheduling::Scheduling;
+use tracer_engine::CallTerms;
 
 impl Area {
     /// Returns how often a process of this area's family was given no name for a user event type
@@ -130,6 +132,17 @@ pub fn own_pid() -> i32 {
     match process::parts_if_ready().or_else(start::parts_made_ready) {
         Some(_) => process::pid(),
         None => pids::own_pid(),
+    }
+}
+
+/// Returns the terms of a control call that the calling thread makes, for a reader in another
+/// process; `is_traced`: the stream traces this one.
+#[doc(hidden)]
+pub fn call_terms(is_traced: bool) -> CallTerms {
+    let _errno = ErrnoGuard::keep();
+    CallTerms {
+        begun_anew: is_traced.then(process::begin_emissions_anew).flatten(),
+        is_urgent: Scheduling::is_caller_real_time(),
     }
 }
 

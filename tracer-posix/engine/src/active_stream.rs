@@ -10,6 +10,11 @@ use super::{EventSet, EventTypes, Ledger, StreamFullPolicy};
 use crate::event::{Event, EventHeader, MonotonicNs};
 use crate::source::{Control, Source, WaitingWord};
 
+mod settle;
+
+#[doc(hidden)]
+pub use settle::{CallTerms, Settled};
+
 /// An active trace stream. Where it has a log, who flushes it takes its events away.
 pub struct ActiveStream<L: Flush = NoLog> {
     core: StreamCore,
@@ -29,12 +34,9 @@ pub struct ActiveStream<L: Flush = NoLog> {
     sources_so_far: u32,
     /// Whether there is no memory to collect by.
     is_poor: bool,
+    /// Terms of the call at hand.
+    terms: CallTerms,
 }
-
-/// Longer than any source is behind the clock: they have their own bounds for threads that are
-/// stopped in the middle of an emission.
-const SETTLED_WITHIN: Duration = Duration::from_millis(500);
-const SETTLE_PAUSE: Duration = Duration::from_micros(20);
 
 /// How long a stream that ends counts what its sources have not brought.
 const COUNTED_WITHIN: Duration = Duration::from_millis(500);
@@ -94,6 +96,7 @@ impl<L: Flush> ActiveStream<L> {
             stopped: MonotonicNs(0),
             sources_so_far: 0,
             is_poor: false,
+            terms: CallTerms::default(),
         }
     }
 
@@ -147,7 +150,7 @@ impl<L: Flush> ActiveStream<L> {
         wanted.running = true;
         self.control(&wanted);
         self.let_sources_take_again();
-        let at = self.settle();
+        let at = self.settle_at();
         self.core.start(at, caller);
         self.control(&self.wanted());
     }
@@ -163,12 +166,17 @@ impl<L: Flush> ActiveStream<L> {
             merged.source.hold_emitters();
         }
         self.stopped = (self.now)();
-        let mut at = self.settle();
-        // Who limits collecting has an end of its own, and has come to it.
-        if at < self.stopped && self.limit.is_none() {
+        let settled = self.settle_for_call();
+        let mut at = settled.until;
+        if settled.has_all {
+            // What is newer than all that was emitted before the call comes after the stop.
+            self.stopped = self.stopped.min(at);
+        } else if self.limit.is_none() {
             // What comes only later was not emitted after the stop: it counts as late.
             at = self.stopped;
             self.feed(at);
+        } else {
+            // Who limits collecting has an end of its own, and has come to it.
         }
         self.make_space_for_own();
         self.core.stop(at, caller);
@@ -181,7 +189,7 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_set_filter()`.
     pub fn set_filter(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
-        let at = self.settle();
+        let at = self.settle_at();
         self.make_space_for_own();
         self.core.set_filter(set, how, at, caller);
         self.control(&self.wanted());
@@ -193,7 +201,7 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_clear()`.
     pub fn clear(&mut self) {
-        let at = self.settle();
+        let at = self.settle_at();
         self.core.clear(at);
         self.control(&self.wanted());
     }
@@ -325,24 +333,6 @@ impl<L: Flush> ActiveStream<L> {
         match self.sources.as_mut_slice() {
             [sole] => sole.source.announce_sleep(),
             _ => false,
-        }
-    }
-
-    /// Collects as [`sync`](Self::sync), until the stream is complete up to the moment of the call:
-    /// what was emitted before a call counts as before it. A thread that was stopped in the middle
-    /// of an emission is not waited for without end; and where [collecting is
-    /// limited](Self::collect_within), no thread is for longer.
-    pub fn settle(&mut self) -> MonotonicNs {
-        let called = (self.now)();
-        let limit = self.limit.unwrap_or(SETTLED_WITHIN).min(SETTLED_WITHIN);
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        loop {
-            let watermark = self.sync();
-            let waited = (self.now)().0.saturating_sub(called.0);
-            if watermark >= called || waited > limit_ns {
-                return watermark;
-            }
-            std::thread::sleep(SETTLE_PAUSE);
         }
     }
 

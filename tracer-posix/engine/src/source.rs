@@ -80,6 +80,19 @@ pub trait Source: Send {
     /// with what was there before.
     fn begin_anew(&mut self) {}
 
+    /// Says that the emissions of a process have begun anew.
+    #[doc(hidden)]
+    fn note_begun_anew(&mut self, begun: BegunAnew) {
+        let _ = begun;
+    }
+
+    /// Tells whether all is handed over that was emitted before that moment, by whatever process.
+    #[doc(hidden)]
+    fn has_all_before(&self, begun: BegunAnew) -> bool {
+        let _ = begun;
+        false
+    }
+
     /// Records again: the stream has space, after this source has said that it is
     /// [full](Batch::mark_full), and events emitted from now on are recorded.
     fn take_again(&mut self) {}
@@ -124,6 +137,17 @@ pub trait Source: Send {
     fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>) {
         let _ = report;
     }
+}
+
+/// A moment at which the emissions under way of a process were made to begin anew: each of them is
+/// recorded, or will be with a later time, whenever its thread has a CPU again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub struct BegunAnew {
+    /// The process, as it calls itself.
+    pub pid: i32,
+    /// The moment, by the clock of the source that knows the process.
+    pub ticks: u64,
 }
 
 /// Events that a source has not brought when its stream ends.

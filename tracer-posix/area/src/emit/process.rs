@@ -14,6 +14,7 @@ use crate::layout::file::AreaId;
 use crate::layout::mapping::{self, FileFacts, Parts};
 use crate::layout::ticks::TickSource;
 use crate::system::errno::ErrnoGuard;
+use tracer_engine::source::BegunAnew;
 
 /// State of this process as a target. Copied into a forked child.
 pub(super) struct ProcessState {
@@ -88,6 +89,17 @@ pub(crate) fn restart_emissions() -> bool {
     STATE.can_restart.load(Relaxed)
         // SAFETY: takes no pointers.
         && unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED_RSEQ, 0, 0) } == 0
+}
+
+/// As [`restart_emissions`], for a reader in another process: the moment before which all that this
+/// process has emitted is recorded then, but for threads whose emissions cannot begin anew.
+pub(crate) fn begin_emissions_anew() -> Option<BegunAnew> {
+    let parts = parts_if_ready()?;
+    let source = TickSource::from_header(parts.header().clock.load(Acquire))?;
+    let ticks = source.now();
+    // Nor does any that is recorded later have that same time.
+    source.let_tick_pass();
+    restart_emissions().then(|| BegunAnew { pid: pid(), ticks })
 }
 
 /// Returns the clock of this process's area, which a thread that has a ring has

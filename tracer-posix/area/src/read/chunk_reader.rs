@@ -45,6 +45,9 @@ pub(super) struct ChunkCursor {
     pub(super) identity: Identity,
     /// Time, in ticks, than which nothing older can come from it.
     pub(super) settled: u64,
+    /// Time of the newest event that was read, in ticks: what its thread records later is not
+    /// older.
+    pub(super) newest: u64,
     /// The mark that was found set, and since when.
     pub(super) stuck: Option<Stuck>,
 }
@@ -106,6 +109,7 @@ impl ChunkCursor {
             refused: 0,
             identity: Identity::default(),
             settled,
+            newest: 0,
             stuck: None,
         }
     }
@@ -146,6 +150,7 @@ impl ChunkCursor {
             }
             std::hint::spin_loop();
         }
+        self.settled = self.settled.max(self.newest.min(now));
         if has_ended() {
             self.settled = now;
         }
@@ -187,6 +192,7 @@ impl Reader<'_, '_> {
             cursor: known.cursor,
             identity: known.identity,
             last_time: chain.last_time,
+            newest: known.newest,
             events: 0,
             dropped: 0,
             damaged: 0,
@@ -235,6 +241,7 @@ impl Reader<'_, '_> {
                 // Two readings of the counter without a fence may be in the other order.
                 header.time = header.time.max(read.last_time);
                 read.last_time = header.time;
+                read.newest = read.newest.max(record.ticks);
                 if self.bounds.keep(record.ticks) {
                     batch.push(header, data);
                 } else {
@@ -276,6 +283,7 @@ impl Reader<'_, '_> {
         known.refused = known.refused.wrapping_add(refused);
         known.cursor = read.cursor;
         known.identity = read.identity;
+        known.newest = read.newest;
         known.events = known.events.wrapping_add(read.events);
         chain.last_time = read.last_time;
         chain.accounted = chain
@@ -320,6 +328,8 @@ pub(super) struct Read {
     pub(super) cursor: Cursor,
     pub(super) identity: Identity,
     pub(super) last_time: MonotonicNs,
+    /// Time of the newest event of the chunk, in ticks.
+    pub(super) newest: u64,
     pub(super) events: u64,
     /// Events that lie outside of what is kept.
     dropped: u64,

@@ -12,7 +12,7 @@ use crate::discover::find::Area;
 use crate::discover::find_error::FindError;
 use crate::layout::ticks::monotonic_now;
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::source::{Batch, Control, Source, Unread, WaitingWord};
+use tracer_engine::source::{Batch, BegunAnew, Control, Source, Unread, WaitingWord};
 
 /// How often an area is looked for: a target may load the library at any time.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -192,6 +192,17 @@ impl Source for DeferredSource {
         if let Some(source) = &mut self.source {
             source.begin_anew();
         }
+    }
+
+    fn note_begun_anew(&mut self, begun: BegunAnew) {
+        if let Some(source) = &mut self.source {
+            source.note_begun_anew(begun);
+        }
+    }
+
+    fn has_all_before(&self, begun: BegunAnew) -> bool {
+        let source = self.source.as_ref();
+        source.is_some_and(|source| source.has_all_before(begun))
     }
 
     fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {

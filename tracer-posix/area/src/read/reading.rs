@@ -26,7 +26,7 @@ use crate::layout::pool::Pool;
 use crate::layout::ticks::TickClock;
 use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::source::{Batch, LossCause};
+use tracer_engine::source::{Batch, BegunAnew, LossCause};
 
 /// Bytes of records that are read of a chain before another one has its turn. Of each chain so much
 /// may wait for the others.
@@ -76,6 +76,9 @@ pub(super) struct Reading {
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) chains: ChainCursors,
     pub(super) bounds: Bounds,
+    /// The last moment at which the emissions of a process have begun anew, whose threads'
+    /// [sequences](crate::emit) can.
+    pub(super) begun_anew: Option<BegunAnew>,
     /// How often a thread was found amid an emission for long.
     pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
@@ -106,6 +109,7 @@ impl Reading {
             chunks: HashMap::new(),
             chains: ChainCursors::default(),
             bounds,
+            begun_anew: None,
             waits: Cell::default(),
             keeps: None,
         }
@@ -197,18 +201,24 @@ impl Reading {
             *known = new();
         }
         let thread = thread_of(chunk_ref.header.thread.load(Relaxed));
-        let is_restarted = has_restarted
-            && thread.0 == own_pid()
-            && chunk_ref.header.restartable.load(Relaxed) == 1;
+        let is_restartable = chunk_ref.header.restartable.load(Acquire) == 1;
+        let is_restarted = has_restarted && thread.0 == own_pid() && is_restartable;
         if is_restarted || present.is_closed {
             known.settled = now;
         } else {
+            // Since when its thread has begun anew, if that is news.
+            let begun_anew = self
+                .begun_anew
+                .filter(|begun| begun.pid == thread.0 && is_restartable)
+                .map(|begun| begun.ticks.min(now))
+                .filter(|ticks| *ticks > known.settled);
             let waits = &self.waits;
             let has_ended = || {
                 waits.set(waits.get().wrapping_add(1));
-                area.has_ended(thread)
+                begun_anew.is_none() && area.has_ended(thread)
             };
             known.settle(now, || chunk.under_way(), has_ended);
+            known.settled = known.settled.max(begun_anew.unwrap_or(0));
         }
         // Refused events first: what the head has beyond them is no loss.
         let refused = chunk_ref.header.refused.load(Acquire);

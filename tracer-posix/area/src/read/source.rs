@@ -28,7 +28,9 @@ use crate::layout::wake;
 use crate::system::membarrier;
 use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
-use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread, WaitingWord};
+use tracer_engine::source::{
+    Batch, BegunAnew, Control, Loss, LossCause, Source, Unread, WaitingWord,
+};
 
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
@@ -365,6 +367,14 @@ impl Source for AreaSource {
         if self.round.take().is_some() || was_looking {
             self.reading.look_again();
         }
+    }
+
+    fn note_begun_anew(&mut self, begun: BegunAnew) {
+        self.reading.begun_anew = Some(begun);
+    }
+
+    fn has_all_before(&self, begun: BegunAnew) -> bool {
+        !self.has_more() && self.reading.settled >= begun.ticks
     }
 
     fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {

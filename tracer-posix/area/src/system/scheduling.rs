@@ -19,15 +19,21 @@ impl Scheduling {
     /// Bits of a policy that are not the policy.
     const RESET_ON_FORK: c_int = 0x4000_0000;
 
+    /// Tells whether the calling thread is a real-time one, of whatever kind.
+    pub(crate) fn is_caller_real_time() -> bool {
+        matches!(
+            Self::policy_of_caller(),
+            libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE
+        )
+    }
+
     /// Returns the calling thread's, if it is a real-time one with a priority; else
     /// [`OTHER`](Self::OTHER).
     ///
     /// The kernel is asked by itself: the functions of musl only fail, since these are a thread's
     /// and not its process's.
     pub(crate) fn of_caller() -> Self {
-        // SAFETY: takes no pointers.
-        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
-        let policy = c_int::try_from(policy).unwrap_or(0) & !Self::RESET_ON_FORK;
+        let policy = Self::policy_of_caller();
         if policy != libc::SCHED_FIFO && policy != libc::SCHED_RR {
             return Self::OTHER;
         }
@@ -35,6 +41,12 @@ impl Scheduling {
         // SAFETY: the kernel's `struct sched_param` has the priority alone.
         unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut priority) };
         Self { policy, priority }
+    }
+
+    fn policy_of_caller() -> c_int {
+        // SAFETY: takes no pointers.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+        c_int::try_from(policy).unwrap_or(0) & !Self::RESET_ON_FORK
     }
 
     /// Gives it to a thread of this process; 0 for the caller. Where that is not permitted, the
