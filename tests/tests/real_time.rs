@@ -17,6 +17,13 @@ const FAR_LESS_THAN_THE_HOG_NS: i64 = 10_000_000;
 /// `SCHED_FIFO` at the reader's priority, as the program says it.
 const FIFO_50: i64 = 150;
 
+/// A recorder that waits for an emission looks again every 20 µs, and sleeps in between: more than
+/// a thousand times in the 200 ms that it does so at most.
+const FAR_LESS_THAN_A_WAIT_SLEEPS: i64 = 100;
+
+/// Calls that come after all that was emitted before.
+const AMID_CALLS: [&str; 4] = ["flush", "set_filter", "stop", "start"];
+
 /// Runs the program with these arguments and returns what it prints.
 fn said(linkage: Linkage, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -25,6 +32,25 @@ fn said(linkage: Linkage, arguments: &[&str]) -> String {
     let options = ["-Wall", "-Wextra", "-Werror"];
     dist::compile_file("cc", &source, &program, &options, linkage).unwrap();
     command::text(Command::new(program).args(arguments)).unwrap()
+}
+
+/// Has a thread make calls while another one is stopped amid an emission, which begins anew when
+/// its thread goes on, or does not. Checks that none of the calls waits for it, and that all is
+/// there in the end, in order.
+fn expect_no_wait_amid(case: &str, begins_anew: bool, calls: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("amid", folder.path()).unwrap();
+    let sequences = format!("glibc.pthread.rseq={}", i32::from(begins_anew));
+    let mut command = Command::new(program);
+    command.arg(case).env("GLIBC_TUNABLES", sequences);
+    let said = command::text(&mut command).unwrap();
+    for call in calls {
+        let slept = value(&said, call);
+        assert!(slept < FAR_LESS_THAN_A_WAIT_SLEEPS, "{call}: {said}");
+    }
+    assert_eq!(value(&said, "overrun"), 0, "{said}");
+    assert!(said.ends_with("events 0 1 2 1000\n"), "{said}");
+    said
 }
 
 /// The value behind a word.
@@ -120,6 +146,35 @@ fn the_recorder_answers_with_the_priority_of_the_thread_that_waits() {
         "create",
     ];
     expect_no_wait(&calls, Some("log"));
+}
+
+// clause: np.priority
+#[test]
+#[ignore = "real-time priorities"]
+fn no_control_call_waits_for_an_emission_that_begins_anew() {
+    if missing_right().is_some() {
+        return;
+    }
+    for case in ["of_an_ordinary_thread", "of_a_real_time_thread"] {
+        let said = expect_no_wait_amid(case, true, &AMID_CALLS);
+        assert_eq!(value(&said, "youngest"), 1, "{said}");
+        assert_eq!(value(&said, "goes_on"), 0, "{said}");
+    }
+}
+
+// clause: np.priority
+#[test]
+#[ignore = "real-time priorities"]
+fn a_real_time_thread_waits_for_no_emission_and_its_flush_goes_on() {
+    if missing_right().is_some() {
+        return;
+    }
+    expect_no_wait_amid("without_a_log", false, &AMID_CALLS[1..]);
+    let said = expect_no_wait_amid("of_a_real_time_thread", false, &AMID_CALLS);
+    assert_eq!(value(&said, "eldest"), 1, "{said}");
+    assert_eq!(value(&said, "youngest"), 0, "{said}");
+    assert_eq!(value(&said, "goes_on"), 1, "{said}");
+    assert_eq!(value(&said, "then"), 1, "{said}");
 }
 
 // clause: np.waking

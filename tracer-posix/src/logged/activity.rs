@@ -108,8 +108,8 @@ impl Activity {
         &self.words().said
     }
 
-    /// States, in the recorder, how the stream and its log are, between two flushes, and what was
-    /// lost since this was stated last.
+    /// States, in the recorder, how the stream and its log are, outside of what takes long in a
+    /// flush, and what was lost since this was stated last.
     pub(super) fn report(&self, status: LoggedStatus) {
         let bit = |is_so, bit| if is_so { bit } else { 0 };
         let lost = bit(status.is_overrun, OVERRUN) | bit(status.is_log_overrun, LOG_OVERRUN);
@@ -119,7 +119,8 @@ impl Activity {
         let _earlier = error.compare_exchange(0, status.flush_error, Relaxed, Relaxed);
         let bits = bit(status.is_running, RUNNING)
             | bit(status.is_full, FULL)
-            | bit(status.is_log_full, LOG_FULL);
+            | bit(status.is_log_full, LOG_FULL)
+            | bit(status.is_flushing, FLUSHING);
         self.said().store(bits, Release);
     }
 

@@ -10,7 +10,7 @@ use crate::EventTypeId;
 use crate::agent;
 use tracer_area as area;
 use tracer_engine::event::{Event, EventHeader, EventName, OwnedEvent, RealtimeNs};
-use tracer_engine::{Attributes, EventSet, Filtering, Origin};
+use tracer_engine::{Attributes, CallTerms, EventSet, Filtering, Origin};
 use tracer_log::{LogHeader, clocks_now};
 
 use crate::stream::{CreateError, RealtimeClock, caller};
@@ -19,7 +19,7 @@ use super::conversation::Conversation;
 use super::gone::RecorderGone;
 use super::lending::Lending;
 use super::making::{Job, Made, make};
-use super::protocol::{LoggedStatus, Reply, Request};
+use super::protocol::{Call, LoggedStatus, Reply, Request};
 use super::{Activity, process, socket};
 
 mod untrusted;
@@ -190,7 +190,7 @@ impl LoggedStream {
     pub fn start_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
         // A child may be the first to use one.
         self.tell_own_types()?;
-        self.ask(&Request::Start(caller.into())).map(drop)
+        self.ask(&Request::Start(self.call(caller))).map(drop)
     }
 
     /// Stops the stream.
@@ -205,7 +205,7 @@ impl LoggedStream {
 
     #[doc(hidden)]
     pub fn stop_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
-        self.ask(&Request::Stop(caller.into())).map(drop)
+        self.ask(&Request::Stop(self.call(caller))).map(drop)
     }
 
     /// Drops all that stream and log hold.
@@ -214,7 +214,7 @@ impl LoggedStream {
     ///
     /// See [`LogCallError`].
     pub fn clear(&mut self) -> Result<(), LogCallError> {
-        let cleared = self.ask(&Request::Clear)?;
+        let cleared = self.ask(&Request::Clear(self.call(Origin::NONE)))?;
         self.conversation.forget_event();
         self.filter = EventSet::EMPTY;
         LogCallError::check(&cleared)
@@ -232,7 +232,7 @@ impl LoggedStream {
 
     #[doc(hidden)]
     pub fn flush_for(&mut self, caller: Origin) -> Result<(), LogCallError> {
-        LogCallError::check(&self.ask(&Request::Flush(caller.into()))?)
+        LogCallError::check(&self.ask(&Request::Flush(self.call(caller)))?)
     }
 
     /// Changes the filter.
@@ -256,7 +256,7 @@ impl LoggedStream {
         let request = Request::SetFilter {
             set: *set.words(),
             how: how.into(),
-            caller: caller.into(),
+            call: self.call(caller),
         };
         self.ask(&request)?;
         self.filter = how.apply(&self.filter, set);
@@ -412,9 +412,24 @@ impl LoggedStream {
 
     fn end(&mut self, caller: Origin) -> Result<Reply, RecorderGone> {
         self.is_shut_down = true;
-        let reply = self.ask(&Request::Shutdown(caller.into()));
+        // It waits for the disk in any case, and nobody can read later what it leaves behind.
+        let terms = CallTerms {
+            is_urgent: false,
+            ..self.terms()
+        };
+        let reply = self.ask(&Request::Shutdown(Call::new(caller, terms)));
         process::reap(self.recorder);
         reply
+    }
+
+    /// Begins a call that waits for emissions under way: those of this process begin anew, and are
+    /// not waited for.
+    fn call(&self, caller: Origin) -> Call {
+        Call::new(caller, self.terms())
+    }
+
+    fn terms(&self) -> CallTerms {
+        area::call_terms(self.own_types.is_traced)
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {

@@ -153,10 +153,11 @@ mod tests {
     use std::thread;
 
     use super::super::Activity;
+    use super::super::protocol::Call;
     use super::*;
     use crate::EventTypeId;
-    use tracer_engine::Origin;
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
+    use tracer_engine::{CallTerms, Origin};
 
     fn pair() -> (Conversation, OwnedFd) {
         let (ours, theirs) = socket::pair().unwrap();
@@ -243,7 +244,8 @@ mod tests {
             );
             recorder
         });
-        let flushed = ours.ask(&Request::Flush(Origin::NONE.into())).unwrap();
+        let call = Call::new(Origin::NONE, CallTerms::default());
+        let flushed = ours.ask(&Request::Flush(call)).unwrap();
         assert!(matches!(flushed, Reply::Failed(28)));
         let recorder = recorder.join().unwrap();
 

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use tracer_common::event_type::EVENT_SET_WORDS;
 
 use crate::wire::SentEvent;
-use tracer_engine::{Filtering, Origin};
+use tracer_engine::source::BegunAnew;
+use tracer_engine::{CallTerms, Filtering, Origin};
 
 /// More than the longest message: an event with the most data.
 pub(super) const MESSAGE_BYTES: usize = tracer_engine::sizes::MAX_USER_DATA + 4096;
@@ -13,15 +14,15 @@ pub(super) const MESSAGE_BYTES: usize = tracer_engine::sizes::MAX_USER_DATA + 40
 /// A request of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    Start(Caller),
-    Stop(Caller),
-    Clear,
+    Start(Call),
+    Stop(Call),
+    Clear(Call),
     SetFilter {
         set: [u64; EVENT_SET_WORDS],
         how: How,
-        caller: Caller,
+        call: Call,
     },
-    Flush(Caller),
+    Flush(Call),
     /// Collects, and reports in shared memory how things are.
     Status,
     ShowNext,
@@ -31,7 +32,7 @@ pub(super) enum Request {
     EventTypeName(u32),
     /// The first type from an id on.
     EventTypeFrom(u32),
-    Shutdown(Caller),
+    Shutdown(Call),
 }
 
 /// A reply of the recorder.
@@ -90,9 +91,41 @@ pub struct LoggedStatus {
     pub is_log_overrun: bool,
 }
 
+/// A call that waits for emissions under way: who makes it, and on which terms.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Call {
+    caller: Caller,
+    /// [`BegunAnew`]: process and moment.
+    begun_anew: Option<(i32, u64)>,
+    is_urgent: bool,
+}
+
+impl Call {
+    /// Makes that of `caller`, on these terms.
+    pub fn new(caller: Origin, terms: CallTerms) -> Self {
+        Self {
+            caller: caller.into(),
+            begun_anew: terms.begun_anew.map(|begun| (begun.pid, begun.ticks)),
+            is_urgent: terms.is_urgent,
+        }
+    }
+
+    pub fn caller(self) -> Origin {
+        self.caller.into()
+    }
+
+    pub fn terms(self) -> CallTerms {
+        let begun_anew = self.begun_anew;
+        CallTerms {
+            begun_anew: begun_anew.map(|(pid, ticks)| BegunAnew { pid, ticks }),
+            is_urgent: self.is_urgent,
+        }
+    }
+}
+
 /// [`Origin`] as sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Caller {
+struct Caller {
     pid: i32,
     tid: i32,
     thread_id: u64,

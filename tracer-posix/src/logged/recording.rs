@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::Source;
 use tracer_engine::{
-    ActiveStream, EventSet, EventTypes, Filtering, Flush, Origin, StreamCore, StreamFullPolicy,
+    ActiveStream, CallTerms, EventSet, EventTypes, Filtering, Flush, Origin, StreamCore,
+    StreamFullPolicy,
 };
 use tracer_log::{FinalStatus, LogWriter, WriteError};
 
@@ -86,6 +87,8 @@ pub struct Recording {
     stream: ActiveStream<Log>,
     policy: StreamFullPolicy,
     last_write: Instant,
+    /// Up to when a flush has still to write, which did not wait for an emission under way.
+    owed: Option<MonotonicNs>,
 }
 
 impl std::fmt::Debug for Recording {
@@ -119,6 +122,7 @@ impl Recording {
             stream: ActiveStream::with_log(policy, capacity, now, log),
             policy,
             last_write: Instant::now(),
+            owed: None,
         }
     }
 
@@ -147,7 +151,7 @@ impl Recording {
                 is_running: stream.is_running,
                 is_full: stream.is_full,
                 is_overrun: stream.is_overrun,
-                is_flushing: false,
+                is_flushing: self.owed.is_some(),
                 flush_error: std::mem::take(&mut log.first_error),
                 is_log_full: log.writer.is_full(),
                 is_log_overrun: log.writer.take_overrun(),
@@ -158,8 +162,9 @@ impl Recording {
     /// Does the recorder's regular work: under `POSIX_TRACE_FLUSH` collects, and flushes before
     /// there is no space. Returns whether anything had come, or was lost.
     pub fn tick(&mut self) -> bool {
+        let has_written = self.write_what_is_owed();
         if self.policy != StreamFullPolicy::Flush {
-            return false;
+            return has_written;
         }
         let come = |stream: &ActiveStream<Log>| {
             let ledger = stream.ledger();
@@ -178,14 +183,39 @@ impl Recording {
             log.write(core);
             self.last_write = Instant::now();
         }
-        come(&self.stream) != before
+        has_written || come(&self.stream) != before
     }
 
     /// Tells whether the stream records, or stopped itself: whether [`tick`](Self::tick) has
     /// anything to do.
     #[must_use]
     pub fn needs_ticks(&mut self) -> bool {
-        self.policy == StreamFullPolicy::Flush && self.stream.log().1.wants_events()
+        let is_flushed = self.policy == StreamFullPolicy::Flush;
+        self.owed.is_some() || is_flushed && self.stream.log().1.wants_events()
+    }
+
+    /// Sets the terms of the call that comes next.
+    pub(super) fn set_terms(&mut self, terms: CallTerms) {
+        self.stream.set_terms(terms);
+    }
+
+    /// Ends a flush that did not wait for an emission under way, once that is over. Returns whether
+    /// it has.
+    fn write_what_is_owed(&mut self) -> bool {
+        let Some(until) = self.owed else { return false };
+        if self.stream.sync() < until {
+            return false;
+        }
+        self.owed = None;
+        self.flush_now(Origin::NONE);
+        true
+    }
+
+    fn flush_now(&mut self, caller: Origin) {
+        self.stream.flush(caller);
+        let (log, core, _) = self.stream.log();
+        log.write(core);
+        self.last_write = Instant::now();
     }
 
     /// See [`ActiveStream::start`].
@@ -209,6 +239,7 @@ impl Recording {
     /// XSH `posix_trace_clear()`. A log under `POSIX_TRACE_APPEND` is cleared as well.
     pub fn clear(&mut self) -> Result<(), i32> {
         self.stream.clear();
+        self.owed = None;
         let (log, ..) = self.stream.log();
         log.first_error = 0;
         if let Some(activity) = &log.activity {
@@ -222,7 +253,9 @@ impl Recording {
         self.stream.set_filter(set, how, caller);
     }
 
-    /// Copies what the stream holds to the log, and the log to its file.
+    /// Copies what the stream holds to the log, and the log to its file. For a real-time thread it
+    /// does not wait for an emission under way: what is newer than that is written once the
+    /// emission is over, and the status says until then that the flush goes on.
     ///
     /// # Errors
     ///
@@ -232,12 +265,10 @@ impl Recording {
     ///
     /// XSH `posix_trace_flush()`.
     pub fn flush(&mut self, caller: Origin) -> Result<(), i32> {
-        self.stream.settle();
-        self.stream.flush(caller);
-        let (log, core, _) = self.stream.log();
-        log.write(core);
-        self.last_write = Instant::now();
-        match log.error {
+        let settled = self.stream.settle_for_call();
+        self.flush_now(caller);
+        self.owed = (!settled.has_all).then_some(settled.called);
+        match self.stream.log().0.error {
             0 => Ok(()),
             error => Err(error),
         }
@@ -333,11 +364,16 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
     use super::*;
+    use crate::EventTypeId;
     use tracer_area::monotonic_now;
     use tracer_engine::Attributes;
     use tracer_engine::ClockPair;
-    use tracer_engine::event::RealtimeNs;
+    use tracer_engine::event::{EventHeader, RealtimeNs, Truncation};
     use tracer_engine::source::{Batch, Control, Loss, LossCause, Unread};
     use tracer_log::{LogHeader, LogOptions, LogReader};
 
@@ -367,10 +403,8 @@ mod tests {
         fn control(&mut self, _: &Control) {}
     }
 
-    /// Completes a log while a source is behind. Returns how many events count as not read, and
-    /// whether it was overrun.
-    fn completed_beside(source: Behind) -> (u64, bool) {
-        let file = tempfile::tempfile().unwrap();
+    /// Returns a recording of a suspended stream with its log in `file`.
+    fn recording_to(file: &File, policy: StreamFullPolicy) -> Recording {
         let header = LogHeader {
             attributes: Attributes::default(),
             anchor: ClockPair {
@@ -383,8 +417,84 @@ mod tests {
             max_size: 1 << 20,
         };
         let log = LogWriter::create(file.try_clone().unwrap(), &header, options).unwrap();
-        let policy = StreamFullPolicy::Flush;
-        let mut recording = Recording::new(policy, 1 << 16, monotonic_now, log);
+        Recording::new(policy, 1 << 16, monotonic_now, log)
+    }
+
+    /// Has an event, and a thread that is amid an emission since before it.
+    #[derive(Clone, Default)]
+    struct Amid {
+        is_over: Arc<AtomicBool>,
+        emitted: Arc<AtomicU64>,
+    }
+
+    impl Source for Amid {
+        fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+            let until = monotonic_now();
+            let emitted = self.emitted.swap(0, Relaxed);
+            if emitted > 0 {
+                let header = EventHeader {
+                    time: MonotonicNs(emitted),
+                    event_type: EventTypeId::UNNAMED_USEREVENT,
+                    pid: 1,
+                    tid: 1,
+                    cpu: None,
+                    thread_id: 1,
+                    program_address: 0,
+                    truncation: Truncation::None,
+                };
+                batch.push(header, b"newer");
+            }
+            if self.is_over.load(Relaxed) {
+                until
+            } else {
+                MonotonicNs(1)
+            }
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+            Unread::Nothing
+        }
+
+        fn control(&mut self, _: &Control) {}
+    }
+
+    #[test]
+    fn a_flush_of_a_real_time_thread_goes_on_until_the_emission_is_over() {
+        for policy in [StreamFullPolicy::Loop, StreamFullPolicy::Flush] {
+            let file = tempfile::tempfile().unwrap();
+            let mut recording = recording_to(&file, policy);
+            recording.start(Origin::NONE);
+            let amid = Amid::default();
+            recording.add_source(Box::new(amid.clone()));
+            let has_newer = || {
+                let mut log = LogReader::open(file.try_clone().unwrap()).unwrap();
+                let mut found = false;
+                while let Some(record) = log.next_record().unwrap() {
+                    found |= record.event.data == b"newer";
+                }
+                found
+            };
+            amid.emitted.store(monotonic_now().0, Relaxed);
+            recording.set_terms(CallTerms {
+                begun_anew: None,
+                is_urgent: true,
+            });
+            recording.flush(Origin::NONE).unwrap();
+            recording.tick();
+            assert!(!has_newer() && recording.needs_ticks());
+            amid.is_over.store(true, Relaxed);
+            assert!(recording.tick());
+            assert!(has_newer());
+            assert!(!recording.tick());
+            assert_eq!(recording.needs_ticks(), policy == StreamFullPolicy::Flush);
+        }
+    }
+
+    /// Completes a log while a source is behind. Returns how many events count as not read, and
+    /// whether it was overrun.
+    fn completed_beside(source: Behind) -> (u64, bool) {
+        let file = tempfile::tempfile().unwrap();
+        let mut recording = recording_to(&file, StreamFullPolicy::Flush);
         recording.start(Origin::NONE);
         recording.add_source(Box::new(source));
         recording.complete(Origin::NONE).unwrap();

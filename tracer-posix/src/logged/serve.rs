@@ -13,7 +13,7 @@ use tracer_engine::{EventSet, Origin};
 
 use super::Recording;
 use super::lending::Borrowing;
-use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
+use super::protocol::{Call, LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use crate::wire::SentEvent;
 
 /// How often a running stream is looked at: a thread's ring has to hold what comes meanwhile.
@@ -69,6 +69,7 @@ impl Controller {
 }
 
 /// Reason why the recorder stopped waiting.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Woken {
     Request(Request),
     Time,
@@ -126,8 +127,9 @@ pub(super) fn serve(mut recording: Recording, memory: &mut Share, mut asker: Ask
                 answer_without_memory(woken, asker);
                 return;
             }
-            Woken::Request(Request::Shutdown(caller)) => {
-                let reply = match recording.complete(caller.into()) {
+            Woken::Request(Request::Shutdown(call)) => {
+                let caller = begun(&mut recording, call);
+                let reply = match recording.complete(caller) {
                     Ok(()) => Reply::Done,
                     Err(error) => Reply::Failed(error),
                 };
@@ -191,19 +193,38 @@ fn answer_without_memory(mut woken: Woken, mut asker: Asker<'_>) {
     }
 }
 
+/// Notes the terms of a call. Returns who makes it.
+pub(super) fn begun(recording: &mut Recording, call: Call) -> Origin {
+    recording.set_terms(call.terms());
+    call.caller()
+}
+
 pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
     let done = |result: Result<(), i32>| match result {
         Ok(()) => Reply::Done,
         Err(error) => Reply::Failed(error),
     };
     match request {
-        Request::Start(caller) => recording.start(caller.into()),
-        Request::Stop(caller) => recording.stop(caller.into()),
-        Request::Clear => return done(recording.clear()),
-        Request::SetFilter { set, how, caller } => {
-            recording.set_filter(&EventSet::from_words(set), how.into(), caller.into());
+        Request::Start(call) => {
+            let caller = begun(recording, call);
+            recording.start(caller);
         }
-        Request::Flush(caller) => return done(recording.flush(caller.into())),
+        Request::Stop(call) => {
+            let caller = begun(recording, call);
+            recording.stop(caller);
+        }
+        Request::Clear(call) => {
+            begun(recording, call);
+            return done(recording.clear());
+        }
+        Request::SetFilter { set, how, call } => {
+            let caller = begun(recording, call);
+            recording.set_filter(&EventSet::from_words(set), how.into(), caller);
+        }
+        Request::Flush(call) => {
+            let caller = begun(recording, call);
+            return done(recording.flush(caller));
+        }
         // What follows each request is reported then.
         Request::Status => recording.collect(),
         Request::ShowNext => {

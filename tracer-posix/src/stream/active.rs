@@ -167,6 +167,7 @@ impl Stream {
     /// Drops everything recorded so far, and the filter.
     #[doc(alias = "posix_trace_clear")]
     pub fn clear(&mut self) {
+        self.begin_call();
         self.stream.clear();
     }
 
@@ -262,20 +263,29 @@ impl Stream {
 
     #[doc(hidden)]
     pub fn start_for(&mut self, caller: Origin) {
+        self.begin_call();
         self.stream.start(caller);
         self.ring();
     }
 
     #[doc(hidden)]
     pub fn stop_for(&mut self, caller: Origin) {
+        self.begin_call();
         self.stream.stop(caller);
         self.ring();
     }
 
     #[doc(hidden)]
     pub fn set_filter_for(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
+        self.begin_call();
         self.stream.set_filter(set, how, caller);
         self.ring();
+    }
+
+    /// Begins a call that waits for emissions under way. (Those of this process begin anew in any
+    /// case: this is their reader.)
+    fn begin_call(&mut self) {
+        self.stream.set_terms(tracer_area::call_terms(false));
     }
 
     /// Says that a reader is about to sleep, who has to collect once more. What wakes it; `None`

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::Recording;
 use super::super::lending::Lending;
 use super::super::protocol::MESSAGE_BYTES;
-use super::super::serve::answer;
+use super::super::serve::{answer, begun};
 use super::super::socket::{pair, send};
 use super::{
     Activity, Attributes, Conversation, EventSet, EventTypeId, LogHeader, LoggedStream,
@@ -65,8 +65,9 @@ pub fn ask_recorder(untrusted: &[u8]) {
     let mut recording = Recording::new(StreamFullPolicy::Flush, 1 << 16, monotonic_now, log);
     for message in messages(untrusted) {
         match postcard::from_bytes(message) {
-            Ok(Request::Shutdown(caller)) => {
-                let _ = recording.complete(caller.into());
+            Ok(Request::Shutdown(call)) => {
+                let caller = begun(&mut recording, call);
+                let _ = recording.complete(caller);
                 return;
             }
             Ok(request) => {
