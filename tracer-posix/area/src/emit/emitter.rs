@@ -25,7 +25,7 @@ use crate::layout::chunk::{Moment, Refusal};
 use crate::layout::gate;
 use crate::layout::mapping::Parts;
 use crate::layout::record::Emission;
-use crate::layout::ticks::{HAS_LONG_TICKS, TickSource, wait_for_earlier_loads};
+use crate::layout::ticks::{HAS_LONG_TICKS, wait_for_earlier_loads};
 use crate::layout::wake;
 use crate::system::signals::HeldBack;
 
@@ -112,7 +112,6 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     let is_usual = per_stream.generation.get() == control.generation.load(Relaxed)
         && !gate::is_shut(control)
         && state.is_restartable()
-        && process::tick_source() == TickSource::CycleCounter
         && point.data.len() <= per_stream.max_data.get();
     if !is_usual {
         return None;
@@ -320,7 +319,7 @@ fn record(
     control: &StreamControl,
     emission: &Emission<'_>,
 ) -> Result<(), Refused> {
-    if state.is_restartable() && process::tick_source() == TickSource::CycleCounter {
+    if state.is_restartable() {
         for _ in 0..TRIES {
             // SAFETY: the structure and the slot are this thread's, and the slot was filled in.
             match unsafe { sequence::emit(state.rseq, per_stream, emission) } {

@@ -17,6 +17,7 @@ use crate::layout::chunk_ref::{ChunkRef, Shape};
 use crate::layout::identity::Identity;
 use crate::layout::mapping::Parts;
 use crate::layout::pool::Pool;
+use crate::layout::ticks::TickSource;
 use crate::system::errno;
 
 /// A thread's role in a stream.
@@ -175,9 +176,11 @@ impl ThreadState {
         }
     }
 
-    /// Tells whether an emission that is interrupted is begun again.
+    /// Tells whether an emission that is interrupted is begun again: the sequence reads the cycle
+    /// counter alone.
+    #[inline(always)]
     pub(super) fn is_restartable(&self) -> bool {
-        !self.rseq.is_null()
+        !self.rseq.is_null() && process::tick_source() == TickSource::CycleCounter
     }
 
     /// Returns this thread's state for a stream, in the stream's present generation; `None` where
