@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 use tracer_common::kernel::SyscallEnterData;
 use zerocopy::FromBytes;
 
+use crate::calls::{Narrow, Struct};
+use crate::flags::{Values, values};
 use crate::names::{self, Table};
-use crate::structs::{Narrow, Struct};
-use crate::values::{Values, values};
 use tracer_text::signal_name;
 
 /// Most arguments of a call: there are this many registers for them.

@@ -2,7 +2,7 @@
 //!
 //! - [`names`] knows the calls by their numbers, for each machine, and the names of errors;
 //! - [`arguments`] knows how many arguments they take, what these are called, and their values;
-//!   [`values`] has the flags and constants, [`structs`] what pointers lead to;
+//!   [`flags`] has the flags and constants, [`calls`] what pointers lead to;
 //! - [`texts`] is the data that was recorded of an argument, [`descriptors`] that of descriptors;
 //! - [`shape`] decides which arguments are shown and how, [`results`] what a call returned;
 //! - [`choice`] reads a list of calls that are chosen, such as `%file,!openat`.
@@ -21,15 +21,15 @@
 )]
 
 pub mod arguments;
+pub mod calls;
 pub mod choice;
 pub mod descriptors;
+pub mod flags;
 pub mod names;
 pub mod results;
 pub mod shape;
 pub mod shown;
-pub mod structs;
 pub mod texts;
-pub mod values;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

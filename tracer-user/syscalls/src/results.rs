@@ -3,13 +3,13 @@
 use std::io;
 
 use crate::arguments::Returned;
+use crate::calls::{Struct, push_found, push_ready};
 use crate::descriptors::Named;
+use crate::flags::returned_flags;
 use crate::names::error_of;
 use crate::shape::{Filling, push_pointed};
 use crate::shown::push_argument;
-use crate::structs::{Struct, push_found, push_ready};
 use crate::texts::Texts;
-use crate::values::returned_flags;
 
 /// Appends the result of a call: `3`, `-1 ENOENT (No such file or directory)`, or, where the kernel
 /// is about to make the call again, `? ERESTARTSYS (…)`.

@@ -5,15 +5,15 @@ use std::ops::Range;
 use tracer_common::kernel::gathered::VARIABLES;
 
 use crate::arguments::{Call, MOST, Shown};
-use crate::descriptors::Named;
-use crate::names::Table;
-use crate::shown::push_argument;
-use crate::structs::{
+use crate::calls::{
     Data, Struct, entries, io_command, ioctl_command, push_blocked, push_clone3_result,
     push_datagram, push_new_name_length, variables,
 };
+use crate::descriptors::Named;
+use crate::flags::{mount_flags, named_constant};
+use crate::names::Table;
+use crate::shown::push_argument;
 use crate::texts::{Text, Texts, push_quoted};
-use crate::values::{mount_flags, named_constant};
 
 /// Known values of the arguments of a call.
 #[derive(Clone, Copy, Debug)]

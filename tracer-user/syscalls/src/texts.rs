@@ -4,8 +4,8 @@
 use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
 use crate::arguments::{Pointed, pointed_of};
+use crate::calls::Extent;
 use crate::names::{self, Table};
-use crate::structs::Extent;
 
 /// Texts that were read, as they follow an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Bytes of a message, of which not all were read.
 
-use crate::structs::bytes::Bytes;
+use crate::calls::bytes::Bytes;
 
 /// A part of a message: the bytes of it that were read, and its length.
 #[derive(Clone, Copy, Debug)]

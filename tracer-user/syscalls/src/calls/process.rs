@@ -3,11 +3,11 @@
 use std::mem::offset_of;
 
 use super::bytes::{Bytes, quoted_start};
-use super::times::push_timeval;
+use super::time::push_timeval;
 use super::{flags, pointer};
 use crate::arguments::Call;
+use crate::flags::{CLONE_FLAGS, any_signal, names_memory};
 use crate::names::Table;
-use crate::values::{CLONE_FLAGS, any_signal, names_memory};
 use tracer_text::signal_name;
 
 /// Appends a limit: sizes in KiB where they are whole ones.

@@ -1,6 +1,6 @@
 //! Names of values that several parts of a message have.
 
-use crate::structs::flags;
+use crate::calls::flags;
 
 /// Names of values.
 pub type Names = &'static [(&'static str, u64)];

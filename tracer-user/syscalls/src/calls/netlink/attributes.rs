@@ -6,7 +6,7 @@ use super::fields::{self, Member};
 use super::link;
 use super::names::{FAMILIES, Flags, Names, flags_of, name_of};
 use super::part::Part;
-use crate::structs::bytes::{quoted, quoted_start};
+use crate::calls::bytes::{quoted, quoted_start};
 
 /// Bytes of a `struct nlattr`.
 const HEADER: usize = 4;

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use super::bytes::Bytes;
 use super::flags;
 use crate::arguments::Call;
-use crate::values::permissions;
+use crate::flags::permissions;
 
 /// Appends the type of a file and its permissions: `S_IFREG|0644`.
 pub fn mode(mode: u32) -> String {

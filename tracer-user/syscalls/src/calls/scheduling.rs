@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::flags;
-use crate::values::policy_name;
+use crate::flags::policy_name;
 
 const FLAGS: &[(&str, u64)] = &[
     ("SCHED_FLAG_RESET_ON_FORK", 1),

@@ -2,7 +2,7 @@
 
 use super::names::{FAMILIES, Flags, Names, flags_of, name_of};
 use super::part::Part;
-use crate::structs::packet;
+use crate::calls::packet;
 
 /// Type of a member.
 #[derive(Clone, Copy, Debug)]

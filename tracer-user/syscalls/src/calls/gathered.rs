@@ -7,8 +7,8 @@ use tracer_common::kernel::gathered::{
 use super::bytes::{Bytes, quoted_start};
 use super::{Data, control, netlink, network, pointer};
 use crate::arguments::Call;
+use crate::flags as values;
 use crate::names::Table;
-use crate::values;
 
 /// A text or part: its bytes, as far as they were read, and whether there are more; `None` where
 /// they could not be read.

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::flags;
-use crate::values::{permissions, values};
+use crate::flags::{permissions, values};
 
 /// Bytes of a `struct open_how` that are known.
 const KNOWN: usize = 24;

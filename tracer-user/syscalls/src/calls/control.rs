@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use crate::descriptors::Named;
-use crate::values::level_name;
+use crate::flags::level_name;
 
 /// Control messages as they were read.
 #[derive(Clone, Copy, Debug)]

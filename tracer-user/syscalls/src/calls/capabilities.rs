@@ -1,7 +1,7 @@
 //! Capabilities of threads.
 
 use super::bytes::Bytes;
-use crate::values::CAPABILITIES;
+use crate::flags::CAPABILITIES;
 
 pub fn push_head(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let version = match bytes.u32(0)? {

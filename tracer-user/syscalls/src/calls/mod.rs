@@ -19,7 +19,7 @@ mod scheduling;
 mod signal_info;
 mod signals;
 mod terminal;
-mod times;
+mod time;
 mod waiting;
 
 use std::mem::size_of;
@@ -340,12 +340,12 @@ impl Struct {
             Self::SignalStack => signals::push_stack(out, bytes),
             // Of one that slept as long as it was to, nothing is said.
             Self::TimeLeft if data.returned == Some(0) => None,
-            Self::Timespec | Self::TimeLeft => times::push_timespec(out, bytes),
-            Self::FileTimes => times::push_file_times(out, bytes),
-            Self::Timeval => times::push_timeval(out, bytes),
-            Self::TimerSpec => times::push_timer_spec(out, bytes),
-            Self::TimerVal => times::push_timer_val(out, bytes),
-            Self::ProcessTimes => times::push_process_times(out, bytes),
+            Self::Timespec | Self::TimeLeft => time::push_timespec(out, bytes),
+            Self::FileTimes => time::push_file_times(out, bytes),
+            Self::Timeval => time::push_timeval(out, bytes),
+            Self::TimerSpec => time::push_timer_spec(out, bytes),
+            Self::TimerVal => time::push_timer_val(out, bytes),
+            Self::ProcessTimes => time::push_process_times(out, bytes),
             Self::Limit => process::push_limit(out, call, bytes),
             // What is there where no child has changed is nobody's.
             Self::Usage if data.returned == Some(0) && call.name() == Some("wait4") => None,
@@ -388,7 +388,7 @@ impl Struct {
             Self::Entries => None,
             Self::SignalInfo => signal_info::push_info(out, bytes),
             Self::SignalEvent => signal_info::push_event(out, bytes),
-            Self::FileTimevals => times::push_file_timevals(out, bytes),
+            Self::FileTimevals => time::push_file_timevals(out, bytes),
             Self::CapabilityHead => capabilities::push_head(out, bytes),
             Self::Capabilities => capabilities::push_sets(out, bytes),
             Self::OpenHow => opening::push_how(out, bytes),

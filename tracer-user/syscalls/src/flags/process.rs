@@ -1,0 +1,160 @@
+//! Processes, their resources and rights.
+
+use super::{Constant, NONE, Values, constants};
+
+pub const CLONE: Values = Values {
+    mask: 0xff,
+    flags: constants!(
+        CLONE_VM CLONE_FS CLONE_FILES CLONE_SIGHAND CLONE_PIDFD CLONE_PTRACE CLONE_VFORK
+        CLONE_PARENT CLONE_THREAD CLONE_NEWNS CLONE_SYSVSEM CLONE_SETTLS CLONE_PARENT_SETTID
+        CLONE_CHILD_CLEARTID CLONE_DETACHED CLONE_UNTRACED CLONE_CHILD_SETTID CLONE_NEWCGROUP
+        CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET CLONE_IO
+    ),
+    is_value_last: true,
+    is_signal: true,
+    ..NONE
+};
+
+pub const NAMESPACES: Values = Values {
+    flags: CLONE.flags,
+    ..NONE
+};
+
+pub const RESOURCE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        RLIMIT_CPU RLIMIT_FSIZE RLIMIT_DATA RLIMIT_STACK RLIMIT_CORE RLIMIT_RSS RLIMIT_NPROC
+        RLIMIT_NOFILE RLIMIT_MEMLOCK RLIMIT_AS RLIMIT_LOCKS RLIMIT_SIGPENDING RLIMIT_MSGQUEUE
+        RLIMIT_NICE RLIMIT_RTPRIO RLIMIT_RTTIME
+    ),
+    zero: "RLIMIT_CPU",
+    ..NONE
+};
+
+pub const USAGE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(RUSAGE_SELF RUSAGE_CHILDREN RUSAGE_THREAD),
+    zero: "RUSAGE_SELF",
+    ..NONE
+};
+
+pub const WAIT: Values = Values {
+    flags: constants!(WNOHANG WSTOPPED WEXITED WCONTINUED WNOWAIT __WNOTHREAD __WALL __WCLONE),
+    ..NONE
+};
+
+pub const POLICY: Values = Values {
+    mask: 0xff,
+    values: constants!(SCHED_OTHER SCHED_FIFO SCHED_RR SCHED_BATCH SCHED_IDLE SCHED_DEADLINE),
+    zero: "SCHED_OTHER",
+    ..NONE
+};
+
+pub const ID_TYPE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(P_ALL P_PID P_PGID P_PIDFD),
+    zero: "P_ALL",
+    ..NONE
+};
+
+pub const PRIORITY_OF: Values = Values {
+    mask: u32::MAX,
+    values: constants!(PRIO_PROCESS PRIO_PGRP PRIO_USER),
+    zero: "PRIO_PROCESS",
+    ..NONE
+};
+
+pub const RULESET: Values = Values {
+    flags: &[("LANDLOCK_CREATE_RULESET_VERSION", 1)],
+    ..NONE
+};
+
+pub const SECCOMP: Values = Values {
+    mask: u32::MAX,
+    values: &[
+        ("SECCOMP_SET_MODE_STRICT", 0),
+        ("SECCOMP_SET_MODE_FILTER", 1),
+        ("SECCOMP_GET_ACTION_AVAIL", 2),
+        ("SECCOMP_GET_NOTIF_SIZES", 3),
+    ],
+    zero: "SECCOMP_SET_MODE_STRICT",
+    ..NONE
+};
+
+pub const SECCOMP_FLAGS: Values = Values {
+    flags: &[
+        ("SECCOMP_FILTER_FLAG_TSYNC", 1),
+        ("SECCOMP_FILTER_FLAG_LOG", 2),
+        ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", 4),
+        ("SECCOMP_FILTER_FLAG_NEW_LISTENER", 8),
+        ("SECCOMP_FILTER_FLAG_TSYNC_ESRCH", 0x10),
+        ("SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", 0x20),
+    ],
+    ..NONE
+};
+
+/// Flags of `clone3`, by their names in `clone`.
+pub const CLONE_FLAGS: &[(&str, u64)] = &{
+    let mut flags = [("", 0_u64); CLONE.flags.len()];
+    let mut nth = 0;
+    while nth < flags.len() {
+        #[expect(clippy::indexing_slicing, reason = "the compiler makes it")]
+        {
+            flags[nth] = (CLONE.flags[nth].0, CLONE.flags[nth].1 as u64);
+        }
+        nth += 1;
+    }
+    flags
+};
+
+/// Capabilities, by their bits in the sets.
+pub const CAPABILITIES: &[&str] = &[
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_LINUX_IMMUTABLE",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_BROADCAST",
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_IPC_LOCK",
+    "CAP_IPC_OWNER",
+    "CAP_SYS_MODULE",
+    "CAP_SYS_RAWIO",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_SYS_PACCT",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_BOOT",
+    "CAP_SYS_NICE",
+    "CAP_SYS_RESOURCE",
+    "CAP_SYS_TIME",
+    "CAP_SYS_TTY_CONFIG",
+    "CAP_MKNOD",
+    "CAP_LEASE",
+    "CAP_AUDIT_WRITE",
+    "CAP_AUDIT_CONTROL",
+    "CAP_SETFCAP",
+    "CAP_MAC_OVERRIDE",
+    "CAP_MAC_ADMIN",
+    "CAP_SYSLOG",
+    "CAP_WAKE_ALARM",
+    "CAP_BLOCK_SUSPEND",
+    "CAP_AUDIT_READ",
+    "CAP_PERFMON",
+    "CAP_BPF",
+    "CAP_CHECKPOINT_RESTORE",
+];
+
+pub const ARCH_OPTIONS: &[Constant] = &[
+    ("ARCH_SET_GS", 0x1001),
+    ("ARCH_SET_FS", 0x1002),
+    ("ARCH_GET_FS", 0x1003),
+    ("ARCH_GET_GS", 0x1004),
+];
