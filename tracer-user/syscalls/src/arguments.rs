@@ -1,55 +1,16 @@
-//! Arguments of system calls: their number, their names, and how people know their values.
-//!
-//! `arguments.txt` has a line a call: its name, and the name and kind of each argument.
-//! They are those of the kernel's own tracepoints, with which a test compares them.
-
-use std::sync::LazyLock;
+//! System calls with their arguments, and how people know their values.
 
 use tracer_common::kernel::SyscallEnterData;
 use zerocopy::FromBytes;
 
-use crate::calls::{Narrow, Struct};
-use crate::flags::{Values, values};
+use crate::calls::Struct;
+use crate::flags::Values;
 use crate::names::{self, Table};
+use crate::table::{self, Argument, CallInfo, Kind, Returns};
 use tracer_text::signal_name;
 
 /// Most arguments of a call: there are this many registers for them.
 pub const MOST: usize = 6;
-
-/// Kind of an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A file descriptor.
-    Descriptor,
-    /// A process or thread.
-    Process,
-    /// A signal.
-    Signal,
-    /// A signed integer of 32 bits.
-    Int,
-    /// An unsigned integer of 32 bits.
-    Unsigned,
-    /// Flags in 32 bits.
-    Flags,
-    /// Permissions of a file.
-    Mode,
-    /// Flags in 32 bits, with permissions among them.
-    FlagsAndMode,
-    /// A signed integer of 64 bits.
-    Long,
-    /// A signed integer of 64 bits in two registers, of which this is the first.
-    Split,
-    /// The second one.
-    SplitRest,
-    /// A count of pages, which is shown in bytes.
-    Pages,
-    /// A size.
-    Size,
-    /// 64 bits of whatever else.
-    Word,
-    /// An address.
-    Pointer(Pointed),
-}
 
 /// Data behind an argument that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,36 +33,13 @@ pub enum Pointed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Kind of the struct.
-    pub kind: Struct,
+    pub kind: &'static Struct,
     /// Whether the call is given it.
     pub is_given: bool,
     /// Whether the call fills it in.
     pub is_filled: bool,
     /// Whether its members are those of 32-bit programs.
     pub is_narrow: bool,
-}
-
-impl Given {
-    /// Reads a word of the table: `<` before its name: it is given; `>` before or behind: it is
-    /// filled in; `~`: it is that of 32-bit programs.
-    fn of(word: &str) -> Option<Self> {
-        let name = word.trim_matches(['<', '>', '~']);
-        Some(Self {
-            kind: Struct::of(name)?,
-            is_given: word.starts_with('<'),
-            is_filled: word.starts_with('>') || word.ends_with('>'),
-            is_narrow: word.contains('~'),
-        })
-    }
-}
-
-/// An argument of a call.
-#[derive(Clone, Copy, Debug)]
-struct Argument {
-    name: &'static str,
-    kind: Kind,
-    /// Names of its bits.
-    values: Option<&'static Values>,
 }
 
 /// A system call with the registers of its arguments.
@@ -160,15 +98,24 @@ impl Shown {
 }
 
 impl Call {
+    /// Returns what the table says of it.
+    pub(crate) fn info(&self) -> Option<&'static CallInfo> {
+        table::info(self.table, self.nr)
+    }
+
+    fn argument(&self, index: usize) -> Option<&'static Argument> {
+        self.info()?.argument(index)
+    }
+
     /// Returns the name and the value of each of its arguments.
     pub fn arguments(&self) -> impl Iterator<Item = (&'static str, Shown)> + use<> {
         const NAMELESS: [&str; MOST] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
-        let known = known(self.table, self.nr);
+        let info = self.info();
         let count = self.count();
         let registers = self.registers.into_iter().take(count).enumerate();
         let all = self.registers;
         registers.map(move |(index, value)| {
-            let argument = known.and_then(|arguments| arguments.get(index));
+            let argument = info.and_then(|info| info.argument(index));
             match argument {
                 Some(argument) => {
                     let next = all.get(index + 1).copied().unwrap_or(0);
@@ -185,15 +132,22 @@ impl Call {
     /// Tells whether the register is the second half of an argument, which is shown with the first.
     #[must_use]
     pub fn is_second_half(&self, index: usize) -> bool {
-        let argument = known(self.table, self.nr).and_then(|known| known.get(index));
-        argument.is_some_and(|argument| argument.kind == Kind::SplitRest)
+        let argument = self.argument(index);
+        argument.is_some_and(|argument| argument.kind == Kind::Rest)
     }
 
     /// Returns the number of registers that count; all of them where the call is not known.
     #[must_use]
     pub fn count(&self) -> usize {
-        let count = known(self.table, self.nr).map_or(MOST, <[_]>::len);
-        if self.lacks_mode() { count - 1 } else { count }
+        let arguments = self.info().and_then(|info| info.arguments);
+        let Some(arguments) = arguments else {
+            return MOST;
+        };
+        if self.lacks_mode(arguments) {
+            arguments.len() - 1
+        } else {
+            arguments.len()
+        }
     }
 
     /// Returns its name, where it is known.
@@ -202,10 +156,17 @@ impl Call {
         names::name(self.table, self.nr)
     }
 
+    /// Tells whether it does not return.
+    #[must_use]
+    pub fn never_returns(&self) -> bool {
+        let info = self.info();
+        info.is_some_and(|info| info.returns == Returns::Never)
+    }
+
     /// Returns the struct or list that an argument points to, where it is known.
     #[must_use]
     pub fn given(&self, index: usize) -> Option<Given> {
-        match known(self.table, self.nr)?.get(index)?.kind {
+        match self.argument(index)?.kind {
             Kind::Pointer(Pointed::Struct(given)) => Some(given),
             _ => None,
         }
@@ -215,8 +176,7 @@ impl Call {
     /// the call is asked for.
     #[must_use]
     pub fn is_address(&self, index: usize) -> bool {
-        let argument = known(self.table, self.nr).and_then(|known| known.get(index));
-        match argument.map(|argument| argument.kind) {
+        match self.argument(index).map(|argument| argument.kind) {
             Some(Kind::Pointer(Pointed::Struct(given))) => given.kind.is_in_any_case(),
             Some(Kind::Pointer(_)) => true,
             _ => false,
@@ -226,8 +186,16 @@ impl Call {
     /// Tells whether the call fills an argument in with as many bytes as it returns.
     #[must_use]
     pub fn fills_in_as_returned(&self, index: usize) -> bool {
-        let argument = known(self.table, self.nr).and_then(|known| known.get(index));
+        let argument = self.argument(index);
         argument.is_some_and(|argument| argument.kind == Kind::Pointer(Pointed::Filled))
+    }
+
+    /// Tells whether the call asks for the number of bytes that an argument would have, and takes
+    /// none.
+    pub(crate) fn asks_for_size(&self, index: usize) -> bool {
+        let argument = self.argument(index);
+        argument.is_some_and(|argument| argument.is_asked_for_size)
+            && self.registers.get(index + 1) == Some(&0)
     }
 
     /// Returns the first argument that is shown as the call ends; as many as there are where none
@@ -238,37 +206,24 @@ impl Call {
             Kind::Pointer(Pointed::Filled | Pointed::FilledText) => true,
             Kind::Pointer(Pointed::Struct(given)) => {
                 given.is_filled && !(given.is_given && given.kind.is_shown_as_given())
-                    || given.kind == Struct::CloneArguments
+                    || given.kind.is_completed()
             }
             _ => false,
         };
-        let known = known(self.table, self.nr).unwrap_or_default();
+        let known = self.info().map_or(&[][..], CallInfo::known);
         let first = known.iter().position(is_filled);
         first.map_or(self.count(), |first| first.min(self.count()))
     }
 
     /// Tells whether it opens a file without making one: no mode is given then.
-    fn lacks_mode(&self) -> bool {
+    fn lacks_mode(&self, arguments: &[Argument]) -> bool {
         const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
-        if !names::are_of_events() {
-            return false;
-        }
-        let nr = libc::c_long::from(self.nr);
-        let is_native = self.table == Table::Native;
-        let flags = match nr {
-            libc::SYS_openat if is_native => 2,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_open if is_native => 1,
-            _ if is_native => return false,
-            _ => match names::name(self.table, self.nr) {
-                Some("openat") => 2,
-                Some("open") => 1,
-                _ => return false,
-            },
-        };
-        self.registers
-            .get(flags)
-            .is_some_and(|flags| flags & MAKES_FILE == 0)
+        let has_mode = arguments
+            .last()
+            .is_some_and(|last| last.kind == Kind::NewMode);
+        let flags = arguments.len().checked_sub(2).filter(|_| has_mode);
+        let flags = flags.and_then(|flags| self.registers.get(flags));
+        flags.is_some_and(|flags| flags & MAKES_FILE == 0)
     }
 }
 
@@ -293,22 +248,16 @@ impl Returned {
     /// Returns the value, as it is shown.
     #[must_use]
     pub fn shown(self) -> Shown {
-        let name = names::name(self.table, self.nr);
-        match u64::try_from(self.value) {
-            // The one call that returns permissions.
-            Ok(mode) if name == Some("umask") => Shown::Octal(mode),
-            Ok(address) if name.is_some_and(|name| RETURN_ADDRESSES.contains(&name)) => {
-                Shown::Hex(address)
-            }
+        let info = table::info(self.table, self.nr);
+        match (u64::try_from(self.value), info.map(|info| info.returns)) {
+            (Ok(mode), Some(Returns::Mode)) => Shown::Octal(mode),
+            (Ok(address), Some(Returns::Address)) => Shown::Hex(address),
             // Of a call that is not known it may be one.
-            Ok(address) if name.is_none() && address > u64::from(u32::MAX) => Shown::Hex(address),
+            (Ok(address), None) if address > u64::from(u32::MAX) => Shown::Hex(address),
             _ => Shown::Signed(self.value),
         }
     }
 }
-
-/// Calls that return addresses, however small.
-const RETURN_ADDRESSES: [&str; 5] = ["brk", "mmap", "mmap2", "mremap", "shmat"];
 
 /// Blanks the registers that are no arguments of the call, in the data of a system call that
 /// begins: their content means nothing, and equal calls become equal data.
@@ -331,33 +280,6 @@ pub fn blank_registers(data: &mut [u8]) {
 }
 
 impl Kind {
-    fn of(letter: &str) -> Self {
-        match letter {
-            "d" => Self::Descriptor,
-            "t" => Self::Process,
-            "s" => Self::Signal,
-            "i" => Self::Int,
-            "u" => Self::Unsigned,
-            "x" => Self::Flags,
-            "m" => Self::Mode,
-            "o" => Self::FlagsAndMode,
-            "l" => Self::Long,
-            "q" => Self::Split,
-            "-" => Self::SplitRest,
-            "P" => Self::Pages,
-            "z" => Self::Size,
-            "w" => Self::Word,
-            "c" => Self::Pointer(Pointed::Text),
-            "b" | "a" => Self::Pointer(Pointed::Bytes),
-            "f" => Self::Pointer(Pointed::Filled),
-            "g" => Self::Pointer(Pointed::FilledText),
-            _ => Self::Pointer(match Given::of(letter) {
-                Some(given) => Pointed::Struct(given),
-                None => Pointed::Unread,
-            }),
-        }
-    }
-
     fn shown(self, register: u64) -> Shown {
         #[expect(
             clippy::cast_possible_truncation,
@@ -366,23 +288,21 @@ impl Kind {
         let half = register as u32;
         let signed = i64::from(half.cast_signed());
         match self {
-            Self::Descriptor if signed == i64::from(libc::AT_FDCWD) => {
-                Shown::Named("AT_FDCWD", signed)
-            }
-            Self::Descriptor | Self::Process | Self::Int => Shown::Signed(signed),
+            Self::Fd if signed == i64::from(libc::AT_FDCWD) => Shown::Named("AT_FDCWD", signed),
+            Self::Fd | Self::Pid | Self::Int => Shown::Signed(signed),
             Self::Signal => match signal_name(half) {
                 Some(name) => Shown::Named(name, signed),
                 None if (32..=64).contains(&half) => Shown::RealTimeSignal(half),
                 None => Shown::Signed(signed),
             },
-            Self::Unsigned => Shown::Unsigned(half.into()),
-            Self::Flags => Shown::Hex(half.into()),
-            Self::Mode => Shown::Octal((half & 0xffff).into()),
-            Self::FlagsAndMode => Shown::Octal(half.into()),
-            Self::Long | Self::Split | Self::SplitRest => Shown::Signed(register.cast_signed()),
+            Self::Uint => Shown::Unsigned(half.into()),
+            Self::Hex => Shown::Hex(half.into()),
+            Self::Mode | Self::NewMode => Shown::Octal((half & 0xffff).into()),
+            Self::ModeFlags => Shown::Octal(half.into()),
+            Self::Long | Self::Split | Self::Rest => Shown::Signed(register.cast_signed()),
             Self::Pages if half == 0 => Shown::Signed(0),
             Self::Pages => Shown::Hex(u64::from(half) << 12),
-            Self::Size => Shown::Unsigned(register),
+            Self::Size | Self::SetSize => Shown::Unsigned(register),
             Self::Word | Self::Pointer(_) => Shown::Hex(register),
         }
     }
@@ -402,11 +322,8 @@ pub fn names_in_any(name: &str) -> impl Iterator<Item = &'static str> + use<> {
 
 fn names_of(table: Table, name: &str) -> impl Iterator<Item = &'static str> + use<> {
     let nr = names::syscall_number(table, name);
-    let arguments = nr.and_then(|nr| known(table, nr.cast_signed()));
-    arguments
-        .unwrap_or_default()
-        .iter()
-        .map(|argument| argument.name)
+    let arguments = nr.map_or(&[][..], |nr| known(table, nr.cast_signed()));
+    arguments.iter().map(|argument| argument.name)
 }
 
 /// Returns the data that the arguments of the call of this name point to.
@@ -417,8 +334,7 @@ pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
 
 /// Returns the data that the arguments of a call point to.
 pub fn pointed_of(table: Table, nr: i32) -> impl Iterator<Item = Pointed> + use<> {
-    let arguments = known(table, nr).unwrap_or_default().iter();
-    arguments.map(|argument| match argument.kind {
+    known(table, nr).iter().map(|argument| match argument.kind {
         Kind::Pointer(pointed) => pointed,
         _ => Pointed::Unread,
     })
@@ -426,106 +342,13 @@ pub fn pointed_of(table: Table, nr: i32) -> impl Iterator<Item = Pointed> + use<
 
 /// Returns the indices of the arguments of a call that are descriptors.
 pub fn descriptors(table: Table, nr: i32) -> impl Iterator<Item = usize> {
-    let arguments = known(table, nr).unwrap_or_default().iter().enumerate();
-    arguments.filter_map(|(index, one)| (one.kind == Kind::Descriptor).then_some(index))
+    let arguments = known(table, nr).iter().enumerate();
+    arguments.filter_map(|(index, one)| (one.kind == Kind::Fd).then_some(index))
 }
 
-/// Returns the arguments of a call, where they are known.
-fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
-    if !names::are_of_events() {
-        return None;
-    }
-    static NATIVE: LazyLock<Calls> = LazyLock::new(native);
-    static COMPAT: LazyLock<Calls> = LazyLock::new(compat);
-    let calls = match table {
-        Table::Native => &NATIVE,
-        Table::Compat => &COMPAT,
-    };
-    calls.get(usize::try_from(nr).ok()?)?.as_deref()
-}
-
-/// The arguments of each call of a table.
-type Calls = Vec<Option<Vec<Argument>>>;
-
-fn native() -> Calls {
-    let mut calls = Vec::new();
-    add(&mut calls, Table::Native, include_str!("arguments.txt"));
-    if !cfg!(target_arch = "x86_64") {
-        add(&mut calls, Table::Native, CLONE_ELSEWHERE);
-    }
-    calls
-}
-
-/// `clone` where the machine is not x86-64, which alone has the last two the other way round.
-const CLONE_ELSEWHERE: &str = "clone clone_flags:p newsp:p parent_tidptr:p tls:p child_tidptr:p";
-
-/// Returns the calls of 32-bit programs: a table of its own has those that differ.
-fn compat() -> Calls {
-    let mut calls = Vec::new();
-    add(&mut calls, Table::Compat, include_str!("arguments.txt"));
-    for name in OTHERWISE {
-        let nr = names::syscall_number(Table::Compat, name);
-        let index = nr.and_then(|nr| usize::try_from(nr).ok());
-        if let Some(call) = index.and_then(|index| calls.get_mut(index)) {
-            *call = None;
-        }
-    }
-    for call in calls.iter_mut() {
-        // It is passed in two registers.
-        call.take_if(|arguments| arguments.iter().any(|argument| argument.kind == Kind::Long));
-        for argument in call.iter_mut().flatten() {
-            if let Kind::Pointer(Pointed::Struct(given)) = &mut argument.kind {
-                given.is_narrow = given.kind.narrow() != Narrow::Same;
-            }
-        }
-    }
-    if cfg!(target_arch = "x86_64") {
-        add(
-            &mut calls,
-            Table::Compat,
-            include_str!("arguments_i386.txt"),
-        );
-    }
-    calls
-}
-
-/// Adds the calls that these lines describe.
-fn add(calls: &mut Calls, table: Table, lines: &'static str) {
-    for line in lines.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let name = words.next().unwrap_or_default();
-        let nr = names::syscall_number(table, name);
-        let Some(index) = nr.and_then(|nr| usize::try_from(nr).ok()) else {
-            // Of another machine.
-            continue;
-        };
-        if calls.len() <= index {
-            calls.resize_with(index + 1, || None);
-        }
-        if let Some(call) = calls.get_mut(index) {
-            let arguments = words.filter_map(|word| argument(name, word));
-            *call = Some(arguments.collect());
-        }
-    }
-}
-
-/// Calls of 32-bit programs whose arguments are others, or in another order.
-const OTHERWISE: [&str; 6] = [
-    "clone",
-    "fanotify_mark",
-    "lookup_dcookie",
-    "mmap",
-    "readahead",
-    "select",
-];
-
-fn argument(call: &str, word: &'static str) -> Option<Argument> {
-    let (name, kind) = word.split_once(':')?;
-    Some(Argument {
-        name,
-        kind: Kind::of(kind),
-        values: values(call, name),
-    })
+/// Returns the arguments of a call; none where they are not known.
+fn known(table: Table, nr: i32) -> &'static [Argument] {
+    table::info(table, nr).map_or(&[], CallInfo::known)
 }
 
 #[cfg(test)]
@@ -534,6 +357,7 @@ mod tests {
     use std::{fs, io, ptr};
 
     use super::*;
+    use crate::flags::OPEN;
 
     fn call(name: &str, registers: [u64; MOST]) -> Call {
         let nr = names::syscall_number(Table::Native, name).unwrap();
@@ -572,7 +396,7 @@ mod tests {
             [
                 ("dfd", Named("AT_FDCWD", -100)),
                 ("filename", Hex(0x7ffd_0010)),
-                ("flags", Bits(values("openat", "flags").unwrap(), 0o101)),
+                ("flags", Bits(&OPEN, 0o101)),
                 ("mode", Octal(0o644))
             ]
         );
@@ -731,7 +555,9 @@ mod tests {
                     .is_some_and(|offset: u32| offset >= 16)
             };
             let nr = names::syscall_number(Table::Native, name).unwrap();
-            let known = known(Table::Native, nr.cast_signed());
+            let known = table::info(Table::Native, nr.cast_signed())
+                .unwrap()
+                .arguments;
             let names: Option<Vec<_>> =
                 known.map(|known| known.iter().map(|known| known.name.to_owned()).collect());
             // Newer kernels have what is at the addresses behind them: `buf_val`.

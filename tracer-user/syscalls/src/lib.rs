@@ -1,8 +1,10 @@
 //! System calls as people read them, in the words of strace.
 //!
+//! `table.txt` has a line a call, of which the build makes a table by number.
+//!
 //! - [`names`] knows the calls by their numbers, for each machine, and the names of errors;
 //! - [`arguments`] knows how many arguments they take, what these are called, and their values;
-//!   [`flags`] has the flags and constants, [`calls`] what pointers lead to;
+//!   [`flags`] has the flags and constants, [`calls`] the decoders, a file a family;
 //! - [`texts`] is the data that was recorded of an argument, [`descriptors`] that of descriptors;
 //! - [`shape`] decides which arguments are shown and how, [`results`] what a call returned;
 //! - [`choice`] reads a list of calls that are chosen, such as `%file,!openat`.
@@ -19,6 +21,11 @@
         clippy::print_stdout
     )
 )]
+// The table has lines for 32-bit programs of x86-64 alone.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "only those lines name some decoders")
+)]
 
 pub mod arguments;
 pub mod calls;
@@ -29,6 +36,7 @@ pub mod names;
 pub mod results;
 pub mod shape;
 pub mod shown;
+mod table;
 pub mod texts;
 
 #[cfg(doctest)]

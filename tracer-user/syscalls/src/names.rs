@@ -2,13 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use syscalls::{Errno, Sysno};
-use tracer_common::kernel::socket_calls;
+use syscalls::Errno;
 
-#[cfg(target_arch = "aarch64")]
-use syscalls::arm as compat;
-#[cfg(not(target_arch = "aarch64"))]
-use syscalls::x86 as compat;
+use crate::table;
 
 /// Table that a system call number is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,80 +45,30 @@ const FAMILY: &[&[u8]] = if cfg!(target_arch = "x86_64") {
 /// Returns the name of system call `nr`, or `None` where no such call is known.
 #[must_use]
 pub fn name(table: Table, nr: i32) -> Option<&'static str> {
-    if !are_of_events() {
-        return None;
-    }
-    match table {
-        Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(native_name),
-        Table::Compat if HAS_COMPAT => {
-            let known = compat::Sysno::new(usize::try_from(nr).ok()?).map(compat_name);
-            known.or_else(|| {
-                let mut inner = INNER.iter();
-                Some(inner.find(|(code, _)| nr.cast_unsigned() == *code)?.1)
-            })
-        }
-        Table::Compat => None,
-    }
+    table::info(table, nr).map(|info| info.name)
 }
 
 /// Returns the system call number of `name` in a table.
 #[must_use]
 pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
-    match table {
-        Table::Native => {
-            let name = match name {
-                "newfstatat" if cfg!(target_arch = "aarch64") => "fstatat",
-                name => name,
-            };
-            name.parse::<Sysno>().ok().map(|call| call as u32)
-        }
-        Table::Compat if HAS_COMPAT => {
-            let call = name.parse().ok();
-            let call =
-                call.or_else(|| compat::Sysno::iter().find(|call| compat_name(*call) == name));
-            let known = call.map(|call: compat::Sysno| call as u32);
-            known.or_else(|| Some(INNER.iter().find(|(_, inner)| *inner == name)?.0))
-        }
-        Table::Compat => None,
-    }
+    table::number(table, name)
 }
 
 /// Returns every name of the machine's table, in the order of its system call numbers.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    Sysno::iter().map(native_name)
+    names_of(Table::Native)
 }
 
 /// Returns every name of both tables; those that are in both come twice.
 pub fn all_names() -> impl Iterator<Item = &'static str> {
-    let compat = compat::Sysno::iter().filter(|_| HAS_COMPAT);
-    let inner = INNER.iter().map(|(_, name)| *name);
-    names().chain(compat.map(compat_name)).chain(inner)
+    names().chain(names_of(Table::Compat))
 }
 
-/// Calls that 32-bit programs of this machine ask `socketcall` for, and that have no system call
-/// number.
-const INNER: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
-    &[
-        (socket_calls::ACCEPT, "accept"),
-        (socket_calls::SEND, "send"),
-        (socket_calls::RECV, "recv"),
-    ]
-} else {
-    &[]
-};
-
-/// Returns the kernel's name of a call: that of one is another in the table of arm64.
-fn native_name(call: Sysno) -> &'static str {
-    match call.name() {
-        "fstatat" => "newfstatat",
-        name => name,
-    }
-}
-
-/// Returns the kernel's name of a call: one is a word of Rust (`break`), which the table marks.
-fn compat_name(call: compat::Sysno) -> &'static str {
-    let name = call.name();
-    name.strip_prefix("r#").unwrap_or(name)
+fn names_of(table: Table) -> impl Iterator<Item = &'static str> {
+    table::by_number(table)
+        .iter()
+        .flatten()
+        .map(|info| info.name)
 }
 
 /// Returns the name of an error number, such as `ENOENT`.
@@ -130,9 +76,6 @@ fn compat_name(call: compat::Sysno) -> &'static str {
 pub fn error_name(errno: i32) -> Option<&'static str> {
     Errno::new(errno).name()
 }
-
-/// Whether the table for 32-bit programs of this machine is known.
-const HAS_COMPAT: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// Returns the name of the error that a system call returned, if it did.
 pub fn error_of(result: i64) -> Option<&'static str> {
@@ -146,6 +89,8 @@ pub fn error_of(result: i64) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use tracer_common::kernel::socket_calls;
+
     use super::*;
 
     #[test]

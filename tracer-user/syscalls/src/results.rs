@@ -3,9 +3,8 @@
 use std::io;
 
 use crate::arguments::Returned;
-use crate::calls::{Struct, push_found, push_ready};
+use crate::calls::{Role, push_found, push_ready};
 use crate::descriptors::Named;
-use crate::flags::returned_flags;
 use crate::names::error_of;
 use crate::shape::{Filling, push_pointed};
 use crate::shown::push_argument;
@@ -29,12 +28,13 @@ pub fn push_result(out: &mut Vec<u8>, returned: Returned) {
 
 /// Appends the result of a call, with the data that the call has found, where that is shown there.
 pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'_>) {
-    if let Some(flags) = returned_flags(filling.call, returned.value) {
+    let result = filling.call.info().and_then(|info| info.result);
+    if let Some(flags) = result.and_then(|result| result(filling.call, returned.value)) {
         return out.extend_from_slice(flags.as_bytes());
     }
     push_result(out, returned);
     push_returned_descriptor(out, returned, filling.after.unwrap_or_default());
-    let kind = |index| filling.call.given(index).map(|given| given.kind);
+    let kind = |index| filling.call.given(index).map(|given| given.kind.role);
     let after = |index| filling.after.and_then(|after| after.of(index));
     // How much is left of the time that the call was given.
     let left = |index: usize| {
@@ -44,10 +44,10 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
         let named = Named::of(filling.after.unwrap_or_default());
         push_pointed(&mut left, call, index, &text, Some(returned.value), named).map(|()| left)
     };
-    let is_poll = kind(0) == Some(Struct::PollSet);
-    let is_select = kind(1) == Some(Struct::DescriptorSet);
+    let is_poll = kind(0) == Some(Role::PollList);
+    let is_select = kind(1) == Some(Role::FdSet);
     match returned.value {
-        1.. if kind(1) == Some(Struct::ReceivedMessages) => {
+        1.. if kind(1) == Some(Role::ReceivedList) => {
             if let Some(left) = left(4) {
                 out.extend_from_slice(b" (left ");
                 out.extend_from_slice(&left);

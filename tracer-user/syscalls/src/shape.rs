@@ -6,14 +6,15 @@ use tracer_common::kernel::gathered::VARIABLES;
 
 use crate::arguments::{Call, MOST, Shown};
 use crate::calls::{
-    Data, Struct, entries, io_command, ioctl_command, push_blocked, push_clone3_result,
-    push_datagram, push_new_name_length, variables,
+    Bytes, Data, Role, command, entries, push_blocked, push_clone3_result, push_datagram,
+    push_new_name_length, variables,
 };
 use crate::descriptors::Named;
-use crate::flags::{mount_flags, named_constant};
-use crate::names::Table;
 use crate::shown::push_argument;
 use crate::texts::{Text, Texts, push_quoted};
+
+/// Name of the argument of `clone` that is shown as the call ends.
+const PARENT_TID: &str = "parent_tid";
 
 /// Known values of the arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -40,73 +41,32 @@ impl Shape {
     /// Returns the shape of a call: the meaning of some arguments depends on others.
     #[must_use]
     pub fn of(call: &Call) -> Self {
-        let all: &[usize] = &[0, 1, 2, 3, 4, 5];
-        let count = call.count();
-        let some = |some: &[usize]| Self::unnamed(some);
-        let is_native = call.table == Table::Native;
-        match call.name() {
-            Some("futex" | "futex_time64") => some(futex(call.registers[1])),
-            Some("clone") if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) => {
-                Self::of_clone(call.registers[0], is_native && cfg!(target_arch = "x86_64"))
-            }
-            Some("fcntl" | "fcntl64") if takes_nothing(call.registers[1]) => some(&[0, 1]),
-            Some("_llseek") => some(&[0, 2, 3, 4]),
-            _ if (0..count).any(|index| call.is_second_half(index)) => {
-                let first = (0..count).filter(|index| !call.is_second_half(*index));
-                some(&first.collect::<Vec<_>>())
-            }
-            Some("preadv" | "pwritev") => some(&[0, 1, 2, 3]),
-            Some("preadv2" | "pwritev2") => some(&[0, 1, 2, 3, 5]),
-            Some("prctl") => some(all.get(..prctl(call.registers[0])).unwrap_or(all)),
-            Some("mknod") if !is_device(call.registers[1]) => some(&[0, 1]),
-            Some("mknodat") if !is_device(call.registers[2]) => some(&[0, 1, 2]),
-            Some("membarrier") if call.registers[1] & 1 == 0 => some(&[0, 1]),
-            // What it is about to block again, which lies on the stack.
-            Some("rt_sigreturn" | "sigreturn") => some(&[MOST]),
-            Some("mremap") if call.registers[3] & 3 != 3 => some(&[0, 1, 2, 3]),
-            Some("ioctl") if takes_no_argument(call.registers[1]) => some(&[0, 1]),
-            Some("semctl") => some(&[0, 1, 2, 3]),
-            _ => some(all.get(..count).unwrap_or(all)),
+        match call.info().and_then(|info| info.shows) {
+            Some(shows) => shows(call),
+            None => Self::all(call),
         }
     }
 
-    fn unnamed(indexes: &[usize]) -> Self {
-        let mut arguments = [(0, ""); MOST];
-        for (argument, index) in arguments.iter_mut().zip(indexes) {
-            argument.0 = *index;
-        }
-        let count = indexes.len().min(MOST);
-        Self { arguments, count }
+    /// Returns the shape of all arguments. The second half of one is shown with the first.
+    pub(crate) fn all(call: &Call) -> Self {
+        let indexes = (0..call.count()).filter(|index| !call.is_second_half(*index));
+        Self::named(indexes.map(|index| (index, "")))
     }
 
-    /// Returns the shape of `clone`, which has names, since machines differ in the order.
-    fn of_clone(flags: u64, is_of_x86_64: bool) -> Self {
-        let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
+    /// Returns the shape of these arguments.
+    pub(crate) fn unnamed(indexes: &[usize]) -> Self {
+        Self::named(indexes.iter().map(|index| (*index, "")))
+    }
+
+    /// Returns the shape of these arguments, with names where there are some.
+    pub(crate) fn named(all: impl IntoIterator<Item = (usize, &'static str)>) -> Self {
         let mut shape = Self {
-            arguments: [
-                (1, "child_stack"),
-                (0, "flags"),
-                (0, ""),
-                (0, ""),
-                (0, ""),
-                (0, ""),
-            ],
-            count: 2,
+            arguments: [(0, ""); MOST],
+            count: 0,
         };
-        let (tls, child) = if is_of_x86_64 { (4, 3) } else { (3, 4) };
-        let others = [
-            (has(libc::CLONE_PARENT_SETTID), (2, "parent_tid")),
-            (has(libc::CLONE_SETTLS), (tls, "tls")),
-            (
-                has(libc::CLONE_CHILD_SETTID) || has(libc::CLONE_CHILD_CLEARTID),
-                (child, "child_tidptr"),
-            ),
-        ];
-        for (_, argument) in others.iter().filter(|(is_there, _)| *is_there) {
-            if let Some(next) = shape.arguments.get_mut(shape.count) {
-                *next = *argument;
-                shape.count += 1;
-            }
+        for (next, argument) in shape.arguments.iter_mut().zip(all) {
+            *next = argument;
+            shape.count += 1;
         }
         shape
     }
@@ -125,9 +85,8 @@ impl Shape {
         }
         let first = call.first_filled();
         let arguments = self.arguments.iter().take(self.count);
-        let is_clone = call.name() == Some("clone");
-        let mut before = arguments
-            .take_while(|(index, name)| *index < first && (!is_clone || *name != "parent_tid"));
+        let mut before =
+            arguments.take_while(|(index, name)| *index < first && *name != PARENT_TID);
         before.by_ref().count()
     }
 
@@ -169,15 +128,15 @@ impl Filling<'_> {
         let register = self.call.registers.get(index).copied().unwrap_or(0);
         let after = self.after.and_then(|after| after.of(index));
         let before = self.before.of(index);
-        if name == "parent_tid"
+        if name == PARENT_TID
             && let Some(child @ 1..) = self.returned
         {
             return out.extend_from_slice(format!("[{child}]").as_bytes());
         }
-        if is_ignored(self.call, index) {
-            return push_argument(out, value);
-        }
-        if let Some(constant) = named_constant(self.call, index) {
+        let argument = self.call.info().and_then(|info| info.argument(index));
+        if let Some(named) = argument.and_then(|argument| argument.named)
+            && let Some(constant) = named(self.call, index)
+        {
             return out.extend_from_slice(constant.as_bytes());
         }
         let given = self.call.given(index);
@@ -185,16 +144,16 @@ impl Filling<'_> {
             && given.is_filled
             && !given.is_given
             && self.returned.is_some_and(|returned| returned < 0)
-            && given.kind != Struct::TimeLeft
+            && given.kind.role != Role::TimeLeft
         {
             return push_argument(out, value);
         }
         // What `poll` and `select` have found is shown behind what they returned, and where a call
         // has got to in a file beside where it was.
         let is_twice = given.is_some_and(|given| {
-            given.kind == Struct::Offset
-                || given.kind == Struct::Ioctl
-                    && io_command(self.call.registers[1]).is_some_and(|one| one.is_shown_twice())
+            given.kind.role == Role::Offset
+                || given.kind.role == Role::Command
+                    && command(self.call.registers[1]).is_some_and(|one| one.is_shown_twice())
         });
         let is_as_given = is_twice || given.is_some_and(|given| given.kind.is_shown_as_given());
         let start = out.len();
@@ -216,10 +175,11 @@ impl Filling<'_> {
         let is_pushed = push(!is_as_given) || push(is_as_given);
         if !is_pushed {
             out.truncate(start);
-            let is_list =
-                given.is_some_and(|given| matches!(given.kind, Struct::Ints | Struct::EpollEvents));
+            let is_list = given.is_some_and(|given| given.kind.role == Role::List);
             match self.returned {
-                Some(0) if self.call.fills_in_as_returned(index) && !asks_for_size(self.call) => {
+                Some(0)
+                    if self.call.fills_in_as_returned(index) && !self.call.asks_for_size(index) =>
+                {
                     return out.extend_from_slice(b"\"\"");
                 }
                 Some(0) if is_list && register != 0 => return out.extend_from_slice(b"[]"),
@@ -227,7 +187,7 @@ impl Filling<'_> {
             }
             push_argument(out, value);
             if let Some(text) =
-                after.filter(|_| given.is_some_and(|given| given.kind == Struct::Entries))
+                after.filter(|_| given.is_some_and(|given| given.kind.role == Role::Entries))
             {
                 push_entries(out, text.bytes);
             } else if let Some(what) = Named::of(self.before).argument(index, value.value()) {
@@ -235,21 +195,21 @@ impl Filling<'_> {
             }
             return self.push_variables(out, index, register);
         }
-        match given.map(|given| given.kind) {
-            Some(Struct::CloneArguments) => {
+        match given.map(|given| given.kind.role) {
+            Some(Role::CloneArgs) => {
                 let bytes = before.map_or(&[][..], |text| text.bytes);
                 push_clone3_result(out, bytes, self.returned.unwrap_or(0));
             }
-            Some(Struct::ReceivedMessage) => {
+            Some(Role::ReceivedMessage) => {
                 let before = before.map_or(&[][..], |text| text.bytes);
                 push_new_name_length(out, self.call, start, before);
             }
-            Some(Struct::Length) => self.push_new_length(out, start, index),
-            Some(Struct::Ioctl | Struct::Offset)
+            Some(Role::AddressLength) => self.push_new_length(out, start, index),
+            Some(Role::Command | Role::Offset)
                 if is_twice
                     && self.returned.is_some_and(|returned| {
                         returned > 0
-                            || given.is_some_and(|given| given.kind == Struct::Ioctl)
+                            || given.is_some_and(|given| given.kind.role == Role::Command)
                                 && returned == 0
                     }) =>
             {
@@ -274,7 +234,7 @@ impl Filling<'_> {
             return;
         };
         let given = self.call.given(texts);
-        if register == 0 || given.is_none_or(|given| given.kind != Struct::Strings) {
+        if register == 0 || given.is_none_or(|given| !given.kind.is_text_list()) {
             return;
         }
         let read = self.after.and_then(|after| after.of(texts));
@@ -330,7 +290,7 @@ pub fn push_pointed(
         Some(given) => given.kind.push(
             out,
             Data {
-                untrusted: text.bytes,
+                bytes: Bytes(text.bytes),
                 has_more: text.has_more,
                 is_narrow: given.is_narrow,
                 call,
@@ -355,106 +315,4 @@ fn push_entries(out: &mut Vec<u8>, untrusted: &[u8]) {
     };
     let more = if has_more { "+" } else { "" };
     out.extend_from_slice(format!(" /* {count}{more} entries */").as_bytes());
-}
-
-/// Returns the registers that an operation on a futex looks at.
-fn futex(operation: u64) -> &'static [usize] {
-    match operation & 0x7f {
-        1 | 7 | 8 => &[0, 1, 2],
-        3 => &[0, 1, 2, 3, 4],
-        9 => &[0, 1, 2, 3, 5],
-        10 => &[0, 1, 2, 5],
-        4 | 5 | 11 | 12 => &[0, 1, 2, 3, 4, 5],
-        _ => &[0, 1, 2, 3],
-    }
-}
-
-/// Tells whether a call asks for the number of bytes, and takes none.
-fn asks_for_size(call: &Call) -> bool {
-    let size = |nth: usize| call.registers.get(nth) == Some(&0);
-    match call.name() {
-        Some("listxattr" | "llistxattr" | "flistxattr") => size(2),
-        Some("getxattr" | "lgetxattr" | "fgetxattr") => size(3),
-        _ => false,
-    }
-}
-
-/// Tells whether the kernel ignores the data that an argument points to: a file system that is
-/// mounted already has its type and options.
-fn is_ignored(call: &Call, index: usize) -> bool {
-    let (has_type, has_options) = (index == 2, index == 4);
-    if !has_type && !has_options || call.name() != Some("mount") {
-        return false;
-    }
-    let bits = mount_flags(call.registers[3]);
-    let has = |flags: u64| bits & flags != 0;
-    let moved = libc::MS_BIND
-        | libc::MS_MOVE
-        | libc::MS_SHARED
-        | libc::MS_PRIVATE
-        | libc::MS_SLAVE
-        | libc::MS_UNBINDABLE;
-    let is_remounted = has(libc::MS_REMOUNT);
-    has_type && is_remounted || !is_remounted && has(moved)
-}
-
-/// Tells whether a file of this mode is a device.
-fn is_device(mode: u64) -> bool {
-    let kind = mode & u64::from(libc::S_IFMT);
-    [libc::S_IFCHR, libc::S_IFBLK]
-        .map(u64::from)
-        .contains(&kind)
-}
-
-/// Tells whether a command of `ioctl` takes no argument.
-fn takes_no_argument(command: u64) -> bool {
-    [
-        libc::FIOCLEX,
-        libc::FIONCLEX,
-        libc::TIOCEXCL,
-        libc::TIOCNXCL,
-        libc::TIOCNOTTY,
-    ]
-    .map(ioctl_command)
-    .contains(&(command & 0xffff_ffff))
-}
-
-/// Tells whether a command of `fcntl` takes no argument.
-fn takes_nothing(command: u64) -> bool {
-    let command = i32::try_from(command).unwrap_or(-1);
-    matches!(
-        command,
-        libc::F_GETFD
-            | libc::F_GETFL
-            | libc::F_GETOWN
-            | libc::F_GETLEASE
-            | libc::F_GETPIPE_SZ
-            | libc::F_GET_SEALS
-    )
-}
-
-/// Returns the number of registers that an option of `prctl` looks at.
-fn prctl(option: u64) -> usize {
-    match i32::try_from(option).unwrap_or(-1) {
-        libc::PR_GET_DUMPABLE
-        | libc::PR_GET_KEEPCAPS
-        | libc::PR_GET_TIMERSLACK
-        | libc::PR_GET_SECUREBITS
-        | libc::PR_GET_TIMING
-        | libc::PR_GET_SECCOMP => 1,
-        libc::PR_SET_PDEATHSIG
-        | libc::PR_GET_PDEATHSIG
-        | libc::PR_SET_DUMPABLE
-        | libc::PR_SET_KEEPCAPS
-        | libc::PR_SET_NAME
-        | libc::PR_GET_NAME
-        | libc::PR_CAPBSET_READ
-        | libc::PR_CAPBSET_DROP
-        | libc::PR_SET_TIMERSLACK
-        | libc::PR_SET_CHILD_SUBREAPER
-        | libc::PR_GET_CHILD_SUBREAPER
-        | libc::PR_SET_PTRACER => 2,
-        libc::PR_SET_SECCOMP => 3,
-        _ => 5,
-    }
 }

@@ -3,7 +3,7 @@
 use tracer_text::digits::push_decimal;
 
 use crate::arguments::Shown;
-use crate::flags::permissions;
+use crate::calls::permissions;
 
 /// Appends a value of an argument.
 pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {

@@ -5,7 +5,8 @@ use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
 use crate::arguments::{Pointed, pointed_of};
 use crate::calls::Extent;
-use crate::names::{self, Table};
+use crate::names::Table;
+use crate::table::{self, Together};
 
 /// Texts that were read, as they follow an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,27 +92,22 @@ pub fn of_calls() -> Vec<u64> {
 
 /// Returns the bits that say which arguments of a call are read: see [`call_texts`].
 fn of_call(table: Table, nr: i32) -> u64 {
-    let Some(name) = names::name(table, nr) else {
+    let Some(info) = table::info(table, nr) else {
         return 0;
     };
     let (mut given, mut filled) = (Vec::new(), Vec::new());
-    let group = Group::of(name);
-    for (argument, points_to) in (1_u32..).zip(pointed_of(table, nr)) {
-        let (at_entry, at_end) = match group {
-            Some(group) if group.first == argument => group.bits(),
+    for (index, points_to) in pointed_of(table, nr).enumerate() {
+        let (at_entry, at_end) = match info.together {
+            Some(together) if together.first == index => together.bits(),
             // They are read with the first of them.
-            Some(group) if group.contains(argument) => (None, None),
+            Some(Together { first, last, .. }) if (first..=last).contains(&index) => (None, None),
             _ => bits_of(points_to),
         };
+        let argument = u32::try_from(index + 1).unwrap_or(0);
         given.extend(at_entry.map(|bits| argument | bits));
         filled.extend(at_end.map(|bits| argument | bits));
     }
-    let is_x86 = cfg!(target_arch = "x86_64");
-    let mask = match name {
-        "rt_sigreturn" if table == Table::Native || is_x86 => Some(Extent::Fixed(8)),
-        "sigreturn" if is_x86 => Some(Extent::Gathered(gathered::OLD_SIGNAL_MASK)),
-        _ => None,
-    };
+    let mask = info.reads;
     given.extend(mask.map(|extent| call_texts::SIGNAL_MASK | bits_of_extent(extent)));
     // A third one has no space.
     let two = |all: Vec<u32>| {
@@ -122,104 +118,7 @@ fn of_call(table: Table, nr: i32) -> u64 {
     two(given) | two(filled) << call_texts::FILLED_AT
 }
 
-/// Arguments of a call that are read together.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    /// Calls that have it.
-    calls: &'static [&'static str],
-    /// The first of them, from 1, and how many follow it that may be others.
-    first: u32,
-    others: u32,
-    /// Shape in which they are gathered.
-    shape: u32,
-    is_given: bool,
-    is_filled: bool,
-}
-
-impl Group {
-    const ALL: &[Self] = &[
-        Self {
-            calls: &["pselect6", "pselect6_time64"],
-            first: 2,
-            others: 4,
-            shape: gathered::SETS,
-            is_given: true,
-            is_filled: true,
-        },
-        Self {
-            calls: &["select", "_newselect"],
-            first: 2,
-            others: 3,
-            shape: gathered::SETS_AND_TIME,
-            is_given: true,
-            is_filled: true,
-        },
-        Self {
-            calls: &["mount"],
-            first: 1,
-            others: 4,
-            shape: gathered::MOUNTED,
-            is_given: true,
-            is_filled: false,
-        },
-        Self {
-            calls: &["setxattr", "lsetxattr"],
-            first: 1,
-            others: 2,
-            shape: gathered::ATTRIBUTE,
-            is_given: true,
-            is_filled: false,
-        },
-        Self {
-            calls: &["getresuid", "getresgid", "getresuid32", "getresgid32"],
-            first: 1,
-            others: 2,
-            shape: gathered::THREE_INTEGERS,
-            is_given: false,
-            is_filled: true,
-        },
-        Self {
-            calls: &["setgroups", "setgroups32"],
-            first: 2,
-            others: 0,
-            shape: gathered::COUNTED_INTEGERS,
-            is_given: true,
-            is_filled: false,
-        },
-        Self {
-            calls: &["sched_setaffinity"],
-            first: 3,
-            others: 0,
-            shape: gathered::COUNTED_BYTES,
-            is_given: true,
-            is_filled: false,
-        },
-        Self {
-            calls: &["ppoll"],
-            first: 3,
-            others: 1,
-            shape: gathered::TIME_AND_SIGNALS,
-            is_given: true,
-            is_filled: true,
-        },
-        Self {
-            calls: &["epoll_pwait2"],
-            first: 4,
-            others: 1,
-            shape: gathered::TIME_AND_SIGNALS,
-            is_given: true,
-            is_filled: false,
-        },
-    ];
-
-    fn of(call: &str) -> Option<&'static Self> {
-        Self::ALL.iter().find(|group| group.calls.contains(&call))
-    }
-
-    fn contains(&self, argument: u32) -> bool {
-        (self.first..=self.first + self.others).contains(&argument)
-    }
-
+impl Together {
     fn bits(&self) -> (Option<u32>, Option<u32>) {
         let bits = bits_of_extent(Extent::Gathered(self.shape));
         (
@@ -299,6 +198,7 @@ pub fn push_quoted(out: &mut Vec<u8>, text: &Text<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names;
 
     fn of(name: &str) -> u64 {
         let nr = names::syscall_number(Table::Native, name).unwrap();

@@ -19,7 +19,7 @@ use crate::self_describing::push_typed_value;
 use crate::task_state::task_state;
 use crate::waits_in::{WaitsIn, push_waits_in};
 use tracer_syscalls::arguments::{Call, MOST, Returned, Shown};
-use tracer_syscalls::calls::{Struct, strings};
+use tracer_syscalls::calls::strings;
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::Table;
 use tracer_syscalls::names::error_of;
@@ -326,7 +326,7 @@ fn as_shown<'v>(shown: Shown) -> CowVal<'v, 'v> {
 fn pointed<'v>(call: &Call, index: usize, read: Text<'v>, returned: Option<i64>) -> CowVal<'v, 'v> {
     let given = call.given(index).filter(|_| read.is_bytes);
     match given.map(|given| given.kind) {
-        Some(Struct::Strings) => match strings(read.bytes) {
+        Some(kind) if kind.is_text_list() => match strings(read.bytes) {
             Some((found, has_more)) => texts(found.into_iter(), has_more),
             None => text(read),
         },

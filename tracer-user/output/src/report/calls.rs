@@ -66,11 +66,6 @@ impl Entered {
         }
     }
 
-    /// Tells whether it is a call that never returns.
-    fn is_last(&self) -> bool {
-        matches!(self.call.name(), Some("exit" | "exit_group"))
-    }
-
     /// Appends the call as far as it is known before it is done; returns the number of arguments
     /// that were appended.
     fn push_beginning(&self, out: &mut Vec<u8>) -> usize {
@@ -128,7 +123,7 @@ impl Calls {
     pub fn enter(&mut self, line: &EventView<'_>) -> Result<Option<Part>, Malformed> {
         let entered = Entered::of(line).ok_or(Malformed)?;
         self.unfinished.remove(line.event.header.tid);
-        if entered.is_last() {
+        if entered.call.never_returns() {
             let mut words = Vec::new();
             entered.push_beginning(&mut words);
             words.extend_from_slice(b") = ?");

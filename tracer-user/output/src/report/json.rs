@@ -21,7 +21,7 @@ use tracer_event::summary::Summary;
 use tracer_event::task_state::task_state;
 use tracer_event::waits_in::{WaitsIn, push_waits_in};
 use tracer_syscalls::arguments::{Call, Shown};
-use tracer_syscalls::calls::{Struct, strings};
+use tracer_syscalls::calls::strings;
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::error_of;
 use tracer_syscalls::shape::push_pointed;
@@ -308,7 +308,7 @@ fn push_key(out: &mut Vec<u8>, is_first: bool, name: &str) {
 /// the beginning was read.
 fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, returned: Option<i64>) {
     let given = call.given(index).filter(|_| text.is_bytes);
-    if given.is_some_and(|given| given.kind == Struct::Strings) {
+    if given.is_some_and(|given| given.kind.is_text_list()) {
         return match strings(text.bytes) {
             Some((texts, has_more)) => {
                 let more = (has_more || text.has_more).then_some(Some((&b""[..], true)));
@@ -335,7 +335,7 @@ fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, retu
 /// UTF-8.
 fn push_text_beside(out: &mut Vec<u8>, call: &Call, index: usize, name: &str, text: &Text<'_>) {
     match call.given(index).filter(|_| text.is_bytes) {
-        Some(given) if given.kind == Struct::Strings => {
+        Some(given) if given.kind.is_text_list() => {
             if let Some((texts, _)) = strings(text.bytes) {
                 let texts = texts
                     .iter()

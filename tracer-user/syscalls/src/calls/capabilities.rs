@@ -1,9 +1,9 @@
 //! Capabilities of threads.
 
-use super::bytes::Bytes;
+use super::pointed::Data;
 use crate::flags::CAPABILITIES;
 
-pub fn push_head(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_capability_head(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let version = match bytes.u32(0)? {
         0x1998_0330 => "_LINUX_CAPABILITY_VERSION_1".to_owned(),
         0x2007_1026 => "_LINUX_CAPABILITY_VERSION_2".to_owned(),
@@ -17,7 +17,7 @@ pub fn push_head(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
 }
 
 /// Appends the three sets, of which each has two halves.
-pub fn push_sets(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_capabilities(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let set = |nth: usize| {
         let halves = (bytes.u32(nth * 4)?, bytes.u32(12 + nth * 4)?);
         Some(words(u64::from(halves.0) | u64::from(halves.1) << 32))

@@ -1,8 +1,8 @@
 //! Control messages, which are sent and received beside the data of a message.
 
 use super::bytes::Bytes;
+use super::network::level_name;
 use crate::descriptors::Named;
-use crate::flags::level_name;
 
 /// Control messages as they were read.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,14 @@
 //! Structs that calls on files fill in.
 
+use std::borrow::Cow;
 use std::mem::offset_of;
 
-use super::bytes::Bytes;
-use super::flags;
+use super::pointed::Data;
+use super::registers::{int, lower_half};
+use super::render::{flags, push_int64};
 use crate::arguments::Call;
-use crate::flags::permissions;
+use crate::flags::{DESCRIPTOR_FLAGS, SEALS, STATUS_FLAGS, words};
+use crate::shape::Shape;
 
 /// Appends the type of a file and its permissions: `S_IFREG|0644`.
 pub fn mode(mode: u32) -> String {
@@ -48,7 +51,7 @@ fn is_device(mode: u32) -> bool {
     matches!(mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK)
 }
 
-pub fn push_stat(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_stat(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let bits = bytes.u32(offset_of!(libc::stat, st_mode))?;
     let size = bytes.i64(offset_of!(libc::stat, st_size))?;
     let rdev = bytes.u64(offset_of!(libc::stat, st_rdev))?;
@@ -62,7 +65,7 @@ pub fn push_stat(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_statx(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_statx(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     const MASK: &[(&str, u64)] = &[
         ("STATX_ALL", 0xfff),
         ("STATX_BASIC_STATS", 0x7ff),
@@ -185,7 +188,7 @@ const FILE_SYSTEMS: &[(&str, u64)] = &[
     ("SECRETMEM_MAGIC", 0x5345_434d),
 ];
 
-pub fn push_statfs(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_statfs(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     const FLAGS: &[(&str, u64)] = &[
         ("ST_VALID", 0x20),
         ("ST_RDONLY", 1),
@@ -234,11 +237,12 @@ fn hex_or_zero(value: u64) -> String {
 }
 
 /// Appends the lock that `fcntl` takes, and gives back where it is asked for one.
-pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
+pub fn push_flock(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
     /// Commands for long files that 32-bit programs have beside those.
     const F_GETLK64: i32 = 12;
     const F_SETLK64: i32 = 13;
     const F_SETLKW64: i32 = 14;
+    let (call, bytes, is_filled) = (data.call, data.bytes, data.returned.is_some());
     let command = i32::try_from(call.registers[1]).ok()?;
     let is_asked = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK | F_GETLK64);
     let is_set = matches!(
@@ -277,23 +281,114 @@ pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: b
     Some(())
 }
 
-/// Returns a command of `ioctl` as the kernel takes it: the C libraries have different types for
-/// it.
-pub fn ioctl_command(known: libc::Ioctl) -> u64 {
-    // An `int` in some, whose highest bit is its sign.
-    u64::try_from(i128::from(known) & 0xffff_ffff).unwrap_or(u64::MAX)
+/// Appends a position in a file.
+pub fn push_offset(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    push_int64(out, data)
 }
 
-/// Appends bytes in quotes, each as two digits.
-pub fn push_hex_bytes(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
-    const MOST: usize = 64;
-    out.push(b'"');
-    for byte in bytes.slice().iter().take(MOST) {
-        out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+/// Appends nothing: how many entries there are is said behind the address.
+pub fn push_entries(_: &mut Vec<u8>, _: Data<'_>) -> Option<()> {
+    None
+}
+
+/// Renders the permissions of a file: at least three digits, of which the first is a zero.
+#[must_use]
+pub fn permissions(bits: u32) -> String {
+    let octal = format!("0{bits:o}");
+    format!("{octal:0>3}")
+}
+
+/// Names the type and the permissions of a file that is made.
+pub fn name_file_mode(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    Some(mode(int(call, index)?.cast_unsigned() & 0xffff).into())
+}
+
+/// Names the device that a file is made for.
+pub fn name_file_device(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    Some(device(u64::from(int(call, index)?.cast_unsigned())).into())
+}
+
+/// Chooses the arguments of `mknod`: only a device has numbers.
+pub fn show_mknod(call: &Call) -> Shape {
+    without_device(call, 1)
+}
+
+/// Chooses the arguments of `mknodat`.
+pub fn show_mknod_at(call: &Call) -> Shape {
+    without_device(call, 2)
+}
+
+fn without_device(call: &Call, mode: usize) -> Shape {
+    let bits = int(call, mode).map_or(0, i32::cast_unsigned);
+    match is_device(bits) {
+        true => Shape::all(call),
+        false => Shape::unnamed([0, 1, 2].get(..=mode).unwrap_or_default()),
     }
-    out.push(b'"');
-    if has_more || bytes.slice().len() > MOST {
-        out.extend_from_slice(b"...");
+}
+
+/// Chooses the arguments of `fcntl`: some commands take none.
+pub fn show_fcntl(call: &Call) -> Shape {
+    if takes_nothing(call.registers[1]) {
+        Shape::unnamed(&[0, 1])
+    } else {
+        Shape::all(call)
     }
-    Some(())
+}
+
+/// Tells whether a command of `fcntl` takes no argument.
+fn takes_nothing(command: u64) -> bool {
+    let command = i32::try_from(command).unwrap_or(-1);
+    matches!(
+        command,
+        libc::F_GETFD
+            | libc::F_GETFL
+            | libc::F_GETOWN
+            | libc::F_GETLEASE
+            | libc::F_GETPIPE_SZ
+            | libc::F_GET_SEALS
+    )
+}
+
+/// Names the argument of a command of `fcntl`.
+pub fn name_fcntl_argument(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    let register = *call.registers.get(index)?;
+    match int(call, 1)? {
+        libc::F_SETFD => Some(words(&DESCRIPTOR_FLAGS, register)),
+        libc::F_SETFL => Some(words(&STATUS_FLAGS, register)),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETPIPE_SZ | libc::F_SETOWN => {
+            Some(lower_half(register).to_string().into())
+        }
+        libc::F_ADD_SEALS => Some(words(&SEALS, register)),
+        _ => None,
+    }
+}
+
+/// Names the flags that `fcntl` returns: `0x8002 (flags O_RDWR|O_LARGEFILE)`.
+pub fn result_fcntl_flags(call: &Call, value: i64) -> Option<String> {
+    let bits = u64::try_from(value).ok()?;
+    let values = match lower_half(call.registers[1]) {
+        libc::F_GETFD if bits != 0 => &DESCRIPTOR_FLAGS,
+        libc::F_GETFL => &STATUS_FLAGS,
+        _ => return None,
+    };
+    Some(format!(
+        "{} (flags {})",
+        hex_or_zero(bits),
+        words(values, bits)
+    ))
+}
+
+/// Chooses the arguments of `_llseek`, whose offset is in two of them.
+pub fn show_long_seek(_: &Call) -> Shape {
+    Shape::unnamed(&[0, 2, 3, 4])
+}
+
+/// Chooses the arguments of `preadv` and `pwritev`, whose position has a second half that is zero.
+pub fn show_vector_at(_: &Call) -> Shape {
+    Shape::unnamed(&[0, 1, 2, 3])
+}
+
+/// Chooses the arguments of `preadv2` and `pwritev2`: flags behind them.
+pub fn show_vector_with_flags(_: &Call) -> Shape {
+    Shape::unnamed(&[0, 1, 2, 3, 5])
 }

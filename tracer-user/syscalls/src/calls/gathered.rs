@@ -5,9 +5,11 @@ use tracer_common::kernel::gathered::{
 };
 
 use super::bytes::{Bytes, quoted_start};
-use super::{Data, control, netlink, network, pointer};
+use super::pointed::Data;
+use super::render::pointer;
+use super::{control, netlink, network};
 use crate::arguments::Call;
-use crate::flags as values;
+use crate::flags::MESSAGE;
 use crate::names::Table;
 
 /// A text or part: its bytes, as far as they were read, and whether there are more; `None` where
@@ -60,7 +62,12 @@ fn next(bytes: Bytes<'_>) -> Option<(Read<'_>, Bytes<'_>)> {
     }
 }
 
-pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
+/// Appends the texts that a program is given.
+pub fn push_text_list(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    push_strings(out, data.bytes, data.has_more)
+}
+
+fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
     let (texts, has_more) = strings(bytes.slice())?;
     let has_more = has_more || is_cut;
     let words = texts.into_iter().map(|text| match text {
@@ -71,7 +78,12 @@ pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option
     Some(())
 }
 
-pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
+/// Appends parts with their data.
+pub fn push_part_list(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    push_parts(out, data.bytes, data.has_more)
+}
+
+fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>, is_cut: bool) -> Option<()> {
     let has_more = is_cut || bytes.u16(0)? & MORE != 0;
     push_parts_from(out, bytes.from(HEAD)?, (usize::MAX, has_more), None);
     Some(())
@@ -127,8 +139,9 @@ fn push_parts_from<'a>(
     rest
 }
 
-/// Appends a `struct msghdr`; `data` says of which call it is, and `bytes` are those of it.
-pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Option<()> {
+/// Appends a `struct msghdr`.
+pub fn push_message(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let bytes = data.bytes;
     let has_more = data.has_more || bytes.u16(0)? & MORE != 0;
     let behind = bytes.from(HEAD + HEADER)?;
     let left = data.returned.map(|bytes| u64::try_from(bytes).unwrap_or(0));
@@ -138,7 +151,8 @@ pub fn push_message(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Opti
 }
 
 /// Appends several of `struct mmsghdr`.
-pub fn push_messages(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Option<()> {
+pub fn push_message_list(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let bytes = data.bytes;
     let mut has_more = data.has_more || bytes.u16(0)? & MORE != 0;
     let all = bytes.slice();
     let mut messages = Vec::new();
@@ -156,6 +170,20 @@ pub fn push_messages(out: &mut Vec<u8>, bytes: Bytes<'_>, data: Data<'_>) -> Opt
     }
     push_list(out, messages, has_more);
     Some(())
+}
+
+/// Appends several of `struct mmsghdr` that were received.
+pub fn push_received_list(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    push_message_list(out, data)
+}
+
+/// Appends a `struct msghdr` that was received, or the length of its name where it was not.
+pub fn push_received_message(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    if data.bytes.slice().len() == BEFORE {
+        push_name_length(out, data.call, data.bytes)
+    } else {
+        push_message(out, data)
+    }
 }
 
 /// Appends the rest of a `struct mmsghdr`: how many bytes are behind it.
@@ -230,17 +258,14 @@ fn push_one<'a>(
     }
     let flags = header.u32(48)?;
     out.extend_from_slice(format!(", msg_controllen={control_length}, msg_flags=").as_bytes());
-    match call.name().and_then(|name| values::values(name, "flags")) {
-        Some(values) => values.push(out, flags),
-        None => out.extend_from_slice(format!("{flags:#x}").as_bytes()),
-    }
+    MESSAGE.push(out, flags);
     out.push(b'}');
     Some(behind)
 }
 
 /// Bytes of the first two members of a `struct msghdr`: the name and its length. Of a 32-bit
 /// program it is more, and not shown.
-pub const BEFORE: usize = 16;
+const BEFORE: usize = 16;
 
 /// Returns where the length lies, behind an address.
 fn name_length_at(call: &Call) -> usize {
@@ -251,7 +276,7 @@ fn name_length_at(call: &Call) -> usize {
 }
 
 /// Appends the length of the name alone, of a message that was not received.
-pub fn push_name_length(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+fn push_name_length(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
     let length = bytes.u32(name_length_at(call))?;
     out.extend_from_slice(format!("{{msg_namelen={length}}}").as_bytes());
     Some(())

@@ -1,8 +1,16 @@
 //! Arguments of `ioctl` by command: one table of commands.
 
+use std::borrow::Cow;
+
 use super::bytes::{Bytes, quoted};
+use super::pointed::Data;
+use super::registers::int;
+use super::render::flags;
 use super::terminal::push_settings;
-use super::{flags, network, packet};
+use super::{network, packet};
+use crate::arguments::Call;
+use crate::flags::{IO_COMMANDS, named};
+use crate::shape::Shape;
 
 /// A command, and the data at the address that it is given.
 #[derive(Clone, Copy, Debug)]
@@ -416,3 +424,88 @@ fn push_found_extents(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
         &format!("{{fm_flags={named}, fm_mapped_extents={count}, ...}}"),
     )
 }
+
+/// Appends the argument of a command.
+pub fn push_ioctl(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let is_filled = data.returned.is_some();
+    command(data.call.registers[1])?.push(out, data.bytes, is_filled)
+}
+
+/// Chooses the arguments of `ioctl`: some commands take none.
+pub fn show_ioctl(call: &Call) -> Shape {
+    if takes_no_argument(call.registers[1]) {
+        Shape::unnamed(&[0, 1])
+    } else {
+        Shape::all(call)
+    }
+}
+
+/// Tells whether a command of `ioctl` takes no argument.
+fn takes_no_argument(command: u64) -> bool {
+    [
+        libc::FIOCLEX,
+        libc::FIONCLEX,
+        libc::TIOCEXCL,
+        libc::TIOCNXCL,
+        libc::TIOCNOTTY,
+    ]
+    .map(ioctl_command)
+    .contains(&(command & 0xffff_ffff))
+}
+
+/// Returns a command of `ioctl` as the kernel takes it: the C libraries have different types for
+/// it.
+pub fn ioctl_command(known: libc::Ioctl) -> u64 {
+    // An `int` in some, whose highest bit is its sign.
+    u64::try_from(i128::from(known) & 0xffff_ffff).unwrap_or(u64::MAX)
+}
+
+/// Names a command.
+pub fn name_ioctl_command(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    let code = int(call, index)?;
+    match code.cast_unsigned() {
+        FICLONE => return Some("BTRFS_IOC_CLONE or FICLONE".into()),
+        MTIOCTOP => return Some("MTIOCTOP".into()),
+        _ => {}
+    }
+    if let Some(known) = command(*call.registers.get(index)?) {
+        return Some(known.name.into());
+    }
+    named(IO_COMMANDS, code).or_else(|| Some(unknown_io_command(code).into()))
+}
+
+/// Names the value that a command takes in place of an address.
+pub fn name_ioctl_value(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    if TAKES_INT.contains(&int(call, 1)?.cast_unsigned()) {
+        return Some(int(call, index)?.to_string().into());
+    }
+    let command = command(call.registers[1])?;
+    command
+        .value(*call.registers.get(index)?)
+        .map(Cow::Borrowed)
+}
+
+/// Renders a command of `ioctl` that has no name here, by its bits.
+fn unknown_io_command(command: i32) -> String {
+    let bits = command.cast_unsigned();
+    let direction = match bits >> 30 {
+        0 => "_IOC_NONE",
+        1 => "_IOC_WRITE",
+        2 => "_IOC_READ",
+        _ => "_IOC_READ|_IOC_WRITE",
+    };
+    let part = |value: u32| match value {
+        0 => "0".to_owned(),
+        value => format!("{value:#x}"),
+    };
+    let (kind, nr, size) = (bits >> 8 & 0xff, bits & 0xff, bits >> 16 & 0x3fff);
+    let (kind, nr, size) = (part(kind), part(nr), part(size));
+    format!("_IOC({direction}, {kind}, {nr}, {size})")
+}
+
+/// Commands of `ioctl` that take a descriptor.
+const TAKES_INT: &[u32] = &[FICLONE];
+const FICLONE: u32 = 0x4004_9409;
+
+/// Operation that `tar` asks of a tape.
+const MTIOCTOP: u32 = 0x4008_6d01;

@@ -1,8 +1,6 @@
-//! Structs of 32-bit programs, as they are in those of 64 bits.
+//! Structs of 32-bit programs, as they are in those of 64 bits. The table has their members.
 
-use super::Struct;
-
-/// Layout of a struct in 32-bit programs.
+/// Layout of a struct in 32-bit programs. Integers of 64 bits are aligned as on i386.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Narrow {
     /// Layout of 64-bit programs.
@@ -34,62 +32,6 @@ pub enum Member {
 }
 
 use Member::{Gap, Int, Limit, Long, Quad, Short, Skip, Word};
-
-/// Returns the layout of this struct in 32-bit programs. Integers of 64 bits are aligned as on
-/// i386.
-pub fn of(kind: Struct) -> Narrow {
-    Narrow::Layout(match kind {
-        Struct::Timespec | Struct::TimeLeft | Struct::Timeval => &[Long; 2],
-        Struct::FileTimes
-        | Struct::FileTimevals
-        | Struct::TimerSpec
-        | Struct::TimerVal
-        | Struct::ProcessTimes => &[Long; 4],
-        Struct::Limit => &[Limit; 2],
-        Struct::Usage => &[Long; 18],
-        Struct::Offset => &[Long],
-        Struct::SystemInfo => &[
-            Long, Word, Word, Word, Word, Word, Word, Word, Word, Word, Short, Short, Word, Word,
-            Int,
-        ],
-        Struct::SignalAction => &[Word, Word, Word, Quad],
-        Struct::SignalStack => &[Word, Int, Word],
-        Struct::SignalEvent => &[Word, Int, Int, Int],
-        Struct::SizedSignals => &[Word, Word, Quad],
-        Struct::Flock => &[Short, Short, Quad, Quad, Int],
-        Struct::Statfs => &[
-            Word, Word, Quad, Quad, Quad, Quad, Quad, Int, Int, Word, Word, Word,
-        ],
-        // `struct stat64`. What is between is not shown.
-        Struct::Stat => &[
-            Skip(16),
-            Gap(24),
-            Int,
-            Skip(12),
-            Gap(12),
-            Quad,
-            Skip(4),
-            Quad,
-            Skip(44),
-            Gap(88),
-        ],
-        // That of a child: others have an address where its times are.
-        Struct::SignalInfo => &[
-            Int,
-            Int,
-            Int,
-            Gap(4),
-            Int,
-            Int,
-            Int,
-            Gap(4),
-            Long,
-            Long,
-            Skip(36),
-        ],
-        _ => return Narrow::Same,
-    })
-}
 
 /// Returns the bytes of it in 32-bit programs.
 pub fn size(layout: &[Member]) -> usize {
@@ -152,25 +94,26 @@ mod tests {
     use std::mem::size_of;
 
     use super::*;
+    use crate::table::structure;
 
     #[test]
     fn each_struct_is_as_long_as_that_of_64_bits() {
         for (kind, bytes) in [
-            (Struct::Timespec, size_of::<libc::timespec>()),
-            (Struct::TimerSpec, size_of::<libc::itimerspec>()),
-            (Struct::Limit, size_of::<libc::rlimit>()),
-            (Struct::Usage, 144),
-            (Struct::SystemInfo, 112),
-            (Struct::SignalAction, 32),
-            (Struct::SignalStack, size_of::<libc::stack_t>()),
-            (Struct::Flock, size_of::<libc::flock>()),
-            (Struct::Stat, size_of::<libc::stat>()),
+            ("timespec", size_of::<libc::timespec>()),
+            ("itimerspec", size_of::<libc::itimerspec>()),
+            ("rlimit", size_of::<libc::rlimit>()),
+            ("rusage", 144),
+            ("sysinfo", 112),
+            ("sigaction", 32),
+            ("sigstack", size_of::<libc::stack_t>()),
+            ("flock", size_of::<libc::flock>()),
+            ("stat", size_of::<libc::stat>()),
         ] {
-            let Narrow::Layout(layout) = of(kind) else {
-                panic!("{kind:?}");
+            let Narrow::Layout(layout) = structure(kind).unwrap().narrow else {
+                panic!("{kind}");
             };
             let wide = widen(layout, &vec![1; size(layout)]).unwrap();
-            assert_eq!(wide.len(), bytes, "{kind:?}");
+            assert_eq!(wide.len(), bytes, "{kind}");
             assert_eq!(widen(layout, &[1; 3]), None);
         }
     }

@@ -1,13 +1,25 @@
 //! Addresses and options of sockets.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::bytes::{Bytes, quoted, quoted_start};
 use super::netlink;
 use super::packet;
+use super::pointed::Data;
+use super::registers::int;
 use crate::arguments::Call;
 use crate::descriptors::Named;
+use crate::flags::{
+    IP_OPTIONS, IPV6_OPTIONS, LEVEL, NETLINK_OPTIONS, NETLINK_PROTOCOLS, PROTOCOLS, SOCKET_CALLS,
+    SOCKET_OPTIONS, TCP_OPTIONS, named,
+};
 use crate::names::error_name;
+
+/// Appends the address of a socket.
+pub fn push_sockaddr(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    push_address(out, data.bytes)
+}
 
 pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let family = i32::from(bytes.u16(0)?);
@@ -73,9 +85,9 @@ pub fn push_datagram(
     returned: Option<i64>,
     named: Named<'_>,
 ) -> Option<()> {
-    let calls = ["sendto", "send", "recvfrom", "recv"];
-    call.name()
-        .filter(|name| index == 1 && calls.contains(name))?;
+    call.info()?
+        .argument(index)
+        .filter(|argument| argument.is_datagram)?;
     let protocol = named.netlink(call)?;
     let space = *call.registers.get(2)?;
     let length = returned.map_or(space, |bytes| u64::try_from(bytes).unwrap_or(0).min(space));
@@ -85,12 +97,13 @@ pub fn push_datagram(
     Some(())
 }
 
-pub fn push_length(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_address_length(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     out.extend_from_slice(format!("[{}]", bytes.u32(0)?).as_bytes());
     Some(())
 }
 
-pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+pub fn push_socket_option(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let (call, bytes, has_more) = (data.call, data.bytes, data.has_more);
     let level = i32::try_from(call.registers[1]).ok()?;
     let option = i32::try_from(call.registers[2]).ok()?;
     if (level, option) == (libc::SOL_SOCKET, libc::SO_LINGER) {
@@ -134,4 +147,43 @@ fn push_credentials(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     }
     out.push(b'}');
     Some(())
+}
+
+/// Names the option of a socket, which depends on its level.
+pub fn name_socket_option(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    let names = match int(call, 1)? {
+        libc::SOL_SOCKET => SOCKET_OPTIONS,
+        libc::SOL_TCP => TCP_OPTIONS,
+        libc::SOL_IP => IP_OPTIONS,
+        libc::SOL_IPV6 => IPV6_OPTIONS,
+        libc::SOL_NETLINK => NETLINK_OPTIONS,
+        _ => return None,
+    };
+    named(names, int(call, index)?)
+}
+
+/// Names the protocol of a socket, which depends on its family.
+pub fn name_protocol(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    match int(call, 0)? {
+        libc::AF_INET | libc::AF_INET6 => named(PROTOCOLS, int(call, index)?),
+        libc::AF_NETLINK => named(NETLINK_PROTOCOLS, int(call, index)?),
+        libc::AF_PACKET => {
+            let protocol = u16::try_from(int(call, index)?).ok()?;
+            Some(packet::protocol(u16::from_be(protocol)).into())
+        }
+        _ => None,
+    }
+}
+
+/// Names the call that `socketcall` is asked for.
+pub fn name_socket_call(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    named(SOCKET_CALLS, int(call, index)?)
+}
+
+/// Returns the name of the level of a socket's option.
+#[must_use]
+pub fn level_name(level: i32) -> Cow<'static, str> {
+    LEVEL
+        .value_name(level.cast_unsigned())
+        .map_or_else(|| format!("{level:#x}").into(), Cow::Borrowed)
 }

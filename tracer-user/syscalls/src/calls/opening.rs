@@ -1,8 +1,9 @@
 //! Options of `openat2`.
 
-use super::bytes::Bytes;
-use super::flags;
-use crate::flags::{permissions, values};
+use super::files::permissions;
+use super::pointed::Data;
+use super::render::flags;
+use crate::flags::OPEN;
 
 /// Bytes of a `struct open_how` that are known.
 const KNOWN: usize = 24;
@@ -18,12 +19,12 @@ const RESOLVE: &[(&str, u64)] = &[
 
 /// Appends a `struct open_how`: the mode where it counts, and bytes beyond those that are known
 /// where they are not all zero.
-pub fn push_how(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_open_how(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let (bits, mode, resolve) = (bytes.u64(0)?, bytes.u64(8)?, bytes.u64(16)?);
     out.extend_from_slice(b"{flags=");
-    match (values("openat", "flags"), u32::try_from(bits)) {
-        (Some(names), Ok(bits)) => names.push(out, bits),
-        _ => out.extend_from_slice(format!("{bits:#x}").as_bytes()),
+    match u32::try_from(bits) {
+        Ok(bits) => OPEN.push(out, bits),
+        Err(_) => out.extend_from_slice(format!("{bits:#x}").as_bytes()),
     }
     let makes_file = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY).cast_unsigned();
     if bits & u64::from(makes_file) != 0 || mode != 0 {

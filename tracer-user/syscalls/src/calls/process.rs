@@ -2,21 +2,28 @@
 
 use std::mem::offset_of;
 
-use super::bytes::{Bytes, quoted_start};
-use super::time::push_timeval;
-use super::{flags, pointer};
+use super::bytes::Bytes;
+use super::pointed::Data;
+use super::render::{flags, pointer};
+use super::signals::any_signal;
+use super::time::time;
 use crate::arguments::Call;
-use crate::flags::{CLONE_FLAGS, any_signal, names_memory};
+use crate::flags::CLONE_FLAGS;
 use crate::names::Table;
+use crate::shape::Shape;
 use tracer_text::signal_name;
 
 /// Appends a limit: sizes in KiB where they are whole ones.
-pub fn push_limit(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
-    let infinity = if call.name() == Some("prlimit64") {
-        "RLIM64_INFINITY"
-    } else {
-        "RLIM_INFINITY"
-    };
+pub fn push_rlimit(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
+    push_limit(out, bytes, "RLIM_INFINITY")
+}
+
+/// Appends a limit that has 64 bits in all programs.
+pub fn push_rlimit64(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
+    push_limit(out, bytes, "RLIM64_INFINITY")
+}
+
+fn push_limit(out: &mut Vec<u8>, bytes: Bytes<'_>, infinity: &str) -> Option<()> {
     let shown = |limit: u64| match limit {
         u64::MAX => infinity.to_owned(),
         _ if limit > 1024 && limit.is_multiple_of(1024) => format!("{}*1024", limit / 1024),
@@ -27,16 +34,22 @@ pub fn push_limit(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()
     Some(())
 }
 
-pub fn push_usage(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_rusage(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     out.extend_from_slice(b"{ru_utime=");
-    push_timeval(out, bytes)?;
+    out.extend_from_slice(time(bytes, "tv_usec")?.as_bytes());
     out.extend_from_slice(b", ru_stime=");
-    push_timeval(out, bytes.from(16)?)?;
+    out.extend_from_slice(time(bytes.from(16)?, "tv_usec")?.as_bytes());
     out.extend_from_slice(b", ...}");
     Some(())
 }
 
-pub fn push_system_info(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+/// Appends the resources that a child has used; where none has changed, there are none.
+pub fn push_child_rusage(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    (data.returned != Some(0)).then_some(())?;
+    push_rusage(out, data)
+}
+
+pub fn push_sysinfo(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let word = |nth: usize| bytes.u64(nth * 8);
     let shown = format!(
         "{{uptime={}, loads=[{}, {}, {}], totalram={}, freeram={}, sharedram={}, bufferram={}, \
@@ -60,7 +73,7 @@ pub fn push_system_info(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_system_name(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_utsname(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     const NAME: usize = 65;
     let node = bytes.from(NAME)?;
     let shown = format!(
@@ -72,7 +85,14 @@ pub fn push_system_name(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_status(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+/// Appends the status of a child; where none has changed, there is none.
+pub fn push_wait_status(
+    out: &mut Vec<u8>,
+    Data {
+        bytes, returned, ..
+    }: Data<'_>,
+) -> Option<()> {
+    (returned != Some(0)).then_some(())?;
     let status = bytes.i32(0)?;
     let signal = |code: i32| {
         let code = u32::try_from(code).ok();
@@ -102,7 +122,7 @@ pub fn push_status(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_cpus(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_cpu_set(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let each = bytes.slice().iter().enumerate().flat_map(|(nth, byte)| {
         (0..8_usize).filter_map(move |bit| (byte >> bit & 1 == 1).then_some(nth * 8 + bit))
     });
@@ -111,45 +131,8 @@ pub fn push_cpus(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_thread_name(
-    out: &mut Vec<u8>,
-    call: &Call,
-    bytes: Bytes<'_>,
-    returned: Option<i64>,
-) -> Option<()> {
-    let option = i32::try_from(call.registers[0]).ok()?;
-    // What is there before the kernel has written the name is none.
-    let is_one = match option {
-        libc::PR_SET_NAME => true,
-        libc::PR_GET_NAME => returned.is_some(),
-        _ => false,
-    };
-    if !is_one {
-        return None;
-    }
-    // What a thread is called has a null as the last of 16 bytes; a name that has none before is
-    // shown as one that was truncated, as strace does it.
-    const LONGEST: usize = 15;
-    let name = bytes.slice().get(..LONGEST).unwrap_or(bytes.slice());
-    let has_more = option == libc::PR_SET_NAME && name.len() == LONGEST && !name.contains(&0);
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    out.extend_from_slice(quoted_start(name, has_more).as_bytes());
-    Some(())
-}
-
-/// Appends the name that memory is given.
-pub fn push_memory_name(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
-    if !names_memory(call) {
-        return None;
-    }
-    let has_more = !bytes.slice().contains(&0);
-    let name = bytes.slice().split(|byte| *byte == 0).next();
-    out.extend_from_slice(quoted_start(name.unwrap_or_default(), has_more).as_bytes());
-    Some(())
-}
-
 /// Appends how long a filter of system calls is, and where it lies.
-pub fn push_filter(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_sock_fprog(out: &mut Vec<u8>, Data { call, bytes, .. }: Data<'_>) -> Option<()> {
     const SET_MODE_FILTER: u64 = 1;
     if call.registers[0] & 0xffff_ffff != SET_MODE_FILTER {
         return None;
@@ -164,7 +147,7 @@ pub fn push_filter(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<(
 }
 
 /// Appends the arguments of `clone3`.
-pub fn push_clone3(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_clone_args(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let word = |nth: usize| bytes.u64(nth * 8);
     let bits = word(0)?;
     let mut parts = vec![format!("flags={}", flags(bits, CLONE_FLAGS, "0"))];
@@ -200,4 +183,27 @@ pub fn push_clone3_result(out: &mut Vec<u8>, untrusted: &[u8], returned: i64) {
     if is_asked && returned > 0 {
         out.extend_from_slice(format!(" => {{parent_tid=[{returned}]}}").as_bytes());
     }
+}
+
+/// Chooses the arguments of `clone`, which have names, since machines differ in the order.
+pub fn show_clone(call: &Call) -> Shape {
+    let is_of_x86_64 = call.table == Table::Native && cfg!(target_arch = "x86_64");
+    let flags = call.registers[0];
+    let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
+    let (tls, child) = if is_of_x86_64 { (4, 3) } else { (3, 4) };
+    let others = [
+        (has(libc::CLONE_PARENT_SETTID), (2, "parent_tid")),
+        (has(libc::CLONE_SETTLS), (tls, "tls")),
+        (
+            has(libc::CLONE_CHILD_SETTID) || has(libc::CLONE_CHILD_CLEARTID),
+            (child, "child_tidptr"),
+        ),
+    ];
+    let others = others.iter().filter(|(is_there, _)| *is_there);
+    let first = [(1, "child_stack"), (0, "flags")];
+    Shape::named(
+        first
+            .into_iter()
+            .chain(others.map(|(_, argument)| *argument)),
+    )
 }

@@ -1,8 +1,12 @@
 //! Scheduling of threads.
 
-use super::bytes::Bytes;
-use super::flags;
-use crate::flags::policy_name;
+use std::borrow::Cow;
+
+use super::pointed::Data;
+use super::registers::int;
+use super::render::flags;
+use crate::arguments::Call;
+use crate::flags::POLICY;
 
 const FLAGS: &[(&str, u64)] = &[
     ("SCHED_FLAG_RESET_ON_FORK", 1),
@@ -19,7 +23,7 @@ const FIRST: u32 = 48;
 const WITH_BOUNDS: u32 = 56;
 
 /// Appends a `struct sched_attr`, up to the size that it states.
-pub fn push_attributes(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_sched_attr(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let size = bytes.u32(0)?;
     if size < FIRST {
         out.extend_from_slice(format!("{{size={size}}}").as_bytes());
@@ -47,4 +51,52 @@ pub fn push_attributes(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     }
     out.push(b'}');
     Some(())
+}
+
+/// Returns the name of a scheduling policy.
+#[must_use]
+pub fn policy_name(policy: u32) -> Cow<'static, str> {
+    POLICY
+        .value_name(policy)
+        .map_or_else(|| format!("{policy:#x}").into(), Cow::Borrowed)
+}
+
+/// Names the policy that a call returns.
+pub fn result_policy(_: &Call, value: i64) -> Option<String> {
+    let policy = POLICY.value_name(u32::try_from(value).ok()?)?;
+    Some(format!("{value} ({policy})"))
+}
+
+/// Names what a priority of requests to devices is of.
+pub fn name_io_priority_of(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    Some(match int(call, index)? {
+        1 => "IOPRIO_WHO_PROCESS".into(),
+        2 => "IOPRIO_WHO_PGRP".into(),
+        3 => "IOPRIO_WHO_USER".into(),
+        other => format!("{other:#x}").into(),
+    })
+}
+
+/// Names a priority of requests to devices.
+pub fn name_io_priority(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    Some(priority_of_io(int(call, index)?.into()).into())
+}
+
+/// Names the priority that a call returns.
+pub fn result_io_priority(_: &Call, value: i64) -> Option<String> {
+    (value >= 0).then(|| format!("{value} ({})", priority_of_io(value)))
+}
+
+/// Renders a priority of requests to devices: its class, and the priority within.
+fn priority_of_io(value: i64) -> String {
+    const CLASS_AT: u32 = 13;
+    let (class, priority) = (value >> CLASS_AT, value & ((1 << CLASS_AT) - 1));
+    let class = match class {
+        0 => "IOPRIO_CLASS_NONE".to_owned(),
+        1 => "IOPRIO_CLASS_RT".to_owned(),
+        2 => "IOPRIO_CLASS_BE".to_owned(),
+        3 => "IOPRIO_CLASS_IDLE".to_owned(),
+        other => format!("{other:#x}"),
+    };
+    format!("IOPRIO_PRIO_VALUE({class}, {priority})")
 }

@@ -1,7 +1,7 @@
 //! Data of a signal beside its name, and the action of a timer as it expires.
 
-use super::bytes::Bytes;
-use super::pointer;
+use super::pointed::Data;
+use super::render::pointer;
 use tracer_text::signal_name;
 
 fn signal(signal: i32) -> String {
@@ -36,7 +36,7 @@ const OF_CHILDREN: &[(&str, i32)] = &[
     ("CLD_CONTINUED", 6),
 ];
 
-pub fn push_info(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_siginfo(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let (signo, code) = (bytes.i32(0)?, bytes.i32(8)?);
     if signo == 0 {
         out.extend_from_slice(b"{}");
@@ -77,7 +77,7 @@ pub fn push_info(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_event(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_sigevent(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let (value, signo, notify) = (bytes.u64(0)?, bytes.i32(8)?, bytes.i32(12)?);
     let mut parts = Vec::new();
     if value != 0 {

@@ -1,7 +1,13 @@
 //! Sets of signals, and the actions when one comes.
 
+use std::borrow::Cow;
+
 use super::bytes::Bytes;
-use super::{flags, pointer};
+use super::pointed::Data;
+use super::render::{flags, pointer};
+use crate::arguments::{Call, MOST};
+use crate::shape::Shape;
+use crate::table::Kind;
 use tracer_text::signal_name;
 
 /// Signals that there are.
@@ -20,6 +26,21 @@ fn short_name(signal: u32) -> String {
         Some(0) => "RTMIN".to_owned(),
         Some(nth) => format!("RT_{nth}"),
     }
+}
+
+/// Appends a set of signals. The kernel has not looked at one of another size than its own.
+pub fn push_sigset(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    has_size_of_set(data.call).then_some(())?;
+    push_set(out, data.bytes)
+}
+
+/// Tells whether the size that a call states for a set of signals is that of the kernel's, where it
+/// states one.
+fn has_size_of_set(call: &Call) -> bool {
+    const SIZE: u64 = 8;
+    let known = call.info().map_or(&[][..], |info| info.known());
+    let mut stated = known.iter().zip(&call.registers);
+    stated.all(|(argument, size)| argument.kind != Kind::SetSize || *size == SIZE)
 }
 
 pub fn push_set(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
@@ -48,7 +69,7 @@ pub fn push_blocked(out: &mut Vec<u8>, untrusted: &[u8]) {
     }
 }
 
-pub fn push_action(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_sigaction(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     const FLAGS: &[(&str, u64)] = &[
         ("SA_RESTORER", 0x0400_0000),
         ("SA_STACK", 0),
@@ -82,7 +103,7 @@ pub fn push_action(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-pub fn push_stack(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_sigstack(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     const FLAGS: &[(&str, u64)] = &[
         ("SS_ONSTACK", 1),
         ("SS_DISABLE", 2),
@@ -96,4 +117,22 @@ pub fn push_stack(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     );
     out.extend_from_slice(shown.as_bytes());
     Some(())
+}
+
+/// Chooses what is shown of the end of a signal handler: the signals that it is about to block
+/// again, which lie on the stack.
+pub fn show_blocked_signals(_: &Call) -> Shape {
+    Shape::unnamed(&[MOST])
+}
+
+/// Returns the name of a signal, as strace has it: of one without a name of its own, by how far it
+/// is behind the first of them.
+#[must_use]
+pub fn any_signal(signal: u32) -> Cow<'static, str> {
+    match (signal_name(signal), signal) {
+        (Some(name), _) => name.into(),
+        (None, 32) => "SIGRTMIN".into(),
+        (None, 33..=64) => format!("SIGRT_{}", signal - 32).into(),
+        (None, _) => signal.to_string().into(),
+    }
 }

@@ -3,9 +3,10 @@
 use std::mem::{offset_of, size_of};
 
 use super::bytes::Bytes;
-use super::{flags, push_list};
+use super::pointed::Data;
+use super::registers::int;
+use super::render::{flags, push_list};
 use crate::arguments::Call;
-use crate::descriptors::Named;
 
 const EPOLL_FLAGS: &[(&str, u64)] = &[
     ("EPOLLIN", 1),
@@ -50,24 +51,25 @@ fn epoll(bytes: Bytes<'_>) -> Option<String> {
     ))
 }
 
-pub fn push_epoll(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+/// Appends an event: what is taken out is not looked at.
+pub fn push_epoll(out: &mut Vec<u8>, Data { bytes, call, .. }: Data<'_>) -> Option<()> {
+    if int(call, 1)? == libc::EPOLL_CTL_DEL {
+        return None;
+    }
     out.extend_from_slice(epoll(bytes)?.as_bytes());
     Some(())
 }
 
-pub fn push_epolls(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+pub fn push_epoll_list(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let (bytes, has_more) = (data.bytes, data.has_more);
     let all = bytes.slice().chunks_exact(size_of::<libc::epoll_event>());
     push_list(out, all.filter_map(|one| epoll(Bytes(one))), has_more);
     Some(())
 }
 
 /// Appends the events that `poll` is to wait for.
-pub fn push_polls(
-    out: &mut Vec<u8>,
-    bytes: Bytes<'_>,
-    has_more: bool,
-    named: Named<'_>,
-) -> Option<()> {
+pub fn push_poll_list(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let (bytes, has_more, named) = (data.bytes, data.has_more, data.named);
     let all = bytes.slice().chunks_exact(size_of::<libc::pollfd>());
     let one = |(nth, one): (usize, &[u8])| {
         let one = Bytes(one);
@@ -99,12 +101,8 @@ fn spaced(descriptors: &[usize]) -> String {
     format!("[{}]", words.join(" "))
 }
 
-pub fn push_descriptors(
-    out: &mut Vec<u8>,
-    call: &Call,
-    bytes: Bytes<'_>,
-    named: Named<'_>,
-) -> Option<()> {
+pub fn push_fd_set(out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+    let (call, bytes, named) = (data.call, data.bytes, data.named);
     // Where none are asked for, nothing is read.
     if bytes.slice().is_empty() {
         return None;
@@ -119,7 +117,7 @@ pub fn push_descriptors(
 }
 
 /// Appends the set of signals that `pselect6` is given, with its size.
-pub fn push_sized_signals(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_sized_sigset(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
     let size = bytes.u64(8)?;
     out.extend_from_slice(b"{sigmask=");
     match bytes.u64(0)? {

@@ -1,20 +1,17 @@
 //! The classes of system calls, such as `%file`.
 //!
-//! `classes.txt` has for each class the calls that strace shows for it, by name, whichever machine
-//! they are of, and classes that are part of it. A test compares it with strace.
+//! The table has for each class the calls that strace shows for it, by name, whichever machine they
+//! are of, and classes that are part of it. A test compares it with strace.
 
 use super::set::SyscallSet;
-
-const CLASSES: &str = include_str!("classes.txt");
+use crate::table;
 
 /// Deepest nesting of classes within classes, and more than that.
 const DEPTH: u32 = 4;
 
 /// Returns the names of the classes.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    CLASSES
-        .split_whitespace()
-        .filter_map(|word| word.strip_suffix(':'))
+    table::classes().iter().map(|class| class.name)
 }
 
 /// Returns the calls of a class; `None` where no class has this name, `%` included.
@@ -23,17 +20,16 @@ pub fn members(class: &str) -> Option<SyscallSet> {
 }
 
 fn members_within(class: &str, depth: u32) -> Option<SyscallSet> {
-    let mut words = CLASSES.split_whitespace();
-    words.find(|word| word.strip_suffix(':') == Some(class))?;
+    let mut classes = table::classes().iter();
+    let class = classes.find(|known| known.name == class)?;
     let mut set = SyscallSet::none();
-    for word in words.take_while(|word| !word.ends_with(':')) {
-        if word.starts_with('%') {
-            let part = members_within(word, depth.checked_sub(1)?)?;
-            set = set.with(&part);
-        } else {
-            // Calls of other machines have no entry in the tables of this one.
-            set.add_name(word);
-        }
+    for part in class.parts {
+        let part = members_within(part, depth.checked_sub(1)?)?;
+        set = set.with(&part);
+    }
+    for name in class.calls {
+        // Calls of other machines have no entry in the tables of this one.
+        set.add_name(name);
     }
     Some(set)
 }
@@ -56,8 +52,9 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn names_of_no_call_are_those_of_other_machines() {
-        let words = CLASSES.split_whitespace();
-        let names = words.filter(|word| !word.starts_with('%'));
+        let names = table::classes()
+            .iter()
+            .flat_map(|class| class.calls.iter().copied());
         let mut strange: Vec<_> = names
             .filter(|name| !SyscallSet::none().add_name(name))
             .collect();

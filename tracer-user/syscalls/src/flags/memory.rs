@@ -107,3 +107,9 @@ pub const SHARED_CONTROL: Values = Values {
     zero: "IPC_RMID",
     ..NONE
 };
+
+/// The commands as bits, as `membarrier` returns them.
+pub const BARRIER_SET: Values = Values {
+    flags: BARRIERS,
+    ..NONE
+};
