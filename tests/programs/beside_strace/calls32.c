@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -406,6 +407,25 @@ static void processes(void)
     execve("/nowhere", argv, environment);
 }
 
+// Queues of messages, whose structs are half as long.
+static void queues(void)
+{
+    char name[32], data[64];
+    struct mq_attr attributes = {.mq_maxmsg = 3, .mq_msgsize = sizeof data}, before;
+    snprintf(name, sizeof name, "calls32-%d", getpid());
+    const int queue = syscall(SYS_mq_open, name, O_RDWR | O_CREAT, 0600, &attributes);
+    syscall(SYS_mq_unlink, name);
+    attributes.mq_flags = O_NONBLOCK;
+    syscall(SYS_mq_getsetattr, queue, &attributes, &before);
+    const struct timespec until = {1, 2};
+    unsigned priority;
+    syscall(SYS_mq_timedsend, queue, "hello", 5, 3, &until);
+    syscall(SYS_mq_timedreceive, queue, data, sizeof data, &priority, &until);
+    const struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    syscall(SYS_mq_notify, queue, &event);
+    close(queue);
+}
+
 int main(void)
 {
     for (int i = 0; i < 5; i++) {
@@ -416,6 +436,7 @@ int main(void)
         waiting();
         system_itself();
         processes();
+        queues();
     }
     puts("done");
     return 0;

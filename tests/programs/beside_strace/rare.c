@@ -10,6 +10,7 @@
 #include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
+#include <mqueue.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -387,6 +388,40 @@ static void filters(void)
     syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_LOG, &program);
 }
 
+// Queues of messages, whose names are gone at once.
+static void queues(void)
+{
+    char name[32], data[64];
+    struct mq_attr attributes = {.mq_maxmsg = 3, .mq_msgsize = sizeof data}, before;
+    snprintf(name, sizeof name, "rare-%d", getpid());
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int queue = syscall(SYS_mq_open, name, flags, 0600, &attributes);
+    close(syscall(SYS_mq_open, name, O_RDONLY | O_CREAT, 0600, NULL));
+    close(syscall(SYS_mq_open, name, O_WRONLY, 0, NULL));
+    syscall(SYS_mq_unlink, name);
+    attributes.mq_flags = O_NONBLOCK;
+    syscall(SYS_mq_open, "a/b", flags, 0640, &attributes);
+
+    syscall(SYS_mq_getsetattr, queue, &attributes, &before);
+    syscall(SYS_mq_getsetattr, queue, NULL, &before);
+    attributes.mq_flags = O_NONBLOCK | 0xa;
+    syscall(SYS_mq_getsetattr, queue, &attributes, NULL);
+    syscall(SYS_mq_getsetattr, -1, &attributes, &before);
+    syscall(SYS_mq_getsetattr, queue, (void *)16, &before);
+
+    const struct timespec until = {1, 2};
+    unsigned priority;
+    syscall(SYS_mq_timedsend, queue, "hello", 5, 3, &until);
+    syscall(SYS_mq_timedsend, queue, "again", 5, 0, NULL);
+    syscall(SYS_mq_timedreceive, queue, data, sizeof data, &priority, &until);
+    syscall(SYS_mq_timedreceive, queue, data, sizeof data, NULL, NULL);
+    syscall(SYS_mq_timedreceive, queue, data, 1, &priority, NULL);
+    const struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    syscall(SYS_mq_notify, queue, &event);
+    syscall(SYS_mq_notify, queue, NULL);
+    close(queue);
+}
+
 int main(void)
 {
     mounts();
@@ -403,6 +438,7 @@ int main(void)
     memory();
     commands();
     answers();
+    queues();
     filters();
     return 0;
 }
