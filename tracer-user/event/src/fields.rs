@@ -11,7 +11,7 @@ use super::value_names::{
 use super::waits_in::WaitsIn;
 use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::names::Table;
-use tracer_syscalls::texts::{Text, Texts, push_quoted};
+use tracer_syscalls::pointer_data::{Text, Texts, push_quoted};
 
 /// Value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]

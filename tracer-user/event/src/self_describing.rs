@@ -1,7 +1,7 @@
 //! Data of events that describes itself: that of tracepoints, and of functions whose arguments have
 //! types.
 
-use tracer_syscalls::texts::{Text, push_quoted};
+use tracer_syscalls::pointer_data::{Text, push_quoted};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_json_bytes_beside, push_json_string};
 use tracer_text::self_describing::{Integers, Typed, Value};

@@ -17,8 +17,8 @@ use super::kernel_words::{
 use super::recorded::push_recorded;
 use super::task_state::task_state;
 use super::waits_in::{WaitsIn, push_waits_in};
+use tracer_syscalls::pointer_data::Texts;
 use tracer_syscalls::shown::push_address;
-use tracer_syscalls::texts::Texts;
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_for_people, push_name};
 

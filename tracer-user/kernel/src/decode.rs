@@ -13,7 +13,7 @@ use tracer_common::kernel::{
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
 
-use tracer_syscalls::texts::push_item;
+use tracer_syscalls::pointer_data::push_item;
 
 /// Step of an exec. The new program gets its credentials between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use tracer_common::kernel::{
     TRACED_PAGE, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
-use tracer_syscalls::texts;
+use tracer_syscalls::pointer_data;
 
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
@@ -195,7 +195,7 @@ impl<'a> Plan<'a> {
         let wanted = Wanted::new(word, sets);
         wanted.set_syscalls(&self.options.syscalls);
         if self.options.string_bytes > 0 {
-            let texts = texts::of_calls();
+            let texts = pointer_data::of_calls();
             let map = map_array(ebpf, CALL_TEXTS, size_of_val(texts.as_slice()))?;
             map.write(texts.as_bytes());
         }

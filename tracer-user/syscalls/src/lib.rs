@@ -33,11 +33,11 @@ pub mod choice;
 pub mod descriptors;
 pub mod flags;
 pub mod names;
+pub mod pointer_data;
 pub mod results;
 pub mod shape;
 pub mod shown;
 mod table;
-pub mod texts;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -6,9 +6,9 @@ use crate::arguments::Returned;
 use crate::calls::{Role, push_found, push_ready};
 use crate::descriptors::Named;
 use crate::names::error_of;
+use crate::pointer_data::Texts;
 use crate::shape::{Filling, push_pointed};
 use crate::shown::push_argument;
-use crate::texts::Texts;
 
 /// Appends the result of a call: `3`, `-1 ENOENT (No such file or directory)`, or, where the kernel
 /// is about to make the call again, `? ERESTARTSYS (…)`.

@@ -10,8 +10,8 @@ use crate::calls::{
     push_new_name_length, variables,
 };
 use crate::descriptors::Named;
+use crate::pointer_data::{Text, Texts, push_quoted};
 use crate::shown::push_argument;
-use crate::texts::{Text, Texts, push_quoted};
 
 /// Name of the argument of `clone` that is shown as the call ends.
 const PARENT_TID: &str = "parent_tid";

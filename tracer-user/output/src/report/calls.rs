@@ -13,9 +13,9 @@ use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::fields::{call, table};
 use tracer_event::kernel_words::{push_filled, push_syscall_name};
 use tracer_syscalls::arguments::{Call, MOST, Returned};
+use tracer_syscalls::pointer_data::Texts;
 use tracer_syscalls::results::{push_result, push_result_of, push_returned_descriptor};
 use tracer_syscalls::shape::{Filling, Shape};
-use tracer_syscalls::texts::Texts;
 use tracer_text::digits::{push_decimal, push_nine_digits};
 
 /// Time that the line of a call waits for its end while nothing else is shown.

@@ -24,9 +24,9 @@ use tracer_syscalls::arguments::{Call, Shown};
 use tracer_syscalls::calls::strings;
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::error_of;
+use tracer_syscalls::pointer_data::{Text, Texts};
 use tracer_syscalls::shape::push_pointed;
 use tracer_syscalls::shown::push_argument;
-use tracer_syscalls::texts::{Text, Texts};
 use tracer_text::WallClock;
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{as_text, push_json_bytes_beside, push_json_string};
@@ -405,7 +405,7 @@ mod tests {
     use tracer_common::kernel::text_item;
 
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
-    use tracer_syscalls::texts::push_item;
+    use tracer_syscalls::pointer_data::push_item;
 
     use super::*;
 

@@ -702,7 +702,7 @@ mod tests {
         let mut data = data.as_bytes().to_vec();
         for (argument, bytes) in filled {
             let bits = tracer_common::kernel::text_item::BYTES;
-            tracer_syscalls::texts::push_item(&mut data, *argument, bits, bytes);
+            tracer_syscalls::pointer_data::push_item(&mut data, *argument, bits, bytes);
         }
         Doing(ns, tid, EventTypeId::SYSCALL_EXIT, data)
     }

@@ -63,12 +63,12 @@ pub fn quoted(bytes: &[u8]) -> String {
 /// Quotes the bytes, with dots behind them where there is more.
 pub fn quoted_start(bytes: &[u8], has_more: bool) -> String {
     let mut out = Vec::new();
-    let text = crate::texts::Text {
+    let text = crate::pointer_data::Text {
         argument: 0,
         bytes,
         has_more,
         is_bytes: false,
     };
-    crate::texts::push_quoted(&mut out, &text);
+    crate::pointer_data::push_quoted(&mut out, &text);
     String::from_utf8_lossy(&out).into_owned()
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tracer_common::kernel::{SocketHead, descriptors};
 use zerocopy::FromBytes;
 
-use crate::texts::{Text, push_quoted};
+use crate::pointer_data::{Text, push_quoted};
 
 /// A descriptor in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use tracer_common::kernel::text_item;
 
 use super::kinds::Words;
 use crate::arguments::Call;
-use crate::texts::{self, Texts};
+use crate::pointer_data::{self, Texts};
 
 /// Bit: the file is no longer there.
 const DELETED: u8 = 1;
@@ -30,7 +30,7 @@ pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
     bytes.extend_from_slice(&words.plain);
     bytes.extend_from_slice(&words.full);
     let at = text_item::DESCRIPTOR | (at & !text_item::DESCRIPTOR);
-    texts::push_item(out, at, text_item::BYTES, &bytes);
+    pointer_data::push_item(out, at, text_item::BYTES, &bytes);
 }
 
 /// Descriptions of the descriptors of an event, as far as they are known.

@@ -4,7 +4,7 @@ use tracer_common::kernel::SyscallEnterData;
 use tracer_engine::event::{EventHeader, RealtimeNs, Truncation};
 
 use super::*;
-use tracer_syscalls::texts::push_item;
+use tracer_syscalls::pointer_data::push_item;
 
 const ENTER: EventTypeId = EventTypeId::SYSCALL_ENTER;
 const EXIT: EventTypeId = EventTypeId::SYSCALL_EXIT;
