@@ -1,15 +1,15 @@
-//! Printer, which turns events into lines: choosing, counting, naming.
+//! Way of an event from the stream to its consumer, in stages: the sieve, its stack, the count of
+//! its type, the log, the consumer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tracer_common::event_type::{
-    EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT, SystemEventType, system_event_type,
-};
-use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ClockPair, EventTypes, Ledger};
 
+use super::log_stage::LogStage;
+use super::type_rows::TypeRows;
 use tracer_binary::stacks::{self, Names, Owned, Pending};
 use tracer_event::consumer::{Consumer, Lines, Losses};
 use tracer_event::event_view::{EventView, NamespaceIds};
@@ -25,29 +25,16 @@ use tracer_text::say;
 /// sources.
 const MOST_ASKED: u32 = 1000;
 
-/// One event type, looked up once.
-#[derive(Clone, Debug, Default)]
-struct Row {
-    /// `None` until the name is known.
-    name: Option<Arc<[u8]>>,
-    entry: Option<&'static SystemEventType>,
-    is_shown: bool,
-    count: u64,
-}
-
-/// Turns the chosen events into lines, or puts them into a log, and counts them.
+/// Stages that the chosen events go through, to a consumer, a log, or both.
 pub struct Printer {
     /// `None` once it has taken the end.
     consumer: Option<Box<dyn Consumer>>,
-    log: Option<LogOutput>,
+    log: Option<LogStage>,
     /// Whether events go to the consumer beside a log too.
     is_beside_log: bool,
     /// New types with which the sources are still asked for all of theirs.
     asks_left: u32,
-    /// A row an identifier.
-    rows: Vec<Row>,
-    /// Whether user events are shown that are not chosen by name.
-    shows_user: bool,
+    rows: TypeRows,
     left: Option<u64>,
     /// Output of the consumer.
     lines: Lines,
@@ -75,23 +62,12 @@ impl Printer {
         limit: Option<u64>,
         clocks: ClockPair,
     ) -> Self {
-        let row = |id| {
-            let id = EventTypeId(id);
-            let entry = system_event_type(id);
-            Row {
-                name: entry.map(|entry| entry.name.as_bytes().into()),
-                entry,
-                is_shown: selection.has(id),
-                count: 0,
-            }
-        };
         Self {
             consumer: Some(consumer),
             log: None,
             is_beside_log: false,
             asks_left: 0,
-            rows: (0..FIRST_USER_EVENT).map(row).collect(),
-            shows_user: selection.has(EventTypeId::UNNAMED_USEREVENT),
+            rows: TypeRows::new(selection),
             left: limit,
             lines,
             failure: None,
@@ -122,7 +98,7 @@ impl Printer {
 
     /// Puts events into `log` from now on; the consumer gets them only if `is_beside_log`.
     pub fn log_to(&mut self, log: LogOutput, is_beside_log: bool) {
-        self.log = Some(log);
+        self.log = Some(LogStage::new(log, self.names.clone()));
         self.is_beside_log = is_beside_log;
     }
 
@@ -174,47 +150,44 @@ impl Printer {
 
     /// Returns the log that events go to.
     pub fn log(&mut self) -> Option<&mut LogOutput> {
-        self.log.as_mut()
+        self.log.as_mut().map(|stage| &mut stage.log)
     }
 
     /// Returns the log that events went to, to be completed, with the names of its stacks'
     /// addresses.
     pub fn take_log(&mut self) -> Option<LogOutput> {
-        let mut log = self.log.take()?;
-        log.name(self.names.take_seen());
-        Some(log)
+        let mut stage = self.log.take()?;
+        stage.name_stacks();
+        Some(stage.log)
     }
 
     /// Gives the log the names of its stacks' addresses, before it is flushed.
     pub fn name_stacks(&mut self) {
-        if let Some(log) = &mut self.log {
-            log.name(self.names.take_seen());
+        if let Some(stage) = &mut self.log {
+            stage.name_stacks();
         }
     }
 
     /// Shows events of this type too, whatever was chosen.
     pub fn show(&mut self, id: EventTypeId) {
-        if let Some(row) = self.row_of_mut(id) {
-            row.is_shown = true;
-        }
+        self.rows.show(id);
     }
 
     /// Tells whether as many events were shown as were asked for, or no more go into the log.
     pub fn is_done(&self) -> bool {
         self.left == Some(0)
             || self.failure.is_some()
-            || self.log.as_ref().is_some_and(LogOutput::is_at_end)
+            || self.log.as_ref().is_some_and(|stage| stage.log.is_at_end())
     }
 
     /// Tells whether events of a type are shown.
     pub fn shows(&self, id: EventTypeId) -> bool {
-        let is_shown = self.row_of(id).map_or(self.shows_user, |row| row.is_shown);
-        is_shown && !self.is_done()
+        self.rows.shows(id) && !self.is_done()
     }
 
     /// Tells whether the name of a type is still to be [learnt](Self::learn_name).
     pub fn lacks_name(&self, id: EventTypeId) -> bool {
-        self.row_of(id).is_none_or(|row| row.name.is_none())
+        self.rows.lacks_name(id)
     }
 
     /// Learns the name of a type from the stream.
@@ -222,11 +195,7 @@ impl Printer {
         if let Some(consumer) = &mut self.consumer {
             consumer.learn_types(types);
         }
-        let name = types.name(id).map(Arc::from);
-        let nameless = || format!("event_type_{}", id.0).into_bytes().into();
-        if let Some(row) = self.row_of_mut(id) {
-            row.name = Some(name.unwrap_or_else(nameless));
-        }
+        self.rows.learn_name(id, types);
     }
 
     /// Adds the lines before the first event, unless that was done.
@@ -270,12 +239,11 @@ impl Printer {
             self.put(event, comm, inside, types);
             return;
         };
-        if let Some(row) = self.row_of(event.header.event_type) {
-            let name = row.name.clone();
+        if let Some(row) = self.rows.row(event.header.event_type).cloned() {
             let line = EventView {
                 event: *event,
                 entry: row.entry,
-                name: name.as_deref().unwrap_or(b"?"),
+                name: row.name(),
                 comm,
                 date: self.clocks.date_of(event.header.time),
                 inside,
@@ -317,32 +285,20 @@ impl Printer {
         let id = event.header.event_type;
         let own = (id == EventTypeId::STACK).then(|| Owned::of(event));
         let stack = own.or_else(|| self.stacks.take(event));
-        if self.row_of_mut(id).is_none() || self.left == Some(0) {
-            return;
-        }
-        let Some(row) = usize::try_from(id.0)
-            .ok()
-            .and_then(|at| self.rows.get_mut(at))
-        else {
+        let Some(row) = self.rows.row_mut(id).filter(|_| self.left != Some(0)) else {
             return;
         };
         row.count += 1;
         self.last = event.header.time;
+        // What names stacks is for the log alone, and none of the events that are asked for.
+        let is_for_names = matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL);
         if let Some(left) = &mut self.left
-            && !matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL)
+            && !is_for_names
         {
             *left = left.saturating_sub(1);
         }
-        if let Some(log) = &mut self.log {
-            if let Some(stack) = &stack {
-                self.names.note(stack.pid, &stack.data);
-                if id != EventTypeId::STACK {
-                    log.add(&stack_event(event, stack), comm, types);
-                }
-            }
-            log.add(event, comm, types);
-            // What names stacks is for the log alone.
-            let is_for_names = matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL);
+        if let Some(stage) = &mut self.log {
+            stage.add(event, stack.as_ref(), comm, types);
             if !self.is_beside_log || is_for_names {
                 return;
             }
@@ -350,7 +306,7 @@ impl Printer {
         let line = EventView {
             event: *event,
             entry: row.entry,
-            name: row.name.as_deref().unwrap_or(b"?"),
+            name: row.name(),
             comm,
             date: self.clocks.date_of(event.header.time),
             inside,
@@ -365,8 +321,8 @@ impl Printer {
     /// log learns of it.
     pub fn wait(&mut self, now: MonotonicNs) {
         self.last = self.last.max(now);
-        if let Some(log) = &mut self.log {
-            log.advance(now);
+        if let Some(stage) = &mut self.log {
+            stage.log.advance(now);
         }
         if let Some(consumer) = self.consumer() {
             consumer.idle(now);
@@ -393,10 +349,7 @@ impl Printer {
         if let Some(note) = self.sieve.as_ref().and_then(Sieve::note) {
             say(&note);
         }
-        let counted = self.rows.iter().filter(|row| row.count > 0);
-        let events = counted
-            .map(|row| (row.name.as_deref().unwrap_or(b"?").to_vec(), row.count))
-            .collect();
+        let events = self.rows.counts();
         let lost = LossCause::ALL.map(|cause| (cause, lost(cause))).to_vec();
         let mut summary = Summary::new(events, lost, elapsed);
         summary.written = written;
@@ -418,46 +371,11 @@ impl Printer {
     pub fn take_failure(&mut self) -> Option<anyhow::Error> {
         self.failure.take()
     }
-
-    fn row_of(&self, id: EventTypeId) -> Option<&Row> {
-        self.rows.get(usize::try_from(id.0).ok()?)
-    }
-
-    /// Returns the row of a type; a user type has one from now on.
-    fn row_of_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
-        let index = usize::try_from(id.0).ok()?;
-        if self.rows.len() <= index && id.0 < STREAM_EVENT_ID_LIMIT {
-            let shows_user = self.shows_user;
-            self.rows.resize_with(index + 1, || Row {
-                name: None,
-                entry: None,
-                is_shown: shows_user,
-                count: 0,
-            });
-        }
-        self.rows.get_mut(index)
-    }
-}
-
-/// Returns the event of the stack of `event`.
-fn stack_event<'a>(event: &Event<'a>, stack: &'a Owned) -> Event<'a> {
-    let header = EventHeader {
-        pid: stack.pid,
-        tid: stack.tid,
-        event_type: EventTypeId::STACK,
-        thread_id: 0,
-        program_address: 0,
-        truncation: Truncation::None,
-        ..event.header
-    };
-    Event {
-        header,
-        data: &stack.data,
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tracer_common::event_type::FIRST_USER_EVENT;
     use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
@@ -482,15 +400,6 @@ mod tests {
         let lines = Lines::default();
         let report = Box::new(Report::new(JsonLines::default(), lines.clone()));
         Printer::new((report, lines), &selection, limit, ClockPair::default())
-    }
-
-    #[test]
-    fn only_what_was_chosen_is_shown() {
-        let printer = printer("fork", None);
-        assert!(printer.shows(EventTypeId::FORK));
-        assert!(!printer.shows(EventTypeId::EXIT));
-        assert!(!printer.shows(EventTypeId(FIRST_USER_EVENT)));
-        assert!(!printer.shows(EventTypeId(u32::MAX)));
     }
 
     #[test]
