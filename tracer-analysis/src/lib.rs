@@ -67,7 +67,7 @@ pub use rows::Rows;
 pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Rule, Span, Spans, Unended};
 pub use state::{
-    Behind, End, Function, Inside, Interval, Reason, State, Task, Thread, Wait, Waker,
+    Behind, End, Function, GroupId, Inside, Interval, Reason, State, Task, Thread, Wait, Waker,
 };
 pub use thread_states::{Birth, Found, Taken, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};

@@ -63,6 +63,15 @@ impl Behind {
     }
 }
 
+/// A control group, by the inode of its folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub u64);
+
+impl GroupId {
+    /// It is not known.
+    pub const UNKNOWN: Self = Self(0);
+}
+
 /// Why a thread that could run has no CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
@@ -74,8 +83,8 @@ pub enum Wait {
     Preempted,
     /// It gave way by itself (`sched_yield()`).
     Yielded,
-    /// Its control group has used up its time (`cpu.max`).
-    Throttled,
+    /// A control group that it is in has used up its time (`cpu.max`).
+    Throttled(GroupId),
     /// It has used up its budget (`SCHED_DEADLINE`).
     OutOfBudget,
     /// It did when the trace began: why is not known.
@@ -87,7 +96,7 @@ impl Wait {
     /// blame.
     #[must_use]
     pub fn is_throttled(self) -> bool {
-        matches!(self, Self::Throttled | Self::OutOfBudget)
+        matches!(self, Self::Throttled(_) | Self::OutOfBudget)
     }
 }
 
@@ -193,6 +202,15 @@ impl Left {
 }
 
 impl State {
+    /// Returns the state with the control group that has used up its time, where it is for that.
+    pub(crate) fn throttled_by(self, group: GroupId) -> Self {
+        if let Self::Runnable(Wait::Throttled(_)) = self {
+            Self::Runnable(Wait::Throttled(group))
+        } else {
+            self
+        }
+    }
+
     /// Returns the state of a thread that leaves its CPU. The kernel's state bits are those of
     /// `task_struct::__state` since Linux 4.14.
     fn of_switch_out(data: &SwitchOutData) -> Self {
@@ -201,7 +219,7 @@ impl State {
         let bits = data.state;
         if data.preempted != 0 {
             Self::Runnable(match data.waits_in {
-                waits_in::GROUP_QUOTA => Wait::Throttled,
+                waits_in::GROUP_QUOTA => Wait::Throttled(GroupId::UNKNOWN),
                 waits_in::DEADLINE_BUDGET => Wait::OutOfBudget,
                 _ => Wait::Preempted,
             })

@@ -5,14 +5,18 @@ use std::mem::offset_of;
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::{EventTypeId, read_grown};
-use tracer_common::kernel::{ExecData, ForkData, SwitchInData, SyscallEnterData, WakeupData};
+use tracer_common::kernel::{
+    ExecData, ForkData, SwitchInData, SyscallEnterData, ThrottleData, WakeupData,
+};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
 use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
-use crate::state::{Behind, End, Function, Interval, Left, State, Task, Thread, Wait, Waker};
+use crate::state::{
+    Behind, End, Function, GroupId, Interval, Left, State, Task, Thread, Wait, Waker,
+};
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
 /// may name. Of those beyond nothing is said.
@@ -39,6 +43,8 @@ struct Known {
     is_doubtful: bool,
     /// Whether it got its CPU under another tid: the kernel's count of that is not this one's.
     is_renumbered: bool,
+    /// The control group for which it waits once it leaves its CPU.
+    throttled_by: GroupId,
     retries: Retries,
 }
 
@@ -199,6 +205,7 @@ impl ThreadStates {
                     found_taken(header.cpu, (left.next, false), at, &mut found);
                 }
             }
+            EventTypeId::THROTTLE => self.throttle(thread, at, event.data, &mut found),
             EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut found),
             EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
                 self.run(thread, at, header.cpu, &mut found);
@@ -283,6 +290,7 @@ impl ThreadStates {
             is_hearsay: false,
             is_doubtful: false,
             is_renumbered: false,
+            throttled_by: GroupId::UNKNOWN,
             retries: Retries::default(),
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
@@ -333,6 +341,7 @@ impl ThreadStates {
             is_hearsay: false,
             is_doubtful: false,
             is_renumbered: false,
+            throttled_by: GroupId::UNKNOWN,
             retries: Retries::default(),
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
@@ -538,13 +547,31 @@ impl ThreadStates {
         if before == State::Unknown && known_since < began {
             known.retries.forget();
         }
-        known.state = left.state;
+        let by = std::mem::take(&mut known.throttled_by);
+        known.state = left.state.throttled_by(by);
         known.since = known.since.max(at);
         let ran_ns = at.0.saturating_sub(began.0);
         known.retries.leave_cpu(at, ran_ns, left.state);
         if left.state == State::Dead {
             self.deaths += 1;
             found(Found::Death(thread));
+        }
+    }
+
+    /// Notes which control group has used up its time, of a thread that leaves its CPU for that at
+    /// once.
+    fn throttle(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        untrusted: &[u8],
+        found: &mut impl FnMut(Found),
+    ) {
+        let data: Option<ThrottleData> = read_grown(untrusted, offset_of!(ThrottleData, path));
+        if let Some(data) = data
+            && let Some(known) = self.known(thread, at, found)
+        {
+            known.throttled_by = GroupId(data.id);
         }
     }
 
@@ -836,7 +863,7 @@ mod tests {
 
     use super::*;
     use crate::state::{Inside, Reason};
-    use tracer_common::kernel::{SwitchOutData, ThreadStateData};
+    use tracer_common::kernel::{SwitchOutData, ThreadStateData, waits_in};
 
     const PID: i32 = 10;
     const BLOCKED: State = State::Blocked(Reason {
@@ -1201,6 +1228,35 @@ mod tests {
         let mut data = SwitchInData::new_zeroed();
         data.prev_tid = prev;
         data.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_thread_waits_for_the_group_that_is_named_before_it_leaves_and_no_longer() {
+        use EventTypeId as Type;
+        let mut throttled = SwitchOutData::new_zeroed();
+        (throttled.preempted, throttled.waits_in) = (1, waits_in::GROUP_QUOTA);
+        throttled.ran_ns = 10;
+        let throttled = throttled.as_bytes().to_vec();
+        let mut by = ThrottleData::new_zeroed();
+        by.id = 7;
+        // The path ends with its null.
+        let by = by.as_bytes()[..offset_of!(ThrottleData, path) + 1].to_vec();
+        let story = [
+            (110, Type::SWITCH_IN, 0, 11, switch_in(0)),
+            (119, Type::THROTTLE, 0, 11, by),
+            (120, Type::SWITCH_OUT, 0, 11, throttled.clone()),
+            (150, Type::SWITCH_IN, 0, 11, switch_in(0)),
+            (160, Type::SWITCH_OUT, 0, 11, throttled),
+        ];
+        let waits = |id| State::Runnable(Wait::Throttled(GroupId(id)));
+        let expected = [
+            (State::Unknown, 10),
+            (State::Running, 10),
+            (waits(7), 30),
+            (State::Running, 10),
+            (waits(0), 40),
+        ];
+        assert_eq!(of_thread(&on_cpus(&story, 200), 11), expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
 use crate::rows::Rows;
-use crate::state::{Interval, Reason, State, Thread, Wait};
+use crate::state::{GroupId, Interval, Reason, State, Thread, Wait};
 
 /// CPUs: more than any machine has.
 pub const MOST_CPUS: usize = 16_384;
@@ -30,6 +30,8 @@ pub struct ThreadTotal {
     pub preempted: u64,
     /// Of the time that it was runnable: throttled, by its control group or for want of a budget.
     pub throttled: u64,
+    /// That time by the control group whose time was used up.
+    pub throttled_by: Vec<(GroupId, u64)>,
     /// Times that it got another CPU than it had before.
     pub migrations: u64,
     /// The CPU that it had last.
@@ -41,6 +43,9 @@ pub struct ThreadTotal {
     /// How long it waited for a CPU after it was made or woken.
     pub wakeups: Durations,
 }
+
+/// Control groups by which the time is told apart that a row was throttled.
+const MOST_GROUPS: usize = 256;
 
 /// Threads whose tids other threads have now: beyond these, both are one row.
 const MOST_BEFORE: usize = 65_536;
@@ -167,6 +172,7 @@ impl ThreadTotal {
         self.waits.seal();
         self.wakeups.seal();
         self.blocked_in.shrink_to_fit();
+        self.throttled_by.shrink_to_fit();
     }
 
     fn is_on(&mut self, cpu: u32) {
@@ -184,9 +190,21 @@ impl ThreadTotal {
             Wait::New | Wait::Woken => self.wakeups.add(ns),
             Wait::Preempted => self.preempted += 1,
             Wait::Yielded | Wait::Unsaid => {}
-            Wait::Throttled | Wait::OutOfBudget => {
+            Wait::Throttled(group) => {
                 self.throttled = self.throttled.saturating_add(ns);
+                self.add_throttled(group, ns);
             }
+            Wait::OutOfBudget => self.throttled = self.throttled.saturating_add(ns),
+        }
+    }
+
+    fn add_throttled(&mut self, group: GroupId, ns: u64) {
+        // A thread is in few groups in its time.
+        let mut known = self.throttled_by.iter_mut();
+        if let Some((_, total)) = known.find(|(known, _)| *known == group) {
+            *total = total.saturating_add(ns);
+        } else if self.throttled_by.len() < MOST_GROUPS {
+            self.throttled_by.push((group, ns));
         }
     }
 
@@ -218,6 +236,9 @@ impl ThreadTotal {
         ] {
             *sum = sum.saturating_add(part);
         }
+        for (group, ns) in &other.throttled_by {
+            self.add_throttled(*group, *ns);
+        }
         for (reason, ns) in &other.blocked_in {
             self.add_blocked(*reason, *ns);
         }
@@ -226,6 +247,14 @@ impl ThreadTotal {
         }
         self.waits.add_all(&other.waits);
         self.wakeups.add_all(&other.wakeups);
+    }
+
+    /// Returns the control groups by which it was throttled, the longest first.
+    #[must_use]
+    pub fn throttled_by_longest(&self) -> Vec<(GroupId, u64)> {
+        let mut by = self.throttled_by.clone();
+        by.sort_by_key(|(group, ns)| (std::cmp::Reverse(*ns), *group));
+        by
     }
 
     /// Returns all of its time.

@@ -219,6 +219,24 @@ globals! {
     TASK_THROTTLED = NO_OFFSET;
     /// `cfs_rq::throttle_count`.
     FAIR_QUEUE_THROTTLED = NO_OFFSET;
+    /// `cfs_rq::throttled`: the 32 bits in which it is.
+    FAIR_QUEUE_LIMITED_BITS = NO_OFFSET;
+    /// Those of them.
+    FAIR_QUEUE_LIMITED_MASK = 0;
+    /// `cfs_rq::tg`: the group whose queue it is.
+    FAIR_QUEUE_GROUP = NO_OFFSET;
+    /// `task_group::css.cgroup`.
+    GROUP_CGROUP = NO_OFFSET;
+    /// `task_struct::se.parent`: the entity of the group that a task is in.
+    TASK_PARENT_ENTITY = NO_OFFSET;
+    /// `sched_entity::parent`.
+    ENTITY_PARENT = NO_OFFSET;
+    /// `sched_entity::cfs_rq`.
+    ENTITY_QUEUE = NO_OFFSET;
+    /// `kernfs_node::name`.
+    NODE_NAME = NO_OFFSET;
+    /// `kernfs_node::__parent`, before 6.15 `parent`.
+    NODE_PARENT = NO_OFFSET;
     /// `task_struct::dl.dl_throttled`: the 32 bits in which it is.
     TASK_DEADLINE_BITS = NO_OFFSET;
     /// The bit within these.

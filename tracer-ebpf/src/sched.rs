@@ -23,6 +23,7 @@ use crate::record::{Wake, header, record_on};
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field, flags};
+use crate::throttle;
 use crate::truth::{is_not_zero, is_zero};
 
 at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
@@ -51,6 +52,10 @@ fn switch<C: Tracepoint>(ctx: &C) {
     let cpu = this_cpu();
     let since = maps::running_since(cpu, prev.tid());
     if leaves && maps::is_wanted(EventTypeId::SWITCH_OUT) {
+        let gives_way = ctx.flag::<0>() || state_left_in(ctx, &prev) == 0;
+        if gives_way && prev.is_out_of_group_quota() {
+            throttle::record_throttle();
+        }
         stack::of_event(ctx, &prev, EventTypeId::SWITCH_OUT);
     }
     if off_cpu::is_asked() && maps::is_wanted(EventTypeId::SWITCH_IN) {

@@ -248,8 +248,9 @@ impl<C: Tracepoint> Task<C> {
         }
     }
 
+    /// Tells whether a control group that it is in has used up its time.
     #[inline(always)]
-    fn is_out_of_group_quota(&self) -> bool {
+    pub fn is_out_of_group_quota(&self) -> bool {
         if TASK_THROTTLED.load() != NO_OFFSET {
             // SAFETY: `base` is a task (see `argument`), and `throttled` a bool of it.
             let is_throttled: u8 = unsafe { field::<C, _>(self.base, TASK_THROTTLED.load()) };

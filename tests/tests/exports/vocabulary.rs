@@ -44,7 +44,8 @@ fn is_shown(entry: &SystemEventType) -> bool {
 fn is_instant(entry: &SystemEventType) -> bool {
     let family = entry.family;
     let are_slices = ["switch", "wakeup", "syscall", "irq", "softirq", "idle"].contains(&family);
-    is_shown(entry) && (!are_slices || entry.id == EventTypeId::THREAD_STATE)
+    let is_alone = [EventTypeId::THREAD_STATE, EventTypeId::THROTTLE].contains(&entry.id);
+    is_shown(entry) && (!are_slices || is_alone)
 }
 
 fn keys(object: &Value) -> BTreeSet<String> {

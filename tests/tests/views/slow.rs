@@ -178,6 +178,158 @@ fn a_quota_of_a_control_group_is_told_as_the_kernel_counts_it() {
     assert!(told.abs_diff(counted) < counted / 5, "{told} {counted}");
 }
 
+/// The path of a group from the root of its hierarchy, as JSON has it.
+fn path_from_root(group: &Cgroup, within: &str) -> serde_json::Value {
+    let name = group.path().file_name().unwrap().to_str().unwrap();
+    format!("/{name}{within}").into()
+}
+
+/// The groups by which the threads of an answer of `stat` were throttled, the longest first.
+fn throttled_by(answer: &serde_json::Value) -> Vec<serde_json::Value> {
+    let groups = answer["throttled_by"].as_array().unwrap().iter();
+    groups.map(|of| of["group"].clone()).collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_group_is_named_that_has_the_quota_and_not_one_within_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let outer = Cgroup::with("cpu").unwrap();
+    let inner = outer.child("inner").unwrap();
+    let innermost = inner.child("most").unwrap();
+    let slow = Slow::new("cpu_quota.c");
+    let groups = [outer.path(), innermost.path()];
+
+    let said = slow.why(&groups);
+    let path = path_from_root(&outer, "");
+    let name = path.as_str().unwrap();
+    let words = format!("throttled by its control group {name} (cpu.max)");
+    said.has(&words, 30.0);
+    assert!(outer.throttled().unwrap().0 > 0);
+
+    let said = slow.ask(&["stat"], &groups);
+    let (_, table) = said.split_once("by control group (cpu.max)\n").unwrap();
+    let row = table.lines().next().unwrap();
+    assert_eq!(row.split_whitespace().last(), Some(name), "{said}");
+    // A quota of its own, that is used up first.
+    let groups = [inner.path(), innermost.path()];
+    let said = slow.ask(&["stat", "--format", "json"], &groups);
+    let mut values = serde_json::Deserializer::from_str(&said).into_iter::<serde_json::Value>();
+    let value = values.next().unwrap().unwrap();
+    let of_inner = path_from_root(&outer, "/inner");
+    assert!(throttled_by(&value).contains(&of_inner), "{value}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn each_of_two_groups_with_quotas_is_named_for_its_own_processes_in_a_log_and_on_its_page() {
+    if missing_right().is_some() {
+        return;
+    }
+    let groups = [Cgroup::with("cpu").unwrap(), Cgroup::with("cpu").unwrap()];
+    let slow = Slow::new("cpu_quota.c");
+    let log = slow.file();
+    let script = r#""$0" "$1" & "$0" "$2" & wait"#;
+    let run = Command::new(dist::tracer_user().unwrap())
+        .args(["run", "--log"])
+        .arg(&log)
+        .args(["--", "sh", "-c", script])
+        .arg(&slow.command[0])
+        .args(groups.iter().map(Cgroup::path))
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{run:?}");
+    let paths = groups.each_ref().map(|group| path_from_root(group, ""));
+    let mut counted = [0, 0];
+    for (count, group) in counted.iter_mut().zip(&groups) {
+        *count = group.throttled().unwrap().0;
+    }
+    // The log is read elsewhere, where these groups are not.
+    drop(groups);
+
+    let of_log = |options: &[&str]| {
+        let said = Command::new(dist::tracer_user().unwrap())
+            .args(options)
+            .arg(&log)
+            .output()
+            .unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(&of_log(&["stat", "--format", "json"])).unwrap();
+    let threads = value["threads"].as_array().unwrap().iter();
+    let mut named: Vec<_> = threads
+        .map(throttled_by)
+        .filter(|by| !by.is_empty())
+        .collect();
+    named.sort_by_key(|by| paths.iter().position(|path| *path == by[0]));
+    assert_eq!(named, [[paths[0].clone()], [paths[1].clone()]], "{value}");
+
+    // As often as the kernel counts it: a thread is throttled at once, or has left its CPU before.
+    let events = of_log(&["read", "--format", "json"]);
+    let events = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let events: Vec<serde_json::Value> = events.collect();
+    for (path, counted) in paths.iter().zip(counted) {
+        let of_path = events.iter().filter(|event| {
+            event["type"] == "linux_trace_throttle" && event["data"]["path"] == *path
+        });
+        let times = of_path.count() as u64;
+        assert!(times > counted / 2 && times <= counted, "{times} {counted}");
+    }
+    let page = slow.folder.path().join("page.html");
+    let report = Command::new(dist::tracer_user().unwrap())
+        .arg("report")
+        .arg(&log)
+        .arg("-o")
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(report.status.success(), "{report:?}");
+    let page = tests::tools::report(&page).unwrap();
+    let codes = page.pointer("/header/codes").unwrap().as_array().unwrap();
+    for path in &paths {
+        assert!(codes.iter().any(|code| code["group"] == *path), "{codes:?}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn top_names_the_group_for_which_a_thread_waits_now() {
+    if missing_right().is_some() {
+        return;
+    }
+    let group = Cgroup::with("cpu").unwrap();
+    let slow = Slow::new("cpu_quota.c");
+    let path = path_from_root(&group, "");
+    let mut again_and_again = Command::new("sh")
+        .args(["-c", r#"while "$0" "$1"; do :; done"#])
+        .arg(&slow.command[0])
+        .arg(group.path())
+        .spawn()
+        .unwrap();
+    // It waits for four fifths of the time: any look may find it running.
+    let is_named = (0..20).any(|_| {
+        let said = Command::new(dist::tracer_user().unwrap())
+            .args(["top", "--once", "--duration", "500ms", "--format", "json"])
+            .args(["--pid", &again_and_again.id().to_string()])
+            .output()
+            .unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        let threads = value["threads"].as_array().unwrap();
+        let now = threads.iter().map(|thread| &thread["now"]);
+        now.into_iter()
+            .any(|now| now["wait"] == "throttled" && now["group"] == path)
+    });
+    again_and_again.kill().unwrap();
+    again_and_again.wait().unwrap();
+    assert!(is_named);
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn a_noisy_neighbour_is_named() {

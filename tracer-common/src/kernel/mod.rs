@@ -50,7 +50,7 @@ pub use process::{
 };
 pub use sched::{
     MigrateData, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData, SwitchOutData,
-    SwitchRecord, WAKER_SLOTS, Waker, WakeupData, others, waits_in, waker_context,
+    SwitchRecord, ThrottleData, WAKER_SLOTS, Waker, WakeupData, others, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use stack::{

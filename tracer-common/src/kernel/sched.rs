@@ -4,7 +4,7 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{COMM_BYTES, RecordHeader};
+use super::{CGROUP_PATH_BYTES, COMM_BYTES, RecordHeader};
 use crate::event_type::declare::{event_data, event_types};
 
 event_data! {
@@ -152,6 +152,25 @@ event_data! {
     }
 }
 
+event_data! {
+    /// Data of `LINUX_TRACE_THROTTLE`: comes right before the switch away of the thread.
+    pub struct ThrottleData {
+        /// The control group whose time is used up, the thread's or one that this is in: the inode
+        /// of its folder.
+        #[shown(U64)]
+        pub id: u64,
+        /// How deep the control group is: 0 for the root.
+        #[shown(U32)]
+        pub level: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// The path of the control group from its root, ended by a null. One that is too long
+        /// begins with "...", and has the innermost groups. What follows the null is removed.
+        #[shown(Text)]
+        pub path: [u8; CGROUP_PATH_BYTES],
+    }
+}
+
 /// Slots in the map `WAKERS`: a power of two.
 pub const WAKER_SLOTS: u32 = 16384;
 
@@ -252,6 +271,14 @@ event_types! {
         helped_by: [sched_waking],
         is: [frequent],
     }
+    THROTTLE = 59 {
+        about: "a thread has to wait: a control group has used up its time",
+        family: "switch",
+        data: ThrottleData,
+        ends_with: path,
+        words: "by {path}",
+        recorded_at: [sched_switch],
+    }
     MIGRATE = 47 {
         about: "a thread was moved to another CPU",
         family: "migrate",
@@ -269,4 +296,5 @@ const _: () = {
     assert!(offset_of!(SwitchInData, others) == 24);
     assert!(size_of::<Running>() == 64);
     assert!(size_of::<WakeupData>() == 40);
+    assert!(offset_of!(ThrottleData, path) == 16);
 };

@@ -13,7 +13,7 @@ mod file;
 mod lists;
 mod path;
 mod socket;
-mod space;
+pub mod space;
 
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 

@@ -181,6 +181,8 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 #define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* a block device completed a request */
 #define LINUX_TRACE_CGROUP_ATTACH ((trace_event_id_t)57)   /* a process or thread changed its control group */
 #define LINUX_TRACE_THREAD_STATE ((trace_event_id_t)58)    /* what a thread does when the trace begins */
+/* a thread has to wait: a control group has used up its time */
+#define LINUX_TRACE_THROTTLE ((trace_event_id_t)59)
 #define LINUX_TRACE_STACK ((trace_event_id_t)60)           /* the functions that a thread was in (--stack) */
 /* code of a file in the process's memory, for the names of stacks */
 #define LINUX_TRACE_MAPPING ((trace_event_id_t)61)
@@ -431,6 +433,17 @@ struct linux_trace_thread_state {
     unsigned char linux_waits_in; /* Context that it waits in, as in LINUX_TRACE_SWITCH_OUT. */
     unsigned short linux_syscall; /* The number of that system call. */
     unsigned linux_reserved;      /* Zero. */
+};
+
+/* Data of LINUX_TRACE_THROTTLE: comes right before the switch away of the thread. */
+struct linux_trace_throttle {
+    /* The control group whose time is used up, the thread's or one that this is in: the inode of its folder. */
+    __linux_trace_u64 linux_id;
+    unsigned linux_level;    /* How deep the control group is: 0 for the root. */
+    unsigned linux_reserved; /* Zero. */
+    /* The path of the control group from its root, ended by a null. One that is too long begins with "...", and has
+     * the innermost groups. What follows the null is removed. */
+    char linux_path[256];
 };
 
 /* Data of LINUX_TRACE_STACK: the functions that the thread was in. The addresses follow, 64 bits each, the innermost

@@ -28,7 +28,7 @@ export function stateWords(model, code) {
             return "running";
         case "runnable":
             return { new: "runnable: new", woken: "runnable: woken", preempted: "runnable: had to give way",
-                yielded: "runnable: gave way", throttled: "runnable: throttled by its control group",
+                yielded: "runnable: gave way", throttled: `runnable: throttled by its control group${one.group ? ` ${one.group}` : ""}`,
                 out_of_budget: "runnable: deadline budget used up" }[/** @type {"new"} */ (one.wait)] ?? "runnable";
         case "blocked":
             return one.kernel ? `blocked in the kernel${device}`

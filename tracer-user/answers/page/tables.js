@@ -100,6 +100,14 @@ export function tables(model) {
             sortedBy: 1,
         },
         {
+            id: "groups",
+            title: "Throttled",
+            columns: ["by control group (cpu.max)", "throttled"],
+            rows: stat.throttled_by.map((/** @type {any} */ of) => ({
+                cells: [text(of.group ?? "unknown"), time(of.ns)], target: {} })),
+            sortedBy: 1,
+        },
+        {
             id: "wakeups",
             title: "Woken until running",
             columns: ["up to", "count"],

@@ -236,7 +236,8 @@ mod tests {
             [
                 EventTypeId::SWITCH_IN,
                 EventTypeId::SWITCH_OUT,
-                EventTypeId::THREAD_STATE
+                EventTypeId::THREAD_STATE,
+                EventTypeId::THROTTLE
             ]
         );
         assert!(!selection.has(EventTypeId(300)));

@@ -40,7 +40,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_waking", 1280, 1960),
     budget("sched_wakeup", 325, 610),
     budget("sched_wakeup_new", 655, 1140),
-    budget("sched_switch", 14000, 17500),
+    budget("sched_switch", 18000, 22300),
     budget("sched_migrate_task", 180, 300),
     budget("signal_generate", 3950, 5400),
     budget("signal_deliver", 1050, 1500),

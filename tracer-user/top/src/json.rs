@@ -48,18 +48,23 @@ fn of_thread(row: &ThreadRow) -> Value {
         "syscalls": sum.calls,
         "user_events": sum.users,
         "ran_each_second_ns": row.minute,
-        "now": row.current.as_ref().map(of_state),
+        "now": row.current.as_ref().map(|current| of_state(row, current)),
         "waits_for": row.waits_for.map(of_waits_for),
     })
 }
 
 /// Returns the state of a thread and the time it has been in it.
-fn of_state(current: &Interval) -> Value {
+fn of_state(row: &ThreadRow, current: &Interval) -> Value {
     let for_ns = current.ns();
     match current.state {
         State::Running => json!({ "state": "running", "for_ns": for_ns, "cpu": current.cpu }),
         State::Runnable(wait) => {
-            json!({ "state": "runnable", "for_ns": for_ns, "wait": tree_json::wait_word(wait) })
+            json!({
+                "state": "runnable",
+                "for_ns": for_ns,
+                "wait": tree_json::wait_word(wait),
+                "group": row.group.as_deref(),
+            })
         }
         State::Blocked(reason) => json!({
             "state": "blocked",

@@ -2,8 +2,9 @@
 //! kinds.
 
 use serde_json::{Value, json};
-use tracer_analysis::{End, Inside, Interval, Reason, State, Wait, Waker};
+use tracer_analysis::{End, GroupId, Inside, Interval, Reason, State, Wait, Waker};
 
+use crate::queries::Groups;
 use crate::queries::words::inside;
 
 /// End of an interval, without the task that ended it.
@@ -56,17 +57,24 @@ impl Code {
     }
 
     /// Returns the code for the case that there are too many: without the place in which the thread
-    /// was blocked.
+    /// was blocked, or the control group by which it was throttled.
     pub fn coarse(self) -> Self {
         let state = match self.state {
             State::Blocked(_) => State::Blocked(Reason::default()),
+            State::Runnable(Wait::Throttled(_)) => {
+                State::Runnable(Wait::Throttled(GroupId::UNKNOWN))
+            }
             state => state,
         };
         Self { state, ..self }
     }
 
     /// Returns the code as the page reads it.
-    pub fn json(self) -> Value {
+    pub fn json(self, groups: &Groups) -> Value {
+        let group = match self.state {
+            State::Runnable(wait) => groups.of_wait(wait),
+            _ => None,
+        };
         let (state, wait, reason) = match self.state {
             State::Unknown => ("unknown", None, None),
             State::Running => ("running", None, None),
@@ -88,6 +96,7 @@ impl Code {
         json!({
             "state": state,
             "wait": wait,
+            "group": group.map(|name| &**name),
             "in": reason.and_then(|reason| inside(reason.inside)),
             "kernel": reason.is_some_and(|reason| reason.inside == Inside::Kernel),
             "io_wait": reason.is_some_and(|reason| reason.is_io),
@@ -104,7 +113,7 @@ fn wait_name(wait: Wait) -> &'static str {
         Wait::Woken => "woken",
         Wait::Preempted => "preempted",
         Wait::Yielded => "yielded",
-        Wait::Throttled => "throttled",
+        Wait::Throttled(_) => "throttled",
         Wait::OutOfBudget => "out_of_budget",
         Wait::Unsaid => "unknown",
     }

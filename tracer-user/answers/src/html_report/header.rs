@@ -63,7 +63,7 @@ pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &Eve
         .codes
         .entries()
         .iter()
-        .map(|code| code.json())
+        .map(|code| code.json(statistics.paths.groups()))
         .collect();
     let calls: Vec<String> = rows
         .calls

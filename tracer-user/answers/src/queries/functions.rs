@@ -5,6 +5,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use tracer_analysis::Function;
 
+use super::Groups;
 use tracer_binary::stacks::{Frame, Stack};
 use tracer_text::escape::push_for_people;
 
@@ -46,6 +47,8 @@ pub struct Functions {
     /// Places, with harmless names.
     places: Vec<Place>,
     known: HashMap<Place, Function>,
+    /// The other names that words about a wait need: of control groups.
+    pub groups: Groups,
 }
 
 impl Functions {

@@ -17,7 +17,7 @@ use super::question::{Choice, Question};
 use super::rules::rules;
 use super::stillness::Stillness;
 use super::unmet::{Known, none_named, unended_words, unmet};
-use super::{Commands, Functions, Names, Scope, SpanSpec};
+use super::{Commands, Functions, Groups, Names, Scope, SpanSpec};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -256,6 +256,12 @@ impl Paths {
     #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
+    }
+
+    /// Returns the control groups whose time was used up.
+    #[must_use]
+    pub fn groups(&self) -> &Groups {
+        &self.functions.groups
     }
 
     /// Takes the stack of the next event.
@@ -618,6 +624,7 @@ impl Paths {
         }
         self.names.learn(thread, comm);
         self.commands.learn(event);
+        self.functions.groups.learn(event);
         let (history, stillness) = (&mut self.history, &mut self.stillness);
         if let Some(states) = &mut self.states {
             let names = &mut self.names;

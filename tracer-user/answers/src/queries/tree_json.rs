@@ -53,6 +53,7 @@ fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
         Part::Runnable(wait, behind) => json!({
             "state": "runnable",
             "wait": wait_word(*wait),
+            "group": functions.groups.of_wait(*wait).map(|name| &**name),
             "behind": behind.as_ref().map(|behind| task(&behind.task)),
             "behind_others": behind.as_ref().and_then(|behind| behind.others),
         }),
@@ -103,7 +104,7 @@ pub fn wait_word(wait: Wait) -> &'static str {
         Wait::Woken => "woken",
         Wait::Preempted => "preempted",
         Wait::Yielded => "yielded",
-        Wait::Throttled => "throttled",
+        Wait::Throttled(_) => "throttled",
         Wait::OutOfBudget => "out_of_budget",
         Wait::Unsaid => "unknown",
     }

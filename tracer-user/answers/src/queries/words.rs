@@ -107,6 +107,10 @@ fn waker(waker: &Waker) -> String {
 pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
     match part {
         Part::Running => "ran".to_owned(),
+        Part::Runnable(Wait::Throttled(group), _) => {
+            let group = functions.groups.name(*group);
+            format!("{} (cpu.max)", throttled(group.map(|name| &**name)))
+        }
         Part::Runnable(wait, behind) => runnable(*wait, behind.as_ref()),
         Part::Blocked(why, of) => {
             let blocked = format!("blocked {}", reason_at(*why, functions));
@@ -160,10 +164,18 @@ fn then(at: Then) -> &'static str {
     }
 }
 
+/// Describes a thread whose control group has used up its time: `throttled by its control group
+/// /batch/night`.
+#[must_use]
+pub fn throttled(group: Option<&str>) -> String {
+    let name = group.map_or_else(String::new, |name| format!(" {name}"));
+    format!("throttled by its control group{name}")
+}
+
 fn runnable(wait: Wait, behind: Option<&Behind>) -> String {
     let since = match wait {
         // Whoever had the CPU meanwhile is not to blame.
-        Wait::Throttled => return "throttled by its control group (cpu.max)".to_owned(),
+        Wait::Throttled(_) => return throttled(None),
         Wait::OutOfBudget => return "throttled, its deadline budget used up".to_owned(),
         Wait::New => "new, ",
         Wait::Woken | Wait::Preempted | Wait::Unsaid => "",

@@ -9,7 +9,7 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unende
 use super::kernel_json::{faults, interrupts, requests, signals};
 use super::{By, Group, SortBy, Statistics, View};
 use crate::queries::words::{call_name, inside};
-use crate::queries::{Functions, Kind, tree_json};
+use crate::queries::{Functions, Groups, Kind, tree_json};
 
 /// Renders statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -33,10 +33,10 @@ struct Threads<'a>(&'a Statistics, SortBy);
 impl Serialize for Threads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(statistics, sort) = *self;
-        let start = statistics.start.0;
+        let (start, groups) = (statistics.start.0, statistics.paths.groups());
         let threads = statistics.sorted(sort).into_iter();
         serializer.collect_seq(
-            threads.map(|(thread, comm, total)| of_thread(*thread, comm, total, start)),
+            threads.map(|(thread, comm, total)| of_thread((*thread, comm, total), start, groups)),
         )
     }
 }
@@ -44,7 +44,9 @@ impl Serialize for Threads<'_> {
 /// Returns everything but the threads.
 fn parts(statistics: &Statistics, view: View) -> Value {
     let groups = statistics.groups(By::Comm, view.sort);
-    let by_name: Vec<Value> = groups.iter().map(of_name).collect();
+    let named = statistics.paths.groups();
+    let by_name = groups.iter().map(|group| of_name(group, named));
+    let by_name: Vec<Value> = by_name.collect();
     let (kinds, functions) = (statistics.paths.kinds(), statistics.paths.functions());
     let spans: Vec<Value> = kinds.iter().map(|kind| of_kind(kind, functions)).collect();
     let calls = statistics.calls.iter();
@@ -68,6 +70,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "has_wakeups": statistics.has_wakeups,
         "by_comm": by_name,
         "commands": commands(statistics),
+        "throttled_by": throttled_by(&statistics.all(), named),
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
@@ -93,13 +96,17 @@ fn commands(statistics: &Statistics) -> Vec<Value> {
     known.collect()
 }
 
-fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, start: u64) -> Value {
+fn of_thread(
+    (thread, comm, total): (Thread, &[u8], &ThreadTotal),
+    start: u64,
+    groups: &Groups,
+) -> Value {
     let mut row = json!({
         "pid": thread.pid,
         "tid": thread.tid,
         "comm": String::from_utf8_lossy(comm),
     });
-    add_total(&mut row, total);
+    add_total(&mut row, total, groups);
     if total.waits.count() > 0
         && let Some(Value::Object(waits)) = row.get_mut("waits")
     {
@@ -110,22 +117,23 @@ fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, start: u64) -> Va
 }
 
 /// Renders the threads of one name.
-fn of_name(group: &Group) -> Value {
+fn of_name(group: &Group, groups: &Groups) -> Value {
     let mut row = json!({
         "comm": String::from_utf8_lossy(&group.comm),
         "processes": group.processes,
         "threads": group.threads,
     });
-    add_total(&mut row, &group.total);
+    add_total(&mut row, &group.total, groups);
     row
 }
 
 /// Adds the activity of a row's threads.
-fn add_total(row: &mut Value, total: &ThreadTotal) {
+fn add_total(row: &mut Value, total: &ThreadTotal, groups: &Groups) {
     let members = json!({
         "running_ns": total.running,
         "runnable_ns": total.runnable,
         "throttled_ns": total.throttled,
+        "throttled_by": throttled_by(total, groups),
         "blocked_ns": total.blocked,
         "stopped_ns": total.stopped,
         "unknown_ns": total.unknown,
@@ -138,6 +146,14 @@ fn add_total(row: &mut Value, total: &ThreadTotal) {
     if let (Value::Object(row), Value::Object(members)) = (row, members) {
         row.extend(members);
     }
+}
+
+/// Returns the control groups by which threads were throttled, the longest first; a group that is
+/// not known is `null`.
+fn throttled_by(total: &ThreadTotal, groups: &Groups) -> Vec<Value> {
+    let by = total.throttled_by_longest().into_iter();
+    by.map(|(group, ns)| json!({ "group": groups.name(group).map(|name| &**name), "ns": ns }))
+        .collect()
 }
 
 /// Returns the reasons why a thread was blocked, the longest first.

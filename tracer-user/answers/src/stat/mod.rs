@@ -98,6 +98,16 @@ impl Statistics {
         sums.finish(summary.clone(), &mut ())
     }
 
+    /// Returns the sum over all threads.
+    fn all(&self) -> ThreadTotal {
+        let mut sum = ThreadTotal::default();
+        for (.., total) in &self.threads {
+            sum.add_all(total);
+        }
+        sum.add_all(&self.others);
+        sum
+    }
+
     /// Returns the name of the process that a signal is one of; empty where it is not known.
     fn name_of<'a>(&'a self, key: SignalKey, total: &'a SignalTotal) -> &'a [u8] {
         let leader = Thread {

@@ -32,6 +32,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
     }
     if statistics.has_switches {
         push_threads(&mut out, statistics, view);
+        push_throttled(&mut out, statistics);
         push_commands(&mut out, statistics, view);
     }
     if let Some(missing) = statistics.paths.missing_events() {
@@ -120,6 +121,21 @@ fn push_threads(out: &mut String, statistics: &Statistics, view: View) {
     }
     if statistics.others.all() > 0 {
         out.push_str("and others, of which there are too many\n");
+    }
+}
+
+/// Appends the control groups whose time was used up, with how long threads waited for each.
+fn push_throttled(out: &mut String, statistics: &Statistics) {
+    let by = statistics.all().throttled_by_longest();
+    if by.is_empty() {
+        return;
+    }
+    let groups = statistics.paths.groups();
+    let heading = "throttled";
+    out.push_str(&format!("\n{heading:<LABEL$}by control group (cpu.max)\n"));
+    for (group, ns) in by.iter().take(LISTED) {
+        let name = groups.name(*group).map_or("unknown", |name| &**name);
+        out.push_str(&format!("{:<LABEL$}{name}\n", duration(*ns)));
     }
 }
 

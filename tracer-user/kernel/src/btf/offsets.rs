@@ -126,6 +126,16 @@ const FIELDS: &[Field] = &[
         "cfs_rq",
         &[way(&["throttle_count"])],
     ),
+    // The group whose time is used up.
+    of_some("FAIR_QUEUE_GROUP", "cfs_rq", &[way(&["tg"])]),
+    of_some("GROUP_CGROUP", "task_group", &[way(&["css", "cgroup"])]),
+    of_some(
+        "TASK_PARENT_ENTITY",
+        "task_struct",
+        &[way(&["se", "parent"])],
+    ),
+    of_some("ENTITY_PARENT", "sched_entity", &[way(&["parent"])]),
+    of_some("ENTITY_QUEUE", "sched_entity", &[way(&["cfs_rq"])]),
     wanted("TASK_STACK", "task_struct", &[way(&["stack"])]),
     // Where the machine has no variable for it, and on real-time kernels.
     of_some(
@@ -157,6 +167,13 @@ const FIELDS: &[Field] = &[
     of_some("CGROUP_ANCESTOR_IDS", "cgroup", &[way(&["ancestor_ids"])]),
     wanted("CGROUP_NODE", "cgroup", &[way(&["kn"])]),
     wanted("NODE_ID", "kernfs_node", &[way(&["id"])]),
+    wanted("NODE_NAME", "kernfs_node", &[way(&["name"])]),
+    // Renamed in 6.15.
+    wanted(
+        "NODE_PARENT",
+        "kernfs_node",
+        &[way(&["__parent"]), way(&["parent"])],
+    ),
     wanted("PID_LEVEL", "pid", &[way(&["level"])]),
     wanted("PID_UPIDS", "pid", &[way(&["numbers"])]),
     wanted("UPID_NAMESPACE", "upid", &[way(&["ns"])]),
@@ -426,6 +443,15 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         name: "DEADLINE_THROTTLED_BIT",
         value: deadline.map_or(0, |(_, bits)| bits % 32),
     });
+    let (limited_at, limited_mask) = limited_bits(btf);
+    globals.push(Global {
+        name: "FAIR_QUEUE_LIMITED_BITS",
+        value: limited_at,
+    });
+    globals.push(Global {
+        name: "FAIR_QUEUE_LIMITED_MASK",
+        value: limited_mask,
+    });
     globals.push(Global {
         name: "SWITCH_ARGUMENTS",
         value: switch_arguments(btf.tracepoint_arguments("sched_switch").as_deref()),
@@ -490,6 +516,16 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         globals.push(Global { name, value });
     }
     Ok(globals)
+}
+
+/// Returns where the 32 bits are that say that the queue of a group is throttled, and which: all
+/// of an int, since 6.18 one of them.
+fn limited_bits(btf: &Btf<'_>) -> (u32, u32) {
+    if let Some(bits) = btf.bit_field("cfs_rq", "throttled") {
+        return (bits / 32 * 4, 1 << (bits % 32));
+    }
+    let whole = btf.member_offset("cfs_rq", &["throttled"]);
+    whole.map_or((NO_OFFSET, 0), |at| (at, u32::MAX))
 }
 
 /// Returns the bits of the kernel's count that say that an interrupt is served which is no soft
@@ -575,7 +611,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 23)
+            Ok(FIELDS.len() + 25)
         );
     }
 }

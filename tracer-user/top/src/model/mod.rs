@@ -7,6 +7,7 @@ mod shot;
 mod sum;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt as _};
 use tracer_analysis::{Calls, End, Found, Interval, State, Thread, Waker};
@@ -374,6 +375,7 @@ impl Model {
                 sum,
                 minute: lived.minute.iter().copied().collect(),
                 current,
+                group: current.and_then(|current| self.group(&current)),
                 waits_for: current.and_then(|current| self.waits_for(&current, lived)),
             })
         });
@@ -381,10 +383,19 @@ impl Model {
         rows.chain(before.map(|one| one.row(self.now))).collect()
     }
 
+    /// Returns the control group by which a thread is throttled.
+    fn group(&self, current: &Interval) -> Option<Arc<str>> {
+        match current.state {
+            State::Runnable(wait) => self.paths.groups().of_wait(wait).cloned(),
+            _ => None,
+        }
+    }
+
     /// Returns the task or waker that a thread waits for, as far as that can be known before the
     /// wait ends.
     fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<WaitsFor> {
         match current.state {
+            State::Runnable(wait) if wait.is_throttled() => None,
             State::Runnable(_) => {
                 let had = self.paths.history().had_cpu(current.cpu?, self.now)?;
                 let who = had.by;

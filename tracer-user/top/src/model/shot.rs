@@ -116,6 +116,8 @@ pub struct ThreadRow {
     pub minute: Vec<u64>,
     /// Current state, with its beginning.
     pub current: Option<Interval>,
+    /// Control group by which it is throttled.
+    pub group: Option<Arc<str>>,
     /// Task or waker that it waits for.
     pub waits_for: Option<WaitsFor>,
 }

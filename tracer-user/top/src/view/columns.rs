@@ -1,9 +1,9 @@
 //! Columns of the table of threads.
 
-use tracer_analysis::{Interval, State};
+use tracer_analysis::{Interval, State, Wait};
 
 use crate::model::{Sum, ThreadRow};
-use tracer_answers::queries::words::{duration, inside, share};
+use tracer_answers::queries::words::{duration, inside, share, throttled};
 
 /// Column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +225,9 @@ pub fn now(row: &ThreadRow) -> String {
             Some(cpu) => format!("running on CPU {cpu}"),
             None => "running".to_owned(),
         },
+        State::Runnable(Wait::Throttled(_)) => {
+            format!("{} {for_so_long}", throttled(row.group.as_deref()))
+        }
         State::Runnable(_) => format!("runnable {for_so_long}"),
         State::Blocked(reason) => {
             let what = inside(reason.inside).unwrap_or_else(|| "blocked".to_owned());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use tracer_analysis::{End, Interval, State, Waker};
+use tracer_analysis::{End, Interval, State, Wait, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::look::{Look, Role};
 use crate::model::Opened;
-use tracer_answers::queries::words::{duration, inside, seconds, task, thread};
+use tracer_answers::queries::words::{duration, inside, seconds, task, thread, throttled};
 
 /// Number of rows above the events.
 pub const ROWS: u16 = 9;
@@ -137,6 +137,7 @@ fn role(state: State) -> Option<usize> {
 fn state(interval: &Interval) -> String {
     match interval.state {
         State::Running => "running".to_owned(),
+        State::Runnable(Wait::Throttled(_)) => throttled(None),
         State::Runnable(_) => "runnable".to_owned(),
         State::Blocked(reason) => match inside(reason.inside) {
             Some(inside) => format!("blocked in {inside}"),
