@@ -133,3 +133,78 @@ fn its_calls_are_the_lines_of_strace() {
         .unwrap();
     assert_agrees("PostgreSQL", &compared, |name| HUNDRED.contains(&name));
 }
+
+/// A session that waits for a row which another one holds, for more than the second after which a
+/// timer wakes it to look for deadlocks. Both say which processes they are, and the one that waits
+/// says for how long.
+const LOCK: &str = "
+    set -e
+    pg_ctl -s -w -D \"$1/data\" -l \"$1/server\" \\
+        -o \"-k $1 -c listen_addresses= -c fsync=off -c shared_buffers=16MB\" start
+    sql() { psql -q -A -t -h \"$1\" postgres; }
+    echo 'create table t (n int); insert into t values (0)' | sql \"$1\"
+    printf '%s\\n' '\\echo holder' 'select pg_backend_pid();' \\
+        'begin; update t set n = 1; select pg_sleep(3); commit;' | sql \"$1\" &
+    until echo 'select wait_event from pg_stat_activity' | sql \"$1\" | grep -q PgSleep; do :; done
+    printf '%s\\n' '\\echo waiter' 'select pg_backend_pid();' \\
+        '\\timing on' 'update t set n = 2;' | sql \"$1\"
+    wait
+    pg_ctl -s -w -D \"$1/data\" stop";
+
+/// Returns the word behind this one in what a script says.
+fn word_behind<'a>(said: &'a str, word: &str) -> &'a str {
+    let mut words = said.split([' ', '.', '\n']);
+    words
+        .find(|one| *one == word)
+        .unwrap_or_else(|| panic!("no {word}: {said}"));
+    words.next().unwrap()
+}
+
+#[test]
+#[ignore = "loads eBPF programs"]
+fn a_wait_for_a_row_is_one_wait_as_long_as_the_client_says_and_ends_by_who_held_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    make(folder);
+    let mut said = String::new();
+    let log = Log::written_by(|log| {
+        let script = as_its_user(folder, "sh")?;
+        said = succeed(
+            Command::new(dist::tracer_user()?)
+                .args(["run", "--log"])
+                .arg(log)
+                .arg("--")
+                .arg(script.get_program())
+                .args(script.get_args())
+                .args(["-c", LOCK, "sh"])
+                .arg(folder)
+                .current_dir(folder),
+        )?;
+        Ok(())
+    })
+    .unwrap();
+    let waiter = word_behind(&said, "waiter");
+    let holder: i64 = word_behind(&said, "holder").parse().unwrap();
+    let waited_ms: u64 = word_behind(&said, "Time:").parse().unwrap();
+    assert!(waited_ms > 1_500, "{said}");
+
+    let output = log
+        .run("why", &["--thread", waiter, "--format", "json"])
+        .unwrap();
+    let why: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let parts = why["slowest"][0]["parts"].as_array().unwrap();
+    let waits = parts.iter().filter(|part| part["in"] == "epoll_wait");
+    let waits: Vec<_> = waits.collect();
+    let by_holder = waits
+        .iter()
+        .find(|part| part["waker"]["thread"]["pid"] == holder);
+    let told = by_holder.unwrap_or_else(|| panic!("{holder}: {waits:#?}"));
+    assert_eq!(told["count"], 1, "{told}");
+    let told_ms = integer(told, "ns").unsigned_abs() / 1_000_000;
+    assert!(
+        told_ms.abs_diff(waited_ms) < waited_ms / 20,
+        "{told_ms} {waited_ms}"
+    );
+    let by_timer = waits.iter().filter(|part| part["waker"]["kind"] == "timer");
+    assert_eq!(by_timer.count(), 0, "{waits:#?}");
+}

@@ -10,7 +10,8 @@
 //!   side by side;
 //! - between them the thread ran for no longer than a retry takes, whatever it waited for a CPU:
 //!   [`LONGEST_RETRY`], or [`LONGEST_KNOWN_RETRY`] where the object is known or the time of the
-//!   wait was over;
+//!   wait was over; and, where a long time was over, no more than a small part of it, as of a data
+//!   base that looks for a deadlock after a second, and waits on;
 //! - it did nothing else meanwhile, as far as that was recorded: it made no thread and no user
 //!   event, made no system call but those that only take something in, and woke no thread, unless
 //!   both waits are for one futex that is known;
@@ -31,6 +32,12 @@ const LONGEST_RETRY: u64 = 10_000;
 /// As long as that where the object is known, or the wait before has brought nothing, since a
 /// timer has ended it.
 const LONGEST_KNOWN_RETRY: u64 = 30_000;
+
+/// After a timeout it may run for this part of the time that it has waited,
+const PART_OF_TIMEOUT: u64 = 4096;
+
+/// which is no more than this, in nanoseconds.
+const MOST_AFTER_TIMEOUT: u64 = 1_000_000;
 
 /// How long it waits in between at most for another futex, in nanoseconds.
 const LONGEST_BETWEEN: u64 = 50_000;
@@ -127,8 +134,8 @@ struct Wait {
     object: Option<NonZeroU64>,
     /// Since when, with those before that ended in vain.
     since: MonotonicNs,
-    /// Whether a timer has ended it.
-    is_timeout: bool,
+    /// How long it took until a timer ended it, in nanoseconds; 0 where none did.
+    timeout_ns: u64,
 }
 
 /// Watches a thread between its waits: whether it waits again.
@@ -209,7 +216,7 @@ impl Retries {
             key,
             object,
             since: at,
-            is_timeout: false,
+            timeout_ns: 0,
         };
         self.last = None;
         if let Some(last) = again.filter(|last| last.key == key) {
@@ -226,8 +233,9 @@ impl Retries {
     /// Tells whether it did no more since that wait than to wait again.
     fn is_retry(&self, last: &Wait) -> bool {
         let is_known = last.object.is_some();
-        let longest = if is_known || last.is_timeout {
-            LONGEST_KNOWN_RETRY
+        let longest = if is_known || last.timeout_ns > 0 {
+            let part = last.timeout_ns / PART_OF_TIMEOUT;
+            LONGEST_KNOWN_RETRY.max(part.min(MOST_AFTER_TIMEOUT))
         } else {
             LONGEST_RETRY
         };
@@ -244,8 +252,10 @@ impl Retries {
         let Some((mut wait, from)) = self.now.take() else {
             return;
         };
-        wait.is_timeout = end == End::Woken(Waker::Timer);
         let took = at.0.saturating_sub(from.0);
+        if end == End::Woken(Waker::Timer) {
+            wait.timeout_ns = took;
+        }
         if self.last.is_some() && took <= LONGEST_BETWEEN {
             return;
         }
@@ -355,6 +365,28 @@ mod tests {
         // As a disk is waited for: several times in one call, each for something else.
         let works = waits(WRITES, &[3, 2], |_, _| 2_000);
         assert_eq!(works, alone, "the call does something");
+    }
+
+    #[test]
+    fn after_a_long_timeout_it_may_run_for_a_small_part_of_it() {
+        let call = NUMBERS.waits[0];
+        let waits_after = |ran: u64| {
+            let mut story = Story::new();
+            story.switch(1, 1, (0, None), 2);
+            story.switch(10, 0, (0, None), 1);
+            let mut at = 10;
+            for (took, waker) in [(1_000_000_000, 0), (2_000_000_000, 2)] {
+                at += ran;
+                story.switch(at, 0, (1, u16::try_from(call).ok()), 0);
+                at += took;
+                story.wake(at, 1, 0, waker);
+                story.switch(at, 0, (0, None), 1);
+            }
+            of(&story, at)
+        };
+        let part = 1_000_000_000 / PART_OF_TIMEOUT;
+        assert_eq!(waits_after(part), [(3_000_000_000 + part, by(2))]);
+        assert_eq!(waits_after(part + 1).len(), 2);
     }
 
     #[test]
