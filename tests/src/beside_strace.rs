@@ -136,6 +136,24 @@ const KNOWN: &[Known] = &[
         reason: "a call that ends with its process: strace has no result of it, we the kernel's, if any",
     },
     Known {
+        is_it: |theirs, ours| {
+            let begun = theirs.strip_suffix("<unfinished ...>) = ?");
+            begun.is_some_and(|begun| ours.starts_with(begun))
+        },
+        reason: "a call that ends with its process, of which strace shows what it saw before",
+    },
+    Known {
+        is_it: |theirs, ours| theirs.contains("nlmsg_type=0x") && ours.contains("nlmsg_type=RTM_"),
+        reason: "a socket of another network namespace, of which strace does not know the protocol",
+    },
+    Known {
+        is_it: |theirs, _| {
+            theirs.starts_with("seccomp(SECCOMP_GET_ACTION_AVAIL, 0, [")
+                || theirs.starts_with("seccomp(SECCOMP_SET_MODE_STRICT, 0x1, ")
+        },
+        reason: "what the kernel can: an action in memory, and a flag of the other operation",
+    },
+    Known {
         is_it: |theirs, _| theirs.starts_with("restart_syscall("),
         reason: "strace says which call is made again, of which the kernel says nothing",
     },

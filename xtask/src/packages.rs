@@ -195,6 +195,8 @@ pub const TO_TEST: &[Need] = &[
                 "redis-cli",
                 "ssh-keygen",
                 "ip",
+                "bwrap",
+                "podman",
             ];
             let has = |name: &&str| {
                 process::find(name).is_some() || Path::new("/usr/sbin").join(name).exists()
@@ -208,6 +210,8 @@ pub const TO_TEST: &[Need] = &[
             "redis-tools",
             "openssh-client",
             "iproute2",
+            "bubblewrap",
+            "podman",
         ],
     },
     Need {

@@ -1,5 +1,5 @@
-//! Eleven third-party programs, and one of 32 bits, under strace and `tracer-user` in one run: each
-//! call is the same line, with what its descriptors refer to. One of them, PostgreSQL, is in
+//! Thirteen third-party programs, and one of 32 bits, under strace and `tracer-user` in one run:
+//! each call is the same line, with what its descriptors refer to. One of them, PostgreSQL, is in
 //! `postgresql.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -103,6 +103,20 @@ fn gcc() {
 #[ignore = "loads eBPF"]
 fn ssh_keygen() {
     agrees("sh", "ssh-keygen.sh", &[]);
+}
+
+/// Namespaces, mounts, credentials, and a filter of system calls.
+#[test]
+#[ignore = "loads eBPF"]
+fn bwrap() {
+    agrees("sh", "bwrap.sh", &[]);
+}
+
+/// A program in Go, with threads of its own.
+#[test]
+#[ignore = "loads eBPF"]
+fn podman() {
+    agrees("sh", "podman.sh", &[]);
 }
 
 /// Netlink: interfaces, addresses, routes, neighbours and rules.
