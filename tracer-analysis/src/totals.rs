@@ -6,7 +6,7 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
 use crate::rows::Rows;
-use crate::state::{GroupId, Interval, Reason, State, Thread, Wait};
+use crate::state::{Function, GroupId, Interval, Reason, State, Thread, Wait};
 
 /// CPUs: more than any machine has.
 pub const MOST_CPUS: usize = 16_384;
@@ -22,6 +22,8 @@ pub struct ThreadTotal {
     pub blocked: u64,
     /// That time by what it was in.
     pub blocked_in: Vec<(Reason, u64)>,
+    /// Of that time what was in functions that are known.
+    pub blocked_at: Vec<(Reason, u64)>,
     /// It was stopped.
     pub stopped: u64,
     /// It is not known what it did.
@@ -43,6 +45,9 @@ pub struct ThreadTotal {
     /// How long it waited for a CPU after it was made or woken.
     pub wakeups: Durations,
 }
+
+/// Functions in which the waits of a row are told apart.
+const MOST_FUNCTIONS: usize = 256;
 
 /// Control groups by which the time is told apart that a row was throttled.
 const MOST_GROUPS: usize = 256;
@@ -106,7 +111,10 @@ impl ThreadTotals {
                     }
                 }
             }
-            State::Blocked(reason) => total.add_blocked(reason, ns),
+            State::Blocked(reason) => {
+                total.add_blocked(reason, ns);
+                total.add_blocked_at(reason, ns);
+            }
             State::Stopped => total.stopped = total.stopped.saturating_add(ns),
             State::Unknown => total.unknown = total.unknown.saturating_add(ns),
             State::Dead => {}
@@ -172,6 +180,7 @@ impl ThreadTotal {
         self.waits.seal();
         self.wakeups.seal();
         self.blocked_in.shrink_to_fit();
+        self.blocked_at.shrink_to_fit();
         self.throttled_by.shrink_to_fit();
     }
 
@@ -208,6 +217,29 @@ impl ThreadTotal {
         }
     }
 
+    /// Adds a wait in a function, if that is known.
+    fn add_blocked_at(&mut self, reason: Reason, ns: u64) {
+        if reason.function == Function::NONE {
+            return;
+        }
+        let mut known = self.blocked_at.iter_mut();
+        if let Some((_, total)) = known.find(|(known, _)| *known == reason) {
+            *total = total.saturating_add(ns);
+        } else if self.blocked_at.len() < MOST_FUNCTIONS {
+            self.blocked_at.push((reason, ns));
+        }
+    }
+
+    /// Returns the functions in which it waited for this reason, the longest first.
+    #[must_use]
+    pub fn functions_of(&self, reason: Reason) -> Vec<(Function, u64)> {
+        let all = self.blocked_at.iter();
+        let of_it = all.filter(|(at, _)| at.anywhere() == reason);
+        let mut of_it: Vec<_> = of_it.map(|(at, ns)| (at.function, *ns)).collect();
+        of_it.sort_by_key(|(function, ns)| (std::cmp::Reverse(*ns), *function));
+        of_it
+    }
+
     /// Adds a wait, in whichever function that was.
     fn add_blocked(&mut self, reason: Reason, ns: u64) {
         let reason = reason.anywhere();
@@ -238,6 +270,9 @@ impl ThreadTotal {
         }
         for (group, ns) in &other.throttled_by {
             self.add_throttled(*group, *ns);
+        }
+        for (reason, ns) in &other.blocked_at {
+            self.add_blocked_at(*reason, *ns);
         }
         for (reason, ns) in &other.blocked_in {
             self.add_blocked(*reason, *ns);

@@ -98,4 +98,32 @@ fn a_wait_is_in_the_function_that_the_program_says() {
         let line = format!("blocked in {call} at {function}, woken by a timer");
         assert!(words.contains(&line), "{line}: {words}");
     }
+    stat_says_the_same(&log, &said);
+}
+
+/// Of the process, `stat` has each function that waits too, by the call in which it does.
+fn stat_says_the_same(log: &Path, said: &BTreeMap<&str, u64>) {
+    let stat = run("stat", log, &["--format", "json"]).unwrap();
+    let stat: Value = serde_json::from_slice(&stat.stdout).unwrap();
+    let thread = &stat["threads"].as_array().unwrap()[0];
+    let reasons = thread["blocked_in"].as_array().unwrap();
+    for (function, call, ms) in WAITS {
+        let of_call = reasons.iter().find(|reason| reason["in"] == call);
+        let at = of_call.unwrap()["at"].as_array().unwrap();
+        let of_it: Vec<&Value> = at.iter().filter(|at| at["function"] == function).collect();
+        let [of_it] = of_it[..] else {
+            panic!("{function}: {thread}");
+        };
+        let ns = u64::try_from(integer(of_it, "ns")).unwrap();
+        let least = (ms * 1_000_000 - 500_000) * ROUNDS;
+        assert!(
+            (least..=said[function]).contains(&ns),
+            "{function}: {ns} of {said:?}"
+        );
+    }
+    let text = run("stat", log, &[]).unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    // It waits for the lock longest.
+    let line = text.lines().find(|line| line.contains("epoll_wait"));
+    assert!(line.unwrap().contains(" %, at wait_for_lock "), "{text}");
 }

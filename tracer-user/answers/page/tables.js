@@ -45,7 +45,10 @@ function mostlyIn(of) {
     if (most === undefined || most.in === null) {
         return "";
     }
-    return `${most.in}${most.io_wait ? " for a device" : ""} ${share(most.ns, of.blocked_ns)}`;
+    const [at] = most.at;
+    const where = at === undefined ? ""
+        : `, ${at.innermost ? "at" : "within"} ${at.function} ${share(at.ns, of.blocked_ns)}`;
+    return `${most.in}${most.io_wait ? " for a device" : ""} ${share(most.ns, of.blocked_ns)}${where}`;
 }
 
 /** What threads did, as in the columns from "running" to "max". @param {any} of @returns {Cell[]} */

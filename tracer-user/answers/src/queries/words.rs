@@ -1,7 +1,7 @@
 //! Words for people: durations, threads, and their activity.
 
 use tracer_analysis::{
-    Behind, CallKey, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why,
+    Behind, CallKey, Function, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why,
 };
 
 use super::functions::{Functions, Place};
@@ -68,13 +68,19 @@ pub fn inside(inside: Inside) -> Option<String> {
 
 /// Describes why a thread was blocked, and in which function: `in epoll_wait at wait_for_lock`.
 fn reason_at(why: Reason, functions: &Functions) -> String {
-    match functions.place(why.function) {
-        Some(Place { name, is_innermost }) => {
-            let word = if *is_innermost { "at" } else { "within" };
-            format!("{} {word} {name}", reason(why))
-        }
+    match place(why.function, functions) {
+        Some(place) => format!("{} {place}", reason(why)),
         None => reason(why),
     }
+}
+
+/// Describes a function in which a thread was blocked: `at wait_for_lock`; `None` where it is not
+/// known.
+#[must_use]
+pub fn place(function: Function, functions: &Functions) -> Option<String> {
+    let Place { name, is_innermost } = functions.place(function)?;
+    let word = if *is_innermost { "at" } else { "within" };
+    Some(format!("{word} {name}"))
 }
 
 /// Describes why a thread was blocked: `in futex`, `in fsync for a device`.

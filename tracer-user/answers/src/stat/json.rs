@@ -9,7 +9,7 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unende
 use super::kernel_json::{faults, interrupts, requests, signals};
 use super::{By, Group, SortBy, Statistics, View};
 use crate::queries::words::{call_name, inside};
-use crate::queries::{Functions, Groups, Kind, tree_json};
+use crate::queries::{Functions, Kind, tree_json};
 
 /// Renders statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -33,21 +33,21 @@ struct Threads<'a>(&'a Statistics, SortBy);
 impl Serialize for Threads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(statistics, sort) = *self;
-        let (start, groups) = (statistics.start.0, statistics.paths.groups());
+        let (start, functions) = (statistics.start.0, statistics.paths.functions());
         let threads = statistics.sorted(sort).into_iter();
         serializer.collect_seq(
-            threads.map(|(thread, comm, total)| of_thread((*thread, comm, total), start, groups)),
+            threads
+                .map(|(thread, comm, total)| of_thread((*thread, comm, total), start, functions)),
         )
     }
 }
 
 /// Returns everything but the threads.
 fn parts(statistics: &Statistics, view: View) -> Value {
-    let groups = statistics.groups(By::Comm, view.sort);
-    let named = statistics.paths.groups();
-    let by_name = groups.iter().map(|group| of_name(group, named));
-    let by_name: Vec<Value> = by_name.collect();
     let (kinds, functions) = (statistics.paths.kinds(), statistics.paths.functions());
+    let groups = statistics.groups(By::Comm, view.sort);
+    let by_name = groups.iter().map(|group| of_name(group, functions));
+    let by_name: Vec<Value> = by_name.collect();
     let spans: Vec<Value> = kinds.iter().map(|kind| of_kind(kind, functions)).collect();
     let calls = statistics.calls.iter();
     let cpus = statistics.cpus.iter();
@@ -70,7 +70,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "has_wakeups": statistics.has_wakeups,
         "by_comm": by_name,
         "commands": commands(statistics),
-        "throttled_by": throttled_by(&statistics.all(), named),
+        "throttled_by": throttled_by(&statistics.all(), functions),
         "wakeups": of_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
@@ -99,14 +99,14 @@ fn commands(statistics: &Statistics) -> Vec<Value> {
 fn of_thread(
     (thread, comm, total): (Thread, &[u8], &ThreadTotal),
     start: u64,
-    groups: &Groups,
+    functions: &Functions,
 ) -> Value {
     let mut row = json!({
         "pid": thread.pid,
         "tid": thread.tid,
         "comm": String::from_utf8_lossy(comm),
     });
-    add_total(&mut row, total, groups);
+    add_total(&mut row, total, functions);
     if total.waits.count() > 0
         && let Some(Value::Object(waits)) = row.get_mut("waits")
     {
@@ -117,27 +117,27 @@ fn of_thread(
 }
 
 /// Renders the threads of one name.
-fn of_name(group: &Group, groups: &Groups) -> Value {
+fn of_name(group: &Group, functions: &Functions) -> Value {
     let mut row = json!({
         "comm": String::from_utf8_lossy(&group.comm),
         "processes": group.processes,
         "threads": group.threads,
     });
-    add_total(&mut row, &group.total, groups);
+    add_total(&mut row, &group.total, functions);
     row
 }
 
 /// Adds the activity of a row's threads.
-fn add_total(row: &mut Value, total: &ThreadTotal, groups: &Groups) {
+fn add_total(row: &mut Value, total: &ThreadTotal, functions: &Functions) {
     let members = json!({
         "running_ns": total.running,
         "runnable_ns": total.runnable,
         "throttled_ns": total.throttled,
-        "throttled_by": throttled_by(total, groups),
+        "throttled_by": throttled_by(total, functions),
         "blocked_ns": total.blocked,
         "stopped_ns": total.stopped,
         "unknown_ns": total.unknown,
-        "blocked_in": blocked_in(total),
+        "blocked_in": blocked_in(total, functions),
         "preemptions": total.preempted,
         "migrations": total.migrations,
         "waits": of_durations(&total.waits),
@@ -150,19 +150,26 @@ fn add_total(row: &mut Value, total: &ThreadTotal, groups: &Groups) {
 
 /// Returns the control groups by which threads were throttled, the longest first; a group that is
 /// not known is `null`.
-fn throttled_by(total: &ThreadTotal, groups: &Groups) -> Vec<Value> {
+fn throttled_by(total: &ThreadTotal, functions: &Functions) -> Vec<Value> {
     let by = total.throttled_by_longest().into_iter();
-    by.map(|(group, ns)| json!({ "group": groups.name(group).map(|name| &**name), "ns": ns }))
+    by.map(|(group, ns)| json!({ "group": functions.groups.name(group).map(|name| &**name), "ns": ns }))
         .collect()
 }
 
 /// Returns the reasons why a thread was blocked, the longest first.
-fn blocked_in(total: &ThreadTotal) -> Vec<Value> {
+fn blocked_in(total: &ThreadTotal, functions: &Functions) -> Vec<Value> {
     let mut reasons = total.blocked_in.clone();
     reasons.sort_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
-    let reasons = reasons.into_iter().map(
-        |(reason, ns)| json!({ "in": inside(reason.inside), "io_wait": reason.is_io, "ns": ns }),
-    );
+    let reasons = reasons.into_iter().map(|(reason, ns)| {
+        let at = total.functions_of(reason).into_iter();
+        let at = at.filter_map(|(function, ns)| {
+            let place = functions.place(function)?;
+            let (name, is_innermost) = (&*place.name, place.is_innermost);
+            Some(json!({ "function": name, "innermost": is_innermost, "ns": ns }))
+        });
+        let at: Vec<Value> = at.collect();
+        json!({ "in": inside(reason.inside), "io_wait": reason.is_io, "ns": ns, "at": at })
+    });
     reasons.collect()
 }
 
