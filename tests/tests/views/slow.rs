@@ -332,6 +332,35 @@ fn top_names_the_group_for_which_a_thread_waits_now() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Slow::new("deadline.c");
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args(["stat", "--format", "json", "--"])
+        .args(&slow.command)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let without: u64 = String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let mut values = serde_json::Deserializer::from_str(&said).into_iter::<serde_json::Value>();
+    let value = values.next().unwrap().unwrap();
+    let told = value["threads"][0]["throttled_ns"].as_u64().unwrap();
+    assert!(told.abs_diff(without) < without / 5, "{told} {without}");
+    assert!(throttled_by(&value).is_empty(), "{value}");
+
+    let said = slow.why(&NOTHING);
+    said.has_most("throttled, its deadline budget used up");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn a_noisy_neighbour_is_named() {
     if missing_right().is_some() {
         return;
