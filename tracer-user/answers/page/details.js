@@ -48,7 +48,7 @@ function endWords(model, code, task) {
         case "thread":
             return `woken by ${model.taskWords(task)}`;
         case "woken":
-            return "woken by nobody knows whom";
+            return "woken by an unknown waker";
         case "irq":
             return "woken by an interrupt";
         case "softirq":

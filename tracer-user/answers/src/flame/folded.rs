@@ -159,7 +159,7 @@ fn harmless(untrusted: &[u8]) -> String {
     if shown.is_empty() {
         return "[no name]".to_owned();
     }
-    // Whoever reads a line looks for counts behind its last spaces.
+    // Readers of folded stacks look for a count behind the last space of a line.
     match shown.rsplit_once(' ') {
         Some((before, last)) if last.parse::<f64>().is_ok() => format!("{before}_{last}"),
         _ => shown.to_owned(),

@@ -24,11 +24,11 @@ pub use svg::svg;
 /// Kind of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FlameKind {
-    /// Where threads are as they have a CPU, by samples.
+    /// Stacks of threads that have a CPU, by samples.
     OnCpu,
-    /// Where threads are as they have none: from when they leave one until they get one again.
+    /// Stacks of threads that have none: from when they leave a CPU until they get one again.
     OffCpu,
-    /// Where threads are as they are blocked, and where whoever ends that is.
+    /// Stacks of threads as they are blocked, and of the wakers that end that.
     Wakeup,
 }
 

@@ -100,7 +100,7 @@ pub fn reason(reason: Reason) -> String {
 /// Returns the waker in words, where it is known.
 fn waker(waker: &Waker) -> String {
     match waker {
-        Waker::Unknown => "nobody knows who".to_owned(),
+        Waker::Unknown => "an unknown waker".to_owned(),
         Waker::Thread(of) => task(of),
         Waker::Interrupt => "an interrupt".to_owned(),
         Waker::SoftInterrupt => "a soft interrupt".to_owned(),
@@ -121,7 +121,7 @@ pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
         Part::Blocked(why, of) => {
             let blocked = format!("blocked {}", reason_at(*why, functions));
             match of {
-                Waker::Unknown => format!("{blocked}, woken by nobody knows whom"),
+                Waker::Unknown => format!("{blocked}, woken by an unknown waker"),
                 Waker::Thread(_) if has_more => {
                     format!("{blocked}, woken by {}, which meanwhile", waker(of))
                 }
@@ -149,11 +149,11 @@ pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
         }
         Part::Unmade(by) => format!("not there yet; {}, which made it, meanwhile", task(by)),
         Part::Unpolled(next) if next.thread == Thread::default() => {
-            "nobody worked on it; who did next, meanwhile".to_owned()
+            "no thread worked on it; the one that did next, meanwhile".to_owned()
         }
         Part::Unpolled(next) => {
             format!(
-                "nobody worked on it; {}, which did next, meanwhile",
+                "no thread worked on it; {}, which did next, meanwhile",
                 task(next)
             )
         }

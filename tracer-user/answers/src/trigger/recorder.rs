@@ -239,7 +239,7 @@ impl FlightRecorder {
             ..self.setup.log.clone()
         };
         let (blocks, types, lost) = (self.newest.blocks(), self.types.clone(), self.lost.clone());
-        // Nobody waits for a disk: events go on coming.
+        // A thread of its own writes: events go on coming while the disk is slow.
         let keep = u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0);
         let times = now.0.saturating_sub(keep)..=now.0;
         let written = std::thread::Builder::new()

@@ -48,7 +48,7 @@ impl Whose {
     fn hold(&mut self, typed: &str) -> anyhow::Result<()> {
         let (name, value) = typed
             .split_once("==")
-            .with_context(|| format!("{typed:?} says of nobody; {FORMS}"))?;
+            .with_context(|| format!("{typed:?} names no process, thread or command; {FORMS}"))?;
         let value = value.trim();
         let number = || {
             let number = value.parse().ok().filter(|number| *number > 0);
