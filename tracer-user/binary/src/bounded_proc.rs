@@ -122,7 +122,7 @@ fn ask<A: Send + 'static>(
         asked.answered(user, pid);
         let unwanted = answer.send(answered);
         drop(asked);
-        // What nobody waits for any more may take a while to give up.
+        // An answer that came too late may take a while to drop.
         drop(unwanted);
     });
     let start = Instant::now();
@@ -134,7 +134,7 @@ fn ask<A: Send + 'static>(
     match answer {
         Ok(answer) => {
             asked.idle = Some(asker);
-            // Before anything is traced it holds nobody up.
+            // Before anything is traced, a long wait delays no event.
             if times == 1 {
                 asked.waited(user, start.elapsed(), Instant::now());
             }
@@ -206,7 +206,7 @@ impl Asked {
     }
 
     fn waited_in_vain(&mut self, user: u32, pid: i32, time: Duration, now: Instant) {
-        // What everybody is given in any case takes nothing from others.
+        // Each user is given this much in any case: it takes nothing from others.
         if time > LEAST {
             self.by_all.add(time, now);
         }
@@ -215,7 +215,7 @@ impl Asked {
         user.unanswered.insert(pid);
     }
 
-    /// Returns the entry of a user for whom time was waited; forgets the users whose waits no
+    /// Returns the entry of a user whose process was waited for; forgets the users whose waits no
     /// longer count.
     fn user(&mut self, user: u32, now: Instant) -> &mut User {
         self.users

@@ -82,7 +82,7 @@ fn hold(root: &Path, path: &Path, resolve: u64) -> io::Result<OwnedFd> {
     };
     let held = i32::try_from(held).ok().filter(|held| *held >= 0);
     let held = held.ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: it was opened just now and is nobody else's.
+    // SAFETY: it was opened just now, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(held) })
 }
 

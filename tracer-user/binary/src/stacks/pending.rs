@@ -128,7 +128,7 @@ impl Pending {
         }
         if header.event_type == EventTypeId::WAKEUP {
             let stack = self.by_time.remove(&(WHEN_WOKEN, header.tid))?;
-            // That of another one, whose wake-up was not seen, is of no use to anybody.
+            // The stack of another waker, whose wake-up was not seen, is dropped.
             return (waker_tid(event.data) == Some(stack.tid)).then_some(stack);
         }
         let key = (header.time.0, header.tid);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(take(&mut pending, USER, 25, 7, 0x500), Some(USER.0));
         assert_eq!(take(&mut pending, USER, 30, 7, 0x400), Some(USER.0));
         assert_eq!(take(&mut pending, USER, 31, 7, 0x400), None);
-        // Of an event that nobody wanted, and of one that was emitted before.
+        // The stack of an event that was not recorded, and that of one that was emitted before.
         put(&mut pending, 40, 7, 0x400);
         assert_eq!(
             take(&mut pending, USER, 41 + LONGEST_BEFORE, 7, 0x400),
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(take(EventTypeId::WAKEUP, 9, 8), None);
         assert_eq!(take(EventTypeId::WAKEUP, 9, 7), Some(8));
         assert!(pending.is_empty());
-        // That of another waker is nobody's.
+        // The stack of another waker belongs to no event.
         let mut data = StackData::new_zeroed();
         (data.event_type, data.woken_tid) = (EventTypeId::WAKEUP.0, 7);
         let of_stack = Event {
@@ -254,10 +254,10 @@ mod tests {
             data: data.as_bytes(),
         };
         assert!(pending.put(&of_stack));
-        let nobody = WakeupData::new_zeroed();
+        let no_waker = WakeupData::new_zeroed();
         let by_timer = Event {
             header: header(EventTypeId::WAKEUP, 9, 7),
-            data: nobody.as_bytes(),
+            data: no_waker.as_bytes(),
         };
         assert_eq!(pending.take(&by_timer), None);
         assert!(pending.is_empty());
