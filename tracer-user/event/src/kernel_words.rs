@@ -104,7 +104,7 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
 }
 
 /// Description of a process outside of the tracer's pid namespace.
-const ELSEWHERE: &[u8] = b"in no pid namespace of ours";
+const ELSEWHERE: &[u8] = b"outside the tracer's pid namespace";
 
 /// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word.
 pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
@@ -491,7 +491,7 @@ mod tests {
         signal.sender_pid = 0;
         assert_eq!(
             words(EventTypeId::SIGNAL_GENERATE, &signal),
-            "SIGTERM to sh 7 from a process in no pid namespace of ours"
+            "SIGTERM to sh 7 from a process outside the tracer's pid namespace"
         );
         signal.code = 0x80;
         signal.result = 2;

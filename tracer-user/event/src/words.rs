@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(switch(0, 1, 0, idle), "R preempted → idle");
         assert_eq!(
             switch(1, 0, 0, COMM),
-            "S sleeping → sh in no pid namespace of ours"
+            "S sleeping → sh outside the tracer's pid namespace"
         );
     }
 

@@ -133,7 +133,7 @@ impl Kind {
                 let has_argument = match call {
                     Some(call) => {
                         let mut names = names(call).peekable();
-                        // Of a call whose arguments nobody knows.
+                        // The names of the arguments of some calls are unknown.
                         let is_unknown = names.peek().is_none();
                         names.any(|name| name == argument)
                             || is_unknown && variables::is_nameless(argument)

@@ -175,7 +175,7 @@ impl Sieve {
             return;
         }
         let open = match settled {
-            // Nobody asks for its data any more.
+            // Its data is not needed any more: the choice is made.
             Some(is_chosen) if !self.needs_exit && !self.varies && is_wanted => {
                 OpenCall::known(header.time, call.key(), is_wanted, is_chosen)
             }
