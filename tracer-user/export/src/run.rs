@@ -42,8 +42,8 @@ pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
     let input = Some(setup.file.as_path());
     let destination = destination(setup.format, &setup.output, input, setup.force)?;
     convert(setup, log, destination, &interruption).map_err(|error| {
-        // Of whatever a format's library makes of it: nobody reads any further, which is no
-        // failure.
+        // A reader that closes the pipe is no failure, whatever error a format's library makes of
+        // it.
         if has_lost_its_reader(&error) {
             io::Error::from(io::ErrorKind::BrokenPipe).into()
         } else {

@@ -102,7 +102,7 @@ impl LogOutput {
                 .with_context(|| format!("cannot continue {}", path.display()))?;
             (writer, Some(types))
         } else {
-            // An empty file is one as well: whoever made it has it for something.
+            // An empty file is there as well: its maker may need it.
             ensure!(
                 found == Found::Nothing || setup.existing != Existing::Stays,
                 "{} is there already; give --append to go on with the log in it, --force to replace it, or \

@@ -356,7 +356,7 @@ impl<L: Log> Walk<L> {
             lost_for_other_causes: self.log.lost_for_other_causes(),
             lost_in_log: self.log.lost_in_log(),
             damage: self.log.damage(),
-            // What lies behind the end of what was asked for is nobody's question.
+            // How the log ends does not matter where less than all of it was asked for.
             is_completed: self.is_enough || self.log.final_status().is_some(),
         });
         summary

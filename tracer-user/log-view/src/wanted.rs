@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(with_calls(&[], &[]), [true, true, true]);
         assert_eq!(with_calls(&["exec"], &[]), [true, true, false]);
         assert_eq!(with_calls(&[], &[b"fork"]), [true, true, true]);
-        // Somebody who asks for their ends gets no more.
+        // A user who asks for the exits gets no entries.
         assert_eq!(with_calls(&["syscall-exit"], &[]), [false, true, false]);
         assert_eq!(
             with_calls(&["exec"], &[b"syscall-enter"]),

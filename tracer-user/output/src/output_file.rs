@@ -30,8 +30,8 @@ pub fn create(path: &Path) -> io::Result<File> {
         other => return other,
     }
     let mut options = OpenOptions::new();
-    // With `O_CREAT`, so that the kernel's protection of folders for everybody's files holds. It is
-    // emptied only when it is known whose it is.
+    // With `O_CREAT`, so that the kernel's protection of folders that all users write to holds
+    // (`fs.protected_regular`). The file is emptied only when its owner is known.
     options.write(true).create(true).mode(mode());
     let file = options.custom_flags(libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;

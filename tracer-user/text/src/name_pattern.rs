@@ -66,7 +66,7 @@ impl NamePattern {
                 (_, None) => pattern.is_truncated = true,
             }
         }
-        // Where a star comes before the end, nobody knows which bytes would be truncated.
+        // Where a star comes before the end, it is unknown which bytes would be truncated.
         let is_open = pattern.stars & !pattern.end() != 0;
         if pattern.is_truncated && is_open {
             return Err(PatternError::TooLong);

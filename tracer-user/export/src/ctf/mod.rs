@@ -245,8 +245,8 @@ mod tests {
         let (_, stream) = exported(log);
         // The thread's id and the name, and then that bytes follow, of which there are none.
         let unknown = [&[0; 8][..], b"?\0", &[fields::BYTES, 0, 0, 0, 0]].concat();
-        let nobody = [&[0; 8][..], b"-\0"].concat();
-        for expected in [unknown, nobody] {
+        let no_thread = [&[0; 8][..], b"-\0"].concat();
+        for expected in [unknown, no_thread] {
             let mut windows = stream.windows(expected.len());
             assert!(windows.any(|part| part == expected), "{stream:?}");
         }

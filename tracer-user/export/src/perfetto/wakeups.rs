@@ -37,7 +37,8 @@ impl Wakeups {
         if event.header.event_type != EventTypeId::WAKEUP {
             return None;
         }
-        // Whoever woke it before has nothing to do with the next time that it runs.
+        // The waker of an earlier wake-up has nothing to do with the next time that the thread
+        // runs.
         self.woken.remove(&thread);
         let waker_end = std::mem::offset_of!(WakeupData, waker_context);
         let data: WakeupData = read_grown(event.data, waker_end)?;
