@@ -399,7 +399,7 @@ impl Open {
         }
         let most = match key.1 {
             Key::Thread(_) => MOST_NESTED,
-            // Whoever has the key now is another one.
+            // A second span with the key replaces the first.
             Key::Data(_) | Key::Task(..) => 1,
         };
         if let Key::Task(pid, _) = key.1 {

@@ -1034,7 +1034,7 @@ mod tests {
         let story = [
             (110, Type::SWITCH_OUT, 11, switch_out(4, 0, 5)),
             (120, Type::THREAD_STATE, 11, look(seen::RUNNING, 0, 1)),
-            // Of this one nobody says what it does next.
+            // What this thread does next is not recorded.
             (130, Type::THREAD_STATE, 12, look(seen::BLOCKED, 0, 0)),
         ];
         let expected = [

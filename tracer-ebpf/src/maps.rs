@@ -147,7 +147,7 @@ fn traced_byte(Pid(pid): Pid) -> Option<*mut u8> {
 #[inline(always)]
 pub fn traced(pid: Pid) -> u8 {
     match traced_byte(pid) {
-        // SAFETY: inside the page; a byte is read whole, whoever writes it meanwhile.
+        // SAFETY: inside the page; a byte is read whole, even where it is written meanwhile.
         Some(byte) => unsafe { byte.read_volatile() },
         None => 0,
     }
@@ -197,7 +197,7 @@ pub fn set_own(pid: Pid, own: u32) {
 /// Returns the choice of processes by what they are.
 #[inline(always)]
 pub fn choice() -> Option<&'static Choice> {
-    // SAFETY: nobody writes it once the programs are attached.
+    // SAFETY: it is not written once the programs are attached.
     CHOICE.get(0)
 }
 
@@ -343,7 +343,7 @@ pub fn forget_unread(Pid(tid): Pid, address: u64) -> u32 {
     if unsafe { count.read_volatile() } == 0 {
         return 0;
     }
-    // SAFETY: nobody else writes the entry of the thread that runs.
+    // SAFETY: only the thread that runs writes its entry.
     let entry = unsafe { UNREAD.get(tid) }.copied().unwrap_or(0);
     if entry == 0 {
         return 0;
@@ -368,7 +368,7 @@ pub fn remember_call(Pid(tid): Pid, address: u64) {
 /// Takes out the user address that was remembered for a thread; 0 where there is none.
 #[inline(always)]
 pub fn forget_call(Pid(tid): Pid) -> u64 {
-    // SAFETY: nobody else writes the entry of the thread that runs.
+    // SAFETY: only the thread that runs writes its entry.
     let address = unsafe { CALLS.get(tid) }.copied().unwrap_or(0);
     if address != 0 {
         let _ = CALLS.remove(tid);
@@ -387,7 +387,7 @@ pub fn remember_exec(Pid(tid): Pid, code: u32, is_compat: bool) {
 /// Takes out the call by which a thread has replaced its program, with [`OF_32_BITS`].
 #[inline(always)]
 pub fn forget_exec(Pid(tid): Pid) -> Option<u32> {
-    // SAFETY: nobody else writes the entry of the thread that runs.
+    // SAFETY: only the thread that runs writes its entry.
     let call = unsafe { EXECS.get(tid) }.copied()?;
     let _ = EXECS.remove(tid);
     Some(call)
@@ -405,7 +405,7 @@ pub fn remember_waker(Pid(tid): Pid, waker: Asking) {
     };
     let who = u64::from(tid / WAKER_SLOTS) << REST_AT | waker.who;
     let word = entry.cast::<u64>();
-    // Until the name is there, nobody asks.
+    // Until the name is there, no waker is found.
     // SAFETY: inside the entry that the look-up gave; the word is written whole.
     unsafe { word.write_volatile(0) };
     // SAFETY: as above.
@@ -451,7 +451,7 @@ pub fn remember_sigreturn(Pid(tid): Pid, code: u32) {
 /// Takes out the call by which the thread ended a signal handler.
 #[inline(always)]
 pub fn forget_sigreturn(Pid(tid): Pid) -> Option<u32> {
-    // SAFETY: nobody else writes the entry of the thread that runs.
+    // SAFETY: only the thread that runs writes its entry.
     let code = unsafe { SIGRETURNS.get(tid) }.copied()?;
     let _ = SIGRETURNS.remove(tid);
     Some(code)

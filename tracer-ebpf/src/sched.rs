@@ -296,7 +296,7 @@ fn call_of<C: Tracepoint>(running: &Task<C>, cpu: u32) -> u32 {
 #[inline(always)]
 fn difference(to: *const u8, from: *const u8) -> u64 {
     let bytes: u64;
-    // Written out because the verifier lets nobody compute with the halves of addresses but like
+    // Written out because the verifier allows arithmetic with the halves of addresses only like
     // this. SAFETY: a subtraction.
     unsafe {
         asm!("w1 -= w2", inout("r1") to => bytes, in("r2") from, options(pure, readonly, nostack));

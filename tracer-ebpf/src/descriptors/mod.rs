@@ -173,7 +173,7 @@ pub extern "C" fn describe(at: u32, descriptor: u32) -> i32 {
     } else {
         path::add(dentry, mount)
     };
-    // Another thread may have closed it meanwhile, and somebody else got its memory; or changed its
+    // Another thread may have closed it meanwhile, and its memory is used again; or changed its
     // folder.
     let is_still = word_at(holder, dentry_at) == dentry
         && word_at(holder, mount_at) == mount

@@ -34,7 +34,7 @@ pub struct Mapping {
 // SAFETY: the mapping belongs to the process, not to a thread, and `base` is the only reason why
 // this is not derived.
 unsafe impl Send for Mapping {}
-// SAFETY: through a shared reference the bytes are reached as atomics only, or as nobody writes
+// SAFETY: through a shared reference bytes are accessed as atomics, or while neither side writes
 // them.
 unsafe impl Sync for Mapping {}
 
@@ -83,7 +83,7 @@ impl Mapping {
         }
         // SAFETY: `at` is inside the mapping, as was just checked.
         let byte = unsafe { self.base.add(at) };
-        // SAFETY: mapped while `self` lives, and everybody reads and writes whole bytes.
+        // SAFETY: mapped while `self` lives, and both sides read and write whole bytes.
         Some(unsafe { AtomicU8::from_ptr(byte.as_ptr()) })
     }
 
@@ -105,7 +105,7 @@ impl Mapping {
         // SAFETY: `at` is inside the mapping, as was just checked.
         let word = unsafe { self.base.add(at) };
         // SAFETY: mapped while `self` lives; aligned, because the base is page aligned and the
-        // offset a multiple of 8; and everybody reads and writes whole words.
+        // offset a multiple of 8; and both sides read and write whole words.
         Some(unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) })
     }
 
@@ -118,7 +118,7 @@ impl Mapping {
         // SAFETY: `at` is inside the mapping, as was just checked.
         let word = unsafe { self.base.add(at) };
         // SAFETY: mapped while `self` lives; aligned, because the base is page aligned and the
-        // offset a multiple of 4; and everybody reads and writes whole words.
+        // offset a multiple of 4; and both sides read and write whole words.
         Some(unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) })
     }
 
@@ -133,7 +133,8 @@ impl Mapping {
         }
         // SAFETY: `at` is inside the mapping, or just behind it, as was just checked.
         let start = unsafe { self.base.add(at) };
-        // SAFETY: all of it is mapped while `self` lives, and nobody writes it, as the caller says.
+        // SAFETY: all of it is mapped while `self` lives, and it is not written meanwhile, as the
+        // caller promises.
         Some(unsafe { std::slice::from_raw_parts(start.as_ptr(), length) })
     }
 }

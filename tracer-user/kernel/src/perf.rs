@@ -34,7 +34,7 @@ pub(super) struct EventAttributes {
 
 /// Opens an event, in process `pid` alone or in all.
 pub(super) fn open(attributes: EventAttributes, pid: i32) -> io::Result<OwnedFd> {
-    // The programs of an event for everybody run on every CPU, whichever it is opened on.
+    // The programs of an event of all processes run on every CPU, whichever it is opened on.
     open_at(attributes, pid, if pid == EVERY_PROCESS { 0 } else { -1 })
 }
 

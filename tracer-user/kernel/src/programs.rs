@@ -409,7 +409,7 @@ mod tests {
             let Some((mut ebpf, kernel)) = load(variant) else {
                 return;
             };
-            // Elsewhere nobody is let do that.
+            // Kernels that do not give registers to programs refuse those that copy.
             if variant.copied_bytes > 0 && !kernel.gives_registers() {
                 continue;
             }

@@ -134,7 +134,7 @@ pub fn capabilities() -> Result<&'static str, Unmet> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match effective_capabilities(&status) {
         Some(held) => judge_capabilities(held),
-        // Without /proc nobody can say; the kernel will.
+        // Without /proc this is unknown; the kernel refuses what is not allowed.
         None => Ok("unknown"),
     }
 }

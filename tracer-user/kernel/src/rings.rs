@@ -81,7 +81,7 @@ impl Rings {
         if any < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just made, and nobody else has it.
+        // SAFETY: just made, and no other value owns it.
         let any = unsafe { OwnedFd::from_raw_fd(any) };
         for ring in &self.rings {
             let mut event = libc::epoll_event {

@@ -236,7 +236,7 @@ impl Source for KernelSource {
                 tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");
             }
         };
-        // Whoever looks has done so by now: it is one thread that looks and collects.
+        // The same thread looks and collects: by now it has looked.
         for record in self.looks.take() {
             take(&record);
         }

@@ -96,7 +96,7 @@ impl Tracing {
                 "no watermark"
             );
         }
-        // What the kernel did not report is no loss of ours.
+        // An event that the kernel did not report is no loss of the tracer's.
         losses.retain(|loss| loss.cause != LossCause::KernelNotReported);
         assert_eq!(losses, []);
         // SAFETY: `gettid` has no preconditions.
@@ -312,7 +312,7 @@ fn a_system_call_carries_its_arguments_its_result_and_where_it_was_made() {
     };
     let long = |data: &[u8], at: usize| i64::from_ne_bytes(data[at..at + 8].try_into().unwrap());
     let arguments: Vec<i64> = (0..6).map(|i| long(entered, 8 + 8 * i)).collect();
-    // The first is an int: what the upper half of its register holds is nobody's business.
+    // The first is an int: the upper half of its register is undefined.
     assert_eq!(arguments[0] & 0xffff_ffff, 0xffff_ffff);
     assert_eq!(&arguments[1..], [0x1234_5678_9abc, 2, 4, 5, 6]);
     assert_eq!(long(left, 8), -i64::from(libc::EBADF));

@@ -84,7 +84,7 @@ impl Stacks {
         let mut users = BTreeMap::new();
         for (pid, wanted) in by_process {
             let options = self.options;
-            // A page of it may be one that somebody else brings.
+            // Another process may have to supply a page of the stack (`userfaultfd`, FUSE).
             let read = bounded_proc::of_process(pid, move || {
                 let each = wanted.into_iter();
                 let each = each.filter_map(|one| Some((one.index, user_of(pid, &one, &options)?)));
