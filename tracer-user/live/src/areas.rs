@@ -235,8 +235,8 @@ impl Areas {
     pub fn open(&mut self, area: Area, pid: i32) -> Result<Look, AreaError> {
         let id = area.id();
         self.known.retain(|_, known| !known.retirement.has_ended());
-        // Whoever uses an area that is younger than the trace descends from what is traced, and
-        // may have been forked before we found the area.
+        // A process that uses an area younger than the trace descends from a traced one, and may
+        // have been forked before the area was found.
         let is_of_traced = self.request.inherit && area.created() >= self.start;
         let target = (!is_of_traced).then_some(pid);
         self.left_for(id, pid);
@@ -450,7 +450,7 @@ impl Areas {
     /// Looks for the area of the process that had the pid `pid` at the moment `since`.
     fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
         let found = bounded_proc::of_process(pid, move || Area::find(pid))??;
-        // Asked when its area is held already: whoever has the pid now had it then.
+        // Asked when its area is held already: the process that has the pid now had it then.
         if proc_fs::was_started_after(pid, since)? {
             return Err(FindError::NoSuchProcess { pid }.into());
         }
@@ -613,7 +613,7 @@ mod tests {
         areas.keep_only(|_| false, |_| false);
         assert!(!areas.may_write(tag, 1));
 
-        // One that nobody has waited for has no memory that could be looked at.
+        // A process that has ended and was not waited for has no memory that could be looked at.
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(ended.id()).unwrap();
         while !proc_fs::has_ended(pid) {

@@ -69,7 +69,7 @@ impl Waiting {
             .name("tracer-user".to_owned())
             .spawn(move || {
                 let wake = spawn_and_wait(&mut command, (ready, wait, inherited), &learnt);
-                // Nobody listens any more when the trace was ended before the command.
+                // The receiver is gone when the trace was ended before the command.
                 let _ = wakes.send(wake);
             })?;
         let mut pid = [0; 4];

@@ -78,7 +78,7 @@ mod tests {
         // Its own parent is this process, which is left out, with what it has made.
         let below_this = of(&[i32::try_from(std::process::id()).unwrap()]);
         for pid in &found {
-            // SAFETY: a process that this test has started, and that nobody has waited for.
+            // SAFETY: a process that this test has started, and has not waited for.
             unsafe { libc::kill(*pid, libc::SIGKILL) };
         }
         shell.wait().unwrap();

@@ -81,7 +81,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     }
     if lacks_events {
         say(
-            "the trace lacks events of its last moments, nobody knows how many: they did not come in time",
+            "the trace lacks an unknown number of events of its last moments: they did not come in time",
         );
     }
     if let Some(line) = unseen {

@@ -52,8 +52,8 @@ fn file_mapping(line: &str) -> Option<Option<Range<usize>>> {
 }
 
 fn give_back_pages(pages: Range<usize>) {
-    // SAFETY: the kernel has just said that these are a file's pages, which nobody has written:
-    // whoever reads them later, on whatever thread, reads the same.
+    // SAFETY: the kernel has just said that these are a file's pages, which no process has written:
+    // a thread that reads them later reads the same bytes.
     let result = unsafe {
         libc::madvise(
             std::ptr::with_exposed_provenance_mut(pages.start),
@@ -144,7 +144,7 @@ Anonymous: 0 kB
             )
         };
         assert_ne!(pages, libc::MAP_FAILED);
-        // SAFETY: mapped just now, to the end of the test, and nobody writes the file.
+        // SAFETY: mapped just now, to the end of the test, and no process writes the file.
         let bytes = unsafe { std::slice::from_raw_parts(pages.cast::<u8>(), BYTES) };
         let is_there = || bytes.iter().all(|byte| *byte == 7);
 

@@ -33,7 +33,7 @@ struct OfUser {
 }
 
 impl NameShares {
-    /// Starts with no names brought by anyone.
+    /// Starts with no names from any process.
     pub fn new() -> Self {
         Self {
             // SAFETY: takes nothing and cannot fail.

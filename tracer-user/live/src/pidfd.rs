@@ -17,13 +17,13 @@ impl PidFd {
     ///
     /// The error of `pidfd_open()`: `ESRCH` for no such process, `EINVAL` or `ENOENT` for a thread.
     pub fn open(pid: i32) -> io::Result<Self> {
-        // SAFETY: the call takes two integers and touches no memory of ours.
+        // SAFETY: the call takes two integers and touches no memory of this process.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just returned the descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just returned the descriptor, and no other value owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

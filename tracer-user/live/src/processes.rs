@@ -48,12 +48,12 @@ struct Thread {
 }
 
 impl Thread {
-    /// Returns its ids in its own pid namespace; ours where they are not known.
+    /// Returns its ids in its own pid namespace; those in the tracer's where they are not known.
     fn as_it_calls_itself(&self, tid: i32) -> NamespaceIds {
         self.inside.unwrap_or(NamespaceIds { pid: self.pid, tid })
     }
 
-    /// Returns its ids in its own pid namespace, where they are others than ours.
+    /// Returns its ids in its own pid namespace, where they differ from those in the tracer's.
     fn inside_elsewhere(&self, tid: i32) -> Option<NamespaceIds> {
         let ours = NamespaceIds { pid: self.pid, tid };
         self.inside.filter(|inside| *inside != ours)
@@ -169,8 +169,7 @@ impl Processes {
     }
 
     /// Returns the name and ids that a thread is shown with: its name or its process's, where
-    /// known, and its process and thread as the thread itself sees them, where those are others
-    /// than ours.
+    /// known, and its ids in its own pid namespace, where they differ from those in the tracer's.
     pub fn shown(&self, tid: i32) -> (Option<&Comm>, Option<NamespaceIds>) {
         let Some(thread) = self.threads.get(&tid) else {
             return (None, None);
@@ -433,7 +432,7 @@ mod tests {
         story.processes.name(20, 21, Comm::new(b"foreign"));
         assert!(
             !story.processes.is_registered(20, 21),
-            "nobody knows its process"
+            "its process is unknown"
         );
         story.processes.add(20);
         story.processes.name(20, 21, Comm::new(b"ours"));

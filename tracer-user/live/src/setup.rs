@@ -108,7 +108,7 @@ impl Setup {
         if let (ProcessChoice::Given, Subject::Processes(pids), false) =
             (&choice, subject, self.followed.children)
         {
-            // Nobody else who runs the same file needs to stop there.
+            // Other processes that run the same file need not stop there.
             probes.only = Some(pids.to_vec());
         }
         let tracepoints =

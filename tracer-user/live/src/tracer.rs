@@ -185,10 +185,11 @@ impl Tracer {
     }
 
     /// Adds a process that waits to become a command, and with `is_exec_reported` shows nothing of
-    /// it before it does: until then its actions are ours. `last_name` is its name when it has
+    /// it before it does: until then it runs the tracer's code. `last_name` is its name when it has
     /// ended before it was looked up.
     pub fn add_command(&mut self, pid: i32, is_exec_reported: bool, last_name: LastName) {
-        // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
+        // Its name is the tracer's as well. Its own comes with the exec, or is read when it is
+        // needed.
         self.processes.add(pid);
         self.unstarted = is_exec_reported.then_some(pid);
         self.command = Some((pid, last_name));
@@ -450,8 +451,8 @@ impl Tracer {
         true
     }
 
-    /// Gives a user event the ids by which we know the process and thread: it has those by which
-    /// they know themselves. 0 where they are not known.
+    /// Gives a user event the ids of its process and thread in the tracer's pid namespace: it comes
+    /// with those in their own. 0 where they are not known.
     fn translate(&mut self, header: &mut EventHeader) {
         let Some(area) = origin::take(header) else {
             return;
@@ -461,7 +462,7 @@ impl Tracer {
             tid: header.tid,
         };
         self.unknown = None;
-        // The usual case first: nobody is elsewhere.
+        // The usual case first: all processes are in the tracer's pid namespace.
         let ours = if self.processes.has_any_elsewhere(|_| true) {
             self.ours(area, inside)
         } else {

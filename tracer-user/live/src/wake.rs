@@ -78,7 +78,7 @@ pub fn watch_process(wakes: &UnboundedSender<Wake>, pid: i32, process: PidFd) ->
     let wakes = wakes.clone();
     tokio::spawn(async move {
         if process.readable().await.is_ok() {
-            // Nobody listens any more when the trace has ended.
+            // The receiver is gone when the trace has ended.
             let _ = wakes.send(Wake::ProcessEnded(pid));
         }
     });

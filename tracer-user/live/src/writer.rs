@@ -50,7 +50,7 @@ impl Writer {
         thread::Builder::new()
             .name("writer".to_owned())
             .spawn(move || {
-                // Nobody listens any more when the trace was ended at once.
+                // The receiver is gone when the trace was ended at once.
                 let _ = finished.send(write_all(target, to_write, &give_back));
             })?;
         Ok(Self {
@@ -114,7 +114,7 @@ fn write_all(
     while let Some(mut chunk) = to_write.blocking_recv() {
         target.write_all(&chunk)?;
         chunk.clear();
-        // Nobody takes it back at the end.
+        // At the end the receiver is gone, and the chunk is dropped.
         let _ = give_back.send(chunk);
     }
     target.flush()

@@ -346,7 +346,7 @@ impl Subscription {
             let watched = parent.child();
             self.processes.insert(child, watched);
         }
-        // The pid may become that of a process which is none of ours.
+        // The kernel may give the pid to a process that is not traced.
         if header.event_type == EventTypeId::EXIT
             && let Some(Watched::InExec { held, .. }) = self.processes.remove(&pid)
         {

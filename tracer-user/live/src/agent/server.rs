@@ -131,7 +131,7 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
     while let Ok(Ok(ask)) = asked {
         let answer = conversation.answer(ask).await;
         let Ok(bytes) = framed(&answer) else { return };
-        // Nobody who was refused needs the connection.
+        // A program that was refused does not need the connection.
         let is_refused = matches!(answer, Answer::Refused { .. });
         if guest.stream.write_all(&bytes).await.is_err() || is_refused {
             return;
@@ -151,14 +151,14 @@ pub fn converse(untrusted: &[u8]) {
             return;
         };
         hub.add_process(std::process::id().cast_signed());
-        // Nobody listens: what there is, is all there will be.
+        // The receiver is dropped at once: the hub gets no more events.
         let (wakes, _) = tokio::sync::mpsc::unbounded_channel();
         let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
         let Some(guest) = Guest::admit(ours, &connections) else {
             return;
         };
         let saying = async {
-            // Whoever is hung up on says no more.
+            // The write fails once the agent has hung up.
             let _ = theirs.write_all(untrusted).await;
             let _ = theirs.shutdown().await;
             let mut answers = Vec::new();
@@ -220,8 +220,8 @@ impl Conversation {
                         self.subscription = self.hub.subscribe(wish);
                         match self.subscription {
                             None => too_many(),
-                            // It may have become another program meanwhile, and said so before
-                            // anybody listened.
+                            // It may have become another program meanwhile, and said so before this
+                            // subscription was there.
                             Some(_) if !viewer.may_see_now(pid) => unseen(),
                             Some(_) => Answer::Done,
                         }
@@ -246,7 +246,7 @@ impl Conversation {
     /// Waits until everything up to now has been taken from the kernel.
     async fn catch_up(&self) {
         let now = monotonic_now();
-        // The trace is at its end when nobody listens: what was taken is all there is.
+        // Where the receiver is gone the trace has ended: what was taken is all there is.
         if self.wakes.send(Wake::AgentAsked).is_ok() {
             self.hub.wait_for(now).await;
         }

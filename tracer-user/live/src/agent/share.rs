@@ -22,7 +22,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Starts with nothing given to anyone.
+    /// Starts with nothing given to any user.
     pub fn new(most: Most) -> Self {
         Self {
             most,

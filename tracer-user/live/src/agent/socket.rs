@@ -1,7 +1,7 @@
 //! Socket where programs can ask, in a folder that others cannot write to.
 //!
-//! A name in a folder of ours cannot be taken by another user, neither while we live nor later, as
-//! an abstract name can. The next tracer removes what a killed one has left there.
+//! No other user can take a name in the agent's folder, neither while the agent lives nor later; an
+//! abstract name they could take. The next tracer removes what a killed one has left there.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};

@@ -29,8 +29,8 @@ impl<S: Source + ReportsExecs> Source for Tee<S> {
         let of_kernel = |(header, _): &(&EventHeader, &[u8])| !header.event_type.is_user();
         // First: what was lost may be what says who may see the others.
         let losses = batch.losses().get(losses..).unwrap_or_default();
-        // What the kernel did not report is of one thread, which not everybody may see; a switch
-        // away says of itself that nothing is known of what came before.
+        // What the kernel did not report is of one thread, which not every program may see; a
+        // switch away says of itself that nothing is known of what came before.
         for loss in losses
             .iter()
             .filter(|loss| loss.cause != LossCause::KernelNotReported)
