@@ -78,8 +78,8 @@ fn of_state(row: &ThreadRow, current: &Interval) -> Value {
     }
 }
 
-fn of_waits_for(whom: WaitsFor) -> Value {
-    match whom {
+fn of_waits_for(waits_for: WaitsFor) -> Value {
+    match waits_for {
         WaitsFor::Behind(who, is_alone) => {
             json!({ "behind": tree_json::task(&who), "or_others": !is_alone })
         }

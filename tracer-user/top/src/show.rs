@@ -67,7 +67,7 @@ pub fn show_live<T>(
     if traced.is_err() {
         link.end();
     }
-    // Whoever reads keys may not notice that the terminal is gone.
+    // The thread that reads keys may not notice that the terminal is gone.
     while !shown.is_finished() {
         if wait_for_keys(Duration::ZERO) == Keys::Gone {
             std::thread::sleep(TICK * 10);
@@ -80,7 +80,7 @@ pub fn show_live<T>(
     let shown = shown.join();
     let traced = traced?;
     let Ok(shown) = shown else {
-        bail!("the thread that draws has ended by a fault of ours");
+        bail!("the thread that draws has panicked, which is a fault of tracer-user");
     };
     shown?;
     Ok(traced)
@@ -110,7 +110,7 @@ pub fn show_log(recording: Recording, window: Window) -> anyhow::Result<Outcome>
     let played = played.join();
     shown?;
     let Ok(played) = played else {
-        bail!("the thread that reads has ended by a fault of ours");
+        bail!("the thread that reads has panicked, which is a fault of tracer-user");
     };
     played?;
     Ok(Outcome::Complete)

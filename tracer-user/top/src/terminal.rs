@@ -175,10 +175,11 @@ fn give_back() {
         return;
     }
     let mut output = io::stdout();
-    // Where it is gone there is nobody to say so to.
+    // Where the terminal is gone an error cannot be reported.
     let _ = execute!(output, Show, DisableMouseCapture, LeaveAlternateScreen);
     let _ = disable_raw_mode();
-    // What was said meanwhile is read now; whoever panics while these are taken says it himself.
+    // What was said meanwhile is read now; a thread that panics while these are taken reports it by
+    // itself.
     let messages = MESSAGES.try_lock().ok().and_then(|mut held| held.take());
     drop(messages);
 }
@@ -217,14 +218,14 @@ impl Messages {
         if held < 0 {
             return None;
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and no other value owns it.
         let held = unsafe { File::from_raw_fd(held) };
         // SAFETY: the descriptor is open.
         let saved = unsafe { libc::fcntl(stderr.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
         if saved < 0 {
             return None;
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and no other value owns it.
         let saved = unsafe { OwnedFd::from_raw_fd(saved) };
         // SAFETY: both are open; who writes to the standard error goes on with the new one.
         let replaced = unsafe { libc::dup2(held.as_raw_fd(), stderr.as_raw_fd()) };

@@ -361,7 +361,7 @@ impl Model {
             let is_there = current.is_some_and(|current| current.state != State::Dead);
             // One that has ended is shown as long as it did something in that time.
             let did_something = sum.all() > 0 || sum.calls > 0 || sum.users > 0;
-            // Without switches nobody knows that it has ended.
+            // Without switches it is unknown whether it has ended.
             let is_shown = did_something || (is_there && window != Window::All) || !has_switches;
             is_shown.then(|| ThreadRow {
                 thread: *thread,

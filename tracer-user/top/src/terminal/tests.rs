@@ -28,9 +28,9 @@ fn terminal() -> (File, OwnedFd) {
     // SAFETY: both descriptors and the size are valid; null is allowed for the rest.
     let made = unsafe { libc::openpty(&mut ours, &mut theirs, name, termios, &size) };
     assert_eq!(made, 0);
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new, and no other value owns it.
     let ours = unsafe { File::from_raw_fd(ours) };
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new, and no other value owns it.
     let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
     (ours, theirs)
 }

@@ -93,7 +93,7 @@ pub const ALL: [Entry; 16] = [
         Column::Unknown,
         "unknown",
         10,
-        "how long nobody knows what it did",
+        "how long its state was unknown",
     ),
     entry(
         Column::Switches,
@@ -124,7 +124,7 @@ pub const ALL: [Entry; 16] = [
         Column::Now,
         "now",
         16,
-        "what it does now, and whom it waits for",
+        "what it does now, and what it waits for",
     ),
     entry(
         Column::Command,
@@ -238,9 +238,9 @@ pub fn now(row: &ThreadRow) -> String {
         State::Unknown => "unknown".to_owned(),
         State::Dead => "ended".to_owned(),
     };
-    if let Some(whom) = &row.waits_for {
+    if let Some(waits_for) = &row.waits_for {
         words.push_str(", ");
-        words.push_str(&whom.to_string());
+        words.push_str(&waits_for.to_string());
     }
     words
 }

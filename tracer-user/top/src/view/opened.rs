@@ -158,7 +158,7 @@ fn wakeups(opened: &Opened) -> Vec<String> {
     });
     let lines = woken.take(WAKEUPS).map(|(one, waker)| {
         let who = match waker {
-            Waker::Unknown => "nobody knows whom".to_owned(),
+            Waker::Unknown => "an unknown waker".to_owned(),
             Waker::Thread(who) => task(&who),
             Waker::Interrupt => "an interrupt".to_owned(),
             Waker::SoftInterrupt => "a soft interrupt".to_owned(),
