@@ -53,7 +53,7 @@ pub enum Goal {
     TimesOf(&'static str, f64),
 }
 
-/// Contestants, the question they answer, and the goals that ours are to reach.
+/// Contestants, the question they answer, and the goals that this project's are to reach.
 pub struct Contest<'a> {
     question: &'static str,
     unit: Unit,

@@ -107,7 +107,7 @@ fn question(page: &mut String, outcome: &Outcome, has_plot: bool) {
     };
     let _ = writeln!(
         page,
-        "| | {} |{added} ours through this | beside |",
+        "| | {} |{added} ratio to this | beside |",
         outcome.unit.sign()
     );
     *page += if added.is_empty() {

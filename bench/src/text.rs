@@ -98,7 +98,7 @@ fn line(outcome: &Outcome, contender: &Contender) -> String {
     if let Some(ratio) = contender.ratio {
         let _ = write!(
             line,
-            "; ours is {:.3} / {:.3} / {:.3} of it",
+            "; the ratio to it is {:.3} / {:.3} / {:.3}",
             ratio.min, ratio.median, ratio.max
         );
     }

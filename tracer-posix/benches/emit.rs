@@ -43,7 +43,7 @@ fn event() -> UserEvent {
 
 fn disabled(criterion: &mut Criterion) {
     let event = event();
-    criterion.bench_function("emit/nobody traces", |bencher| {
+    criterion.bench_function("emit/not traced", |bencher| {
         bencher.iter(|| event.emit(black_box(&[1; 32])));
     });
 }

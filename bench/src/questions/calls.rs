@@ -43,8 +43,8 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let rows = bench.work(4000);
     let mut contest = contest(
         "What does it add to sqlite3 when all of its system calls are traced, while it inserts rows \
-         into a file in memory, each in a transaction of its own? Ours, strace and perf trace print \
-         each call with its arguments; ftrace notes registers in its ring.",
+         into a file in memory, each in a transaction of its own? tracer-user, strace and perf \
+         trace print each call with its arguments; ftrace notes registers in its ring.",
     );
     if !has("sqlite3") {
         contest.missing("everyone: sqlite3, which is the work, is not installed");

@@ -19,8 +19,8 @@ const ATTACH_LOG: &str = "tracer-user attach --log";
 
 /// Compares the bytes of one context switch.
 pub fn switches(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let question = "How many bytes on disk does one event of a context switch take? (Ours reports a \
-                    switch between two traced processes in two events.)";
+    let question = "How many bytes on disk does one event of a context switch take? (tracer-user \
+                    reports a switch between two traced processes in two events.)";
     let mut contest = Contest::new(question, Unit::Bytes);
     if !has("perf") {
         contest.missing("everyone: perf, whose `bench sched pipe` is the work, is not installed");
@@ -59,8 +59,8 @@ fn perf_record(loops: u64) -> anyhow::Result<Run> {
 /// Compares the bytes of one user event.
 pub fn user_events(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many bytes on disk does one user event with 32 bytes of data take? LTTng \
-                    is asked to write down thread and process; ours also has the trace point's \
-                    address.";
+                    is asked to write down thread and process; the library also \
+                    records the trace point's address.";
     let mut contest = Contest::new(question, Unit::Bytes);
     let events = bench.work(1_000_000);
     if bench.has_logs {

@@ -46,8 +46,8 @@ pub fn stacks(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     contest.ours("user, 20 deep", getppid(20, &["--stack", "user"]));
     contest.ours(KERNEL, getppid(5, &["--stack", "kernel"]));
     contest.ours(BOTH, getppid(5, &["--stack", "user,kernel"]));
-    // Each brings its piece of the stack along: so many fit the ring, whoever is in the way of its
-    // reader.
+    // Each brings its piece of the stack along: so many fit the ring, even while another thread
+    // delays its reader.
     let few = bench.work(1_000);
     let unwound = |options: &'static [&'static str]| move || inside(Work::Getppid(5), few, options);
     contest.ours(

@@ -12,9 +12,9 @@ use super::{ATTACH, add_tools};
 /// Compares the tracers' CPU time for context switches shown as text.
 pub fn text(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many context switches a second can a tracer show as text, by the CPU time \
-                    that it takes for itself? What it says it has lost is beside. (Ours reports \
-                    a switch between two traced processes in two lines, the others in one; a switch \
-                    is counted once.)";
+                    that it takes for itself? What it says it has lost is beside. (tracer-user \
+                    reports a switch between two traced processes in two lines, the others in one; a \
+                    switch is counted once.)";
     let mut contest = Contest::new(question, Unit::PerSecond).more_is_better();
     if !has("perf") {
         contest.missing("everyone: perf, whose `bench sched pipe` is the work, is not installed");

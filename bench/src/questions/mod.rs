@@ -107,7 +107,7 @@ const LIBRARY: &str = "libposixtrace";
 /// Our name for the command line in the report.
 const ATTACH: &str = "tracer-user attach";
 
-/// Reason why the log questions have no answer of ours.
+/// Reason why the log questions have no answer for this project.
 const NO_LOGS: &str = "libposixtrace: this build has no trace logs";
 
 /// Adds tracers that attach to the program that `run` runs; names those that are not installed.

@@ -43,9 +43,9 @@ pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
 pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let rows = bench.work(4000);
     let question = "What does tracing add to sqlite3, which inserts rows into a file in memory, \
-                    each in a transaction of its own? Ours and the scheduler's tools trace context \
-                    switches, strace and perf trace the system calls. `why` explains all that \
-                    it does.";
+                    each in a transaction of its own? tracer-user and the scheduler's tools \
+                    trace context switches, strace and perf trace the system calls. `why` explains all \
+                    that it does.";
     let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
     if !has("sqlite3") {
         contest.missing("everyone: sqlite3, which is the work, is not installed");

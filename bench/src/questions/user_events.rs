@@ -64,8 +64,8 @@ fn enabled<'a>(bench: &'a Workbench, question: &'static str, threads: u64) -> Co
 pub fn disabled(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const INLINE: &str = "libposixtrace, inline check";
     const CALL: &str = "libposixtrace, by a call";
-    let question = "What does a trace point add to a loop while nobody traces? The first line is \
-                    the loop without one.";
+    let question = "What does a trace point add to a loop while it is not traced? The first line \
+                    is the loop without one.";
     let mut contest =
         Contest::new(question, Unit::Ns).showing(super::super::outcome::Measure::Added);
     let events = bench.work(200_000_000);
