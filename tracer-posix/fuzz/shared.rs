@@ -25,7 +25,7 @@ pub fn file_of(bytes: &[u8]) -> File {
     // SAFETY: the name is a string ended by a null.
     let descriptor = unsafe { memfd_create(c"log".as_ptr(), 1) };
     assert!(descriptor >= 0);
-    // SAFETY: it was opened just now and is nobody else's.
+    // SAFETY: it was opened just now, and no other value owns it.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.write_all_at(bytes, 0).unwrap();
     file

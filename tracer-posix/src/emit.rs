@@ -114,9 +114,9 @@ fn trace_point(id: EventTypeId, data: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let address: u64;
-        // SAFETY: computes an address and writes no memory. Whoever sets a probe there finds the
-        // registers as the probe says, and the data. Such a probe may be a call, which writes below
-        // the stack pointer: nothing of ours may lie there, so this is no `nostack`.
+        // SAFETY: computes an address and writes no memory. A tracer that sets a probe there finds
+        // the registers as the probe says, and the data. Such a probe may be a call, which writes
+        // below the stack pointer: no data of this function may lie there, so this is no `nostack`.
         unsafe {
             std::arch::asm!(
                 "lea rcx, [rip + 47f]",

@@ -78,7 +78,8 @@ fn held_open() -> Option<&'static Held> {
 fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static Held> {
     let file = Guarded::new(open().ok()?).ok()?;
     for (entry, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
-        // Another process's by now: then there is one stream too many, which nobody can help.
+        // Another process may have it by now: then there is one stream too many, which cannot be
+        // undone.
         let _ = lock(file.get().ok()?, entry, libc::F_WRLCK);
     }
     let held = Box::into_raw(Box::new(Held {
@@ -86,7 +87,8 @@ fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static 
         file,
         entries: taken.map(AtomicBool::new),
     }));
-    // Where another thread was faster, ours stays open: closing it would end the locks of both.
+    // Where another thread was faster, this thread's file stays open: closing it would end the
+    // locks of both.
     let _faster = HELD.compare_exchange(found, held, AcqRel, Acquire);
     self::held()
 }

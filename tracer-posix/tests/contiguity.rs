@@ -254,7 +254,7 @@ impl Run {
             id => {
                 assert_eq!(id, self.event.id());
                 match self.next {
-                    Some(next) => assert_eq!(sequence, next, "a hole that nobody marks"),
+                    Some(next) => assert_eq!(sequence, next, "a hole that is not marked"),
                     None => assert!(sequence >= self.after_last, "it went back"),
                 }
                 self.next = Some(sequence + 1);

@@ -227,7 +227,7 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
     } = hostile.open_chunk(generation);
 
     let idle = collect();
-    assert!(collect() > idle, "nobody is amid an emission");
+    assert!(collect() > idle, "no thread is amid an emission");
     let mut tries = 0;
     let held = loop {
         tries += 1;
@@ -236,14 +236,14 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         let (held, next) = (collect(), collect());
         // A reader that had no processor for as long as it waits has given up.
         if begin.elapsed() < Duration::from_millis(100) || tries == 5 {
-            assert_eq!(next, held, "somebody is");
+            assert_eq!(next, held, "a thread is");
             break held;
         }
         hostile.set(begun, 64);
         collect();
     };
     hostile.set(begun, 64);
-    assert!(collect() > held, "nobody is any more");
+    assert!(collect() > held, "no thread is any more");
     // Of a thread that is no more nothing comes.
     hostile.set(begun, 88);
     hostile.set(thread, u64::from(i32::MAX.unsigned_abs()) << 32 | 1);

@@ -176,7 +176,7 @@ fn play() {
             let event = UserEvent::open("hidden").unwrap();
             // SAFETY: closes the descriptors of areas, which nothing of this process uses.
             assert_eq!(unsafe { libc::close_range(992, 1023, 0) }, 0);
-            event.emit(b"nobody sees it");
+            event.emit(b"not seen");
             say("ready");
             wait_for_a_word();
         }
@@ -328,7 +328,7 @@ fn a_controller_that_was_killed_costs_the_target_nothing_but_a_slot_until_the_ne
         let (mut child, _output) = started(&mut player("hold a stream"));
         child.kill().unwrap();
         child.wait().unwrap();
-        event.emit(b"nobody reads this");
+        event.emit(b"not read");
     }
     let area = Area::own().unwrap();
     let mut stream = stream_over(AreaSource::open(area, &request(None)).unwrap());

@@ -166,7 +166,7 @@ fn waiting_for_a_process_ends_when_it_has_ended() {
     let pid = child.id().cast_signed();
     let mut stream = Stream::create(pid, &Attributes::default()).unwrap();
     stream.start();
-    // Nobody has waited for the child yet: it has ended, and is there.
+    // The child has ended, and was not waited for: its pid is still there.
     let names: Vec<String> = stream
         .events()
         .map(|event| event.name.to_string())

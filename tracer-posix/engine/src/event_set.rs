@@ -224,7 +224,7 @@ mod tests {
     fn types_without_a_process_are_system_types() {
         let set = EventSet::filled(SetKind::WithoutProcess);
 
-        // What the trace system reports of its own accord, and what CPUs do for nobody.
+        // What the trace system reports of its own accord, and what CPUs do for no process.
         assert_eq!(set.iter().count(), 5 + 6);
         assert!(set.contains(EventTypeId::OVERFLOW) && set.contains(EventTypeId::IDLE_EXIT));
         assert!(!set.contains(EventTypeId::FAULT_KERNEL));

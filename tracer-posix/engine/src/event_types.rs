@@ -37,8 +37,8 @@ impl EventTypes {
         if preferred == Some(EventTypeId::UNNAMED_USEREVENT) {
             return EventTypeId::UNNAMED_USEREVENT;
         }
-        // Others count up from the first identifier: what cannot have the one that it prefers is
-        // given one from the end, where it is in nobody's way for longest.
+        // Other implementations count up from the first identifier. A type that cannot have the one
+        // it prefers is given one from the end, where it collides with theirs last.
         let index = self
             .free_as(preferred)
             .or_else(|| {

@@ -21,7 +21,7 @@
 //! use tracer_engine::source::{Batch, Control, Source, Unread};
 //! use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 //!
-//! /// Brings what somebody sends: a time, and data.
+//! /// Brings what another thread sends: a time, and data.
 //! struct Sent {
 //!     events: Receiver<(MonotonicNs, &'static [u8])>,
 //!     newest: MonotonicNs,

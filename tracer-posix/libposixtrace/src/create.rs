@@ -134,7 +134,7 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
         let error = io::Error::last_os_error();
         return Err(error.raw_os_error().unwrap_or(libc::EBADF));
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 

@@ -166,7 +166,8 @@ impl Destination {
                 };
                 let slept = match self.take_bell(trid) {
                     Some(bell) => {
-                        // Whoever emits from here on wakes us; what came before is looked at.
+                        // A thread that emits from here on rings the bell; events that came before
+                        // are looked for.
                         let step = self.step(trid, Effort::Collect, deadline);
                         let slept = match &step {
                             Step::Done(_) => 0,

@@ -147,7 +147,7 @@ impl Held {
         self.stream.as_mut().ok_or(Invalid)
     }
 
-    /// Lets everybody know the filter that is in force now.
+    /// Shows all threads the filter that is in force now.
     pub(super) fn show_filter(&mut self) -> Result<(), Invalid> {
         let filter = self.stream()?.kind.filter();
         *Locked::wait(&self.entry.filter) = filter;
@@ -252,7 +252,7 @@ fn table_made() -> Option<&'static Table> {
         GENERATION.fetch_add(distance_from_parent(), Relaxed);
     }
     if TABLE.compare_exchange(found, new, AcqRel, Relaxed).is_err() {
-        // SAFETY: made above, and nobody else has seen it.
+        // SAFETY: made above, and no other thread has seen it.
         drop(unsafe { Box::from_raw(new) });
     }
     table()
@@ -324,7 +324,8 @@ extern "C" fn on_unload() {
             && let Some(stream) = held.take()
         {
             entry.generation.store(0, Release);
-            // Its log is completed before the program is gone; nobody is there to hear of an error.
+            // Its log is completed before the program is gone; there is no caller to return an
+            // error to.
             let _ = stream.kind.shut_down(Origin::NONE);
         }
     }

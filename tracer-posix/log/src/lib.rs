@@ -46,7 +46,7 @@
 //! }
 //! # assert_eq!(names, ["request"]);
 //!
-//! // From the start again, with events that live as long as anybody wants.
+//! // From the start again, with events that own their data.
 //! log.rewind();
 //! let events = log.records().collect::<Result<Vec<_>, _>>()?;
 //! assert_eq!(events[0].name, "request");

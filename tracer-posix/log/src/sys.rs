@@ -150,7 +150,7 @@ pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(length)
         .map_err(|_too_large| io::Error::from_raw_os_error(libc::EFBIG))?;
     loop {
-        // SAFETY: `file` is open; the call touches no memory of ours.
+        // SAFETY: `file` is open; the call touches no memory of this process.
         let result =
             unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) };
         if result == 0 {

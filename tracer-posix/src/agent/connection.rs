@@ -49,7 +49,8 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     let unusable = || io::Error::from(io::ErrorKind::InvalidInput);
-    // A null at the front would name an abstract socket, and those belong to whoever comes first.
+    // A null at the front would name an abstract socket, and such a name belongs to the first
+    // process that takes it.
     if path.first() != Some(&b'/') || path.len() >= address.sun_path.len() {
         return Err(unusable());
     }
@@ -64,7 +65,7 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was opened just now and is nobody else's.
+    // SAFETY: it was opened just now, and no other value owns it.
     let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
     socket.set_write_timeout(Some(TIMEOUT))?;
     // SAFETY: the address is valid for the length that the call is given.
@@ -163,7 +164,7 @@ mod tests {
             b"relative",
             &[b'/'; 200],
         ] {
-            // Refused before anybody is asked: somebody may listen there.
+            // Refused before a connection is tried: another process may listen there.
             let refused = connect_to(name).map(drop).map_err(|error| error.kind());
             assert_eq!(refused, Err(io::ErrorKind::InvalidInput));
         }

@@ -72,7 +72,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
-        // Whether anybody traces changes all the time, and is asked at each event.
+        // Whether the process is traced may change at any time, and is asked at each event.
         Interest::always()
     }
 
@@ -129,7 +129,7 @@ where
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        // To ask for its metadata costs more than all the rest of a span that nobody traces.
+        // To ask for its metadata costs more than all the rest of a span that is not traced.
         if emitter::is_traced()
             && let Some(metadata) = context.metadata(&id)
         {

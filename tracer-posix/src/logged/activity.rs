@@ -169,7 +169,7 @@ impl Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no reference into it outlives `self`.
+        // SAFETY: `self` owns the mapping, and no reference into it outlives `self`.
         unsafe { libc::munmap(self.words.as_ptr().cast(), size_of::<Words>()) };
     }
 }
@@ -200,7 +200,7 @@ fn memory_file() -> io::Result<OwnedFd> {
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     let file = unsafe { OwnedFd::from_raw_fd(raw) };
     // SAFETY: takes no pointers.
     if unsafe { libc::ftruncate(file.as_raw_fd(), BYTES) } != 0 {

@@ -86,7 +86,7 @@ impl Conversation {
     /// Asks, unless that was asked already, and hears the replies that come at once.
     fn ask_at_once(&mut self, what: Quick, request: &Request) -> Result<(), RecorderGone> {
         if self.outstanding.contains(&what) {
-            // Whoever asked first has waited for it.
+            // The first call that asked has waited for it.
             return Ok(());
         }
         self.send(request)?;

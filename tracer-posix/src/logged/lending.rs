@@ -162,7 +162,7 @@ fn wait_for(word: &AtomicU32, end: Option<Instant>) -> bool {
     let error = match end {
         None => futex(word, libc::FUTEX_LOCK_PI, None),
         Some(end) => match end.checked_duration_since(Instant::now()) {
-            // By the clock that nobody sets: Linux before 5.14 cannot.
+            // By the monotonic clock, which cannot be set: Linux before 5.14 cannot wait by it.
             Some(left) => futex(word, libc::FUTEX_LOCK_PI2, Some(left)),
             None => return false,
         },

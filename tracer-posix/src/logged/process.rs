@@ -173,7 +173,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody runs on it any more.
+        // SAFETY: `self` owns the mapping, and no thread runs on it any more.
         unsafe { libc::munmap(self.start, self.bytes) };
     }
 }

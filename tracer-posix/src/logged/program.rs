@@ -93,8 +93,8 @@ fn make(launch: &mut Launch) {
         launch.error = error();
         return;
     }
-    // Where it is no program by now it has ended, if only by a signal: seccomp may end whoever
-    // tries. SAFETY: no status is asked for.
+    // Where it is no program by now it has ended, if only by a signal: seccomp may end a process
+    // that tries. SAFETY: no status is asked for.
     let ended = unsafe {
         libc::syscall(
             libc::SYS_wait4,

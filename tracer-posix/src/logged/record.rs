@@ -32,8 +32,8 @@ pub(super) type Begun = (Recording, Share, Counted);
 /// end of a conversation, and is given there what to do.
 #[doc(hidden)]
 pub fn be_the_recorder() {
-    // SAFETY: it was given to this program and nobody else has it; an integer that is no descriptor
-    // is found out.
+    // SAFETY: it was given to this program, and no other value owns it; the next call fails where
+    // it is no descriptor.
     let given = unsafe { OwnedFd::from_raw_fd(program::SOCKET) };
     // The log is closed before it when this process ends: who learns of the end may open the log.
     let Ok(conversation) = socket::duplicate(given.as_fd()) else {
@@ -53,7 +53,7 @@ pub fn be_the_recorder() {
     };
     drop(message);
     if !start.is_same_version() || !start.rights.take_on() {
-        // The controller forks instead; where it is gone nobody is to know.
+        // The controller forks instead; where it is gone the reply has no reader.
         let _ = send(&conversation, &Reply::Unfit);
         return;
     }
@@ -127,7 +127,8 @@ pub(super) fn record(
         max_data: attributes.max_data_size(),
         lease: None,
     };
-    // The controller's own area is ours as well, whatever the kernel lets others see of it.
+    // The controller's own area is mapped here as well, whatever the kernel lets other processes
+    // see of it.
     let source = match area {
         Some(file) => DeferredSource::open_file(file, pid, request)?,
         None if pid == order.controller => DeferredSource::open_own(pid, request)?,

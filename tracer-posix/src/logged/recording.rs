@@ -339,7 +339,7 @@ impl Recording {
         self.stream.flush(caller);
         let status = self.stream.status();
         let (mut log, types, ledger) = self.stream.into_log();
-        // What was reported and nobody has asked for.
+        // Status that was reported, and not read by the controller yet.
         let reported = log.activity.as_deref().map(Activity::status);
         let reported = reported.unwrap_or_default();
         let status = FinalStatus {

@@ -63,7 +63,7 @@ impl Rights {
         let effective_group = unsafe { libc::getegid() };
         // SAFETY: takes no pointers.
         let is_dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 1;
-        // An id that is nobody's changes nothing.
+        // An id that no user or group has changes nothing.
         Self {
             users: [real_user, effective_user, set_file_user(u32::MAX)],
             groups: [real_group, effective_group, set_file_group(u32::MAX)],

@@ -43,7 +43,7 @@ impl Controller {
         let process = RawFd::try_from(process).ok().filter(|fd| *fd >= 0);
         Self {
             pid,
-            // SAFETY: just opened, and nobody else's.
+            // SAFETY: just opened, and no other value owns it.
             process: process.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
             end,
             next_look: Instant::now() + CONTROLLER_LOOK,
@@ -154,7 +154,7 @@ pub(super) fn serve(mut recording: Recording, memory: &mut Share, mut asker: Ask
         };
         recording.report();
     }
-    // What cannot be written any more nobody can learn of; the log says what it lacks.
+    // The controller is gone: an error reaches no caller; the log says what it lacks.
     let _ = recording.complete(Origin::NONE);
 }
 

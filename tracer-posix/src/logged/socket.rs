@@ -23,7 +23,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
 }
 
@@ -34,7 +34,7 @@ pub(super) fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -186,7 +186,7 @@ fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
         // SAFETY: as above.
         unsafe { at.read_unaligned() }
     };
-    // SAFETY: just opened for this process, and nobody else's.
+    // SAFETY: just opened for this process, and no other value owns it.
     (0..count)
         .map(|index| unsafe { OwnedFd::from_raw_fd(descriptor(index)) })
         .collect()

@@ -54,7 +54,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(bell) = &self.bell {
             if self.readiness.is_some() {
-                // Whoever waits for the descriptor has let the stream go.
+                // The caller that waited for the descriptor has dropped the stream.
                 bell.leave();
             }
             bell.end();

@@ -114,7 +114,7 @@ impl AsyncStream {
             changed: Condvar::new(),
             events: Arc::clone(&stream.file),
             target: stream.target.as_ref().map(Target::file),
-            // SAFETY: just opened, and nobody else's.
+            // SAFETY: just opened, and no other value owns it.
             end: unsafe { OwnedFd::from_raw_fd(end) },
         });
         let waking = Arc::clone(&shared);

@@ -38,7 +38,7 @@ impl Stream {
         let Some(bell) = self.announce_sleep() else {
             return timer().map(Arc::new).map(Readiness::Timer);
         };
-        // Nobody else ever sleeps at it: it is this stream's, which has one reader.
+        // No other thread ever sleeps at it: the bell belongs to this stream, which has one reader.
         bell.take();
         let file = bell.file().ok_or(io::ErrorKind::NotFound)?;
         // SAFETY: the bell has just found it open, and keeps it open.
@@ -149,7 +149,7 @@ fn timer() -> io::Result<OwnedFd> {
     if timer < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     let timer = unsafe { OwnedFd::from_raw_fd(timer) };
     let time = libc::timespec {
         tv_sec: 0,

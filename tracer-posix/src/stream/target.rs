@@ -24,7 +24,7 @@ impl Target {
         let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let process = RawFd::try_from(process).ok().filter(|fd| *fd >= 0)?;
         Some(Self {
-            // SAFETY: just opened, and nobody else's.
+            // SAFETY: just opened, and no other value owns it.
             process: Arc::new(unsafe { OwnedFd::from_raw_fd(process) }),
         })
     }

@@ -1,6 +1,6 @@
 //! Fields in the data of an event: text that people read, and that programs read back exactly.
 //!
-//! The layer for the crate `tracing` writes such data, [`Writer`] does so for everybody, and
+//! The layer for the crate `tracing` writes such data, [`Writer`] does so for other programs, and
 //! [`Record::parse`] reads it. It is UTF-8 of one line, of words with a space between them:
 //!
 //! ```text

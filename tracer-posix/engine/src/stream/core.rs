@@ -137,7 +137,7 @@ impl StreamCore {
                 self.is_overrun = true;
                 self.ledger.lose(LossCause::StreamFull, 1);
             }
-            // Generated before the start or after the stop: nobody asked for it.
+            // Generated before the start or after the stop: the stream does not record it.
             Activity::Running {
                 is_restarted: false,
                 ..

@@ -124,7 +124,7 @@ impl Remembered {
         };
         let index = Self::index_of(who.tid);
         let is_new = std::mem::replace(self.at(index), who) != who;
-        // Nobody records a quarter of a gigabyte in one event.
+        // No event has a quarter of a gigabyte of data.
         let mut word = u32::try_from(data.len()).unwrap_or(u32::MAX) & LENGTH;
         for (flag, is_set) in [
             (IS_ACCOUNTED, is_accounted),

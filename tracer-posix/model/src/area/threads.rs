@@ -279,7 +279,7 @@ impl Reader {
         if shared.state.load(Relaxed) & !0xff != word & !0xff {
             return None;
         }
-        assert!(!is_damaged, "nobody damaged the chunk");
+        assert!(!is_damaged, "no thread damaged the chunk");
         Some((found, cursor))
     }
 

@@ -46,7 +46,7 @@ pub fn ask_recorder(untrusted: &[u8]) {
     if descriptor < 0 {
         return;
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     let file = unsafe { File::from_raw_fd(descriptor) };
     let header = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),
@@ -75,7 +75,7 @@ pub fn ask_recorder(untrusted: &[u8]) {
                 assert!(postcard::to_stdvec(&reply).is_ok_and(|said| said.len() <= MESSAGE_BYTES));
                 recording.tick();
             }
-            // Whoever says that is hung up on.
+            // The recorder hangs up on a client that says that.
             Err(_nonsense) => break,
         }
     }
