@@ -58,7 +58,7 @@ pub fn find_or_install() -> anyhow::Result<PathBuf> {
             .env("LLVM_PREFIX", llvm_prefix()),
     )
     .context("bpf-linker cannot be built")?;
-    // Some hundred megabytes that nobody needs again.
+    // Some hundred megabytes that are not needed again.
     let _ = fs::remove_dir_all(workspace::target("tools/build"));
     let linker = own();
     ensure!(

@@ -3,7 +3,7 @@
 #![allow(
     missing_docs,
     clippy::missing_errors_doc,
-    reason = "tasks of one project, whose failures are messages for whoever runs them"
+    reason = "tasks of one project, whose failures are messages for the user who runs them"
 )]
 
 mod bpf_linker;

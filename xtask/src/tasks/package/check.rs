@@ -54,7 +54,7 @@ Filters = [
     # Lists that are a distribution's.
     "non-standard-group",
     "invalid-license",
-    # Whoever publishes packages signs them.
+    # The publisher of packages signs them.
     "no-signature",
     # Distributions strip static libraries as they build packages.
     "static-library-without-debuginfo",

@@ -72,7 +72,7 @@ fn published() -> anyhow::Result<Vec<Crate>> {
     let mut crates = metadata.packages;
     crates.retain(|one| one.publish.is_none());
     crates.sort_by(|a, b| a.name.cmp(&b.name));
-    ensure!(!crates.is_empty(), "no crate is for everybody");
+    ensure!(!crates.is_empty(), "no crate is published");
     Ok(crates)
 }
 

@@ -115,7 +115,7 @@ fn copyright(package: &Package) -> anyhow::Result<String> {
     let holder = mit
         .lines()
         .find_map(|line| line.strip_prefix("Copyright (c) "));
-    let holder = holder.context("LICENSE-MIT names nobody who has the copyright")?;
+    let holder = holder.context("LICENSE-MIT names no holder of the copyright")?;
     let text: String = mit
         .lines()
         .map(|line| match line {

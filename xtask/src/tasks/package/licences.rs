@@ -54,7 +54,8 @@ struct Kind {
 /// Licences of the code that comes with Rust for musl, and is linked in.
 const OF_MUSL: &str = include_str!("licences/musl.txt");
 
-/// Lists the crates of others that these of ours are linked with, and the texts of their licences.
+/// Lists the foreign crates that these crates of the workspace are linked with, and the texts of
+/// their licences.
 pub fn of_linked(ours: &[&str]) -> anyhow::Result<String> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     of_linked_for(&platform, ours)

@@ -207,7 +207,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         check::run(&made)?;
     }
     if args.test {
-        // Not left with the others: nobody is to install them. An archive is not upgraded.
+        // Not left with the others: users are not to install them. An archive is not upgraded.
         let upgrade = Choice {
             tarball: false,
             ..choice

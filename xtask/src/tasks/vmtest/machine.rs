@@ -174,7 +174,7 @@ fn command(machine: &Machine<'_>) -> Command {
         .arg(machine.kernel)
         .arg("-initrd")
         .arg(machine.initramfs)
-        // The files, which nobody changes.
+        // The files, which the machine cannot change.
         .arg("-virtfs")
         .arg(format!(
             "local,path={},mount_tag=host,security_model=none,readonly=on,multidevs=remap",
