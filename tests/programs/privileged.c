@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     /* The child has said what it found by then, or takes what comes later all the same. */
     usleep(300 * 1000);
     for (int i = 0; i < EVENTS; i++)
-        posix_trace_event(secret, "a word that nobody else may see", 31);
+        posix_trace_event(secret, "a word that no other user may see", 33);
     if (write(go[1], "g", 1) != 1 || waitpid(child, &status, 0) != child || status != 0)
         must("the child", ECHILD);
     wait_for_end();

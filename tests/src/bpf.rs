@@ -180,7 +180,7 @@ impl Object {
         match bpf(self.kind.get_fd_by_id(), &mut [self.id.into(), 0]) {
             Ok(fd) => {
                 let fd = i32::try_from(fd).map_err(io::Error::other)?;
-                // SAFETY: the call made this descriptor for us; nobody else has it.
+                // SAFETY: the call made this descriptor, and no other value owns it.
                 Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
             }
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),

@@ -88,14 +88,12 @@ impl Made {
     fn step(&mut self) -> anyhow::Result<()> {
         self.now += 1 + self.below(3000) as u64;
         let cpu = self.below(CPUS);
-        // Some wake those beside them, others anybody.
-        let anybody = self.below(THREADS);
+        // Some threads wake the one beside them, others any thread.
+        let any = self.below(THREADS);
         let beside = self.on[cpu].map(|thread| (thread + 1) % THREADS);
-        let other = beside
-            .filter(|_| anybody.is_multiple_of(2))
-            .unwrap_or(anybody);
+        let other = beside.filter(|_| any.is_multiple_of(2)).unwrap_or(any);
         if self.states[other] == State::Blocked && self.below(3) > 0 {
-            let waker = self.on[cpu].filter(|_| !anybody.is_multiple_of(10));
+            let waker = self.on[cpu].filter(|_| !any.is_multiple_of(10));
             return self.wake(cpu, other, waker.map_or(STRANGER_TID, tid));
         }
         let left = self.on[cpu].take();

@@ -83,7 +83,7 @@ pub fn own_namespace() -> anyhow::Result<()> {
         "no mount namespace of its own: {}",
         io::Error::last_os_error()
     );
-    // What is mounted here is nobody else's: by itself it would be seen outside as well.
+    // What is mounted here is private: without this, processes outside would see it as well.
     make_private(Path::new("/"), libc::MS_REC).or_else(|error| {
         // In a chroot the root may be a folder of some mount that has no name there; what has one
         // can be made private.

@@ -151,7 +151,7 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
-        // Ends with the program's output, or when nobody listens any more.
+        // Ends with the program's output, or when the receiver is gone.
         lines
             .take_while(|line| sender.send(line.clone()).is_ok())
             .for_each(drop);

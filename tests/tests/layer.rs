@@ -30,7 +30,7 @@ fn spans_and_events_come_back_as_user_events() {
     tracing_subscriber::registry()
         .with(tracer_posix::layer())
         .init();
-    info!("nobody traces yet");
+    info!("not traced yet");
     let early = debug_span!("early", since = "before the stream");
     let mut stream = Stream::create_for_self(&Attributes::default()).unwrap();
     let mut start = EventSet::EMPTY;

@@ -81,7 +81,7 @@ fn a_prepared_thread_emits_without_page_faults_and_system_calls() {
         // At a system call the program ends, and says which.
         let said = said(linkage, &["emit", "10000000"]);
         assert!(value(&said, "traced") >= 10_000_000, "{said}");
-        // Somebody was attached all the time.
+        // A tracer was attached all the time.
         assert!(value(&said, "self") > 10_000, "{said}");
         assert!(value(&said, "other") > 10_000, "{said}");
         assert_eq!(value(&said, "faults"), 0, "{said}");

@@ -293,7 +293,7 @@ fn how_long_calls_took_is_what_lies_between_their_rows_and_what_json_says() {
     }
     assert!(between[0]["duration_ns"].is_null(), "it was begun before");
 
-    // Behind what is damaged nobody knows when a call began.
+    // Behind damage it is unknown when a call began.
     let mut bytes = std::fs::read(log.path()).unwrap();
     let length = bytes.len();
     for place in 1..4 {

@@ -363,7 +363,7 @@ all = [threading.Thread(target=work) for _ in range(8)]
         let has_lost = lost.map(|count| count.as_u64().unwrap()).sum::<u64>() > 0;
         faults.retain(|fault| !has_lost || fault["name"] != "ftrace_cpu_has_data_loss");
         assert_eq!(faults, Vec::<Value>::new(), "{program:?}");
-        // Of whom nothing is known, it is not said that they wait for a CPU.
+        // A thread of which nothing is known is not said to wait for a CPU.
         assert_eq!(untraced, [json!({"longest": null})], "{program:?}");
     }
 }

@@ -301,7 +301,7 @@ fn processes_that_end_as_soon_as_they_are_in_a_chosen_group_have_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("born_in_group", folder.path()).unwrap();
     let group = Cgroup::new().unwrap();
-    // Whoever is there already shows that the trace has begun.
+    // A process that is in the group already shows that the trace has begun.
     let (target, pid, _) = start(folder.path()).unwrap();
     put(group.path(), "procs", pid).unwrap();
     let name = group.path().file_name().unwrap().to_str().unwrap();

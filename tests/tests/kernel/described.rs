@@ -54,7 +54,7 @@ fn normal(line: &str) -> Option<String> {
         return None;
     }
     let mut normal = call_lines::normal(line)?;
-    // strace shows the number of a device too, and bytes that nobody has set.
+    // strace shows the number of a device too, and bytes that are not set.
     for (before, behind) in [("<char ", ">"), (" nl_pad=", ",")] {
         while let Some(start) = normal.find(before) {
             let length = normal[start..].find(behind).unwrap() + behind.len();

@@ -299,7 +299,8 @@ fn user_events_of_a_namespace_below_carry_the_pids_of_the_kernels_events() {
             let is_it = |e: &&Event| e.is_user("here") && e.text() == Some(word);
             let event = events.iter().find(is_it).unwrap();
             if options.contains(&"--no-system") && event.pid == 0 {
-                // Who ended before anybody could look: unknown, and said to be.
+                // A process that ended before the tracer could look is unknown, and reported as
+                // such.
                 assert_ne!(word, "main");
             } else {
                 assert_ne!((event.pid, event.tid), *ids, "{word}: {}", event.line);
@@ -386,7 +387,7 @@ fn what_a_container_lacks_is_said_in_a_line() {
     if missing_right().is_some() {
         return;
     }
-    // The distribution may lie where nobody else may look, such as in somebody's home.
+    // The distribution may lie where other users may not look, such as in a home.
     let folder = tempfile::tempdir().unwrap();
     let everyones = dist::copy_for_everyone(folder.path()).unwrap();
     let tracer = everyones.join("bin/tracer-user");

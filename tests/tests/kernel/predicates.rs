@@ -148,7 +148,7 @@ fn failed_calls_are_those_of_strace_live_and_in_a_log() {
     run(&options, &["--failed-only"], &theirs);
     compare_failures(&read(&log, &["--failed"]), &theirs);
     compare_failures(&read(&log, &["--filter", "has(error)"]), &theirs);
-    // In order of time, whoever needs that.
+    // In order of time, for the formats that need it.
     let ctf = path("ctf");
     let options = ["--failed", "--events", "syscall", "--to", "ctf"];
     let files = ["export", log.to_str().unwrap(), "-o", ctf.to_str().unwrap()];

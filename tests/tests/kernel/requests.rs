@@ -225,7 +225,7 @@ fn requests_of_others(run: &Run) -> u32 {
         |event: &&Event| event.is_system("block_issue") || event.is_system("block_complete");
     for event in events.iter().filter(of_requests) {
         let Some(position) = position_of(event).filter(|_| event.pid != 0) else {
-            // Of some requests nobody saw the start: a disk's own flushes.
+            // Some requests have no start that was seen: a disk's own flushes.
             let is_flush = event.word("operation") == Some("flush");
             assert!(event.pid != 0 || is_flush, "{}", event.line);
             continue;

@@ -173,8 +173,9 @@ fn bpftrace_at_the_same_tracepoint_sees_as_long_runs() {
         return;
     }
     let _tracefs = mount::tracefs().unwrap();
-    // One program and one look at the clock, as of ours: another would count the time of the first.
-    // A run counts only where its beginning was reported: some guests' kernels miss a few.
+    // One program and one look at the clock, as in the tracer's: a second program would count the
+    // time of the first. A run counts only where its beginning was reported: some guests' kernels
+    // miss a few.
     let script = "
         tracepoint:sched:sched_switch {
             $now = nsecs;
@@ -235,7 +236,7 @@ fn a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record() {
     let before = switches_at_rest(pid, &threads).unwrap();
     tracer.signal(libc::SIGSTOP).unwrap();
     target.go().unwrap();
-    // Most of it while nobody reads, and the end of it while somebody does again: what the main
+    // Most of it while the tracer is stopped, and the end of it while it reads again: what the main
     // thread does then is not lost, so all that is lost is the workers'.
     let most = |now: &BTreeMap<i32, u64>| now.values().all(|count| *count > 15_000);
     wait_until("most of the switches", Duration::from_secs(60), || {

@@ -98,7 +98,7 @@ fn a_class_has_the_calls_that_strace_shows_for_it() {
         let mut expected = shown_by_strace(&program, class);
         assert!(class == "%lstat" || !expected.is_empty(), "{class}");
         if class == "%network" || class == "%net" {
-            // strace looks for what such a call is to do, and ours is to do nothing.
+            // strace classifies such a call by what it does, and those in this log do nothing.
             let socketcall = known.iter().filter(|(_, name)| *name == "socketcall");
             expected.extend(socketcall.map(|(call, name)| (*call, name.clone())));
         }
@@ -124,7 +124,7 @@ fn what_is_taken_out_is_what_strace_leaves_out() {
         ("!%desc,%file,read", "!%desc,!%file,!read"),
         ("/at$", "*at"),
         ("/^(open|close)", "/^(open|close)/"),
-        // In ours a comma belongs to the expression.
+        // In expressions of tracer-user a comma belongs to the expression.
         ("!/^epoll_(ctl|wait)$", "!/^epoll_.{3,4}$/"),
         ("%signal,/^[gs]etp", "%signal,/^[gs]etp/"),
     ] {

@@ -149,7 +149,7 @@ fn the_end_of_a_signal_handler_is_shown_as_the_call_that_it_is() {
             "linux_trace_syscall_enter,linux_trace_syscall_exit",
         ][..],
         &["--events", "syscall", "--syscalls", "rt_sigreturn"],
-        // Of the entries nobody asks.
+        // Exits alone: the entries are not asked for.
         &["--events", "linux_trace_syscall_exit"],
     ] {
         let events = traced(&command, options).unwrap();
@@ -225,7 +225,7 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
     let folder = tempfile::tempdir().unwrap();
     let command = program(&folder).unwrap();
     let program = format!("{} {}", command[0], command[1]);
-    // The program and the child that it makes, whoever else runs a program of this name meanwhile.
+    // The program and the child that it makes; other users may run programs of this name meanwhile.
     let script = "tracepoint:sched:sched_process_fork /pid == cpid/ { @child[args->child_pid] = 1; } \
                   tracepoint:syscalls:sys_enter_getppid \
                       /comm == \"calls\" && (pid == cpid || @child[pid])/ { @ = count(); } \

@@ -47,8 +47,8 @@ fn bpftrace_sees_the_same_fields_as_often() {
     let _tracefs = mount::tracefs().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("reached", folder.path()).unwrap();
-    // Of the signals those that it sends itself: as it ends, nobody traces it any more.
-    // Of the program alone: its children are not among the processes that it counts.
+    // Of the signals those that it sends itself: as it ends, it is not traced any more. Of the
+    // program alone: its children are not among the processes that it counts.
     let script = "tracepoint:signal:signal_generate /args->sig == 23/ { \
              @generated[pid] = count(); @sig[pid] = sum(args->sig); @to[pid] = sum(args->pid); } \
          tracepoint:sched:sched_process_fork { \

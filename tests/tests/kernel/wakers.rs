@@ -131,7 +131,7 @@ fn a_wakeup_names_what_asked_for_it_and_never_who_was_interrupted() {
     });
     let blamed =
         of_others.filter(|event| event.integer("waker_tid") == i64::try_from(run.spinner).ok());
-    assert_eq!(blamed.count(), 0, "the spinner wakes nobody");
+    assert_eq!(blamed.count(), 0, "the spinner wakes no thread");
     let by_writer = ways["pipe"].iter().filter(|event| {
         event.integer("waker_tid") == i64::try_from(run.writer).ok()
             && event.word("waker_comm") == Some("wakers")
@@ -151,7 +151,7 @@ fn the_kernels_own_tracer_says_the_same_of_each_wakeup() {
     let mut compared = 0;
     for event in run.events.iter().filter(|event| event.is_system("wakeup")) {
         let at_us = to_us(event.ns);
-        // The last time that somebody asked for it before it was runnable.
+        // The last time that a waker asked for it before it was runnable.
         let asked = run.asked.iter().rfind(|asked| {
             let is_its = asked.value("pid=") == Some(&event.tid.to_string());
             is_its && asked.us <= at_us && at_us - asked.us < 1000

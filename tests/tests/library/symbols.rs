@@ -57,7 +57,7 @@ fn a_program_can_have_the_address_of_every_function_that_the_header_declares() {
 
     for linkage in [dist::Linkage::Shared, dist::Linkage::Static] {
         let program = folder.path().join(format!("{linkage:?}"));
-        // The cast is to a type that no function has; nobody calls through it.
+        // The cast is to a type that no function has; the program does not call through it.
         let options = ["-std=c99", "-Wall", "-Werror", "-Wno-address"];
         dist::compile_file("gcc", &source, &program, &options, linkage).unwrap();
         let output = Command::new(&program)

@@ -203,7 +203,7 @@ fn a_semaphore_is_set_while_the_trace_lasts_and_not_longer() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("armed", folder.path()).unwrap();
     let (mut target, said) = start(&program, ROUNDS).unwrap();
-    assert_eq!(armed(&said).unwrap(), 0, "nobody listens yet");
+    assert_eq!(armed(&said).unwrap(), 0, "no tracer listens yet");
     let tracer = attach(target.pid(), &["--usdt", "armed:watched"]).unwrap();
     target.go().unwrap();
     let said = target.wait_until_done().unwrap();
@@ -216,7 +216,7 @@ fn a_semaphore_is_set_while_the_trace_lasts_and_not_longer() {
     let rounds = passed.iter().map(|event| event.integer("arg0"));
     assert!(rounds.eq((0..ROUNDS).map(Some)));
     let (_, said) = start(&program, ROUNDS).unwrap();
-    assert_eq!(armed(&said).unwrap(), 0, "nobody listens any more");
+    assert_eq!(armed(&said).unwrap(), 0, "no tracer listens any more");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn who_wakes_is_traced_too_where_that_is_asked_for() {
             |part: &&Value| part["in"] == "read" && part["waker"]["thread"]["comm"] == "sh";
         found.push(parts.iter().find(is_answer).unwrap().clone());
     }
-    // Once it is traced, it is seen to wait for another one, whom nobody follows so far.
+    // Once it is traced, it is seen to wait for another one, which is not followed so far.
     let within = found[0]["within"].as_array().unwrap();
     let waits = within.iter().find(|part| part["in"] == "wait4").unwrap();
     assert!(waits["ns"].as_u64().unwrap() >= 3 * 50_000_000, "{found:?}");

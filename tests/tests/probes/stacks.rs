@@ -117,7 +117,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
     )
     .unwrap();
     let theirs = of_perf(&script);
-    // A full ring of theirs would be no difference of ours.
+    // A full ring of perf's would not be a fault of the tracer's.
     assert_eq!(theirs.len(), POINTS);
     let agreed = same(&ours, &theirs);
     assert!(

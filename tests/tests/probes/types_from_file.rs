@@ -70,7 +70,7 @@ fn refused(file: &Path) -> String {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains(file) && said.contains("; "), "{said}");
     assert!(start.elapsed() < timeout(Duration::from_secs(30)), "{said}");
-    // The same by whoever looks before.
+    // `doctor` says the same.
     let output = command_line(&["doctor", "--btf", file]);
     let table = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{table}");
@@ -121,7 +121,7 @@ fn forks_and_execs_are_those_that_strace_counts() {
     for event in trace.events().unwrap() {
         counts.forks += u64::from(event.is_system("fork"));
         counts.execs += u64::from(event.is_system("exec"));
-        // Who wakes whom is known all the same.
+        // The waker is known all the same.
         let context = event.word("waker_context");
         assert_ne!(context, Some("unknown"), "{}", event.line);
     }
@@ -292,7 +292,7 @@ fn what_is_no_types_of_a_kernel_is_refused_in_words() {
         let said = refused(&path(name));
         assert!(said.contains(words), "{said}");
     }
-    // A type of a kind that nobody knows.
+    // A type of an unknown kind.
     let mut odd = whole.clone();
     odd[24 + 7] = 0x1e;
     fs::write(path("odd"), &odd).unwrap();

@@ -140,7 +140,7 @@ fn functions_without_frame_pointers_are_where_the_program_and_perf_say() {
         })
         .filter(|names: &Vec<&str>| !names.is_empty())
         .collect();
-    // A full ring of theirs would be no difference of ours.
+    // A full ring of perf's would not be a fault of the tracer's.
     assert_eq!(theirs.len(), POINTS);
     let agreed = theirs.iter().zip(&said).filter(|(one, other)| one == other);
     let agreed = agreed.count();

@@ -115,7 +115,7 @@ fn lost_of_what_was_sent(trace: &Trace, said: &[String]) -> anyhow::Result<u64> 
     }
     let flood_seen = count(seen.iter().map(Vec::len).sum());
     let flood_sent: u64 = sent_of(said)?.iter().sum();
-    // The markers before the first one seen were emitted before anybody was attached.
+    // The markers before the first one seen were emitted before the tracer was attached.
     let markers = markers_in(trace)?;
     let markers_sent = values_after(said, "marked")?[0][0] - markers[0];
     let lost = trace.summary()?.all_lost();

@@ -162,9 +162,9 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
             ((integer(row, "tid"), start + integer(row, "dur")), run)
         })
         .collect();
-    // By CPU: who has it, since when, and when the one before left it; and when anybody left it
-    // last.
+    // By CPU: the thread that has it, since when, and when the thread before left it.
     let mut running: HashMap<i64, (i64, i64, Option<i64>)> = HashMap::new();
+    // By CPU: when a thread left it last.
     let mut left: HashMap<i64, i64> = HashMap::new();
     let mut compared = 0;
     for event in events {

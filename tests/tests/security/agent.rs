@@ -260,7 +260,7 @@ fn from_its_exec_on_a_program_with_special_rights_is_not_seen_by_its_caller() {
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path()).unwrap();
     let watcher = dist::compile("exec_watcher", folder.path()).unwrap();
-    // The distribution may lie where nobody else may look, such as in root's home.
+    // The distribution may lie where other users may not look, such as in root's home.
     let everyones = dist::copy_for_everyone(folder.path()).unwrap();
     let plain = dist::compile_static("watched", folder.path()).unwrap();
     let special = folder.path().join("special");

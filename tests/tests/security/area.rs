@@ -67,7 +67,7 @@ fn who_has_given_privileges_up_does_not_read_what_the_privileged_emit() {
     let stage = stage(&["privileged", "spy"]).unwrap();
     let mut command = Command::new(stage.path().join("privileged"));
     command.arg(ATTACKER.to_string());
-    command.arg(stage.path().join("spy")).arg("nobody else");
+    command.arg(stage.path().join("spy")).arg("no other user");
     let (mut target, _) = Target::start(&mut command).unwrap();
     let mut tracer = Tracer::attach(target.pid(), &["--no-system"]).unwrap();
     tracer.wait_for(|event| event.is_user("marker")).unwrap();

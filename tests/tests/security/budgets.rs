@@ -76,7 +76,7 @@ fn all_of_the_victim(mut tracer: Tracer, victim: &mut Target, before_kib: u64) -
 fn end(tracer: Tracer) -> Trace {
     let (trace, ending) = tracer.stop_timed().unwrap();
     eprintln!("{ending:?}");
-    // On a slow machine that is so for a trace that nobody disturbs.
+    // On a slow machine even a trace that is not disturbed takes that long.
     let is_in_time = ending.own < END_LIMIT || ending.own < usual_end().unwrap() + END_LIMIT;
     assert!(is_in_time, "held up at the end: {ending:?}");
     trace
@@ -183,7 +183,7 @@ fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
         .open("/dev/userfaultfd")
         .unwrap();
     // It stays open in what is run.
-    // SAFETY: takes no pointers; the descriptor is nobody else's.
+    // SAFETY: takes no pointers; no other value owns the descriptor.
     let inherited = unsafe { libc::dup(device.as_raw_fd()) };
     assert!(inherited > 2);
     let argument = inherited.to_string();
@@ -193,7 +193,7 @@ fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
         attack_with(Kernel::NotTraced, &[what, &argument], 1);
         attack_with(Kernel::Traced, &[what, &argument], 1);
     }
-    // SAFETY: ours, and used no more.
+    // SAFETY: opened above, and not used any more.
     unsafe { libc::close(inherited) };
 }
 

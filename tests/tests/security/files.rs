@@ -243,7 +243,7 @@ fn nobody_keeps_another_user_from_making_a_stream() {
     let (folder, _) = stage().unwrap();
     dist::compile("kernel_events", folder.path()).unwrap();
     let everyones = dist::copy_for_everyone(folder.path()).unwrap();
-    // Everybody's file, as it once was; root's; and one user's.
+    // A file for all users, as it once was; root's; and one user's.
     let names = ["", "-0", &format!("-{VICTIM}")];
     for user in [0, VICTIM] {
         for name in names {

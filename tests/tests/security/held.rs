@@ -207,7 +207,7 @@ impl Hold {
 
 fn ptrace(request: libc::c_uint, pid: i32) {
     let nothing = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: these requests read and write nothing of ours.
+    // SAFETY: these requests read and write no memory of this process.
     let failed = unsafe { libc::ptrace(request, pid, nothing, nothing) };
     assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
 }

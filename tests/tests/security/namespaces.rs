@@ -130,9 +130,9 @@ fn who_is_root_where_nobody_else_is_changes_nothing_for_others() {
     let Some((trace, theirs, own)) = beside(&options, script) else {
         return;
     };
-    // By our pids, and not by its own, which may be anybody's here.
+    // By the tracer's pids, and not by its own, which other processes may have here.
     let events = trace.events().unwrap();
-    // Nobody's are the stream's own.
+    // The stream's own events have pid 0.
     let strangers = events
         .iter()
         .filter(|event| ![theirs, own, 0].contains(&event.pid));

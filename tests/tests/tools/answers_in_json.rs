@@ -237,7 +237,7 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
         (&["top", "--once", path], "json.md", "A screen of `top`"),
     ] {
         let output = tracer_user(&[arguments, &["--format", "json"]].concat());
-        // Without rights nobody says which tracepoints there are.
+        // Without rights the tool cannot list tracepoints.
         if arguments.contains(&"--tracepoints") && output.status.code() == Some(2) {
             continue;
         }

@@ -204,7 +204,7 @@ fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
         let writer = format!("process {} writes to the same log", tracer.pid());
         assert!(refused.stderr.contains(&writer), "{}", refused.stderr);
     }
-    // What the first writes is as if nobody had tried.
+    // What the first writes is as if no other tracer had tried.
     first.work().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     tracer.signal(libc::SIGKILL).unwrap();

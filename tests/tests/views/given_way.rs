@@ -77,7 +77,7 @@ fn of_those_that_are_not_traced_none_is_to_blame_for_more_than_it_ran() {
     let waits = Waits::beside(&["hog", "innocent"]);
 
     for (name, ran) in ["hog", "innocent"].into_iter().zip(&waits.ran) {
-        // Interrupts count for nobody, nor does what a host takes.
+        // Interrupts count for no thread, nor does what a host takes.
         let alone = waits.of(name, "false") + waits.of(name, "null");
         assert!(alone <= ran + ran / 2, "{name} ran {ran}: {:?}", waits.sums);
     }

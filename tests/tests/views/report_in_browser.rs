@@ -261,7 +261,7 @@ fn a_wake_up_leads_to_who_woke() {
         let line = read
             .lines()
             .find(|line| line.trim_start().starts_with(&time));
-        let line = line.unwrap_or_else(|| panic!("nobody was woken at {time}"));
+        let line = line.unwrap_or_else(|| panic!("no thread was woken at {time}"));
         let thread = interval.pointer("/arrow/thread").unwrap().as_str().unwrap();
         let (name, ids) = thread.rsplit_once(' ').unwrap();
         assert!(

@@ -104,7 +104,7 @@ pub fn shared() -> anyhow::Result<(OwnedFd, &'static Shared)> {
         // SAFETY: a name with a null.
         let file = unsafe { libc::memfd_create(c"stress".as_ptr(), 0) };
         ensure!(file >= 0, "no file for the shared memory");
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and no other value owns it.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         File::from(file.try_clone()?).set_len(size as u64)?;
         file

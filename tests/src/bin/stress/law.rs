@@ -164,7 +164,7 @@ impl<'a> Law<'a> {
         ensure!(number >= next, "{number} of sender {sender} after {next}");
         ensure!(
             number == next || last < self.stretch,
-            "events {next} to {number} of sender {sender} are missing, and nobody marks it"
+            "events {next} to {number} of sender {sender} are missing without a mark"
         );
         if number > next
             && let Some((begin, _)) = self.shared.emission(sender, number - 1)

@@ -67,7 +67,7 @@ pub fn round(index: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
     round.run(&mut stream, &mut tally)?;
     wait_for_threads()?;
     let sent = counts.begun()..=counts.begun();
-    // Nobody emits any more: what is there is all that will be.
+    // No thread emits any more: all events are there.
     let begin = Instant::now();
     for _ in 0..2 {
         let called = monotonic_now();
@@ -79,8 +79,8 @@ pub fn round(index: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
         }
         tally.read(&mut stream, begin + Duration::from_secs(1000))?;
     }
-    // The START of a stream that overwrites its oldest events is an event like the others, which
-    // nobody sent.
+    // The START of a stream that overwrites its oldest events is an event like the others, but no
+    // sender has sent it.
     let is_start_lost = is_loop && !tally.has_seen_start;
     tally.lost = stream.ledger().lost_in_all() - u64::from(is_start_lost);
     let accounted = tally.seen + tally.lost;
