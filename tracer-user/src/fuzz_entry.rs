@@ -46,7 +46,7 @@ fn file_of(bytes: &[u8]) -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was opened just now and is nobody else's.
+    // SAFETY: it was opened just now, and no other value owns it.
     let mut file = unsafe { File::from_raw_fd(descriptor) };
     file.write_all(bytes)?;
     Ok(file)

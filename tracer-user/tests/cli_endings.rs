@@ -7,8 +7,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn tracer(arguments: &[&str]) -> Command {
-    // Whoever runs the tests may have signals ignored: SIGHUP, as `nohup` does; SIGINT and SIGQUIT,
-    // as shells do behind `&`.
+    // The tests may be run with signals ignored: SIGHUP, as `nohup` does; SIGINT and SIGQUIT, as
+    // shells do behind `&`.
     let mut command = Command::new("env");
     command.args([
         "--default-signal=HUP,INT,QUIT,TERM",

@@ -178,8 +178,8 @@ impl Completed {
 }
 
 fn tracer(subcommand: &str, file: &Path, options: &[&str]) -> Command {
-    // Whoever runs the tests may have signals ignored: SIGHUP, as `nohup` does; SIGINT and SIGQUIT,
-    // as shells do behind `&`.
+    // The tests may be run with signals ignored: SIGHUP, as `nohup` does; SIGINT and SIGQUIT, as
+    // shells do behind `&`.
     let mut command = Command::new("env");
     command.args([
         "--default-signal=HUP,INT,QUIT,TERM",

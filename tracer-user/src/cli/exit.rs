@@ -37,13 +37,13 @@ impl Told {
 pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
     match result {
         Ok(code) => code,
-        // `tracer-user attach 1 | head` closes the pipe: that is no failure of ours.
+        // `tracer-user attach 1 | head` closes the pipe: that is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::debug!("{error:?}");
             match told {
                 Told::InWords => say(&shortened(chain(&error))),
-                // Whoever has closed the standard error wants no messages.
+                // A caller that has closed the standard error wants no messages.
                 Told::AsJson => drop(io::stderr().write_all(object(&error).as_bytes())),
             }
             FAILED.into()

@@ -30,7 +30,7 @@ pub struct ProbeArgs {
     /// Record tracepoints of the kernel by name, with their fields, separated by commas: NAME,
     /// CATEGORY:NAME, or a pattern ('tcp:*'); may be given more than once. Recorded is what happens
     /// while a traced thread has the CPU, in an interrupt too: that of a timer or of the network
-    /// belongs to whoever was interrupted. `tracer-user events --tracepoints` lists them
+    /// belongs to the thread that was interrupted. `tracer-user events --tracepoints` lists them
     #[arg(long, value_name = "LIST")]
     tracepoint: Vec<String>,
 }

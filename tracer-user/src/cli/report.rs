@@ -13,11 +13,11 @@ use tracer_answers::queries::SpanSpec;
 ///
 /// The page is one file of HTML. It is opened from disk, and needs neither a network nor a server:
 /// it may be sent on, and can load nothing. It shows what each thread did as time went by (it ran,
-/// was runnable, blocked, stopped), spans, system calls, events as marks, which CPU had whom,
-/// interrupts, when events were lost; and the tables of `tracer-user stat`, whose rows lead into
-/// the timeline. What is selected is explained; of the slowest spans there is the critical path, as
-/// `tracer-user why` has it. Where the log has stacks, as --sample, --off-cpu and --stack record
-/// them, there are the flame graphs of `tracer-user stat --flame`.
+/// was runnable, blocked, stopped), spans, system calls, events as marks, which thread each CPU
+/// ran, interrupts, when events were lost; and the tables of `tracer-user stat`, whose rows lead
+/// into the timeline. What is selected is explained; of the slowest spans there is the critical
+/// path, as `tracer-user why` has it. Where the log has stacks, as --sample, --off-cpu and --stack
+/// record them, there are the flame graphs of `tracer-user stat --flame`.
 ///
 /// In the page, W and S zoom, A and D move, as the wheel (with Ctrl) and the mouse (with Shift) do;
 /// F shows what is selected as large as possible, M marks it, / searches, ? shows all keys. It

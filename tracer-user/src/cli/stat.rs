@@ -62,10 +62,10 @@ pub struct StatArgs {
     #[command(flatten)]
     format: FormatArgs,
     /// Instead of tables, where in their code threads spent their time: on a CPU (on-cpu, by
-    /// samples), without one (off-cpu), or blocked, with where whoever ended that was (wakeup). A
-    /// log must have been recorded with stacks for it (--sample 99; --off-cpu 1ms; --off-cpu 1ms
-    /// --stack user,kernel --stack-for wakeup); of processes they are recorded unless --sample,
-    /// --off-cpu or --stack say otherwise
+    /// samples), without one (off-cpu), or blocked, with the stacks of the wakers that ended that
+    /// (wakeup). A log must have been recorded with stacks for it (--sample 99; --off-cpu 1ms;
+    /// --off-cpu 1ms --stack user,kernel --stack-for wakeup); of processes they are recorded unless
+    /// --sample, --off-cpu or --stack say otherwise
     #[arg(
         long,
         value_enum,

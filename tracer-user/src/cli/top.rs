@@ -24,7 +24,7 @@ use tracer_top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, sho
 ///
 /// For each thread, by process: how long it ran, waited for a CPU and was blocked in the last
 /// second, and how much it ran in each second of the last minute; switches and wake-ups, the worst
-/// wait for a CPU after a wake-up, system calls and user events; what it is in now, and whom it
+/// wait for a CPU after a wake-up, system calls and user events; what it is in now, and what it
 /// waits for. For spans: how many, how long they take, where their time goes, and why the slowest
 /// of the last ten seconds took that long. The figures are those of `tracer-user stat` and `why`.
 ///
@@ -132,7 +132,7 @@ impl TryFrom<TopArgs> for TopConfig {
         let (file, mut pid) = what([args.what, args.pid].concat())?;
         let is_chosen = args.comm.is_some() || args.cgroup.is_some();
         let has_none = file.is_none() && pid.is_empty() && !is_chosen && !args.all;
-        // Whoever wants something of the kernel gets a message that says what is missing for that.
+        // A user who asks for kernel events gets a message that says what is missing for them.
         let wants_kernel = is_chosen || args.all || args.follow_wakers || args.syscalls.is_some();
         let lacks_rights = file.is_none() && !wants_kernel && capabilities().is_err();
         let no_system = args.no_system || lacks_rights;

@@ -21,8 +21,8 @@ use tracer_text::say;
 /// A span is what lies between two events of a program. Its critical path goes backwards from its
 /// end: while its thread ran or waited for a CPU, that is the reason; while it was blocked, the
 /// reason is what the thread did that woke it, or the device or the timer. The parts add up to the
-/// length of the span. Where events were lost, or of whoever woke it nothing was recorded, the
-/// answer says so.
+/// length of the span. Where events were lost, or nothing was recorded of the waker, the answer
+/// says so.
 ///
 /// This needs switches and wake-ups (--events switch,wakeup, or what is recorded by default).
 /// Without --span, the spans are the pairs of user events whose names say so: x begin and x end,

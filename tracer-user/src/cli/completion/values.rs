@@ -69,7 +69,7 @@ fn completer(find: Find, before: Arc<[String]>) -> ArgValueCompleter {
 
 fn pids_and_paths(typed: &str) -> Vec<CompletionCandidate> {
     let mut found = processes::by_pid(typed);
-    // Nearly everybody wants a process, and a folder may have a thousand files.
+    // Most users want a process, and a folder may have a thousand files.
     if !typed.is_empty() || found.is_empty() {
         found.extend(PathCompleter::any().complete(OsStr::new(typed)));
     }
