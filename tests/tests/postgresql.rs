@@ -99,10 +99,10 @@ fn log(folder: &TempDir) -> Log {
 
 #[test]
 #[ignore = "loads eBPF programs"]
-fn everybody_reads_the_same_events_of_pgbench() {
+fn all_readers_show_the_same_events_of_pgbench() {
     let folder = tempfile::tempdir().unwrap();
     let log = log(&folder);
-    let events = same_events::everybody_reads_the_same(&log);
+    let events = same_events::all_readers_show_the_same(&log);
 
     // Each transaction ends with a commit that its client waits for.
     let wakeups = events.iter().filter(|event| {

@@ -90,7 +90,7 @@ fn a_prepared_thread_emits_without_page_faults_and_system_calls() {
 
 #[test]
 #[ignore = "locks memory"]
-fn the_first_event_does_not_fill_a_window_that_nobody_has_prepared() {
+fn the_first_event_does_not_fill_a_window_that_is_not_prepared() {
     if missing_right().is_some() {
         return;
     }

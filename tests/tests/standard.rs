@@ -111,9 +111,9 @@ cases! {
         what_is_no_active_stream_is_refused
         control_events_show_who_called
         control_events_show_the_address_of_the_call
-        what_a_stream_does_by_itself_is_nobodys_doing
+        what_a_stream_does_by_itself_is_the_doing_of_no_process
         several_streams_of_one_process_are_independent
-        an_event_that_nobody_traces_has_no_effect
+        an_event_that_is_not_traced_has_no_effect
     }
     confined {
         a_program_that_may_not_make_a_call_is_traced_or_told_that_it_is_not
@@ -122,7 +122,7 @@ cases! {
     contiguity {
         whatever_its_size_a_stream_until_full_keeps_a_prefix_and_stops
         whatever_its_size_a_full_stream_says_so
-        whoever_waits_for_an_event_gets_the_stop_of_a_full_stream
+        a_thread_that_waits_for_an_event_gets_the_stop_of_a_full_stream
         a_stream_that_is_full_for_one_is_full_for_all
         a_looping_stream_keeps_a_suffix_of_what_all_emit
     }
@@ -288,15 +288,15 @@ cases! {
         a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first
         streams_each_larger_than_the_one_before_leave_memory_for_others
         what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads
-        children_that_are_killed_amid_emissions_cost_nobody_an_event
+        children_that_are_killed_amid_emissions_cost_no_other_an_event
     }
     families {
         processes_that_end_anyhow_leave_no_memory_behind
         processes_that_end_in_order_leave_no_memory_behind_unread
         programs_that_follow_each_other_in_a_process_leave_no_memory_behind
         processes_that_are_killed_while_they_emit_leave_the_stream_as_it_was
-        processes_that_live_keep_their_chunks_whoever_ends_beside_them
-        processes_of_another_pid_namespace_keep_their_chunks_whoever_ends_beside_them
+        processes_that_live_keep_their_chunks_when_others_end_beside_them
+        processes_of_another_pid_namespace_keep_their_chunks_when_others_end_beside_them
     }
     memory {
         one_thread_fills_a_stream_of_64_mib
@@ -392,7 +392,7 @@ cases! {
         a_full_device_is_an_error_of_the_flush
     }
     log_writers {
-        a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out
+        a_log_has_one_writer_and_one_that_was_killed_keeps_no_other_out
         a_controller_that_exits_leaves_a_complete_log
         a_controller_that_is_killed_leaves_a_complete_log
         a_controller_that_execs_leaves_a_complete_log
@@ -415,8 +415,8 @@ cases! {
         a_recorder_has_the_rights_that_its_program_was_started_with
     }
     recorder_stopped {
-        a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost
-        a_thread_that_waits_for_the_recorder_holds_nobody_else_up
+        a_recorder_that_is_stopped_holds_no_caller_up_and_nothing_is_lost
+        a_thread_that_waits_for_the_recorder_holds_no_other_up
         what_is_lost_while_the_recorder_does_not_answer_is_reported_once
         a_recorder_that_is_killed_lets_those_go_that_wait_for_it
     }

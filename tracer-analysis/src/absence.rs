@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_no_absence() {
+    fn the_unknown_is_no_absence() {
         let mut story = Story::new();
         story.switch(100, 0, (0, None), 7);
         story.switch(200, 0, (7, Some(0)), 8);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_those_of_whom_they_were_sent_to_with_what_became_of_them() {
+    fn signals_are_their_receivers_with_what_became_of_them() {
         let mut signals = Signals::default();
         for result in [0, 0, 1, 2, 3, 4, 99] {
             send(&mut signals, 20, 12, result);

@@ -728,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_threads_are_in_at_once_is_nobody_s() {
+    fn what_several_threads_are_in_at_once_belongs_to_none() {
         let (new, enter, exit, close) = (0, 1, 2, 3);
         let found = tasks(
             &mut of_tasks(),

@@ -106,7 +106,7 @@ impl Wake for EndsWhenWoken {
 }
 
 #[test]
-fn a_stream_that_is_dropped_by_who_is_woken_holds_nobody_up() {
+fn a_stream_that_is_dropped_by_the_woken_thread_holds_no_thread_up() {
     let _alone = alone();
     let event = UserEvent::open("ends its reader").unwrap();
     let (dropped, was_dropped) = mpsc::channel::<()>();

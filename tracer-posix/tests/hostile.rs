@@ -333,7 +333,7 @@ fn windows_that_are_claimed_and_never_written_cost_no_memory() {
 }
 
 #[test]
-fn names_that_lead_in_circles_or_nowhere_hold_nobody_up() {
+fn names_that_lead_in_circles_or_nowhere_hold_no_reader_up() {
     let (mut source, hostile, _) = reader_and_hostile();
     let ready_then_itself = 1 << 32 | u64::from(name_state::READY);
     for first in [1, u64::from(u32::MAX)] {

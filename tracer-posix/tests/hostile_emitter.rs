@@ -364,12 +364,12 @@ fn whatever_others_write_into_the_area_a_program_emits_and_its_controller_reads(
 }
 
 #[test]
-fn a_count_that_always_goes_back_holds_nobody_up() {
+fn a_count_that_always_goes_back_holds_no_thread_up() {
     attack(RingMode::OverwriteOldest, "spoil-chains");
 }
 
 #[test]
-fn a_list_without_an_end_holds_nobody_up() {
+fn a_list_without_an_end_holds_no_thread_up() {
     attack(RingMode::OverwriteOldest, "spoil-ended");
 }
 

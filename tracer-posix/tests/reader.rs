@@ -232,7 +232,7 @@ fn the_descriptor_can_be_read_while_there_is_an_event() {
 }
 
 #[test]
-fn a_stream_that_nobody_wakes_is_looked_at_again_and_again() {
+fn a_stream_that_is_not_woken_is_looked_at_again_and_again() {
     let _alone = alone();
     // It never has the library.
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();

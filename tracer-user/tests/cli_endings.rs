@@ -64,7 +64,7 @@ fn ended(mut process: Child) -> ExitStatus {
 }
 
 #[test]
-fn the_status_of_the_command_is_ours() {
+fn the_status_of_the_command_is_that_of_the_tool() {
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
         let output = output(&["run", "--no-system", "--", "sh", "-c", script]);
         assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -129,7 +129,7 @@ fn colours_are_there_when_they_are_asked_for() {
 
 /// Reads as `| head` does, which ends once it has read enough.
 #[test]
-fn a_trace_whose_lines_nobody_reads_any_more_ends_at_once() {
+fn a_trace_whose_lines_are_not_read_any_more_ends_at_once() {
     let sleeper = Sleeper::start();
     let start = Instant::now();
     let mut process = tracer(&["attach", "--no-system", &sleeper.pid()])

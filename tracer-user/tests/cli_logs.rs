@@ -400,7 +400,7 @@ fn what_was_not_found_is_reported() {
 }
 
 #[test]
-fn following_ends_when_nobody_reads_the_lines_any_more() {
+fn following_ends_when_the_lines_are_not_read_any_more() {
     let mut log = Log::new();
     log.add(1);
     let (process, mut lines) = following(&log);
@@ -537,7 +537,7 @@ fn a_folder_does_not_go_to_the_standard_output() {
 }
 
 #[test]
-fn a_conversion_ends_when_nobody_reads_it_any_more() {
+fn a_conversion_ends_when_it_is_not_read_any_more() {
     let log = Log::completed(400_000);
     for target in ["perfetto", "chrome", "parquet"] {
         let mut process = tracer("export", &log.path(), &["--to", target, "-o", "-"])

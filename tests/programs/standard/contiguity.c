@@ -124,7 +124,7 @@ CASE(whatever_its_size_a_full_stream_says_so)
 }
 
 /* clause: until_full.stops getnext.event */
-CASE(whoever_waits_for_an_event_gets_the_stop_of_a_full_stream)
+CASE(a_thread_that_waits_for_an_event_gets_the_stop_of_a_full_stream)
 {
     trace_id_t trid;
     size_t size;

@@ -259,7 +259,7 @@ static void come_by(int many)
 }
 
 /* Processes come and go beside those that live, which emit on in the end. `holder` makes those. */
-static void nobody_loses_a_chunk(void (*hold)(int ready, int come))
+static void no_process_loses_a_chunk(void (*hold)(int ready, int come))
 {
     int ready[2], come[2], i;
     char word;
@@ -293,9 +293,9 @@ static void nobody_loses_a_chunk(void (*hold)(int ready, int come))
     OK(posix_trace_shutdown(trid));
 }
 
-CASE(processes_that_live_keep_their_chunks_whoever_ends_beside_them)
+CASE(processes_that_live_keep_their_chunks_when_others_end_beside_them)
 {
-    nobody_loses_a_chunk(live);
+    no_process_loses_a_chunk(live);
 }
 
 /* Their pids are those of nobody in the reader's namespace. */
@@ -322,7 +322,7 @@ static void live_elsewhere(int ready, int come)
     }
 }
 
-CASE(processes_of_another_pid_namespace_keep_their_chunks_whoever_ends_beside_them)
+CASE(processes_of_another_pid_namespace_keep_their_chunks_when_others_end_beside_them)
 {
-    nobody_loses_a_chunk(live_elsewhere);
+    no_process_loses_a_chunk(live_elsewhere);
 }

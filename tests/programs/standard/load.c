@@ -329,7 +329,7 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
 }
 
 /* A child that is killed amid its emissions holds nobody up and costs nobody an event. */
-CASE(children_that_are_killed_amid_emissions_cost_nobody_an_event)
+CASE(children_that_are_killed_amid_emissions_cost_no_other_an_event)
 {
     enum { ROUNDS = 60 };
     trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_LOOP);

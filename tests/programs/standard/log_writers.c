@@ -27,7 +27,7 @@ static pid_t other_writer(int fd)
     return child;
 }
 
-CASE(a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out)
+CASE(a_log_has_one_writer_and_one_that_was_killed_keeps_no_other_out)
 {
     trace_attr_t attr = log_attributes(POSIX_TRACE_APPEND, 0);
     int fd = new_file(), tries = 0, error;

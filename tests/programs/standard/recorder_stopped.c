@@ -74,7 +74,7 @@ static trace_id_t looping_in(int fd, size_t bytes)
 }
 
 /* clause: try.empty */
-CASE(a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost)
+CASE(a_recorder_that_is_stopped_holds_no_caller_up_and_nothing_is_lost)
 {
     enum { EVENTS = 10000 };
     int fd = new_file(), seen, i;
@@ -108,7 +108,7 @@ static void *stop_the_stream(void *trid)
 }
 
 /* clause: try.empty */
-CASE(a_thread_that_waits_for_the_recorder_holds_nobody_else_up)
+CASE(a_thread_that_waits_for_the_recorder_holds_no_other_up)
 {
     int fd = new_file();
     trace_id_t trid = looping_in(fd, 1 << 20);

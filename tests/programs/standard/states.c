@@ -409,7 +409,7 @@ CASE(control_events_show_the_address_of_the_call)
 }
 
 /* clause: event.control.automatic */
-CASE(what_a_stream_does_by_itself_is_nobodys_doing)
+CASE(what_a_stream_does_by_itself_is_the_doing_of_no_process)
 {
     trace_event_id_t type = type_of("state");
     trace_id_t trid = full_stream(POSIX_TRACE_UNTIL_FULL, type);
@@ -453,7 +453,7 @@ CASE(several_streams_of_one_process_are_independent)
 }
 
 /* clause: event.never_fails */
-CASE(an_event_that_nobody_traces_has_no_effect)
+CASE(an_event_that_is_not_traced_has_no_effect)
 {
     trace_event_id_t type = type_of("state");
     trace_id_t trid;

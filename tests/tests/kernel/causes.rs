@@ -159,7 +159,7 @@ fn requests_are_explained_by_what_delayed_them() {
 
 #[test]
 #[ignore = "needs root"]
-fn where_events_are_lost_nobody_is_blamed_wrongly() {
+fn where_events_are_lost_no_thread_is_blamed_wrongly() {
     if missing_right().is_some() {
         return;
     }

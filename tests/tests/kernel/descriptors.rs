@@ -101,7 +101,7 @@ fn an_area_that_its_program_has_closed_is_reported_to_who_cannot_see_it() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn a_program_whose_area_nobody_can_open_is_reported() {
+fn a_program_whose_area_cannot_be_opened_is_reported() {
     if missing_right().is_some() {
         return;
     }

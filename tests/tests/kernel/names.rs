@@ -213,7 +213,7 @@ fn said(arguments: &[&str]) -> String {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn an_empty_name_is_shown_as_one_and_not_as_one_that_nobody_knows() {
+fn an_empty_name_is_shown_as_one_and_not_as_an_unknown_one() {
     if missing_right().is_some() {
         return;
     }

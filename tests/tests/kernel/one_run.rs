@@ -38,9 +38,9 @@ fn log() -> Log {
 
 #[test]
 #[ignore = "loads eBPF programs"]
-fn everybody_reads_the_same_events() {
+fn all_readers_show_the_same_events() {
     let log = log();
-    let events = same_events::everybody_reads_the_same(&log);
+    let events = same_events::all_readers_show_the_same(&log);
 
     // A shell or a compiler's driver for each of seven, and what six of them start.
     let forks = events

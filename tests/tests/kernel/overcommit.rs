@@ -71,7 +71,7 @@ fn cases(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
 
 #[test]
 #[ignore = "boots a kernel"]
-fn where_memory_is_refused_events_are_lost_and_nobody_is_ended() {
+fn where_memory_is_refused_events_are_lost_and_no_process_is_ended() {
     if missing_right().is_some() {
         return;
     }

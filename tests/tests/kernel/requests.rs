@@ -187,7 +187,7 @@ fn position_of(event: &Event) -> Option<(String, i64)> {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_request_counts_for_who_started_it_whoever_passes_it_on() {
+fn a_request_counts_for_the_thread_that_started_it() {
     if missing_right().is_some() {
         return;
     }

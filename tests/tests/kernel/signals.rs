@@ -84,7 +84,7 @@ fn as_many_signals_are_taken_as_the_handlers_counted_and_each_was_sent() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_sent_signal_shows_who_to_whom_by_which_call() {
+fn a_sent_signal_shows_sender_receiver_and_call() {
     if missing_right().is_some() {
         return;
     }

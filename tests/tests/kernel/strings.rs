@@ -239,7 +239,7 @@ fn what_calls_are_given_is_what_strace_says() {
 
 #[test]
 #[ignore = "needs root"]
-fn addresses_at_which_nothing_is_harm_nobody_and_are_shown_as_they_are() {
+fn addresses_at_which_nothing_is_do_no_harm_and_are_shown_as_they_are() {
     if missing_right().is_some() {
         return;
     }

@@ -52,7 +52,7 @@ fn assert_cheap(steps: &[Step], most: usize, most_loads: usize) {
 }
 
 #[test]
-fn an_inline_trace_point_that_nobody_traces_is_a_few_loads_and_branches() {
+fn an_inline_trace_point_that_is_not_traced_is_a_few_loads_and_branches() {
     // The pointer's address, the pointer, the word.
     for linkage in [Linkage::Shared, Linkage::Static] {
         let (program, library) = executed(&[], linkage);
@@ -62,7 +62,7 @@ fn an_inline_trace_point_that_nobody_traces_is_a_few_loads_and_branches() {
 }
 
 #[test]
-fn the_function_that_nobody_traces_is_a_load_a_comparison_and_a_branch() {
+fn the_function_that_is_not_traced_is_a_load_a_comparison_and_a_branch() {
     let (program, library) = executed(&["-DLINUX_TRACE_NO_INLINE"], Linkage::Shared);
     assert!(program.iter().any(|step| step.name().starts_with("call")));
     assert_cheap(&library, 5, 2);

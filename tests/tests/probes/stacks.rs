@@ -163,7 +163,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn what_is_no_frame_ends_a_stack_and_harms_nobody() {
+fn what_is_no_frame_ends_a_stack_and_does_no_harm() {
     if missing_right().is_some() {
         return;
     }

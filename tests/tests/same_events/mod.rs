@@ -16,7 +16,7 @@ pub const EVENTS: &str =
     "fork,exec,exit,switch,wakeup,rename,signal,syscall,migrate,irq,softirq,idle";
 
 /// Checks that all readers find the same events in a log of `run` as `read` does; returns those.
-pub fn everybody_reads_the_same(log: &Log) -> Vec<Value> {
+pub fn all_readers_show_the_same(log: &Log) -> Vec<Value> {
     let lines = log.file("lines");
     let path = lines.to_str().unwrap();
     log.run("read", &["--format", "json", "-o", path]).unwrap();

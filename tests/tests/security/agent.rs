@@ -165,7 +165,7 @@ fn more_connections_than_there_are_descriptors_do_not_end_the_agent() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn nobody_else_can_take_the_agents_name() {
+fn no_other_user_can_take_the_agents_name() {
     if missing_right().is_some() {
         return;
     }

@@ -224,7 +224,7 @@ fn an_area_is_its_users_alone() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn nobody_emits_under_the_pid_of_another() {
+fn no_process_emits_under_the_pid_of_another() {
     if missing_right().is_some() {
         return;
     }

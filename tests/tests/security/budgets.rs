@@ -162,7 +162,7 @@ fn chunks_that_are_said_to_be_there_are_not_made() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn windows_that_are_written_to_hold_nobody_up() {
+fn windows_that_are_written_to_hold_no_tracer_up() {
     // To look at all of one takes a tenth of a second.
     if let Some(trace) = attack("written", 24) {
         eprintln!("{}", trace.stderr);
@@ -171,7 +171,7 @@ fn windows_that_are_written_to_hold_nobody_up() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
+fn who_has_the_lock_of_an_areas_file_holds_no_tracer_up() {
     if missing_right().is_some() {
         return;
     }
@@ -265,7 +265,7 @@ fn has_lease(pid: i32) -> bool {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn a_lease_on_an_area_holds_nobody_up() {
+fn a_lease_on_an_area_holds_no_tracer_up() {
     if missing_right().is_some() {
         return;
     }
@@ -408,7 +408,7 @@ fn what_is_called_as_an_area_and_lies_in_huge_pages_is_none() {
 
 #[test]
 #[ignore = "needs root: traces kernel events"]
-fn a_process_that_runs_programs_for_ever_holds_nobody_up() {
+fn a_process_that_runs_programs_for_ever_holds_no_tracer_up() {
     // The others take long to look at, which is done after each exec. To show all their system
     // calls would take as long.
     let few: &[&str] = &["--events", "fork,exec,exit,user"];

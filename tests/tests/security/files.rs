@@ -236,7 +236,7 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users and a mount namespace"]
-fn nobody_keeps_another_user_from_making_a_stream() {
+fn no_user_keeps_another_from_making_a_stream() {
     if missing_right().is_some() {
         return;
     }

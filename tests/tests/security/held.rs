@@ -50,7 +50,7 @@ fn tracer_of(pid: u64) -> u64 {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn a_process_that_its_user_holds_holds_nobody_up() {
+fn a_process_that_its_user_holds_holds_no_tracer_up() {
     if missing_right().is_some() {
         return;
     }

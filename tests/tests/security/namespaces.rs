@@ -122,7 +122,7 @@ fn a_process_with_other_clocks_has_its_events_where_they_were() {
 
 #[test]
 #[ignore = "needs root: traces kernel events of other users' processes"]
-fn who_is_root_where_nobody_else_is_changes_nothing_for_others() {
+fn root_in_namespaces_of_its_own_changes_nothing_for_others() {
     // It sees an empty /proc, and other files under the names of the library and of what shows
     // processes.
     let script = "mount -t tmpfs none /run && mount -t tmpfs none /proc && mount -t tmpfs none /sys && exec \"$0\" 1 500 1";

@@ -123,7 +123,7 @@ fn is_held(pid: i32, name: &str) -> bool {
 
 #[test]
 #[ignore = "needs root: mounts a file system"]
-fn a_process_that_keeps_the_kernel_from_answering_holds_nobody_up() {
+fn a_process_that_keeps_the_kernel_from_answering_holds_no_tracer_up() {
     if missing_right().is_some() {
         return;
     }

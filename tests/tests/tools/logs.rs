@@ -190,7 +190,7 @@ fn a_log_can_be_continued() {
 }
 
 #[test]
-fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
+fn a_log_has_one_writer_and_a_dead_one_keeps_no_other_out() {
     let mut first = Scene::new("20000", "1").unwrap();
     let mut second = Scene::new("20000", "1").unwrap();
     let log = first.log();
@@ -218,7 +218,7 @@ fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
 }
 
 #[test]
-fn everybody_reads_the_same_dates() {
+fn all_readers_show_the_same_dates() {
     // For some seconds, so that the clocks are compared many times.
     let mut scene = Scene::new("20000", "3").unwrap();
     let log = scene.log();

@@ -123,7 +123,7 @@ fn calls_spans_and_interrupts_add_up_to_what_stat_says() {
 }
 
 #[test]
-fn every_interval_of_many_threads_has_its_cpu_and_whom_it_names() {
+fn every_interval_of_many_threads_has_its_cpu_and_the_thread_it_names() {
     let mut expected = made_many::Expected::default();
     let log = Log::written_by(|path| {
         expected = made_many::write(path)?;

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_another_log_is_none_of_ours() {
+    fn a_packet_of_another_log_is_none_of_this_one() {
         let bytes = HEADER.to_bytes(LogId([4; 16]));
 
         assert_eq!(PacketHeader::from_bytes(&bytes, LOG), None);

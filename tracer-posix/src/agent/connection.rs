@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_anybody_may_take_is_no_address() {
+    fn a_name_that_any_process_may_take_is_no_address() {
         for name in [
             &b"@abstract"[..],
             b"",
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_drips_is_not_waited_for_longer_than_the_whole_may_take() {
+    fn an_agent_that_drips_is_not_waited_for_longer_than_the_whole_may_take() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let end = Instant::now() + Duration::from_millis(200);
         let dripping = std::thread::spawn(move || {

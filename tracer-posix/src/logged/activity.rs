@@ -244,7 +244,7 @@ mod tests {
     };
 
     #[test]
-    fn there_is_a_status_of_a_flush_as_long_as_anybody_waits_for_one() {
+    fn there_is_a_status_of_a_flush_as_long_as_a_caller_waits_for_one() {
         let activity = Activity::new().unwrap();
         assert_eq!(activity.status_of_flush(), None);
         let first = activity.asking();
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no such files")]
-    fn whoever_is_given_the_file_shares_what_was_reported() {
+    fn a_process_that_is_given_the_file_shares_what_was_reported() {
         let (own, file) = Activity::in_file().unwrap();
         let seen = Activity::of_file(&file).unwrap();
         drop(file);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_no_name() {
+    fn no_thread_has_no_name() {
         let mut names = ThreadNames::default();
 
         assert_eq!(names.of(&header(0, 0), Instant::now()), b"");

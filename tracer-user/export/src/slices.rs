@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_a_beginning_is_none_of_ours() {
+    fn an_end_without_a_beginning_ends_no_slice() {
         let mut slices = Slices::<()>::default();
         assert!(!slices.end(TRACK, Key::Idle, MonotonicNs(1), (), &mut Vec::new()));
     }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_wants_is_wanted_where_it_can_be_recorded() {
+    fn what_is_asked_for_is_wanted_where_it_can_be_recorded() {
         let wishes = Wishes {
             recorded: 0b0110,
             own: 0b0010,

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_asks_for_give_way() {
+    fn names_that_are_not_asked_for_give_way() {
         let names = FirstNames::default();
         for tid in 1..=5000 {
             names.take(&record(NAME_RECORD, tid, b"gone"));

@@ -194,7 +194,7 @@ fn is_in_first_pid_namespace() -> bool {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
-fn a_program_that_nobody_wants_is_not_loaded() {
+fn a_program_that_is_not_wanted_is_not_loaded() {
     // Who starts a request is named by the first, before 6.5 by the second.
     let starts = ["block_io_start", "block_getrq"];
     let starts = starts.into_iter().find(|name| is_in_kernel(name)).unwrap();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_below_is_found_once_and_this_process_never() {
+    fn descendants_are_found_once_and_this_process_never() {
         let own = i32::try_from(std::process::id()).unwrap();
         let children = HashMap::from([
             (1, vec![2, 3, own]),

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn without_inheritance_children_are_none_of_ours() {
+    fn without_inheritance_children_are_not_traced() {
         let story = Story::of_process_10(false).forked(10, 11);
         assert!(!story.processes.knows(11));
     }

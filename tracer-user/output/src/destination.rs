@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_put_where_we_write_is_not_touched() {
+    fn what_another_user_has_put_where_we_write_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let (output, victim) = (folder.path().join("out"), folder.path().join("victim"));
         fs::write(&victim, "precious").unwrap();

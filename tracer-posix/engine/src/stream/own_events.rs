@@ -113,7 +113,7 @@ fn a_flush_of_a_running_stream_is_recorded_from_its_start_to_its_end() {
 }
 
 #[test]
-fn what_was_shown_and_then_overwritten_makes_nobody_skip_an_event() {
+fn what_was_shown_and_then_overwritten_makes_no_reader_skip_an_event() {
     let mut core = started(StreamFullPolicy::Loop);
     let mut data = Vec::new();
     let mut shown = |core: &mut StreamCore| core.show_next(&mut data).map(|header| header.time.0);

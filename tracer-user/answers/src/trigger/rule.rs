@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_held_to_whom_it_names() {
+    fn a_condition_is_held_to_the_thread_it_names() {
         let rule = Rule::parse("blocked > 100ms && comm == \"a b\" && pid == 7").unwrap();
         assert_eq!(rule.condition, Condition::Blocked(100_000_000));
         let thread = |pid, tid| Thread { pid, tid };
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_of_nobody_is_refused() {
+    fn what_names_no_thread_is_refused() {
         for typed in [
             "blocked > 1ms &&",
             "blocked > 1ms && victim",

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_nobodys() {
+    fn the_unknown_belongs_to_no_thread() {
         assert_eq!(
             seen(&[(10, Err((1, 8))), (20, Ok((1, 9)))]),
             [(10, 1, 0), (20, 0, 1)]

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn anybody_may_connect_and_nobody_else_may_take_the_name() {
+    fn all_users_may_connect_and_no_other_may_take_the_name() {
         let (_listener, socket) = AgentSocket::listen().unwrap();
         assert!(UnixStream::connect(socket.path()).is_ok());
         let folder = fs::metadata(socket.path().parent().unwrap()).unwrap();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_seen_by_its_user_and_by_nobody_else() {
+    fn this_process_is_seen_by_its_user_and_by_no_other() {
         let pid = std::process::id().cast_signed();
         // SAFETY: the call has no preconditions and cannot fail.
         let user = unsafe { libc::geteuid() };

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_shown_as_it_is_now_whoever_was_in_its_slot() {
+    fn a_thread_is_shown_as_it_is_now_and_not_as_the_one_before_in_its_slot() {
         let mut threads = Threads::new(Widths::WIDE);
         let mut shown = |pid, tid, comm: Option<&'static str>| {
             let who = Who {

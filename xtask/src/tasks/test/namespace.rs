@@ -50,7 +50,7 @@ pub const FILES: [(&str, &str); 17] = [
         "run",
         "what_a_command_and_its_children_emit_at_once_is_all_there",
     ),
-    ("signals", "a_sent_signal_shows_who_to_whom_by_which_call"),
+    ("signals", "a_sent_signal_shows_sender_receiver_and_call"),
     ("spans", "who_wakes_is_traced_too_where_that_is_asked_for"),
     (
         "switches",

@@ -44,7 +44,7 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
-        test: "everybody_reads_the_same_events_of_pgbench",
+        test: "all_readers_show_the_same_events_of_pgbench",
         why: "PostgreSQL takes longer to start than it waits",
         is_for_slowness: true,
     },
