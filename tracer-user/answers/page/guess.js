@@ -76,7 +76,7 @@ export class Guesses {
         /** Threads that have no CPU, and were not woken yet. */
         this.off = new Recent();
         this.wakers = new Recent();
-        /** Whom each task woke last. */
+        /** The task that each task woke last. */
         this.woke = new Int32Array(tasks + 1).fill(-1);
     }
 

@@ -16,7 +16,7 @@ const OFF = 2;
  * @property {number} to when it ends, in nanoseconds
  * @property {number} apart how long after the end of the one before of this thread it begins
  * @property {number} cpu or -1
- * @property {number} task who is named by its end: from 1 on, 0 is nobody
+ * @property {number} task that its end names: from 1 on; 0 is no task
  */
 
 /**

@@ -259,7 +259,7 @@ export class Model {
         return DECODER.decode(this.words.textAt(at));
     }
 
-    /** A thread that an event names. @param {number} task from 1 on; 0 is nobody */
+    /** A thread that an event names. @param {number} task from 1 on; 0 is no thread */
     taskWords(task) {
         if (task === 0) {
             return "a thread that is not named";

@@ -79,7 +79,7 @@ export class Slices {
     }
 }
 
-/** Slices of which nobody knows how many there will be. */
+/** Slices whose number is not known in advance. */
 export class Growing {
     constructor() {
         this.slices = new Slices(1024);
