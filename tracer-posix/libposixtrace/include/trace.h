@@ -492,8 +492,9 @@ struct linux_trace_sample {
 void posix_trace_event(trace_event_id_t, const void *__linux_trace_restrict, size_t);
 #if defined(__GNUC__) && !defined(LINUX_TRACE_NO_INLINE)
 /*
- * While nobody traces, a call of posix_trace_event() is a look at the word to which this pointer leads; its address is
- * the function's all the same. Null where the library is older than this header: then the function is called.
+ * While the process is not traced, a call of posix_trace_event() is a look at the word to which
+ * this pointer leads; its address is the function's all the same. Null where the library is older
+ * than this header: then the function is called.
  */
 extern const volatile unsigned *__linux_trace_enabled __attribute__((__weak__));
 extern void __linux_trace_event(trace_event_id_t, const void *__linux_trace_restrict,
@@ -535,9 +536,10 @@ posix_trace_end_np(trace_event_id_t __linux_trace_id, const void *__linux_trace_
 int posix_trace_eventid_open(const char *__linux_trace_restrict, trace_event_id_t *__linux_trace_restrict);
 /*
  * Beside the standard, for real-time threads: prepares the calling thread and its process, so that what the thread
- * emits takes neither a page fault nor a system call, at its first event neither, nor when somebody attaches: in all
- * streams that live now, and in others of so many bytes together; the first of both: of 16 MiB. It takes that memory,
- * and 6 MiB. 0 or ENOMEM. docs/real-time.md has the rest.
+ * emits takes neither a page fault nor a system call, at its first event neither, nor when a
+ * controller attaches: in all streams that live now, and in others of so many bytes together; the
+ * first of both: of 16 MiB. It takes that memory, and 6 MiB. 0 or ENOMEM. docs/real-time.md has the
+ * rest.
  */
 int posix_trace_prefault_np(void);
 int posix_trace_prefault_size_np(size_t);

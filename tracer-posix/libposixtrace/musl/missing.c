@@ -58,8 +58,9 @@ int find_object(void *address, struct found *found)
 }
 
 /*
- * The names under which glibc has the calls whose sizes and offsets have 64 bits. In musl all have; it lets nobody link with
- * these names since 1.2.4 (earlier ones have weak ones, which these go before). Declared here as both libraries pass them.
+ * The names under which glibc has the calls whose sizes and offsets have 64 bits. In musl all have;
+ * no program can link with these names since 1.2.4 (earlier ones have weak ones, which these go
+ * before). Declared here as both libraries pass them.
  */
 #define THE_SAME_64(type, name, parameters, arguments)      \
     type of_c_##name parameters __asm__(#name);             \
