@@ -76,7 +76,7 @@ function tables(page) {
     }])));
 }
 
-/** Every size and colour scheme: nothing is wider than the window, and nobody is shut out. */
+/** Every size and colour scheme: nothing is wider than the window, and no reader is shut out. */
 async function looks(browser, file, pictures, found) {
     found.too_wide = [];
     found.barriers = [];

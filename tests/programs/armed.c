@@ -1,5 +1,6 @@
 /*
- * A static probe with a semaphore: a counter that is not 0 while somebody listens. Without the library.
+ * A static probe with a semaphore: a counter that is not 0 while a tracer listens. Without the
+ * library.
  *
  * armed ROUNDS; says "armed N": how often it found the semaphore set, before each probe.
  */

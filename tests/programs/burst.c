@@ -1,6 +1,6 @@
 /*
  * Emits at once when it starts, then runs itself again, twice: by fork and exec, and by posix_spawn.
- * It ends as soon as it has done so: nobody waits for a tracer.
+ * It ends as soon as it has done so, without waiting for a tracer.
  *
  * burst EVENTS DEPTH; the data of each event is "PID SEQUENCE".
  */

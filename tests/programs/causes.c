@@ -1,7 +1,8 @@
 /* causes COUNT SEED FOLDER: makes COUNT requests, one after the other. Each lies between the events "request begin" and
  * "request end", and is delayed by a cause that is drawn; FOLDER is on a disk. Prints, for each request, its cause and how
- * long that has taken at least and at most, in nanoseconds, as measured by whoever is to blame: "mutex_sleep 400000 432100". At last "threads" and the
- * tids of worker, helper, third, hog, spinner, server and stopper.
+ * long that has taken at least and at most, in nanoseconds, as measured by the thread that is to
+ * blame: "mutex_sleep 400000 432100". At last "threads" and the tids of worker, helper, third, hog,
+ * spinner, server and stopper.
  *
  *   compute        the worker computes
  *   mutex_compute  the helper holds a mutex and computes

@@ -1,6 +1,6 @@
 /*
  * Has descriptors of every kind, by every way to one: opened, copied, received, inherited, shared,
- * renamed, deleted, closed by somebody else. Each is used, so that a tracer shows what it is.
+ * renamed, deleted, closed by another thread. Each is used, so that a tracer shows what it is.
  *
  * described FOLDER
  * described after FILE CLOSED     (what it runs of itself)
@@ -194,7 +194,7 @@ static void local(void)
     use(listener);
 }
 
-/* Nobody who only sees calls knows what is received. */
+/* A tracer that only sees calls does not know what is received. */
 static void passed(void)
 {
     union {

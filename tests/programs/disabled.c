@@ -1,5 +1,5 @@
 /*
- * A trace point that nobody traces, between two breakpoints: what is between them is what it costs.
+ * A trace point that is not traced, between two breakpoints: what is between them is what it costs.
  */
 #include <stddef.h>
 #include <trace.h>

@@ -21,7 +21,7 @@
 /* Its low eight bits are what the program's parent gets. */
 #define STATUS 0x5ca1ab00
 
-/* uretprobe and uprobe of x86-64, which no filter refuses and which are nobody's to call. */
+/* uretprobe and uprobe of x86-64, which no filter refuses and which no program may call. */
 static int is_of_the_kernels_own(int nr)
 {
 #ifdef __x86_64__

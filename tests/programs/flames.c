@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) long call(long code, long a, long b
 {
     long result = code;
 
-    /* Whoever calls has a frame, though it calls nobody. */
+    /* The caller has a frame, though this function calls none. */
     __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
 #ifdef __x86_64__
     __asm__ volatile("syscall"

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 
     if (argc != 2 || memory == MAP_FAILED || !(notes = fopen(argv[1], "w")))
         return 2;
-    /* All of it is there: what is not, nobody reads. */
+    /* All of it is there: what is not is not read. */
     for (nth = 0; nth < PAGES; nth++)
         memory[nth * PAGE] = 1;
     mprotect(end, PAGE, PROT_NONE);
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     ((struct frame *)chain(memory, 32, 9))[2 * 5].next = (uint64_t)end;
     found(memory, 6);
 
-    /* More than anybody asks for: the innermost ones, and the call itself. */
+    /* More than a tracer asks for: the innermost ones, and the call itself. */
     found(chain(memory, 64, MANY), 126);
     loop->next = (uint64_t)loop;
     loop->returns_to = CODE;

@@ -7,8 +7,8 @@
  *
  * KIND is what that process does once the test says go:
  *   mapped   nothing
- *   exec     runs another program, which waits until the old one's file is closed: so long the kernel shows nobody its memory
- *   page     wants a page that does not come, and at the same time a mapping: so long the kernel shows nobody those that it has
+ *   exec     runs another program, which waits until the old one's file is closed: so long the kernel shows no process its memory
+ *   page     wants a page that does not come, and at the same time a mapping: so long the kernel shows no process those that it has
  *
  * Started by root, as an administrator lets others mount with allow_other: then root's processes may look into it.
  */
@@ -40,7 +40,7 @@ static void answer(const struct fuse_in_header *asked, int error, const void *da
 
     memcpy(message, &head, sizeof head);
     memcpy(message + sizeof head, data, length);
-    /* Whoever asked may be gone. */
+    /* The process that asked may be gone. */
     (void)!write(device, message, head.len);
 }
 
@@ -73,7 +73,7 @@ static void serve(void)
         break;
     }
     case FUSE_GETATTR: {
-        /* Nobody remembers them. */
+        /* The kernel does not cache them. */
         struct fuse_attr_out out = {.attr = attributes(head->nodeid)};
         answer(head, 0, &out, sizeof out);
         break;
@@ -112,7 +112,7 @@ static void serve(void)
 
 static void *want_mapping(void *unused)
 {
-    /* Whoever looks at the mappings comes after whoever wants to change them, and that one after the page. */
+    /* A process that looks at the mappings comes after the thread that changes them, and that one after the page. */
     usleep(200000);
     mmap(NULL, BLOCK, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return unused;
@@ -122,7 +122,7 @@ static void *want_mapping(void *unused)
 static int be_mapper(const char *path, const char *kind, int ready, int go)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* Else the file system lives as long as this process, which ends only when somebody answers. */
+    /* Else the file system lives as long as this process, which ends only when its request is answered. */
     close(device);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     volatile char *base = mmap(NULL, FILE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 
     if (argc != 5)
         return EXIT_FAILURE;
-    /* Whoever waits for an answer waits no longer than this process lives. */
+    /* A process that waits for an answer waits no longer than this process lives. */
     alarm(AT_MOST);
     program = open(argv[2], O_RDONLY | O_CLOEXEC);
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
     (void)!write(go[1], "g", 1);
     if (strcmp(argv[4], "mapped") != 0)
         serve_until_held(argv[4]);
-    /* From now on nobody is answered; only that somebody asks is seen. */
+    /* From now on no request is answered; requests are only counted. */
     puts("silent");
     fflush(stdout);
     while (poll(both, 3, FOR_EVER) > 0 && !both[2].revents) {

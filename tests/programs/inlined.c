@@ -29,7 +29,7 @@ INLINE long twice(long with)
     return asks(with) + asks(with + 1);
 }
 
-/* Who calls nobody has no frame of its own. */
+/* A function that calls none has no frame of its own. */
 ALONE void nobody(void)
 {
     __asm__ volatile("" : : : "memory");

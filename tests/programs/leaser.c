@@ -1,6 +1,7 @@
 /*
- * A process that looks as if it had a trace area, and has a lease on its file: whoever opens that without care waits for as
- * long as the kernel gives the holder to let go (/proc/sys/fs/lease-break-time). It does not let go.
+ * A process that looks as if it had a trace area, and has a lease on its file: a program that opens
+ * that without care waits for as long as the kernel gives the holder to let go
+ * (/proc/sys/fs/lease-break-time). It does not let go.
  */
 #include "handshake.h"
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * Has mapped a program of somebody else, which lies in memory (tmpfs), and keeps the kernel from its pages: whoever wants one, to set a
- * probe in it, gets none.
+ * Has mapped a program of another user, which lies in memory (tmpfs), and keeps the kernel from its
+ * pages: a tracer that wants one, to set a probe in it, gets none.
  *
  * pageless FILE
  */
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     void *mapped = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
     if (mapped == MAP_FAILED)
         must("map", errno);
-    /* Everybody may: it is not for what the kernel itself wants in a system call. */
+    /* Every user may: it is not for what the kernel itself wants in a system call. */
     int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
     if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0)
         must("userfaultfd", errno);

@@ -1,6 +1,7 @@
 /*
- * A server that makes its workers before anybody asks: LINES of them, each of which makes another, and so on, every
- * millisecond one, DEPTH in all. Each waits for the end of a pipe, and ends.
+ * A server that makes its workers before any client asks: LINES of them, each of which makes
+ * another, and so on, every millisecond one, DEPTH in all. Each waits for the end of a pipe, and
+ * ends.
  *
  * prefork LINES DEPTH: says "process PID" of each, those of workers when the test sends a byte and all have ended.
  */
@@ -55,7 +56,7 @@ int main(int argc, char **argv)
     workers = mmap(NULL, sizeof *workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must("mmap", workers == MAP_FAILED ? errno : 0);
     must("pipe", pipe(ends) ? errno : 0);
-    /* Whoever is left by who made it is ours to wait for. */
+    /* This process waits for a worker whose maker has ended. */
     must("prctl", prctl(PR_SET_CHILD_SUBREAPER, 1) ? errno : 0);
     for (int line = 0; line < lines; line++)
         if (fork() == 0)

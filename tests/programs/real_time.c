@@ -1,10 +1,10 @@
 /*
  * What the library does to real-time threads.
  *
- * real_time emit EVENTS     a prepared SCHED_FIFO thread emits, so many events at least while somebody traces, and may
+ * real_time emit EVENTS     a prepared SCHED_FIFO thread emits, so many events at least while it is traced, and may
  *                           make no system call: a filter ends the program at the first one. Before its first event and
  *                           while it emits, the program itself and another process attach and detach, with every policy,
- *                           with and without a log. Says how many were emitted while somebody traced, how many of these
+ *                           with and without a log. Says how many were emitted while it was traced, how many of these
  *                           were read, and the thread's page faults.
  * real_time first           the page faults of the first event in a program that has its memory locked, and has prepared
  *                           nothing
@@ -168,7 +168,7 @@ static void *emit(void *unused)
     OK(posix_trace_prefault_np());
     run_as(20);
     allow_no_calls();
-    /* The first call of a function of the C library is not ours. */
+    /* The first call of a function of the C library is not measured. */
     getrusage(RUSAGE_THREAD, &before);
     clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     getrusage(RUSAGE_THREAD, &before);

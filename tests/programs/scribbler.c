@@ -1,7 +1,7 @@
 /*
  * Emits events, and writes nonsense into every part of its trace area at the same time, until its input ends.
  *
- * scribbler        any nonsense: soon the area has no stream that anybody would read
+ * scribbler        any nonsense: soon the area has no stream that a controller would read
  * scribbler marks  says of every chunk that a record is being written there, and that never ends
  * scribbler likely leaves alone what says that there is a stream, and writes mostly words from elsewhere in the area, or nearly those, where
  *                  chunks and lists begin: all of it goes on being read
@@ -18,7 +18,7 @@ enum {
     HEADER_END = 4096,
     STREAM_BYTES = 512,
     STREAMS_END = 20480,
-    /* Which process is traced, in which stream, and by whom. */
+    /* Which process is traced, in which stream, and by which controller. */
     SPARED_OF_STREAM = 80,
     CHUNK_BYTES = 16384,
     /* Of a window, as far as it has headers of chunks. */
@@ -69,7 +69,7 @@ static int is_spared(int part, size_t index)
     size_t offset = parts[part].offset + index * WORD;
 
     if (!is_likely)
-        /* The head of the area stays: without it nobody would read it. */
+        /* The head of the area stays: without it no controller would read it. */
         return index < 8;
     return offset < HEADER_END || (offset < STREAMS_END && (offset - HEADER_END) % STREAM_BYTES < SPARED_OF_STREAM);
 }

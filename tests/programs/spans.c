@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 		posix_trace_end_np(POSIX_TRACE_UNNAMED_USEREVENT, NULL, 0);
 		posix_trace_begin_np((trace_event_id_t)-1, NULL, 0);
 	}
-	/* They are there already, if somebody traces. */
+	/* They are there already, if the process is traced. */
 	if (posix_trace_eventid_open("request begin", &border) || border == request)
 		return 1;
 	printf("%u\n", (unsigned)(border - request));

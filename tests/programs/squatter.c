@@ -153,7 +153,7 @@ static void *write_what_does_not_come(void *page)
     return NULL;
 }
 
-/* Has the file's lock from the moment on when the write waits for its bytes: nobody ever brings them. */
+/* Has the file's lock from the moment on when the write waits for its bytes: they never come. */
 static void lock_area(int device)
 {
     int fault = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);

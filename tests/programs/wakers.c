@@ -25,7 +25,7 @@ static void say(const char *what)
         exit(EXIT_FAILURE);
 }
 
-/* Has the CPU whenever nobody else wants it, and wakes nobody. */
+/* Has the CPU whenever no other thread wants it, and wakes none. */
 static void *spin(void *argument)
 {
     struct sched_param idle = {0};

@@ -276,7 +276,7 @@ static void sockets_by_one_call(void)
     close(sent[0]);
     close(sent[1]);
     CALL(13, client, SHUT_WR, 0, 0, 0, 0);
-    /* What nobody can be asked for, and arguments that are nowhere. */
+    /* A number that no call has, and arguments that are nowhere. */
     CALL(21, 0, 0, 0, 0, 0, 0);
     syscall(SYS_socketcall, 1, NULL);
     close(pair[0]);

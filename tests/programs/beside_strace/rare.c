@@ -1,5 +1,5 @@
 // Calls and values that few programs use, each with what its line has to say of it. Nothing of it
-// changes the machine, whoever runs it.
+// changes the machine, even if root runs it.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/fiemap.h>
@@ -129,7 +129,7 @@ static void parts(int count)
     close(pair[1]);
 }
 
-// Several messages at once, as resolvers of names send them: to whom, and what.
+// Several messages at once, as resolvers of names send them: receiver, and what.
 static void messages(void)
 {
     char first[] = "hello", second[] = "world, a longer one", last[] = "x";

@@ -1,6 +1,6 @@
 /*
  * A library that is loaded before others: CLOCK_REALTIME is as many seconds ahead as the file that STEPPED_BY names says (64 bits), from the moment on
- * when it says so. As if somebody had set the machine's clock.
+ * when it says so. As if an administrator had set the machine's clock.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

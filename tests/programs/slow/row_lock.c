@@ -1,5 +1,5 @@
-/* A row of a table is locked for long by a process that does something else meanwhile: whoever wants the row waits in
- * fcntl(), for the process `holder`. */
+/* A row of a table is locked for long by a process that does something else meanwhile: a process
+ * that wants the row waits in fcntl(), for the process `holder`. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

@@ -13,7 +13,7 @@
 #include <signal.h>
 #include "calls.h"
 
-/* The C library's own, under names that nobody else takes. */
+/* The C library's own, under names that no program takes. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);

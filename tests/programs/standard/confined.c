@@ -99,7 +99,7 @@ static void go_on(char **argv)
         trace_a_family(trid);
     else
         CHECK(error == ENOMEM || error == EPERM || error == EAGAIN);
-    /* Whoever runs it wants to know which. */
+    /* The test that runs it wants to know which. */
     exit(error == 0 ? EXIT_SUCCESS : 2);
 }
 

@@ -88,7 +88,7 @@ CASE(processes_that_end_anyhow_leave_no_memory_behind)
     come_and_go(end_the_thread);
 }
 
-/* Nobody reads what processes emit that end as the C library has it. */
+/* No reader reads what processes emit that end as the C library has it. */
 CASE(processes_that_end_in_order_leave_no_memory_behind_unread)
 {
     enum { CHILDREN = 1000 };
@@ -298,7 +298,7 @@ CASE(processes_that_live_keep_their_chunks_when_others_end_beside_them)
     no_process_loses_a_chunk(live);
 }
 
-/* Their pids are those of nobody in the reader's namespace. */
+/* Their pids are those of no process in the reader's namespace. */
 static void live_elsewhere(int ready, int come)
 {
     pid_t first;

@@ -210,7 +210,7 @@ static char state_of(pid_t pid)
     return after_name[2];
 }
 
-/* Stops the process that writes the log, which is whoever else has it open. */
+/* Stops the process that writes the log, which is the other process that has it open. */
 static void stop_the_recorder_of(int fd)
 {
     DIR *folder = opendir("/proc");
@@ -326,7 +326,7 @@ CASE(a_log_beyond_the_largest_file_is_an_error_and_no_signal)
 }
 
 /*
- * Goes to a folder on a device of half a mebibyte. It is mounted in a namespace that nobody
+ * Goes to a folder on a device of half a mebibyte. It is mounted in a namespace that no process
  * shares, and has no path in it: it is gone with the process.
  */
 static void go_to_a_small_device(void)

@@ -1,4 +1,5 @@
-/* Where events are missing: threads that emit faster than anybody reads, and a mark wherever one of their events is not there. */
+/* Where events are missing: threads that emit faster than a reader reads, and a mark wherever one
+ * of their events is not there. */
 #define _GNU_SOURCE
 #include "streams.h"
 #include <pthread.h>

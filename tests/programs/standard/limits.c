@@ -189,7 +189,8 @@ CASE(a_thread_is_no_process)
     expect_end(child);
 }
 
-/* Descriptors of the program's own: sockets to which nobody writes, and files that hold what it wrote. */
+/* Descriptors of the program's own: sockets to which no process writes, and files that hold what it
+ * wrote. */
 enum { OWN = 40 };
 
 static int sockets[OWN][2], files[OWN];

@@ -294,7 +294,7 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
         struct timespec emitted, oldest = { 0, 0 };
         int seen = 0;
 
-        /* Nobody reads the START: it may be overwritten at once. */
+        /* The START is not read: it may be overwritten at once. */
         OK(posix_trace_create(0, &attr, &trid));
         OK(posix_trace_start(trid));
         posix_trace_event(last, &round, sizeof round);
@@ -321,14 +321,15 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
         OK(posix_trace_shutdown(trid));
     }
     CHECK(rounds_seen > ROUNDS / 2);
-    /* A stop that waits for somebody in vain takes half a second. But who has processors when, nobody knows. */
+    /* A stop that waits for a thread in vain takes half a second. But when a thread gets a
+     * processor is unknown. */
     CHECK(slow <= ROUNDS / 4);
     stop_emitting = 1;
     for (i = 0; i < BUSY_THREADS; i++)
         pthread_join(threads[i], NULL);
 }
 
-/* A child that is killed amid its emissions holds nobody up and costs nobody an event. */
+/* A child that is killed amid its emissions holds no other process up and costs none an event. */
 CASE(children_that_are_killed_amid_emissions_cost_no_other_an_event)
 {
     enum { ROUNDS = 60 };

@@ -1,4 +1,5 @@
-/* What a stream takes: shared memory and heap, whoever emits, before and while it is read. */
+/* What a stream takes: shared memory and heap, in whatever process events are emitted, before and
+ * while it is read. */
 #define _GNU_SOURCE
 #include "streams.h"
 #include <pthread.h>

@@ -19,7 +19,7 @@ static void take_all_memory_up_to(rlim_t most, size_t bytes)
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     reserve = bytes > 0 ? malloc(bytes) : NULL;
     for (size = 64 << 20; size >= 16; size /= 2) {
-        /* Nobody needs to find it again; a compiler must not know that. */
+        /* It need not be found again; a compiler must not know that. */
         while ((taken = malloc(size)) != NULL)
             ;
     }

@@ -285,7 +285,7 @@ CASE(another_users_process_cannot_be_traced)
     target = start_target("root's");
     child = fork();
     if (child == 0) {
-        /* A program of nobody's own. */
+        /* A program of the user `nobody`. */
         CHECK(setgid(65534) == 0 && setuid(65534) == 0);
         CHECK_CALL(posix_trace_create(target.pid, NULL, &trid), EPERM);
         CHECK_CALL(posix_trace_create(1, NULL, &trid), EPERM);

@@ -69,7 +69,7 @@ CASE(a_recorder_has_nothing_of_its_controller_but_the_log)
     CHECK(pipe(ends) == 0);
     trid = logged(fd);
     close(ends[1]);
-    /* Nobody else has the other end. */
+    /* No other process has the other end. */
     CHECK_EQUAL(read(ends[0], &byte, 1), 0);
     close(ends[0]);
     recorder = recorder_of(fd);
@@ -85,7 +85,8 @@ CASE(a_recorder_has_nothing_of_its_controller_but_the_log)
     OK(posix_trace_shutdown(trid));
     expect_log_of(fd, 10);
     before = dup(0) - before;
-    /* Ours are all closed again: the log's file and the descriptor that was counted with are left. */
+    /* The program's are all closed again: the log's file and the descriptor that was counted with
+     * are left. */
     CHECK_EQUAL(before, 0);
 }
 

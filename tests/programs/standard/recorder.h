@@ -84,7 +84,7 @@ static inline int has_open(pid_t pid, const struct stat *file)
     return is_open;
 }
 
-/* Who records for a process: whoever else has the log open. */
+/* The recorder of a process: the other process that has the log open. */
 static inline pid_t recorder_for(pid_t controller, int fd)
 {
     DIR *folder;

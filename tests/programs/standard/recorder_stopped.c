@@ -1,4 +1,5 @@
-/* The process that records for a stream with a log does not answer: nobody is held up, and what is lost is counted. */
+/* The process that records for a stream with a log does not answer: no caller is held up, and what
+ * is lost is counted. */
 #define _GNU_SOURCE
 #include "recorder.h"
 #include <pthread.h>

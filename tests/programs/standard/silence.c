@@ -44,7 +44,7 @@ static void all_functions(void)
         functions[function].call();
 }
 
-/* What is no stream, no log, no process, no file, and what nobody gives. */
+/* What is no stream, no log, no process, no file, and what is never given. */
 static void fail_to_make(void)
 {
     trace_attr_t flushed = attributes(1 << 20, POSIX_TRACE_FLUSH), large = attributes(1 << 20, POSIX_TRACE_LOOP);

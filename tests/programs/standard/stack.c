@@ -1,6 +1,7 @@
 /*
  * How much stack each function takes. It is measured on a stack that was painted, in a thread for which the dynamic
- * loader has found the function already: what that takes when a function is called first, up to 3 KiB, is not ours.
+ * loader has found the function already: what that takes when a function is called first, up to 3
+ * KiB, does not count.
  *
  * With STACK_TABLE in the environment the case prints what it has found.
  */
