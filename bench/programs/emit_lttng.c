@@ -1,6 +1,6 @@
 /*
  * emit_lttng THREADS EVENTS EXPECTED: user events through LTTng-UST. Waits until the point is
- * enabled (EXPECTED 1) by a session that somebody else has made; with 0 it must not be.
+ * enabled (EXPECTED 1) by a session that another process has made; with 0 it must not be.
  */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE

@@ -1,7 +1,7 @@
 /*
  * emit_posix THREADS EVENTS STREAMS POLICY: user events through libposixtrace, into so many streams
- * (0: nobody traces) with the policy "loop" or "until-full". Compiled with -DOUT_OF_LINE, the
- * function is called by its address, so that the header cannot look whether anybody traces.
+ * (0: not traced) with the policy "loop" or "until-full". Compiled with -DOUT_OF_LINE, the function
+ * is called by its address, so that the header cannot look whether the process is traced.
  */
 #include <trace.h>
 
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
             must("read", posix_trace_trygetnext_event(stream, &info, data, sizeof data, &length, &unavailable));
         while (!unavailable && info.posix_event_id != type);
         if (unavailable || length != sizeof(struct payload))
-            must("the stream has no event of ours", ENODATA);
+            must("the stream has no event of this program", ENODATA);
     }
     return EXIT_SUCCESS;
 }

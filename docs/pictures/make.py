@@ -70,7 +70,7 @@ def draw(name: str, prompt: str, screen: str, width: int) -> None:
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True)
     console.print(Text(f"$ {prompt}", style="bold"))
     console.print(Text.from_ansi(screen), soft_wrap=True)
-    # The fonts of whoever looks at it: none is fetched.
+    # The fonts of the reader's machine: none is fetched.
     frame = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     svg = console.export_svg(title="", code_format=frame, unique_id=name)
     (HERE / f"{name}.svg").write_text(svg)

@@ -1,4 +1,4 @@
-"""A store that is not ours, and some clients that use it."""
+"""A well-known store, and some clients that use it."""
 
 import socket
 import subprocess
