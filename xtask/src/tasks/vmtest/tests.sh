@@ -34,7 +34,7 @@ now() {
     echo "$seconds"
 }
 
-# Says what everybody waits for when a test takes too long, and ends it.
+# Says what each thread waits for when a test takes too long, and ends it.
 watch() {
     sleep "$TIMEOUT"
     echo "vmtest: late $1"

@@ -2,7 +2,7 @@
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
-# Names that nobody else can know: some of this runs in the /tmp of everybody.
+# Names that no other user can know: some of this runs in the /tmp of all users.
 notes=$(mktemp -d)
 trap 'rm -r "$notes"' EXIT
 
