@@ -138,7 +138,7 @@ impl Hostile {
         let state = chunk_state::word(generation, turn, states[index % 4]);
         self.set(header + offset_of!(ChunkHeader, state), state);
         if self.random().is_multiple_of(2) {
-            // A mark that lets the reader through, and a head that is within the chunk.
+            // A mark that does not stop the reader, and a head that is within the chunk.
             let events = self.random() % 100;
             let head = (events << 32) | (self.random() % u64::from(MIN_CHUNK_BYTES));
             self.set(header + offset_of!(ChunkHeader, begun), head);
@@ -234,7 +234,7 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         let begin = Instant::now();
         hostile.set(begun, 88);
         let (held, next) = (collect(), collect());
-        // A reader that had no processor for as long as it waits has given up.
+        // A reader that got no processor for as long as its timeout has given up.
         if begin.elapsed() < Duration::from_millis(100) || tries == 5 {
             assert_eq!(next, held, "a thread is");
             break held;
@@ -244,7 +244,7 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
     };
     hostile.set(begun, 64);
     assert!(collect() > held, "no thread is any more");
-    // Of a thread that is no more nothing comes.
+    // A thread that has ended emits nothing any more.
     hostile.set(begun, 88);
     hostile.set(thread, u64::from(i32::MAX.unsigned_abs()) << 32 | 1);
     let held = collect();
@@ -328,7 +328,7 @@ fn windows_that_are_claimed_and_never_written_cost_no_memory() {
 
     let file = source.area().file().unwrap().try_clone_to_owned().unwrap();
     let blocks = std::fs::File::from(file).metadata().unwrap().blocks();
-    // Of each window the headers.
+    // The headers of each window are allocated.
     assert!(blocks * 512 < 20 << 20, "{} KiB", blocks / 2);
 }
 
@@ -393,7 +393,7 @@ fn whatever_a_target_writes_the_reader_goes_on() {
             CHAINS_OFFSET..CHAINS_OFFSET + 100 * size_of::<ChainEntry>(),
             20,
         );
-        // How many windows, chains and names there are, when the area was made.
+        // The counts of windows, chains and names, and the time at which the area was made.
         hostile.scribble(16..56, 3);
         if round % 3 == 0 {
             hostile.scribble(CONTROL..PROCESSES_OFFSET, 5);
@@ -420,8 +420,8 @@ fn whatever_a_target_writes_the_reader_goes_on() {
             assert!(event.data(&data).len() <= usize::from(u16::MAX));
             assert!(event.header.time.0 < u64::MAX / 2, "a time that is to come");
         }
-        // Much of it lies before what is said to have been overwritten.
-        // Counts are what it says.
+        // Many forged events lie before the position up to which the stream claims to be
+        // overwritten: they are lost, and the count of these is forged too.
         found += events.len() + usize::from(losses.iter().any(|loss| loss.count > 0));
         if round % 10 == 0 {
             source.control(&control(round % 20 == 0));

@@ -1,5 +1,5 @@
-//! Values that the events of one packet have in common: written once, and by their index from then
-//! on.
+//! Values that the events of one packet have in common. A value is written once; later events refer
+//! to it by its index.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -31,7 +31,7 @@ impl Thread {
     }
 }
 
-/// The name of a thread, as long as the kernel lets it be.
+/// Name of a thread, of at most as many bytes as the kernel stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Comm {
     bytes: [u8; COMM_BYTES],
@@ -57,17 +57,18 @@ impl Comm {
     }
 }
 
-/// State of a thread after a packet's events so far, for those that follow.
+/// State of a thread after the events of a packet so far, by which the following events are
+/// encoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastSeen {
-    /// The CPU that it named last.
+    /// CPU of its last event that named one.
     pub cpu: Option<u32>,
     /// When it got a CPU last.
     got_cpu: Option<u64>,
 }
 
 impl LastSeen {
-    /// Takes notice of an event of the thread.
+    /// Updates the state with an event of the thread.
     #[inline]
     pub fn follow(&mut self, event_type: EventTypeId, time: u64) {
         if event_type == EventTypeId::SWITCH_IN {
@@ -82,14 +83,14 @@ impl LastSeen {
     }
 }
 
-/// Where in which program an event arises.
+/// Trace point of an event: the event type, and the address in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Site {
     pub event_type: EventTypeId,
     pub program_address: u64,
 }
 
-/// Things in order of their first use, each once.
+/// Values in order of their first use, each once.
 #[derive(Debug)]
 pub(super) struct Dictionary<T> {
     entries: Vec<T>,
@@ -114,7 +115,7 @@ impl<T> Default for Dictionary<T> {
 pub(super) enum Entry {
     /// The entry was there.
     Known(u32),
-    /// The entry came just now: its index is the one that the dictionary had as its length.
+    /// The entry is new: its index is the number of entries before it.
     New(u32),
 }
 
@@ -128,10 +129,10 @@ impl Entry {
 }
 
 impl<T: Copy + Eq + Hash> Dictionary<T> {
-    /// Returns the index of `thing`, which gets one if it has none.
+    /// Returns the index of `thing`; adds it if it is not there.
     #[inline]
     pub fn enter(&mut self, thing: &T) -> Entry {
-        // Threads and sites come in runs.
+        // Consecutive events mostly have the same thread and site.
         if self.last() == Some(thing) {
             return Entry::Known(self.last);
         }
@@ -177,8 +178,8 @@ pub(super) struct DataDictionary {
 }
 
 impl DataDictionary {
-    /// Returns the index of `data`, of which those with an index lie in `buffer`. New data has to
-    /// be put there, and [`note_span`](Self::note_span) then says where.
+    /// Returns the index of `data`. The data of known entries lies in `buffer`; the caller appends
+    /// new data to it and reports its position by [`note_span`](Self::note_span).
     pub fn enter(&mut self, data: &[u8], buffer: &[u8]) -> Entry {
         let hash = self.hasher.hash_one(data);
         let spans = &self.spans;
@@ -196,7 +197,7 @@ impl DataDictionary {
         Entry::New(index)
     }
 
-    /// Says where the data that got an index just now lies.
+    /// Notes the position in the buffer of the data that was added last.
     pub fn note_span(&mut self, start: usize, length: usize) {
         // A packet's length fits into 32 bits.
         let narrow = |value| u32::try_from(value).unwrap_or(u32::MAX);

@@ -149,7 +149,7 @@ impl OpenError {
     pub fn error_number(&self) -> c_int {
         match self {
             Self::Io(error) => match errno_of(error) {
-                // A pipe, a directory: no log, says the standard.
+                // By the standard, a pipe or a directory is no log.
                 libc::ESPIPE | libc::EISDIR => libc::EINVAL,
                 errno => errno,
             },

@@ -1,4 +1,4 @@
-//! The packet that `docs/log-format.md` shows is what this code writes, and what it reads.
+//! Test that the code writes and reads the packet that `docs/log-format.md` shows.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The common part of the two ways of going through a log.
+//! Common part of the two ways to walk through a log.
 
 #![cfg_attr(
     not(test),
@@ -43,7 +43,7 @@ impl Damage {
     }
 }
 
-/// Facts about a log that going through it needs.
+/// Facts about a log that a walk through it needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub log_id: LogId,
@@ -74,7 +74,7 @@ impl View {
         }
     }
 
-    /// Returns the damage known where a log ends and packet `next` was to come.
+    /// Returns the damage where a log ends before packet `next`, which was expected.
     pub fn missing_at_end(&self, next: u64) -> Damage {
         let packets_missing = self
             .packets
@@ -96,7 +96,7 @@ pub(super) enum Rejected {
     Perhaps,
 }
 
-/// A way through a log, from its oldest packet to its newest.
+/// Walk through a log, from its oldest packet to its newest.
 #[derive(Debug)]
 pub(super) enum PacketCursor {
     /// Packets that follow one another.
@@ -106,7 +106,7 @@ pub(super) enum PacketCursor {
 }
 
 impl PacketCursor {
-    /// Returns a way from the start.
+    /// Returns a walk from the start.
     pub fn new(policy: LogFullPolicy) -> Self {
         match policy {
             LogFullPolicy::Loop => Self::Circular(CircularCursor::default()),
@@ -116,7 +116,7 @@ impl PacketCursor {
         }
     }
 
-    /// Returns the next packet whose header is whole; the same again until it is accepted or
+    /// Returns the next packet whose header is whole; the same packet again until it is accepted or
     /// rejected. `None` at the end of what is there now.
     pub fn find(
         &mut self,
@@ -137,7 +137,7 @@ impl PacketCursor {
         }
     }
 
-    /// Says that the packet found last cannot be used.
+    /// Rejects the packet that was found last.
     pub fn reject(
         &mut self,
         found: &Found,

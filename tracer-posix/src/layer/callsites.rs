@@ -1,5 +1,5 @@
-//! The event types of callsites: found without a lock, so that a child may be forked at any time,
-//! and without allocation.
+//! Event types of callsites. They are looked up without a lock, since the process may fork at any
+//! time, and without allocation.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -18,18 +18,18 @@ const SLOTS: usize = 1 << 15;
 #[derive(Debug)]
 struct Slot {
     key: AtomicUsize,
-    /// The identifiers of the types for entering and leaving, one in each half; 0 while they are
-    /// being found out.
+    /// Identifiers of the types for entering and leaving, one in each half; 0 until they are
+    /// defined.
     borders: AtomicU64,
-    /// The types for what is made and what is over; written before the others.
+    /// Identifiers of the types for new and for closed spans; written before `borders`.
     lifetime: AtomicU64,
 }
 
-/// Every callsite that the layer has seen. Only ever added to.
+/// Every callsite that the layer has seen. Callsites are added and never removed.
 #[derive(Debug)]
 pub(super) struct Callsites {
     slots: [Slot; SLOTS],
-    /// How many there are.
+    /// Number of callsites.
     count: AtomicUsize,
 }
 
@@ -72,9 +72,9 @@ impl Callsites {
         None
     }
 
-    /// Defines the types of a callsite. Threads that come to it at the same moment find the same.
-    /// When no more can be noted, it is defined again the next time; when no names are left, its
-    /// events have none.
+    /// Defines the types of a callsite. Threads that define a callsite at the same moment get the
+    /// same types. When no slot is left, the callsite is defined again the next time; when no names
+    /// are left, its events have none.
     pub(super) fn define(&self, metadata: &'static Metadata<'static>) -> Types {
         let types = types_of(metadata);
         if self.count.load(Relaxed) >= SLOTS / 2 {
@@ -126,7 +126,8 @@ fn types_of(metadata: &Metadata<'_>) -> Types {
     let open =
         |moment| UserEvent::open_beside(&type_name(metadata, moment)).unwrap_or(UserEvent::UNNAMED);
     if metadata.is_span() {
-        // A reader that knows a later one knows the earlier ones, and so what they are together.
+        // A reader that knows a later type knows the earlier ones: the order says that they belong
+        // together.
         let (new, close) = (open(Moment::New), open(Moment::Close));
         return Types {
             new,

@@ -1,4 +1,4 @@
-//! From the values of `tracing` to fields.
+//! Conversion of the values of `tracing` to fields.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 /// Writes each value that it is shown, by its type.
 pub(super) struct Visitor<'a> {
     writer: &'a mut Writer,
-    /// Whether what is called `message` is what an event says.
+    /// Whether the value `message` is the text of an event.
     is_event: bool,
 }
 
