@@ -1,6 +1,6 @@
-//! Samples: the thread that has the CPU when its clock is looked at, and where it is.
+//! Samples: the thread that has the CPU at each tick of a clock, and its stack.
 //!
-//! The agent attaches this to a clock of each CPU, so many times a second.
+//! The agent attaches this program to a clock of each CPU, which ticks at the requested rate.
 
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
@@ -14,7 +14,7 @@ use crate::probe::Current;
 use crate::record::record;
 use crate::stack;
 
-/// Runs in an interrupt, whose thread it is that was interrupted.
+/// Runs in an interrupt; the current thread is the interrupted one.
 #[perf_event]
 pub fn sample_cpu(ctx: PerfEventContext) -> u32 {
     if maps::is_wanted(EventTypeId::SAMPLE)
@@ -27,6 +27,6 @@ pub fn sample_cpu(ctx: PerfEventContext) -> u32 {
             data: SampleData { sampled_ns },
         });
     }
-    // Nothing for the event by which it is attached: that has no reader.
+    // No output to the perf event by which it is attached: that has no reader.
     0
 }

@@ -54,7 +54,7 @@ pub struct KernelSource {
     stacks: Option<Stacks>,
     /// Descriptions of descriptors, where they are recorded.
     descriptors: Option<Descriptors>,
-    /// Looks at threads, as the trace began.
+    /// States of threads when the trace began.
     looks: Found,
     first_names: FirstNames,
 }
@@ -157,12 +157,12 @@ impl KernelSource {
 }
 
 impl Source for KernelSource {
-    /// Collects the records up to the present. A record gets its time after its space. So a record
-    /// that is reserved beyond the end of its ring that is read here, after the clock, has a later
-    /// time than the clock showed.
+    /// Collects the records up to the present. The clock is read first, then the end of each ring.
+    /// A record gets its time after its space is reserved. So a record beyond the end that was read
+    /// has a later time than the clock showed.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let now = monotonic_now();
-        // The clock is read before the rings' ends are: the proof above hangs on it.
+        // The clock is read before the ends of the rings: the proof above depends on it.
         fence(Ordering::SeqCst);
         self.rings.look_at_ends();
         let (mut damaged, mut untold) = (0, 0);
@@ -266,7 +266,7 @@ impl Source for KernelSource {
     }
 
     /// Types that are filtered out, and all optional ones while the stream does not run, are
-    /// dropped by the programs from now on. Those that tell which processes exist are still
+    /// dropped by the programs from now on. Types that report which processes exist are still
     /// recorded.
     fn control(&mut self, control: &Control) {
         let [filter, ..] = control.filter.words();

@@ -33,7 +33,7 @@ pub struct KernelTracer {
     _probes: Attachments,
     _tracepoints: tracepoints::Attachments,
     traced: Traced,
-    /// List of processes, where our pid namespace is not the first one.
+    /// List of processes, where the tracer's pid namespace is not the first one.
     listing: Option<Listing>,
     /// Look at threads when the trace begins, where that is wanted.
     looker: Option<Looker>,
@@ -46,7 +46,7 @@ pub struct KernelTracer {
     recorded: u64,
     /// Reading of the memory that arguments of system calls point to.
     reads_arguments: bool,
-    /// Events that are not recorded, in words.
+    /// Description of the events that are not recorded.
     left_out: Option<&'static str>,
 }
 
@@ -61,7 +61,7 @@ impl KernelTracer {
     /// See [`LoadError`].
     pub fn load(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
         match Self::load_with(options) {
-            // What reads them is most of the programs, and more than verifiers of old walk.
+            // Reading them makes up most of the programs, and is more than old verifiers accept.
             Err(error) if options.string_bytes > 0 && error.is_for_system_calls() => {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
@@ -135,8 +135,8 @@ impl KernelTracer {
     /// Traces process `pid` (all its threads) from now on; with `inherit` also the children that
     /// it makes from now on, and theirs.
     ///
-    /// Where our pid namespace is the first one, it does not look whether there is such a process:
-    /// a pid that no process has is traced only until it is given to a new process.
+    /// Where the tracer's pid namespace is the first one, it is not checked that such a process
+    /// exists: an unused pid is marked only until a new process gets it.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl KernelTracer {
         let Some(listing) = &self.listing else {
             return self.traced.set_all(bits, usize_of(own));
         };
-        // What was made meanwhile by who was not marked yet is found the second time.
+        // The second pass finds children made meanwhile by processes that were not marked yet.
         for _ in 0..2 {
             let processes = listing.processes(&mut self.ebpf)?;
             for process in processes.iter().filter(|one| one.here != own.cast_signed()) {
@@ -188,8 +188,8 @@ impl KernelTracer {
         Ok(())
     }
 
-    /// Looks at what all threads of the traced processes do now, where that is wanted: it becomes
-    /// an event of each. `pids` are those processes.
+    /// Records the state of every thread of the traced processes, where that is wanted, as an event
+    /// of each. `pids` are those processes.
     pub fn look(&mut self, pids: &[i32]) {
         if let Some(looker) = &self.looker {
             looker.look(&mut self.ebpf, pids);
@@ -218,8 +218,8 @@ impl KernelTracer {
         self.wanted.set_syscalls(calls);
     }
 
-    /// Tells whether the memory that arguments of system calls point to is read: that may have been
-    /// asked for, and be more than the kernel accepts.
+    /// Tells whether the memory that arguments of system calls point to is read: it may have been
+    /// asked for, and be refused by the kernel.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
         self.reads_arguments

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Returns `time` multiplied by `TRACER_TEST_SLOWNESS`: a machine whose processors are made in
-/// software is no measure of how long something may take.
+/// Returns `time` multiplied by `TRACER_TEST_SLOWNESS`: emulated processors are slower than real
+/// ones.
 pub fn timeout(time: Duration) -> Duration {
     let slowness = std::env::var("TRACER_TEST_SLOWNESS").ok();
     time * slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
