@@ -1,4 +1,4 @@
-//! Looking for trace areas: a process may bring one along at any time after it began.
+//! Search for trace areas: a process may create one at any time after it began.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU16;
@@ -45,8 +45,8 @@ const USERS_LOOKED_AT: u32 = 64;
 /// Most processes that are looked at in one call, so that many execs do not hold the tracer up.
 const LOOKS_AT_ONCE: usize = 32;
 
-/// Longest time these looks may take, but for the last of them. A signal waits for it, and so do
-/// the events of others.
+/// Longest time of these looks together; the last may take longer. Signals and events of other
+/// processes wait meanwhile.
 const LOOK_WITHIN: Duration = Duration::from_millis(25);
 
 /// Reason why the user events of a process are not available.
@@ -58,13 +58,13 @@ pub enum AreaError {
     /// No stream can be opened in it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The kernel does not tell, or not now.
+    /// The kernel does not answer, or not now.
     #[error(transparent)]
     Held(#[from] Held),
 }
 
 impl AreaError {
-    /// Tells whether the answer may be another one a moment later.
+    /// Tells whether the answer may differ a moment later.
     pub fn is_for_now(&self) -> bool {
         matches!(
             self,
@@ -99,8 +99,8 @@ struct Search {
     due: MonotonicNs,
 }
 
-/// Programs that began within the trace with an area of their own, and emitted, if they did, before
-/// it was found.
+/// Programs that began during the trace with an area of their own, and may have emitted before it
+/// was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoundLate {
     /// Number of such programs.
@@ -114,10 +114,9 @@ pub struct FoundLate {
 struct Known {
     /// The user whose area it is.
     owner: u32,
-    /// Processes that are known to use it.
+    /// Processes that are known to use the area.
     users: HashSet<i32>,
-    /// Users, and the children that were made by them: processes that may have written what is
-    /// read.
+    /// Users, and their children: processes that may have written the events that are read.
     writers: HashSet<i32>,
     tag: Option<AreaTag>,
     retirement: Retirement,
@@ -137,7 +136,7 @@ pub struct Areas {
     /// for ever.
     has_exec_events: bool,
     found_late: FoundLate,
-    /// Looks for users of areas that are left until it is tidied up.
+    /// Remaining looks for users of areas, until the next tidying up.
     looks_left: u32,
     /// Processes whose areas cannot be read: too many are.
     refused: HashSet<i32>,
@@ -217,9 +216,8 @@ impl Areas {
         self.lacking.insert(pid);
     }
 
-    /// Looks at a command from now on where no event will report that it runs another program: one
-    /// that is run as another user does not take the area up that was made for it, and has one of
-    /// its own.
+    /// Looks at a command from now on, where no event will report its exec: a command that runs as
+    /// another user does not use the area that was made for it, and makes its own.
     pub fn expect(&mut self, pid: i32, now: MonotonicNs) {
         if !self.has_exec_events {
             self.asked_for.insert(pid);
@@ -264,8 +262,7 @@ impl Areas {
             target,
             ..self.request.clone()
         };
-        // Who has the stream's slot now is asked for, and that may be another process than this
-        // one.
+        // Opening looks at the process that has the stream's slot now, which may be another one.
         let mut source = bounded_proc::of_process(pid, move || AreaSource::open(area, &request))??;
         source.share_names(self.names.of(owner));
         let tag = self.free_tag();
@@ -285,7 +282,7 @@ impl Areas {
         }))
     }
 
-    /// Notes that a process uses this area, and so no other one any more: it runs another program
+    /// Notes that a process uses this area, and no other any more: it has run another program
     /// since.
     fn left_for(&mut self, id: AreaId, pid: i32) {
         let others = self.known.iter_mut().filter(|((known, _), _)| *known != id);
@@ -294,7 +291,7 @@ impl Areas {
         });
     }
 
-    /// Returns a tag that no area has, and that the last ones to come had not either.
+    /// Returns a tag that no area has, and that no recent area had.
     fn free_tag(&mut self) -> Option<AreaTag> {
         let tags = (0..u16::MAX).map(|step| self.last_tag.wrapping_add(1).wrapping_add(step));
         let tag = tags
@@ -313,8 +310,8 @@ impl Areas {
         }
     }
 
-    /// Tells whether process `pid` may have written to this area: as far as is known, or the area
-    /// is read no more.
+    /// Tells whether process `pid` may have written to this area, as far as is known. Where the
+    /// area is not read any more, every process may have.
     pub fn may_write(&self, area: AreaTag, pid: i32) -> bool {
         let mut known = self.known.values();
         known
@@ -340,7 +337,7 @@ impl Areas {
             return true;
         }
         let id = *id;
-        // Who keeps the kernel from answering is not believed.
+        // A process that keeps the kernel from answering is not believed.
         let is_user =
             bounded_proc::of_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
         if is_user {
@@ -387,18 +384,19 @@ impl Areas {
                     self.found(pid, now);
                     found(source);
                 }
-                // What has its area has it until the next exec.
+                // A process with an area has it until its next exec.
                 Ok(Look::Known) => self.found(pid, now),
                 Ok(Look::Nothing) => self.postpone(pid, now),
                 Err(AreaError::Find(FindError::NoSuchProcess { .. })) => {
                     self.searches.remove(&pid);
                 }
                 Err(AreaError::Find(error)) if error.is_for_lack() => self.try_again(pid, now),
-                // It may run a program that keeps its descriptor, or that can have a file.
+                // The next program of the process may keep its descriptor, or be able to have a
+                // file.
                 Err(AreaError::Find(
                     FindError::OnlyMapped { .. } | FindError::WithoutFile { .. },
                 )) => self.try_again(pid, now),
-                // All streams of the area may be in use, until one of them ends.
+                // All streams of the area may be in use; one may end soon.
                 Err(AreaError::Open(_) | AreaError::Held(_)) => self.try_again(pid, now),
                 Err(error) => {
                     self.searches.remove(&pid);
@@ -409,8 +407,8 @@ impl Areas {
         }
     }
 
-    /// Returns the processes due for a look, the longest overdue first: those that run programs for
-    /// ever do not come before all others.
+    /// Returns the processes due for a look, the longest overdue first, so that processes that run
+    /// programs for ever do not delay all others.
     fn due(&self, now: MonotonicNs) -> Vec<i32> {
         let is_due =
             |(pid, search): (&i32, &Search)| (search.due <= now).then_some((search.due, *pid));
@@ -450,7 +448,7 @@ impl Areas {
     /// Looks for the area of the process that had the pid `pid` at the moment `since`.
     fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
         let found = bounded_proc::of_process(pid, move || Area::find(pid))??;
-        // Asked when its area is held already: the process that has the pid now had it then.
+        // Checked while the area is held: the process that has the pid now had it at `since`.
         if proc_fs::was_started_after(pid, since)? {
             return Err(FindError::NoSuchProcess { pid }.into());
         }
@@ -531,8 +529,7 @@ mod tests {
         Areas::new(request, MonotonicNs(0), true)
     }
 
-    /// Returns the milliseconds at which process 1 is looked at again, were it never to have an
-    /// area.
+    /// Returns the milliseconds at which process 1 is looked at, as long as it has no area.
     fn looks(areas: &mut Areas, until_ms: u64) -> Vec<u64> {
         let mut at = Vec::new();
         for ms in 0..until_ms {

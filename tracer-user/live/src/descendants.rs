@@ -1,5 +1,4 @@
-//! The processes that come from others: their children that are there, the children of these, and
-//! so on.
+//! Descendants of processes: their living children, the children of these, and so on.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +22,7 @@ pub fn of(pids: &[i32]) -> Vec<i32> {
 /// Returns the processes below `pids` in the tree.
 fn below(pids: &[i32], children: &HashMap<i32, Vec<i32>>) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    // Processes are read one after the other, so that a pid may be its own ancestor.
+    // Processes are read one after the other: a pid that is used again may seem its own ancestor.
     let mut seen: HashSet<i32> = pids.iter().copied().chain([own]).collect();
     let mut waiting: Vec<i32> = pids.to_vec();
     let mut found = Vec::new();
@@ -61,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_child_of_a_child_is_a_descendant() {
-        // The shell waits for what it starts, as there is more to do after it.
+        // The shell waits for its child and does not become it, since another command follows.
         let mut shell = Command::new("sh")
             .args(["-c", "sleep 60; true"])
             .stderr(std::process::Stdio::null())

@@ -51,7 +51,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Make a page of the trace when it ends, as `tracer-user report` does of a log, instead of
-    /// showing events. Without --log they are in a file beside it until then, which goes
+    /// showing events. Without --log the events are in a temporary file beside it until then
     #[arg(long, value_name = "OUT", conflicts_with_all = ["output", "when"])]
     report: Option<PathBuf>,
     /// The spans of that page, as `tracer-user why` takes them; without it, all pairs of user

@@ -23,15 +23,15 @@ use tracer_answers::queries::SpanSpec;
 /// F shows what is selected as large as possible, M marks it, / searches, ? shows all keys. It
 /// needs a browser of 2023 or later.
 ///
-/// What a program has called its threads and put into its events is in the page: send it on to
-/// those who may see that.
+/// The page has the names of threads and the data of events: send it only to readers who may see
+/// those.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The file to write, or `-` for the standard output; without it, the log's name with .html. It
-    /// is there when all of it is written
+    /// appears once all of it is written
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace what is there already

@@ -63,7 +63,7 @@ pub struct Probes {
     pub kinds: Vec<ProbeKind>,
     /// The locations, each of which belongs to one probe.
     pub locations: Vec<Location>,
-    /// The index of the probe that trace points are, where those are probed: it is no kind.
+    /// Index of the probe of trace points, where those are probed: it has no kind.
     pub trace_points: Option<u16>,
     /// Processes in which the probes are set; `None` for all, of which the traced ones are
     /// recorded.
@@ -139,7 +139,7 @@ pub enum FindError {
         /// File that lacks most symbols.
         is_stripped: bool,
     },
-    /// Function that only chooses another.
+    /// Function that only selects another (an indirect function).
     #[error(
         "{symbol} of {} is no function but chooses one when the program starts (an indirect \
          function): probe the one it chooses, such as __{symbol}_avx2", file.display()
@@ -220,7 +220,7 @@ fn files_text(files: usize) -> String {
 /// Provider and name of the static probe that each trace point is.
 const TRACE_POINT: (&str, &str) = ("posixtrace", "event");
 
-/// Finds all that was asked for, and the trace points where those are probed too.
+/// Finds all probes that were asked for, and the trace points where those are probed too.
 ///
 /// # Errors
 ///
@@ -306,7 +306,7 @@ fn used_by(
                     Ok(files) => used.extend(files),
                     // Of many, some end meanwhile.
                     Err(_) if pids.len() > 1 && !files::is_there(*pid) => {}
-                    // The others are not made to suffer for it.
+                    // One process that does not answer does not keep the others from being probed.
                     Err(error) if pids.len() > 1 && error.kind() == ErrorKind::TimedOut => {
                         warnings.push(format!("{error}: its files are not looked at"));
                     }
@@ -432,7 +432,7 @@ fn locations_of(
                     locations.extend(added.map(|location| (location, None)));
                 };
                 add(&borders.returns, &result);
-                // Its result is that of the function in which it goes on.
+                // The result is then that of the function that it jumps to.
                 add(&borders.tail_calls, &[]);
                 if !borders.tail_calls.is_empty() {
                     warnings.push(format!(
@@ -477,7 +477,7 @@ fn bordered(
 }
 
 /// Finds the borders of a function in its code. At most 4 MiB of each piece are read: larger
-/// functions are not meant.
+/// functions are not supported.
 fn borders_of(
     binary: &Binary,
     function: &Function,
@@ -491,7 +491,7 @@ fn borders_of(
         })
     };
     let mut pieces = vec![piece(function)?];
-    // What is seldom executed: `name.cold`, `name.cold.1`.
+    // Parts that are seldom executed: `name.cold`, `name.cold.1`.
     let is_cold = |other: &&Function| {
         let rest = other.name.strip_prefix(&function.name);
         rest.is_some_and(|rest| rest.starts_with(".cold"))
@@ -650,8 +650,8 @@ fn named(
 /// another one.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Returns the file of that path. Where one is mapped that was replaced there meanwhile, it is that
-/// one, and the new one too, which may be run next.
+/// Returns the file of that path. Where a mapped file was replaced meanwhile, returns both: the
+/// mapped one, and the new one, which may be run next.
 fn at_path(
     file: &Path,
     used: &[Arc<Binary>],
@@ -672,7 +672,7 @@ fn at_path(
     Ok(found)
 }
 
-/// Returns the file of that path, as who is to be probed sees it, or as `/proc/PID` leads to it. It
+/// Returns the file of that path, as the probed process sees it, or as `/proc/PID` leads to it. It
 /// need not be mapped yet.
 fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
     if let Some((pid, rest)) = in_proc(file) {
@@ -788,8 +788,7 @@ fn without_parameters(shown: &str) -> Option<&str> {
     None
 }
 
-/// Tells whether an instruction begins there. Offsets of megabytes into a function are not looked
-/// at.
+/// Tells whether an instruction begins there. Beyond 16 MiB into a function it says no.
 fn begins_at(binary: &Binary, function: &Function, offset: u64) -> Result<bool, BinaryError> {
     const FARTHEST: usize = 16 << 20;
     const LONGEST_INSTRUCTION: usize = 16;

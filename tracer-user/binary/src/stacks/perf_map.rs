@@ -51,14 +51,14 @@ impl PerfMap {
                 functions.push((start, bytes, name.into()));
             }
         }
-        // Of two for one address, the later counts: the code of the first is gone.
+        // Of two functions at one address the later counts: the code of the first is gone.
         functions.reverse();
         functions.sort_by_key(|(start, ..)| *start);
         functions.dedup_by_key(|(start, ..)| *start);
         Self { functions }
     }
 
-    /// Returns the function that has an address, and where in it that is.
+    /// Returns the function that contains an address, and the offset in it.
     pub fn find(&self, address: u64) -> Option<(Arc<str>, u64)> {
         let behind = self.functions.partition_point(|(at, ..)| *at <= address);
         let (start, bytes, name) = self.functions.get(behind.checked_sub(1)?)?;

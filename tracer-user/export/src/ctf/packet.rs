@@ -31,7 +31,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Sets the beginning of a packet that has no event.
+    /// Sets the start time of a packet that has no event.
     pub fn begin(&mut self, at: MonotonicNs) {
         self.times.get_or_insert((at, at));
     }

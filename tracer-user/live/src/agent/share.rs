@@ -1,11 +1,11 @@
-//! Limits per user of something that all have to share.
+//! Limits per user of a resource that all users share.
 
 use std::collections::HashMap;
 
 /// Limits on something.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
-    /// Limit for one user; root counts as any other here.
+    /// Limit for one user; root has the same.
     pub a_user: u64,
     /// Limit for all users but root together, so that something is left for root.
     pub all_but_root: u64,
@@ -13,7 +13,7 @@ pub struct Most {
     pub all: u64,
 }
 
-/// Amount of something that each user has.
+/// Amount of a resource that each user has.
 #[derive(Debug)]
 pub struct Shares {
     most: Most,
@@ -47,7 +47,7 @@ impl Shares {
         fits
     }
 
-    /// Takes `amount` back from a user who was given it.
+    /// Takes back `amount` that was given to a user.
     pub fn give_back(&mut self, user: u32, amount: u64) {
         self.all = self.all.saturating_sub(amount);
         let left = self.of(user).saturating_sub(amount);
