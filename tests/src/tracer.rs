@@ -16,7 +16,7 @@ use crate::dist;
 use crate::event::{Event, Line, Summary};
 use crate::processes::wait_unreaped;
 
-/// Time that it may take to attach, or to end once asked to.
+/// Time limit for attaching, and for ending on request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Name of the file with its events.
@@ -45,7 +45,7 @@ pub fn run_to_end(events: &str, program: &Path) -> anyhow::Result<(String, Vec<V
 
 /// A running `tracer-user` that prints JSON into a file. Killed when dropped.
 ///
-/// A file and not a pipe: a test that is slow to read must not slow the tracer down.
+/// The output is a file and not a pipe: a test that reads slowly must not slow the tracer down.
 pub struct Tracer {
     child: Child,
     folder: TempDir,
@@ -269,8 +269,8 @@ impl Drop for Tracer {
 pub struct Ending {
     /// Time from the signal on.
     pub in_all: Duration,
-    /// Part of `in_all` without waits for a CPU that other processes, or other guests of the host,
-    /// had.
+    /// Part of `in_all`, without the time in which other processes or other guests of the host had
+    /// the CPU.
     pub own: Duration,
 }
 
@@ -282,7 +282,7 @@ fn waited_for_a_cpu(pid: i32) -> Duration {
     Duration::from_nanos(waited.and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// Returns how long the host of this machine has given its CPUs to others, summed over all CPUs.
+/// Returns how long the host has given this machine's CPUs to other guests, summed over all CPUs.
 fn taken_by_the_host() -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let counts = std::fs::read_to_string("/proc/stat").unwrap_or_default();

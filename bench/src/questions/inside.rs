@@ -1,5 +1,5 @@
-//! Time that the kernel counts for our programs themselves while they record system calls: what a
-//! stack and a text add to a call.
+//! Time of the tracer's eBPF programs while they record system calls, as the kernel counts it: the
+//! cost that a stack and a text add to a call.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -143,8 +143,8 @@ impl Drop for Calls {
     }
 }
 
-/// Measures how many nanoseconds our programs run for each call of a program that is traced with
-/// these options: the median of several rounds.
+/// Measures how many nanoseconds the eBPF programs run for each call of a program that is traced
+/// with these options: the median of several rounds.
 fn inside(work: Work, calls: u64, options: &[&str]) -> anyhow::Result<Run> {
     let times = ProgramTimes::counted()?;
     let mut program = Calls::start(work, calls)?;

@@ -108,7 +108,7 @@ fn counted(text: &str) -> Option<f64> {
     count.trim().parse().ok()
 }
 
-/// Sums all lines "Lost 12 events", which go to either output.
+/// Sums the lines "Lost 12 events", which may be on either output.
 fn lost(finished: &super::background::Finished) -> anyhow::Result<f64> {
     use std::io::BufRead as _;
     let mut lost = 0.0;

@@ -137,7 +137,7 @@ fn perfettos_engine_finds_no_fault_and_the_events_of_the_log() {
     assert_eq!(live[0], Vec::<Value>::new());
     assert_eq!(live[2], [json!({"count": 20})]);
     assert_eq!(live, of_log);
-    // The log was begun at another moment than its export.
+    // Log and export begin at different moments.
     let decoded = |file: &Path| -> Vec<Value> {
         let decoded = tools::python("perfetto_events.py", file).unwrap();
         let is_event = |line: &Value| line.get("clocks").is_none();
@@ -190,7 +190,7 @@ fn nothing_is_replaced_unasked_and_nothing_is_left_of_a_trace_that_failed() {
         .concat();
         tracer(&words)
     };
-    // Nothing is made of a command that cannot be started.
+    // A command that cannot be started leaves no file.
     assert!(!run(&[], "./there-is-none").status.success());
     assert_eq!(names(), Vec::<String>::new());
     std::fs::write(folder.path().join("out"), "precious").unwrap();
@@ -222,7 +222,7 @@ fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // Before any of it is looked at: the program ends in any case.
+    // All are run before any result is checked, so that the program ends in any case.
     let outputs = ["perfetto", "chrome", "parquet", "ctf"].map(|to| {
         let script = "ulimit -f 16; exec \"$0\" attach $1 --syscalls all --events syscall \
                       --limit 100000 --to $2 -o out";

@@ -1,4 +1,4 @@
-//! Remains of a tracer that was killed: none.
+//! A tracer that was killed leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -56,7 +56,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
         tracer.signal(libc::SIGKILL).unwrap();
         let status = tracer.wait_for_death().unwrap();
         assert!(!status.success());
-        // The kernel lets go of them a little later than of the process.
+        // The kernel frees them a little later than the process.
         wait_until("the kernel to let go", Duration::from_secs(60), || {
             let mut still = Vec::new();
             for object in &objects {
@@ -80,7 +80,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
     assert_eq!(trace.summary().unwrap().all_lost(), 0);
     let flood = events.iter().filter(|event| event.is_user("flood"));
     assert_eq!(flood.count(), 20_000);
-    // Those since the first that was seen, without a gap.
+    // The markers since the first that was seen, without a gap.
     let markers: Vec<_> = events.iter().filter(|event| is_marker(event)).collect();
     let pairs: Vec<_> = markers.iter().map(|e| two_integers(&e.line)).collect();
     let first = pairs[0].unwrap().1;

@@ -108,7 +108,7 @@ fn a_thread_that_slept_is_woken_before_it_runs_again() {
 }
 
 /// Tells whether the thread that leaves the CPU is runnable: its state is shown as an integer, or
-/// as a letter or word of which R is running.
+/// as letters, of which R is running.
 fn is_runnable(switch_out: &Event) -> bool {
     let state = &switch_out.data["state"];
     let word = state.as_str().unwrap_or_default();

@@ -44,7 +44,7 @@ fn each_threads_switches_are_as_many_as_the_kernel_counted() {
     let mut tracer = Tracer::attach(pid, &[]).unwrap();
     tracer.wait_for(is_switch).unwrap();
 
-    // The workers have been blocked since before the tracer came, and are again at the end.
+    // The workers were blocked before the tracer attached, and are blocked again at the end.
     let before = switches_at_rest(pid, &threads).unwrap();
     target.go().unwrap();
     target.wait_until_done().unwrap();
@@ -91,7 +91,7 @@ fn taken() -> anyhow::Result<u64> {
 struct Run {
     /// Time that each thread ran, by `/proc`.
     counted: BTreeMap<i32, u64>,
-    /// Number of times that each thread left its CPU, and how long it had had it, as recorded.
+    /// Number of times that each thread left its CPU, and the time that it had run, as recorded.
     recorded: BTreeMap<i32, (u64, u64)>,
     /// Time that the host and interrupts took meanwhile.
     taken: u64,
@@ -151,13 +151,14 @@ fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
     if missing_right().is_some() {
         return;
     }
-    // Runs of milliseconds, beside some short ones: the scheduler reads its clock a microsecond to
-    // three before the tracepoint, and how much so depends on the machine.
+    // Runs of milliseconds, beside some short ones: the scheduler reads its clock one to three
+    // microseconds before the tracepoint, depending on the machine.
     let (run, ()) = Run::of(&["50", "200", "20000000", "0"], |_| Ok(())).unwrap();
     for (tid, counted) in run.counted {
         let (runs, ran) = run.recorded[&tid];
         let margin = counted / 50 + run.unreported * UNREPORTED_NS;
-        // Its clock stops while the host or an interrupt has the CPU, where the kernel knows.
+        // The scheduler's clock stops while the host or an interrupt has the CPU, where the kernel
+        // knows that.
         let most = counted + margin + run.taken;
         assert!(
             ran + margin >= counted && ran <= most,
@@ -208,7 +209,7 @@ fn bpftrace_at_the_same_tracepoint_sees_as_long_runs() {
         unreported <= run.unreported,
         "{runs} runs, {seen_runs} by bpftrace"
     );
-    // Of the two one comes after the other, a microsecond or so later.
+    // Of the two programs one runs after the other, about a microsecond later.
     let margin = seen_ran / 5;
     assert!(
         ran.abs_diff(seen_ran) <= margin,
@@ -224,7 +225,7 @@ fn a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // At least one switch a round of each thread, whatever the machine: far more than the ring
+    // At least one switch of each thread in each round, on any machine: far more than the ring
     // holds.
     let (mut target, threads) = start(&folder, &["20000", "1", "0", "0"]).unwrap();
     let pid = target.pid();
@@ -236,8 +237,8 @@ fn a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record() {
     let before = switches_at_rest(pid, &threads).unwrap();
     tracer.signal(libc::SIGSTOP).unwrap();
     target.go().unwrap();
-    // Most of it while the tracer is stopped, and the end of it while it reads again: what the main
-    // thread does then is not lost, so all that is lost is the workers'.
+    // Most switches happen while the tracer is stopped, and the last while it reads again. So those
+    // of the main thread are not lost, and all lost ones are the workers'.
     let most = |now: &BTreeMap<i32, u64>| now.values().all(|count| *count > 15_000);
     wait_until("most of the switches", Duration::from_secs(60), || {
         let mut now = switches(pid)?;

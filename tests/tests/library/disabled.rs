@@ -21,7 +21,7 @@ fn executed(options: &[&str], linkage: Linkage) -> (Vec<Step>, Vec<Step>) {
         Linkage::Static => &[&program],
     };
     let mut command = Command::new(&program);
-    // Or the first call of the function goes through the dynamic linker.
+    // Otherwise the first call of the function goes through the dynamic linker.
     command.env("LD_BIND_NOW", "1");
     let steps = steps::between_breakpoints(&mut command, objects).unwrap();
     steps.into_iter().partition(|step| step.object == 0)
@@ -41,7 +41,7 @@ fn assert_cheap(steps: &[Step], most: usize, most_loads: usize) {
     let costly = ["call", "lock", "xchg", "syscall", "fence", "rdtsc", "cpuid"];
     for step in steps {
         let is_costly = costly.iter().any(|word| step.instruction.contains(word));
-        // Two bytes of nothing are written as an exchange of a register with itself.
+        // A two-byte no-operation is an exchange of a register with itself.
         assert!(
             !is_costly || step.instruction == "xchg   %ax,%ax",
             "{}:\n{shown}",
@@ -53,7 +53,7 @@ fn assert_cheap(steps: &[Step], most: usize, most_loads: usize) {
 
 #[test]
 fn an_inline_trace_point_that_is_not_traced_is_a_few_loads_and_branches() {
-    // The pointer's address, the pointer, the word.
+    // Three loads: the address of the pointer, the pointer, and the word.
     for linkage in [Linkage::Shared, Linkage::Static] {
         let (program, library) = executed(&[], linkage);
         assert!(library.is_empty(), "nothing is called: {library:?}");

@@ -1,4 +1,4 @@
-//! Stacks: what a program says of where it is, and what perf says of the same points.
+//! Stacks, compared with the program's own words and with those of perf at the same points.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -85,8 +85,8 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .arg(POINTS.to_string())
         .arg(&notes);
     command::text(&mut ours).unwrap();
-    // Not of the same run: perf fails on the eBPF programs that it finds. Each run of the program
-    // has the same points.
+    // perf records another run of the program, since it fails on the tracer's eBPF programs. Each
+    // run has the same points.
     let mut theirs = Command::new("perf");
     theirs
         .args(["record", "-q", "-N", "-B", "-g", "-m", "4M", "-e"])
@@ -126,7 +126,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         first_difference(&ours, &theirs)
     );
 
-    // In the kernel, the functions that record are left out.
+    // Kernel stacks leave out the functions that record.
     let first = read(&log, &["--format", "json", "--limit", "2"]);
     let entry = first.lines().find(|line| line.contains("syscall_enter"));
     let entry: Value = serde_json::from_str(entry.unwrap()).unwrap();
@@ -142,7 +142,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         "{of_kernel:?}"
     );
 
-    // Without the program, the log has the names.
+    // The log has the names, even without the program.
     fs::remove_file(&program).unwrap();
     assert_eq!(
         same(&of_json(&read(&log, &["--format", "json"])), &said),

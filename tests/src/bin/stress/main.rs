@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         };
     }
     if arguments.first().is_some_and(|first| first == "--emit") {
-        // Another sender each time: which is not known here, nor has it an order.
+        // Each run is another sender, whose number is not known here; its events have no order.
         let mut data = [0; 16];
         data[..8].copy_from_slice(&(HANDLERS as u64).to_ne_bytes());
         for _ in 0..argument(1).unwrap_or(0) {
