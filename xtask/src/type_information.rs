@@ -51,7 +51,7 @@ impl Part {
     fn of(self, section: &[u8]) -> Option<&[u8]> {
         section.strip_prefix(&MAGIC)?;
         let header = usize_at(section, 4)?;
-        // A header without it is shorter.
+        // The header is shorter where the section does not have this part.
         if self.at.checked_add(8)? > header {
             return None;
         }
@@ -77,7 +77,7 @@ fn with_header(header: usize, parts: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
     Ok(section)
 }
 
-/// Strings that are still named.
+/// Strings that are still referred to.
 struct Strings<'a> {
     old: &'a [u8],
     new: Vec<u8>,
@@ -86,7 +86,7 @@ struct Strings<'a> {
 
 impl<'a> Strings<'a> {
     fn new(old: &'a [u8]) -> Self {
-        // The first one is empty, for what has no name.
+        // The first string is empty, for types without a name.
         Self {
             old,
             new: vec![0],
@@ -126,7 +126,8 @@ fn renamed_types(types: &[u8], strings: &mut Strings<'_>) -> anyhow::Result<Vec<
     while at < types.len() {
         let info = usize_at(types, at.saturating_add(4)).context("half a type")?;
         let (kind, count) = ((info >> 24) & 0x1f, info & 0xffff);
-        // What follows it: elements of a size, which begin with their name or have none.
+        // Elements that follow the type: their size, their number, and whether each begins with a
+        // name.
         let (size, elements, has_names) = match kind {
             // Integer, variable and tag of a declaration have a word.
             1 | 14 | 17 => (4, 1, false),
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(FUNCTIONS.of(&ext).unwrap(), words(&[8, 16, 1, 0, 2]));
         let lines = Part { at: 16 };
         assert_eq!(lines.of(&ext), Some(&[][..]));
-        // Nothing is left to take away.
+        // A second pass finds nothing to remove.
         assert_eq!(without_lines(&types, &ext).unwrap(), (types, ext));
     }
 

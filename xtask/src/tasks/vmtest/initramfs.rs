@@ -1,4 +1,5 @@
-//! Files of the virtual machine: the host's, and a first root file system that mounts these.
+//! Files of the virtual machine: those of the host, and an initial root file system that mounts
+//! them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
