@@ -73,7 +73,7 @@ pub(super) fn is_process(pid: i32) -> bool {
     let error = io::Error::last_os_error();
     match RawFd::try_from(opened) {
         Ok(opened) if opened >= 0 => {
-            // SAFETY: just opened, and nobody else's.
+            // SAFETY: just opened, and no other value owns it.
             drop(unsafe { OwnedFd::from_raw_fd(opened) });
             true
         }

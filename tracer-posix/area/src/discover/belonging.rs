@@ -100,7 +100,7 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     if found.is_any_foreign {
         return Ok(Belonging::Foreign);
     }
-    // One that has gone meanwhile, with its process or by an exec, is hidden from nobody.
+    // A mapping that has gone meanwhile, with its process or by an exec, is not hidden.
     let is_hidden = |mapped: &Mapped| {
         let opened = at_once().open(&mapped.path);
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -324,11 +324,11 @@ mod tests {
     }
 
     #[test]
-    fn an_area_without_a_file_is_seen_though_nobody_can_have_it() {
+    fn an_area_without_a_file_is_seen_though_no_other_process_can_have_it() {
         let own = std::process::id().cast_signed();
         let (base, bytes) = mapping::create_unnamed().unwrap();
         let is_seen = mapped(own).has_unnamed;
-        // SAFETY: mapped above, and nobody else's.
+        // SAFETY: mapped above, and not used any more.
         unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
         assert!(is_seen);
         let other = b"7f0000000000-7f0010000000 rw-s 00000000 00:01 7214235    /dev/zero (deleted)";

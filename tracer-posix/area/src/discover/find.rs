@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_with_a_clock_that_nobody_knows_is_of_another_version() {
+    fn an_area_with_an_unknown_clock_is_of_another_version() {
         let file = mapping::create_file().unwrap();
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
         let parts = Parts::new(fixed.words()).unwrap();

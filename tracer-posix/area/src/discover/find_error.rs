@@ -41,7 +41,7 @@ pub enum FindError {
     },
     /// `EPERM`. It could have no file for it.
     #[error(
-        "the trace area of process {pid} is memory of its own, which nobody else can have: it could make no file (by RLIMIT_FSIZE, a \
+        "the trace area of process {pid} is memory of its own, which no other process can have: it could make no file (by RLIMIT_FSIZE, a \
          filter of system calls, or for lack of descriptors or memory)"
     )]
     WithoutFile {

@@ -76,7 +76,7 @@ mod tests {
         assert!(!has_ended(pid, pid) && !has_thread_ended(pid));
         assert!(
             has_ended(std::process::id().cast_signed(), pid),
-            "no thread of ours"
+            "no thread of this process"
         );
         assert!(!is_gone(pid), "but there");
         child.kill().unwrap();
@@ -90,7 +90,7 @@ mod tests {
             "not even a zombie any more"
         );
         assert!(is_gone(pid) && !is_gone(0));
-        assert!(!has_ended(0, 0), "nobody is named");
+        assert!(!has_ended(0, 0), "no thread is named");
     }
 
     #[test]

@@ -261,7 +261,7 @@ mod tests {
         for (index, word) in words.iter().enumerate() {
             word.store(index + 1, Relaxed);
         }
-        // The compiler lets nobody use them from here on.
+        // The borrow checker allows no use of `words` from here on.
         windows.trim();
         assert_eq!(windows.mapped.borrow().len(), MOST_MAPPED);
         for index in (0..200).rev() {

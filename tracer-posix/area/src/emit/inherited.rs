@@ -17,7 +17,7 @@ pub(super) fn take() -> Option<OwnedFd> {
     // SAFETY: takes no pointers.
     let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     if is_privileged_program {
-        // Whoever started it may have fewer rights than it has.
+        // The process that started it may have fewer rights than it has.
         return None;
     }
     let mut youngest: Option<(u64, OwnedFd)> = None;
@@ -112,7 +112,7 @@ fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     if !is_named_so || !is_handed_on(raw) {
         return None;
     }
-    // SAFETY: it is an area's descriptor, which only this library opens: nobody else uses it.
+    // SAFETY: it is an area's descriptor, which only this library opens: no other code uses it.
     let handed_on = unsafe { OwnedFd::from_raw_fd(raw) };
     let file = mapping::open_anew(handed_on.as_raw_fd(), libc::O_RDWR).ok()?;
     // SAFETY: takes nothing and cannot fail.
@@ -139,6 +139,6 @@ fn open(path: &std::ffi::CStr) -> Option<OwnedFd> {
             libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
         )
     };
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor that no other value owns.
     (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
 }

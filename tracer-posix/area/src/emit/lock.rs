@@ -175,8 +175,8 @@ impl<T> PiLock<T> {
     fn ask(&self, left: Option<Duration>) -> Asked {
         let error = match left {
             None => self.futex(libc::FUTEX_LOCK_PI, NO_TIME),
-            // By the clock that nobody sets. Linux before 5.14 cannot: there the thread looks again
-            // and again.
+            // By the monotonic clock, which cannot be set. Linux before 5.14 cannot wait by it:
+            // there the thread looks again and again.
             Some(left) => {
                 let end = monotonic_in(left);
                 self.futex(libc::FUTEX_LOCK_PI2, &raw const end)
@@ -204,14 +204,15 @@ impl<T> PiLock<T> {
         if result == 0 { 0 } else { errno::get() }
     }
 
-    /// Gives the lock back to who waits for it.
+    /// Gives the lock to a thread that waits for it.
     #[cold]
     fn hand_over(&self) {
         let before = errno::get();
         let error = self.futex(libc::FUTEX_UNLOCK_PI, NO_TIME);
         errno::set(before);
         if error != 0 {
-            // The kernel refuses what it has let the thread take: nobody can be waiting there.
+            // The kernel refuses to hand over a lock that it has let the thread take: so no thread
+            // waits for it.
             self.word.store(FREE, Release);
         }
     }
@@ -222,7 +223,7 @@ impl<T> Deref for PiGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this thread has the lock, so nobody else has the value.
+        // SAFETY: this thread has the lock, so no other thread has the value.
         unsafe { &*self.lock.value.get() }
     }
 }

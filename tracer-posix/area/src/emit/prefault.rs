@@ -75,7 +75,7 @@ fn prepare_process(parts: Parts<'static>, bytes: usize) -> Result<(), PrefaultEr
     let windows = windows_for(parts, bytes.max(1)).ok_or(PrefaultError)?;
     let windows = windows.max(process::prepared());
     let count = u32::try_from(windows).map_err(|_too_many| PrefaultError)?;
-    // From here on nobody takes memory out again that is put in now.
+    // From here on memory that is put in now is not taken out again.
     if !start::write_process(parts, count) {
         return Err(PrefaultError);
     }

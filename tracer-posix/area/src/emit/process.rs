@@ -165,7 +165,7 @@ pub(crate) fn file() -> Option<RawFd> {
 /// is no `/proc`.
 pub(super) fn open_file() -> Option<OwnedFd> {
     let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
-    // Another thread may have closed ours, and opened a file of its own.
+    // Another thread may have closed the area's descriptor, and opened a file of its own.
     is_ours(opened.as_raw_fd()).then_some(opened)
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
         let mapped_by = file().filter(|file| !inherited::is_handed_on(*file))?;
         // SAFETY: no pointer is passed; what is no descriptor is an error, not a fault.
         let copy = unsafe { libc::fcntl(mapped_by, libc::F_DUPFD_CLOEXEC, 3) };
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor that no other value owns.
         let copy = (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })?;
         is_ours(copy.as_raw_fd()).then_some(copy)
     })
@@ -238,7 +238,7 @@ pub(super) fn share_over_exec(parts: Parts<'_>) {
     if let Some(file) = file()
         && inherited::is_handed_on(file)
     {
-        // SAFETY: takes no pointers. The descriptor is ours: `file()` has just looked.
+        // SAFETY: takes no pointers. The descriptor is the area's: `file()` has just looked.
         unsafe { libc::fcntl(file, libc::F_SETFD, flags) };
     }
 }

@@ -130,7 +130,7 @@ fn map_unnamed() -> Option<Parts<'static>> {
     // SAFETY: more than the fixed parts was just mapped, and stays so if it is used.
     let parts = unsafe { Parts::from_base(base) };
     if !overcommit::provide_new(parts) {
-        // SAFETY: just mapped, and known to nobody.
+        // SAFETY: just mapped, and not used yet.
         unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
         return None;
     }

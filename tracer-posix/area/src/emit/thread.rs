@@ -135,11 +135,11 @@ fn make() -> Option<(&'static ThreadState, bool)> {
         }),
         in_hand: InHand::default(),
     };
-    // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
+    // SAFETY: the mapping is page aligned, as large as the type, and not shared yet.
     unsafe { state_at.write(state) };
     if !tls::set_if_null(state_at.as_ptr().cast()) {
         // A handler came in between.
-        // SAFETY: just mapped, and known to nobody.
+        // SAFETY: just mapped, and not used yet.
         unsafe { libc::munmap(memory, size_of::<ThreadState>()) };
         return known().map(|others| (others, false));
     }

@@ -39,7 +39,7 @@ impl Windows for OwnWindows {
         match mapped.compare_exchange(std::ptr::null_mut(), base.as_ptr(), AcqRel, Acquire) {
             Ok(_) => Some(base),
             Err(others) => {
-                // SAFETY: just mapped, and known to nobody.
+                // SAFETY: just mapped, and not used yet.
                 unsafe { libc::munmap(base.as_ptr().cast(), WINDOW_BYTES) };
                 NonNull::new(others)
             }
@@ -102,7 +102,7 @@ fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
             return Some(start);
         }
     }
-    // SAFETY: just reserved, and known to nobody.
+    // SAFETY: just reserved, and not used yet.
     unsafe { libc::munmap(start.as_ptr().cast(), WINDOW_BYTES) };
     None
 }

@@ -37,8 +37,8 @@ pub(crate) enum Kind {
 
 /// Looks what a file is.
 pub(crate) fn kind(file: &OwnedFd) -> Kind {
-    // In huge pages, or on a file system of somebody's own, a page that is not there yet may never
-    // become available.
+    // In huge pages, or on a file system that a process serves, a page that is not there yet may
+    // never become available.
     if !mapping::is_ordinary_memory(file) {
         return Kind::Foreign;
     }

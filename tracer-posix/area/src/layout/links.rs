@@ -84,7 +84,7 @@ impl<L: Links> Queue<'_, L> {
                 continue;
             }
             if index_of(next).is_some() {
-                // Whoever has put that in has not come to say so yet.
+                // The thread that has put that in has not updated `newest` yet.
                 change(self.newest, newest, index_of(next));
                 continue;
             }
@@ -242,7 +242,7 @@ mod tests {
     /// Threads that move indices between a queue and a stack: none is ever held twice, and none is
     /// lost.
     #[test]
-    fn an_index_is_held_once_at_a_time_whoever_moves_it() {
+    fn an_index_is_held_once_at_a_time_whichever_thread_moves_it() {
         const COUNT: u32 = 40;
         const THREADS: usize = 8;
         let nodes = Nodes::new(usize::try_from(COUNT).unwrap_or(0));

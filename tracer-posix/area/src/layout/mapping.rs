@@ -52,8 +52,8 @@ impl Mapping {
     #[inline]
     pub(crate) fn new(file: BorrowedFd<'_>, offset: usize, bytes: usize) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        // SAFETY: asks for a new mapping at an address of the kernel's choice: no memory of ours
-        // is replaced.
+        // SAFETY: asks for a new mapping at an address of the kernel's choice: no memory of this
+        // process is replaced.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -87,7 +87,7 @@ impl Mapping {
     pub(crate) fn leak(self) -> &'static [AtomicU64] {
         let words = std::ptr::from_ref(self.words());
         std::mem::forget(self);
-        // SAFETY: nobody unmaps it any more.
+        // SAFETY: it is not unmapped any more.
         unsafe { &*words }
     }
 }
@@ -131,7 +131,7 @@ fn touch(base: NonNull<u8>, bytes: usize) {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no reference into it outlives `self`.
+        // SAFETY: `self` owns the mapping, and no reference into it outlives `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -246,7 +246,7 @@ impl<'a> Parts<'a> {
         let part = unsafe { self.base.add(offset) }.cast::<T>();
         // SAFETY: mapped for `'a`, aligned since the base is page aligned and the offset fits the
         // type's alignment (asserted in `tracer-common`), and every bit pattern of a part is
-        // valid: all of it is atomics or plain integers that nobody writes.
+        // valid: all of it is atomics, or plain integers that are not written.
         unsafe { part.as_ref() }
     }
 }
@@ -265,11 +265,11 @@ pub(crate) fn create_file() -> io::Result<OwnedFd> {
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `raw` is a new descriptor that nobody else owns.
+    // SAFETY: `raw` is a new descriptor that no other value owns.
     let low = unsafe { OwnedFd::from_raw_fd(raw) };
     // SAFETY: an own descriptor; no pointer is passed.
     check(unsafe { libc::ftruncate(low.as_raw_fd(), bytes) })?;
-    // Whoever is handed it over exec opens it anew, and only its owner can.
+    // A program that is handed it over exec opens it anew, and only its owner can.
     // SAFETY: as above.
     check(unsafe { libc::fchmod(low.as_raw_fd(), OWNER_ONLY) })?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -302,7 +302,7 @@ pub(crate) fn reserve_aligned(bytes: usize) -> Option<NonNull<u8>> {
     let rest = unsafe { aligned.add(bytes) };
     for (start, bytes) in [(all, before), (rest, bytes - before)] {
         if bytes > 0 {
-            // SAFETY: just mapped, and known to nobody.
+            // SAFETY: just mapped, and not used yet.
             unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
         }
     }
@@ -348,8 +348,8 @@ impl Seed {
         let page =
             unsafe { libc::mremap(base.as_ptr().cast(), 0, Self::BYTES, libc::MREMAP_MAYMOVE) };
         let page = NonNull::new(page).filter(|page| page.as_ptr() != libc::MAP_FAILED)?;
-        // SAFETY: the page was just mapped. The advice takes it out of this mapping, where nobody
-        // has looked at it, and not out of the area.
+        // SAFETY: the page was just mapped. The advice takes it out of this mapping, where it was
+        // not read yet, and not out of the area.
         let is_locked =
             unsafe { libc::madvise(page.as_ptr(), Self::BYTES, libc::MADV_DONTNEED) } != 0;
         if is_locked {
@@ -369,7 +369,7 @@ impl Seed {
 
 impl Drop for Seed {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and known to nobody else.
+        // SAFETY: mapped by `new`, and used by no other value.
         unsafe { libc::munmap(self.0.as_ptr(), Self::BYTES) };
     }
 }
@@ -408,7 +408,7 @@ pub(crate) fn map_again_at(
     let is_mapped = mapped != libc::MAP_FAILED;
     // Where the part was that was moved away, another thread may have mapped something else.
     let left = if is_mapped { offset } else { offset + bytes };
-    // SAFETY: just mapped, and known to nobody.
+    // SAFETY: just mapped, and not used yet.
     unsafe { libc::munmap(whole, left) };
     is_mapped
 }
@@ -429,7 +429,7 @@ pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `raw` is a new descriptor that nobody else owns.
+    // SAFETY: `raw` is a new descriptor that no other value owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
@@ -451,13 +451,13 @@ pub(crate) fn open_anew(raw: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: the path ends with a null.
     let raw = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), how) };
     let raw = RawFd::try_from(raw).unwrap_or(-1);
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor that no other value owns.
     check(raw).map(|raw| unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
 /// Closes a descriptor. No thread is cancelled in it, as it may be in the C library's `close()`.
 pub(crate) fn close(file: OwnedFd) {
-    // SAFETY: it was nobody else's, and is nobody's now.
+    // SAFETY: no other value owned it, and none owns it now.
     unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
 }
 

@@ -27,7 +27,7 @@ fn is_strict() -> bool {
     }
     // SAFETY: the buffer has one byte.
     let read = unsafe { libc::read(file, (&raw mut mode).cast(), 1) };
-    // SAFETY: an own descriptor, that nobody uses any more.
+    // SAFETY: a descriptor of this function's own, which is not used any more.
     unsafe { libc::close(file) };
     read == 1 && mode == STRICT
 }

@@ -149,8 +149,8 @@ impl<'a, W: Windows> Pool<'a, W> {
                 let thread = &entry.thread;
                 thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
             })?;
-        // Whoever ends the stream changes the generation, passes a barrier, and then looks at the
-        // entries.
+        // The controller that ends the stream changes the generation, passes a barrier, and then
+        // looks at the entries.
         fence(SeqCst);
         let entered = Entered { entry };
         if self.control.generation.load(SeqCst) == self.generation {
@@ -288,14 +288,15 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
             self.control.writers.fetch_sub(1, Relaxed);
-            // Before anybody can go on there: see `abandoned`.
+            // Before another thread can continue in it: see `abandoned`.
             self.control.changes.fetch_add(1, Release);
             self.ended().push(chunk_ref.ordinal);
         }
     }
 
     /// Returns a chunk whose thread has ended, with space for an event and the name of its new
-    /// thread. Those without are closed; where there are many, the rest of them by who comes next.
+    /// thread. Chunks without space are closed; where there are many, the next caller closes the
+    /// rest.
     fn take_ended(
         &self,
         identity: Identity,
@@ -305,10 +306,11 @@ impl<'a, W: Windows> Pool<'a, W> {
         for _ in 0..AT_ONCE {
             let chunk_ref = self.chunk_ref(self.ended().pop()?)?;
             report(&chunk_ref);
-            // Before it is open: a chunk that is, and names a thread that has ended, has been
+            // Before the chunk is open: an open chunk that names an ended thread counts as
             // abandoned.
             self.name_writer(&chunk_ref, identity);
-            // Whoever is killed here is counted as a writer for good, and never as less than none.
+            // A thread that is killed here stays counted as a writer; the count never falls below
+            // zero.
             self.control.writers.fetch_add(1, Relaxed);
             if !chunk_ref.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
                 self.control.writers.fetch_sub(1, Relaxed);
@@ -474,8 +476,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         Some(())
     }
 
-    /// Tells whether there is memory for the headers at the start of a window. They are read by
-    /// everybody, whatever became of the chunks.
+    /// Tells whether there is memory for the headers at the start of a window. Readers read them,
+    /// whatever became of the chunks.
     fn has_headers(&self, index: usize) -> bool {
         let base = self.windows.base(index);
         base.is_some_and(|base| self.windows.provide(base, self.shape.header_bytes()))
@@ -567,8 +569,8 @@ impl<'a, W: Windows> Pool<'a, W> {
             return Some(chain);
         }
         let count = &self.parts.header().chain_count;
-        // Those of streams that have ended are used again. One that was just counted is anybody's
-        // as well, until it is taken.
+        // Chains of ended streams are used again. A chain that was just counted is free for all
+        // threads, until one takes it.
         let used = count
             .load(Acquire)
             .min(u32::try_from(CHAIN_SLOTS).unwrap_or(0));

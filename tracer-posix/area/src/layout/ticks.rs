@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_nobody_knows_is_not_agreed_on() {
+    fn an_unknown_clock_is_not_agreed_on() {
         let header = AtomicU32::new(77);
 
         assert_eq!(TickSource::agreed(&header), None);

@@ -248,7 +248,7 @@ fn out_of_the_way(low: RawFd) -> RawFd {
     if high < 0 {
         return low;
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and no other value owns it.
     unsafe { libc::close(low) };
     high
 }

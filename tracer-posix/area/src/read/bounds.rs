@@ -94,7 +94,7 @@ impl Bounds {
             return;
         }
         let spared = spared.unwrap_or(Spared::NOTHING);
-        // Nobody has closed a chunk later than now.
+        // No thread has closed a chunk later than now.
         let untrusted = control.lost_until.load(Acquire).max(spared.until);
         let until = untrusted.min(clock.source().now());
         if until <= self.cut {

@@ -304,7 +304,7 @@ impl Reader<'_, '_> {
             pid: identity.pid,
         };
         let event_type = self.types.id_of(self.pool.parts, untrusted, batch)?;
-        // The anchor was taken after the record was: a later time is one that nobody read.
+        // The anchor was taken after the record was: no thread can have read a later time.
         let time = self.clock.time_of(record.ticks).min(self.clock.newest());
         Some(EventHeader {
             time,

@@ -1,4 +1,4 @@
-//! The source for a target whose area may not be there yet.
+//! Source for a target whose area may not be there yet.
 
 use std::ffi::c_int;
 use std::os::fd::OwnedFd;
@@ -14,10 +14,10 @@ use crate::layout::ticks::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, BegunAnew, Control, Source, Unread, WaitingWord};
 
-/// How often an area is looked for: a target may load the library at any time.
+/// Interval between looks for an area: a target may load the library at any time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The user events of one process, from when it has an area.
+/// User events of one process, from the time on when it has an area.
 #[derive(Debug)]
 pub struct DeferredSource {
     pid: i32,
@@ -26,7 +26,7 @@ pub struct DeferredSource {
     control: Option<Control>,
     keeps: Option<usize>,
     next_look: Instant,
-    /// Whether there may have been events in an area that was not available.
+    /// Whether events may have been emitted into an area that was not available.
     lacks_area: bool,
     /// Value of `lacks_area` since it was last asked for.
     lacked_area: bool,
@@ -66,7 +66,7 @@ impl DeferredSource {
         Self::open_in(area, pid, request)
     }
 
-    /// As [`open`](Self::open), for a process of this one's family, whose area is this one's too.
+    /// As [`open`](Self::open), for a process that shares this process's area.
     ///
     /// # Errors
     ///
@@ -113,10 +113,10 @@ impl DeferredSource {
         self.next_look = Instant::now() + INTERVAL;
         match self.find() {
             Ok(source) => self.source = source,
-            // It never had one, as far as is known.
+            // It never had an area, as far as is known.
             Err(TargetError::Find(FindError::NoSuchProcess { .. })) => {}
             // It hides its area, has one that is damaged, or no descriptor is left: whether it
-            // emits, nobody knows.
+            // emits is unknown.
             Err(_) => (self.lacks_area, self.lacked_area) = (true, true),
         }
     }
@@ -269,7 +269,7 @@ mod tests {
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let put = move || {
             if let Some(raw) = raw {
-                // SAFETY: takes no pointers; nobody has that descriptor in a process that
+                // SAFETY: takes no pointers; no other code uses that descriptor in a process that
                 // runs a program next.
                 unsafe { libc::dup2(raw, HIGH_DESCRIPTORS.start) };
             }
@@ -291,8 +291,8 @@ mod tests {
         file
     }
 
-    /// Returns what is said of a stream on a process that had no area when the stream was made:
-    /// after a look, twice, and in the end.
+    /// Returns the reports of a stream on a process that had no area when the stream was made: two
+    /// after a look, and the last.
     fn said_of(pid: i32) -> ([bool; 2], Unread) {
         let request = StreamRequest {
             target: Some(pid),

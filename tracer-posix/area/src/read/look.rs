@@ -279,8 +279,8 @@ impl Reading {
                 open.push((present.chain, bytes));
             }
         }
-        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old
-        // `closing`. And one that is taken out of it now is not read in any case.
+        // A thread that closes a chunk puts it into the queue: a chunk that is not there yet has an
+        // old `closing`. A chunk that is taken out of the queue now is not read in any case.
         let first = pool.first_closing()?;
         closed.retain(|(closing, ..)| *closing >= first);
         sort::by_key(&mut closed, |(closing, ..)| Reverse(*closing));

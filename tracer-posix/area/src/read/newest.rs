@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_events_than_space_for_them() {
+    fn no_thread_has_more_events_than_space_for_them() {
         let events = 1_000_000;
         let head = Head(events << 32 | (Head::EMPTY.offset() + 10 * HEAD));
 

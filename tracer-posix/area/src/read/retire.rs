@@ -69,7 +69,7 @@ fn finish(
         return;
     }
     let generation = control.ended_generation.load(Relaxed);
-    // Whoever has set a mark or an entry before this is seen to have set it; whoever sets it later
+    // A mark or an entry that a thread has set before this is seen; a thread that sets one later
     // sees that the stream has ended.
     membarrier::barrier();
     let has_restarted = area.is_own() && process::restart_emissions();

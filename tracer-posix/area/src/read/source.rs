@@ -174,7 +174,7 @@ impl AreaSource {
         let no_chunk = control.refused_no_chunk.load(Relaxed);
         let nesting = control.refused_nested.load(Relaxed);
         let since = self.watermark;
-        // How much was in it nobody knows: one event at least.
+        // The number of events in it is unknown: one at least.
         let failures = self.area.windows().take_failures();
         let unfollowed = self.reading.chains.take_refused();
         let mut lose = |cause, count, is_marked| {

@@ -111,7 +111,7 @@ impl Stranded {
         if std::mem::replace(&mut self.refused, refused) != refused {
             self.wait(now_ms, SHORTEST_PAUSE_MS);
         }
-        // Before somebody has been there nobody can have left something.
+        // Before a thread has entered, none can have left something behind.
         if now_ms < self.due_ms || pool.control.fresh.load(Relaxed) <= 1 {
             return;
         }
@@ -545,7 +545,7 @@ mod tests {
         let other = enter(&pool, living());
         assert_eq!(pool.ended().pop(), Some(held));
         look(&mut stranded, &scene);
-        assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "somebody has it");
+        assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "a thread has it");
         let free = indices(&pool.free_chains(), 100, || false).unwrap();
         assert!(!free.contains(&chain), "{free:?}");
         pool.ended().push(held);

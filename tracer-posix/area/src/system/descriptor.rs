@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no fcntl for this")]
-    fn what_is_ours_is_closed() {
+    fn a_guarded_descriptor_is_closed() {
         let guarded = Guarded::new(tempfile::tempfile().unwrap()).unwrap();
         let (raw, identity) = (guarded.raw(), guarded.identity());
         drop(guarded);

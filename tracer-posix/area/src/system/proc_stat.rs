@@ -1,13 +1,13 @@
-//! State of a process in `/proc/PID/stat`, as the kernel gives it.
+//! Fields of a process's line in `/proc/PID/stat`.
 
 use std::fs;
 use std::str::FromStr;
 
-/// Returns a field of such a line, as proc(5) counts them, from the third on; `None` where there is
-/// none.
+/// Returns a field of such a line by its number in proc(5), from the third on; `None` where there
+/// is none.
 ///
-/// The name, the second field, may hold anything, brackets and blanks too: what counts follows its
-/// last bracket.
+/// The name, the second field, may hold any bytes, brackets and blanks too: the third field follows
+/// the last bracket.
 #[must_use]
 pub fn field(stat: &[u8], index: usize) -> Option<&str> {
     let after_name = stat.iter().rposition(|&byte| byte == b')')?;

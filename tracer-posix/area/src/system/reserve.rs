@@ -174,7 +174,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // Whoever has a block of the reserve has got it after it was counted.
+        // A thread that has a block of the reserve got it after it was counted.
         if IN_USE.load(Relaxed) == 0 || !give_back(block) {
             // SAFETY: as promised by the caller, and the reserve does not have it.
             unsafe { System.dealloc(block, layout) };
@@ -385,14 +385,14 @@ fn map(bytes: usize, is_shared: bool) -> Option<NonNull<Segment>> {
         .checked_add(size_of::<Segment>())?
         .checked_next_multiple_of(PAGE)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // Where all that is mapped is locked, what nobody may reach is not filled, and what is not
-    // locked when it may be reached is not either.
+    // Where a process locks all that it maps, memory without permissions is not filled, and neither
+    // is memory that is unlocked before it gets them.
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: our own mapping, which nobody knows.
+    // SAFETY: a mapping of this function, which is not used yet.
     unsafe { libc::munlock(mapped, bytes) };
     // SAFETY: as above.
     let is_reached =
@@ -403,7 +403,7 @@ fn map(bytes: usize, is_shared: bool) -> Option<NonNull<Segment>> {
         unsafe { libc::munmap(mapped, bytes) };
         return None;
     };
-    // SAFETY: ours, large enough, and aligned to a page.
+    // SAFETY: the new mapping, large enough, and aligned to a page.
     unsafe {
         segment.write(Segment {
             older: AtomicPtr::new(NEWEST.load(Relaxed)),
@@ -440,7 +440,7 @@ fn unmap(segment: NonNull<Segment>) {
         Some(newer) => unsafe { newer.as_ref() }.older.store(older, Release),
         None => NEWEST.store(older, Release),
     }
-    // SAFETY: nobody has a block of it, and nobody finds it any more.
+    // SAFETY: no thread has a block of it, and none finds it any more.
     unsafe { libc::munmap(segment.as_ptr().cast(), bytes) };
 }
 
@@ -461,7 +461,7 @@ impl Locked {
             if futex(libc::FUTEX_LOCK_PI) {
                 break;
             }
-            // The kernel lets nobody wait so, or the thread that had it is gone.
+            // The kernel refuses such a wait, or the thread that had the lock is gone.
             std::thread::yield_now();
         }
         Self { tid }
@@ -485,7 +485,7 @@ fn begin_in_this_process() {
     if owner == own {
         return;
     }
-    // Whoever is first; a child of `fork()` has one thread.
+    // The first thread does it; a child of `fork()` has one thread.
     let begun = OWNER.compare_exchange(owner, own, AcqRel, Acquire);
     if begun.is_ok_and(|before| before != 0) {
         LOCK.store(0, Release);
