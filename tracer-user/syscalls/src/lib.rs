@@ -11,7 +11,7 @@
 //!
 //! Nothing here knows streams, loads programs, or writes to a terminal.
 
-// Whatever comes from outside is no reason to end the program.
+// No input from outside may end the program.
 #![cfg_attr(
     not(test),
     deny(

@@ -25,7 +25,7 @@ pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
     }
 }
 
-/// Appends a value as addresses and flags are read: in hexadecimal, unless it is a digit.
+/// Appends an address or flags: in hexadecimal, unless it is one digit.
 pub fn push_address(out: &mut Vec<u8>, address: u64) {
     if address < 10 {
         push_decimal(out, address);

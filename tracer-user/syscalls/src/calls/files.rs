@@ -37,7 +37,7 @@ pub fn mode(mode: u32) -> String {
     parts.join("|")
 }
 
-/// Appends which device it is: `makedev(0x1, 0x3)`.
+/// Appends a device number: `makedev(0x1, 0x3)`.
 pub fn device(device: u64) -> String {
     let (major, minor) = (libc::major(device), libc::minor(device));
     let number = |number: u32| match number {
