@@ -95,7 +95,7 @@ const EXEC_PADDING: usize = 4;
 pub struct Sight {
     /// Capabilities that the process may use.
     pub permitted: u64,
-    /// Its user, in the initial user namespace; [`NOBODY`](Self::NOBODY) where its real, effective
+    /// Its user, in the initial user namespace; [`Self::NOBODY`] where its real, effective
     /// and saved users differ, or are not known.
     pub uid: u32,
     /// Its group, likewise.
