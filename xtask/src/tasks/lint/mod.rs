@@ -1,6 +1,7 @@
 //! Formatting and lints, for the host's crates and for the eBPF crate with its own target;
 //! directions of dependencies between crates, and their licences.
 
+mod actors;
 mod beginnings;
 mod columns;
 mod dependencies;
@@ -17,7 +18,7 @@ use crate::{node, process, workspace};
 /// Selection of checks.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only what takes seconds: lines that are too long, beginnings of doc comments, formatting
+    /// Only what takes seconds: long lines, wrong beginnings, unnamed actors, formatting
     #[arg(long)]
     text: bool,
 }
@@ -61,6 +62,7 @@ fn text() -> anyhow::Result<()> {
     let checks = [
         columns::check(),
         beginnings::check(),
+        actors::check(),
         process::run(workspace::cargo("fmt").args(["--all", "--", "--check"])),
     ];
     let failures: Vec<String> = checks
