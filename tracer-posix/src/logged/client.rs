@@ -412,7 +412,7 @@ impl LoggedStream {
 
     fn end(&mut self, caller: Origin) -> Result<Reply, RecorderGone> {
         self.is_shut_down = true;
-        // It waits for the disk in any case, and nobody can read later what it leaves behind.
+        // It waits for the disk in any case, and what it leaves behind cannot be read later.
         let terms = CallTerms {
             is_urgent: false,
             ..self.terms()

@@ -1,5 +1,5 @@
-//! Last stage of a trace that goes into a log: events with their stacks, and at the end the names of
-//! the addresses in these.
+//! Last stage of a trace that goes into a log: events with their stacks, and at the end the names
+//! of the addresses in these.
 
 use tracer_binary::stacks::{Names, Owned};
 use tracer_common::event_type::EventTypeId;

@@ -180,7 +180,7 @@ pub fn throttled(group: Option<&str>) -> String {
 
 fn runnable(wait: Wait, behind: Option<&Behind>) -> String {
     let since = match wait {
-        // Whoever had the CPU meanwhile is not to blame.
+        // The thread that had the CPU meanwhile is not to blame.
         Wait::Throttled(_) => return throttled(None),
         Wait::OutOfBudget => return "throttled, its deadline budget used up".to_owned(),
         Wait::New => "new, ",

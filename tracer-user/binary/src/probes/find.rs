@@ -327,7 +327,7 @@ fn used_by(
                     binaries.push(Arc::new(binary));
                 }
             }
-            // Somebody may have made it so that it is not found.
+            // Another user may have hidden it on purpose.
             Err(error) if error.is_hidden() => {
                 warnings.push(format!("{:#}", anyhow::Error::new(error)));
             }
