@@ -3,20 +3,23 @@
 
 mod absent;
 mod documentation;
+mod texts;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use crate::{process, workspace};
+use texts::{TEXTS, Texts};
 
 /// Largest size that a registry accepts, compressed.
 const MOST_BYTES: u64 = 10 << 20;
 
 /// Files that every crate has in addition to its sources.
-const IN_ALL: &[&str] = &["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const IN_ALL: [&str; 3] = ["README.md", TEXTS[0], TEXTS[1]];
 
 /// Files of single crates that their users could not make.
 const IN_SOME: &[(&str, &str)] = &[("tracer-kernel", "ebpf/tracer-ebpf.o")];
@@ -39,6 +42,7 @@ struct Metadata {
 struct Crate {
     name: String,
     version: String,
+    manifest_path: PathBuf,
     description: Option<String>,
     license: Option<String>,
     readme: Option<PathBuf>,
@@ -49,19 +53,34 @@ struct Crate {
     publish: Option<Vec<String>>,
 }
 
-/// Packages and verifies the published crates.
-pub fn run() -> anyhow::Result<()> {
+/// Packages and verifies the published crates, and uploads them where that is asked for.
+pub fn run(is_upload: bool) -> anyhow::Result<()> {
     let crates = published()?;
+    if is_upload {
+        check_that_all_is_committed()?;
+    }
+    let _texts = Texts::put_into(&crates)?;
     for one in &crates {
         check_manifest(one)?;
         check_files(&one.name, &files_of(one)?)?;
     }
     let path = absent::path()?;
-    publish(&crates, &path)?;
+    verify(&crates, &path)?;
     for one in &crates {
         check_size(one)?;
     }
-    documentation::make(&crates, &path)
+    documentation::make(&crates, &path)?;
+    if is_upload {
+        process::run(of_all("publish", &crates).arg("--no-verify"))?;
+    }
+    Ok(())
+}
+
+/// Fails where something would be uploaded that no commit has.
+fn check_that_all_is_committed() -> anyhow::Result<()> {
+    let said = process::output(workspace::git("status").arg("--porcelain"))?;
+    ensure!(said.is_empty(), "commit this before an upload:\n{said}");
+    Ok(())
 }
 
 /// Returns the crates that are published, in the order of their names.
@@ -131,23 +150,24 @@ fn check_files(name: &str, files: &[String]) -> anyhow::Result<()> {
 
 /// Packages all crates, and builds each from its package and those of the others: cargo holds them
 /// in a registry of its own meanwhile. Nothing is uploaded.
-fn publish(crates: &[Crate], path: &OsStr) -> anyhow::Result<()> {
-    let mut publish = workspace::cargo("publish");
-    // What is not committed yet can be tried too.
-    publish.args(["--dry-run", "--allow-dirty", "--target-dir"]);
-    publish.arg(folder()).env("PATH", path);
-    for one in crates {
-        publish.args(["--package", &one.name]);
-    }
-    process::run(&mut publish)?;
+fn verify(crates: &[Crate], path: &OsStr) -> anyhow::Result<()> {
+    process::run(of_all("publish", crates).arg("--dry-run").env("PATH", path))?;
     // That leaves no packages where cargo promises them to be.
-    let mut package = workspace::cargo("package");
-    package.args(["--quiet", "--no-verify", "--allow-dirty", "--target-dir"]);
-    package.arg(folder());
+    process::run(of_all("package", crates).args(["--quiet", "--no-verify"]))
+}
+
+/// Returns a cargo command for these crates. It takes what is not committed: the licences are not,
+/// and a change can be tried before.
+fn of_all(subcommand: &str, crates: &[Crate]) -> Command {
+    let mut command = workspace::cargo(subcommand);
+    command
+        .arg("--allow-dirty")
+        .arg("--target-dir")
+        .arg(folder());
     for one in crates {
-        package.args(["--package", &one.name]);
+        command.args(["--package", &one.name]);
     }
-    process::run(&mut package)
+    command
 }
 
 fn check_size(one: &Crate) -> anyhow::Result<()> {

@@ -41,6 +41,9 @@ pub struct Args {
     /// Package the crates for cargo's registry instead, and verify them as those who get them do
     #[arg(long, conflicts_with_all = ["test", "only", "no_build"])]
     crates: bool,
+    /// Upload them when that has succeeded
+    #[arg(long, requires = "crates")]
+    upload: bool,
     /// Which packages of this version they are
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     revision: u32,
@@ -191,7 +194,7 @@ impl Choice {
 /// Makes the packages, and checks them as distributions do.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.crates {
-        return crates::run();
+        return crates::run(args.upload);
     }
     let choice = Choice::of(&args.only);
     if choice.packages {
