@@ -2,31 +2,30 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 
 use anyhow::Context as _;
 
 use super::outcome::{Contender, Measure, Outcome, Verdict};
-use super::results::{Curve, Results};
+use super::results::{Curve, MICRO, Results};
 use super::spread::Spread;
 use super::{plot, text};
 use xtask::workspace;
 
-/// Writes the document and its plots.
+/// Writes the document, and plots of what grows.
 ///
-/// Remarks that a person wrote about a question are in `bench/notes/NAME.md` and are copied
-/// unchanged.
+/// Remarks that a person wrote about a question are in `bench/notes.md` and are copied unchanged.
 pub fn write(results: &Results) -> anyhow::Result<()> {
     let plots = workspace::root().join("docs/performance");
     let _nothing_there = fs::remove_dir_all(&plots);
     fs::create_dir_all(&plots).with_context(|| plots.display().to_string())?;
+    let notes = workspace::root().join("bench/notes.md");
+    let notes = fs::read_to_string(&notes).with_context(|| notes.display().to_string())?;
     let mut page = introduction(results);
     summary(&mut page, results);
     page += "\n## Questions\n";
     for outcome in &results.outcomes {
-        let plot = plots.join(format!("{}.svg", outcome.name));
-        let has_plot = plot::bars(outcome, &plot)?.is_some();
-        question(&mut page, outcome, has_plot);
+        question(&mut page, outcome);
+        note(&mut page, &notes, &outcome.name);
     }
     if !results.curves.is_empty() {
         page += "\n## Growth\n";
@@ -35,8 +34,12 @@ pub fn write(results: &Results) -> anyhow::Result<()> {
         let plot = plots.join(format!("{}.svg", curve.name));
         let has_plot = plot::curve(curve, &plot)?.is_some();
         growth(&mut page, curve, has_plot);
+        note(&mut page, &notes, &curve.name);
     }
-    micro(&mut page, results);
+    if !results.micro.is_empty() {
+        micro(&mut page, results);
+        note(&mut page, &notes, MICRO);
+    }
     let path = workspace::root().join("docs/performance.md");
     fs::write(&path, page).with_context(|| path.display().to_string())
 }
@@ -98,7 +101,7 @@ fn summary(page: &mut String, results: &Results) {
     }
 }
 
-fn question(page: &mut String, outcome: &Outcome, has_plot: bool) {
+fn question(page: &mut String, outcome: &Outcome) {
     let _ = write!(page, "\n### {}\n\n{}\n\n", outcome.name, outcome.question);
     let added = match outcome.measure {
         Measure::Value => "",
@@ -121,10 +124,6 @@ fn question(page: &mut String, outcome: &Outcome, has_plot: bool) {
     for missing in &outcome.missing {
         let _ = write!(page, "\nMissing: {missing}.\n");
     }
-    if has_plot {
-        let _ = write!(page, "\n![{0}](performance/{0}.svg)\n", outcome.name);
-    }
-    note(page, &outcome.name);
 }
 
 fn row(page: &mut String, outcome: &Outcome, contender: &Contender) {
@@ -175,13 +174,9 @@ fn growth(page: &mut String, curve: &Curve, has_plot: bool) {
     if has_plot {
         let _ = write!(page, "\n![{0}](performance/{0}.svg)\n", curve.name);
     }
-    note(page, &curve.name);
 }
 
 fn micro(page: &mut String, results: &Results) {
-    if results.micro.is_empty() {
-        return;
-    }
     *page += "\n## Micro-benchmarks\n\nBy criterion, through the Rust interface; nanoseconds of one \
               event, with the bounds of the 95 % interval of the median.\n\n\
               | | ns | from | to |\n|---|---|---|---|\n";
@@ -189,15 +184,33 @@ fn micro(page: &mut String, results: &Results) {
         let [ns, low, high] = [one.ns, one.low, one.high].map(text::plain);
         let _ = writeln!(page, "| {} | {ns} | {low} | {high} |", one.name);
     }
-    note(page, super::results::MICRO);
 }
 
 /// Appends the remarks that a person wrote about a question, if there are any.
-fn note(page: &mut String, name: &str) {
-    let path = workspace::root()
-        .join("bench/notes")
-        .join(Path::new(name).with_extension("md"));
-    if let Ok(text) = fs::read_to_string(path) {
-        let _ = write!(page, "\n{}\n", text.trim_end());
+fn note(page: &mut String, notes: &str, name: &str) {
+    if let Some(text) = section(notes, name) {
+        let _ = write!(page, "\n{text}\n");
+    }
+}
+
+/// Returns what is below a heading of the second level, until the next one.
+fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
+    let mut sections = text.split("\n## ").skip(1);
+    sections.find_map(|section| {
+        let (name, below) = section.split_once('\n')?;
+        (name == heading).then(|| below.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::section;
+
+    #[test]
+    fn a_remark_is_found_by_the_name_of_its_question() {
+        let text = "# Remarks\n\n## a-b\n\none\n\n### more\n\ntwo\n\n## a\n\nthree\n";
+        assert_eq!(section(text, "a-b"), Some("one\n\n### more\n\ntwo"));
+        assert_eq!(section(text, "a"), Some("three"));
+        assert_eq!(section(text, "b"), None);
     }
 }
