@@ -1,4 +1,5 @@
-//! The kernel's events beside other observers, and choosing what is traced.
+//! The kernel's events beside other observers, choosing what is traced, and the kernel source by
+//! itself.
 
 mod beside_strace;
 mod causes;
@@ -11,7 +12,9 @@ mod fork_bomb;
 mod forks;
 mod given;
 mod high_pids;
+mod kernel_choices;
 mod kernel_in_streams;
+mod kernel_source;
 mod machine;
 mod modes;
 mod names;

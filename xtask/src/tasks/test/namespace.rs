@@ -18,7 +18,7 @@ pub const FILES: [(&str, &str); 17] = [
         "a_thread_that_is_moved_alone_is_distinguished_from_its_process",
     ),
     (
-        "choosing",
+        "kernel_choices",
         "a_system_call_carries_its_arguments_its_result_and_where_it_was_made",
     ),
     (

@@ -49,11 +49,11 @@ const FILES: [&str; 18] = [
     "names",
     "doctor",
     "kernel_source",
-    "choosing",
+    "kernel_choices",
 ];
 
 /// Executables that have these files.
-const EXECUTABLES: [&str; 5] = ["kernel", "probes", "tools", "kernel_source", "choosing"];
+const EXECUTABLES: [&str; 3] = ["kernel", "probes", "tools"];
 
 /// Executables of the crates' unit tests, by the name that cargo gives them.
 const UNITS: [&str; 2] = ["tests", "tracer_kernel"];

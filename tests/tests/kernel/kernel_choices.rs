@@ -5,8 +5,6 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
-mod timeout;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -24,7 +22,7 @@ use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, Proces
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 
-use timeout::timeout;
+use tests::timeout;
 
 /// Lock that runs one test at a time: they look at what this process has loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -6,8 +6,6 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
-mod timeout;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -26,7 +24,7 @@ use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, Proces
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 
-use timeout::timeout;
+use tests::timeout;
 
 const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 const ALL: &[EventTypeId] = &[
@@ -190,11 +188,12 @@ struct Workload {
 }
 
 const WORKLOAD: &str = "TRACER_TEST_WORKLOAD";
+const WORKLOAD_TEST: &str = "kernel_source::workload";
 
 impl Workload {
     fn start() -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "workload", "--nocapture"])
+            .args(["--ignored", "--exact", WORKLOAD_TEST, "--nocapture"])
             .env(WORKLOAD, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
