@@ -1,11 +1,11 @@
 //! The entry points of the fuzz targets for messages and areas, with the seeds and changes of them
 //! that are the same each time. `UNTRUSTED_ROUNDS` makes more of them.
 
-#[path = "../fuzz/hostile_area.rs"]
+#[path = "../../fuzz/src/hostile_area.rs"]
 mod hostile_area;
-#[path = "../fuzz/read_fields.rs"]
+#[path = "../../fuzz/src/read_fields.rs"]
 mod read_fields;
-#[path = "../fuzz/seeds.rs"]
+#[path = "../../fuzz/src/seeds.rs"]
 mod seeds;
 
 use std::path::Path;
@@ -28,7 +28,7 @@ fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
         let took = start.elapsed();
         assert!(took < LIMIT, "{took:?} for {bytes:02x?}");
     };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/corpus/{name}.seeds"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fuzz/corpus/{name}.seeds"));
     let seeds = seeds::read(&path).expect("seeds");
     assert!(!seeds.is_empty(), "no seeds in {}", path.display());
     let rounds = std::env::var("UNTRUSTED_ROUNDS")

@@ -1,7 +1,7 @@
 //! The entry points of the fuzz targets, with the seeds and changes of them that are the same each
 //! time. `UNTRUSTED_ROUNDS` makes more of them.
 
-#[path = "../../tracer-posix/fuzz/seeds.rs"]
+#[path = "../../fuzz/src/seeds.rs"]
 mod seeds;
 
 use std::fs;
@@ -63,7 +63,7 @@ fn change(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
 
 /// Returns the seeds of a fuzz target.
 fn seeds_of(name: &str) -> Vec<Seed> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/corpus/{name}.seeds"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fuzz/corpus/{name}.seeds"));
     let seeds = seeds::read(&path).expect("seeds");
     assert!(!seeds.is_empty(), "no seeds in {}", path.display());
     seeds

@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: runs a fuzz target on its seeds, which are one file in the repository.
 
-#[path = "../../../tracer-posix/fuzz/seeds.rs"]
+#[path = "../../../fuzz/src/seeds.rs"]
 mod seeds;
 
 use std::fs;
@@ -14,8 +14,12 @@ use crate::{process, workspace};
 /// Toolchain that fuzzing needs.
 const TOOLCHAIN: &str = "nightly";
 
-/// Crates that have targets.
-const CRATES: [&str; 2] = ["tracer-posix", "tracer-user"];
+/// Folder of the crate.
+const FOLDER: &str = "fuzz";
+
+/// Its program, which is told the target by the variable.
+const PROGRAM: &str = "any_bytes";
+const VARIABLE: &str = "FUZZ_TARGET";
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -38,7 +42,7 @@ pub struct Args {
 
 /// Runs the target, or packs its seeds.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let (of, file) = find(&args.target)?;
+    let file = find(&args.target)?;
     let folder = workspace::target("fuzz").join(&args.target);
     if args.pack {
         return pack(&folder, &file);
@@ -51,11 +55,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let task = if args.minimise { "cmin" } else { "run" };
     process::run(
         Command::new("rustup")
-            .args(["run", TOOLCHAIN, "cargo", "fuzz", task, &args.target])
+            .args(["run", TOOLCHAIN, "cargo", "fuzz", task])
+            .args(["--fuzz-dir", ".", PROGRAM])
             .arg(&folder)
             .arg("--")
             .args(&args.options)
-            .current_dir(workspace::root().join(of))
+            .current_dir(workspace::root().join(FOLDER))
+            .env(VARIABLE, &args.target)
             // Of the pinned toolchain, which runs this task.
             .env_remove("CARGO")
             .env_remove("RUSTUP_TOOLCHAIN"),
@@ -63,17 +69,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     .context("cargo-fuzz may be missing: cargo install cargo-fuzz")
 }
 
-/// Returns the crate of a target, and the file of its seeds.
-fn find(target: &str) -> anyhow::Result<(&'static str, PathBuf)> {
-    for of in CRATES {
-        let file = workspace::root()
-            .join(of)
-            .join(format!("fuzz/corpus/{target}.seeds"));
-        if file.exists() {
-            return Ok((of, file));
-        }
-    }
-    anyhow::bail!("no fuzz target is called {target}: see fuzz/README.md of {CRATES:?}")
+/// Returns the file of a target's seeds.
+fn find(target: &str) -> anyhow::Result<PathBuf> {
+    let file = workspace::root()
+        .join(FOLDER)
+        .join(format!("corpus/{target}.seeds"));
+    ensure!(
+        file.exists(),
+        "no fuzz target is called {target}: see {FOLDER}/README.md"
+    );
+    Ok(file)
 }
 
 /// Writes each seed to a file of its own. Files of an earlier run stay.
@@ -124,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_unpacked_is_packed_as_it_was() {
         let folder = std::env::temp_dir().join(format!("seeds-{}", std::process::id()));
-        let (_, file) = find("elf").unwrap();
+        let file = find("elf").unwrap();
         unpack(&file, &folder.join("unpacked")).unwrap();
         let found = "0123456789012345678901234567890123456789";
         fs::write(folder.join("unpacked").join(found), "of the fuzzer").unwrap();

@@ -282,7 +282,7 @@ fn as_of_first(offset: usize, value: u64, generation: u32) -> u64 {
         || (DATA_OFFSET..DATA_OFFSET + CHUNK).contains(&offset) && offset.is_multiple_of(64);
     let is_low = (CHAINS_OFFSET..DATA_OFFSET).contains(&offset)
         && (offset - CHAINS_OFFSET).is_multiple_of(size_of::<ChainEntry>());
-    match generation.into() {
+    match u64::from(generation) {
         own if is_high && high == own => 1 << 32 | low,
         own if is_low && low == own => high << 32 | 1,
         _ => value,

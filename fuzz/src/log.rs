@@ -1,6 +1,4 @@
-//! The common part of both targets.
-
-#![allow(dead_code, reason = "each target uses its part of this")]
+//! Bytes that are read as a log.
 
 use std::fs::File;
 use std::os::fd::FromRawFd;
@@ -14,14 +12,81 @@ use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event, and the name of its thread.
-pub type Recorded = (EventHeader, Vec<u8>, Vec<u8>);
+type Recorded = (EventHeader, Vec<u8>, Vec<u8>);
+
+/// Opens and reads any bytes as a log: that ends, without a panic. Checksums are made right, or
+/// hardly anything would come past them.
+pub fn any_bytes(bytes: &[u8]) {
+    // The first byte says how much is repaired: nothing, the header, packets too.
+    let Some((how, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let mut log = bytes.to_vec();
+    repair(&mut log, how % 3);
+    read_all(file_of(&log));
+}
+
+/// Changes a valid log: every event that is still reported is one that was written, and they are in
+/// order.
+pub fn mutated(bytes: &[u8]) {
+    let Some((kind, changes)) = bytes.split_first() else {
+        return;
+    };
+    let mut log = valid_log(*kind);
+    let written = read_all(file_of(&log));
+    assert!(!written.is_empty());
+    change(&mut log, changes);
+
+    let mut written = written.iter();
+    for event in read_all(file_of(&log)) {
+        assert!(
+            written.any(|known| *known == event),
+            "never written: {event:?}"
+        );
+    }
+}
+
+/// Changes a log as the bytes say: six bytes a change.
+fn change(log: &mut Vec<u8>, changes: &[u8]) {
+    for change in changes.chunks_exact(6) {
+        let word = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
+        // The header's gaps are of no interest.
+        let at = match word(1) % 3 {
+            0 => word(3) % 1024,
+            1 => 4096 + word(3) % 1024,
+            _ => 8192 + word(3),
+        };
+        let at = at.min(log.len());
+        let length = usize::from(change[5]).min(log.len() - at);
+        match change[0] % 6 {
+            0 => {
+                if let Some(byte) = log.get_mut(at) {
+                    *byte ^= 1 << (change[5] % 8);
+                }
+            }
+            1 => log.truncate(at),
+            2 => {
+                log.drain(at..at + length);
+            }
+            3 => {
+                let copied = log[at..at + length].to_vec();
+                log.splice(at..at, copied);
+            }
+            4 => log[at..at + length].fill(0),
+            _ => {
+                let copied = log[at..at + length].to_vec();
+                log.extend_from_slice(&copied);
+            }
+        }
+    }
+}
 
 unsafe extern "C" {
     fn memfd_create(name: *const std::ffi::c_char, flags: u32) -> i32;
 }
 
 /// Returns a file in memory with these bytes.
-pub fn file_of(bytes: &[u8]) -> File {
+fn file_of(bytes: &[u8]) -> File {
     // SAFETY: the name is a string ended by a null.
     let descriptor = unsafe { memfd_create(c"log".as_ptr(), 1) };
     assert!(descriptor >= 0);
@@ -32,7 +97,7 @@ pub fn file_of(bytes: &[u8]) -> File {
 }
 
 /// Returns everything that a file says as a log, twice: the same both times.
-pub fn read_all(file: File) -> Vec<Recorded> {
+fn read_all(file: File) -> Vec<Recorded> {
     let length = file.metadata().unwrap().len();
     let Ok(mut reader) = LogReader::open(file) else {
         return Vec::new();
@@ -65,7 +130,7 @@ fn read(reader: &mut LogReader, length: u64) -> Vec<Recorded> {
 }
 
 /// Returns a small log: the lowest bits of `kind` choose its policy and whether it is complete.
-pub fn valid_log(kind: u8) -> Vec<u8> {
+fn valid_log(kind: u8) -> Vec<u8> {
     static LOGS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     let logs = LOGS.get_or_init(|| (0..6).map(new_log).collect());
     logs[usize::from(kind) % logs.len()].clone()
@@ -122,7 +187,7 @@ fn new_log(kind: u8) -> Vec<u8> {
 
 /// Makes checksums right, and the ids of packets that of the log: 0 none of them, 1 the header's, 2
 /// all.
-pub fn repair(log: &mut Vec<u8>, how: u8) {
+fn repair(log: &mut Vec<u8>, how: u8) {
     if how == 0 || log.len() < 9000 {
         return;
     }
