@@ -11,7 +11,7 @@ use super::spread::Spread;
 use super::{plot, text};
 use xtask::workspace;
 
-/// Writes the document, and plots of what grows.
+/// Writes the document, and a plot of what grows.
 ///
 /// Remarks that a person wrote about a question are in `bench/notes.md` and are copied unchanged.
 pub fn write(results: &Results) -> anyhow::Result<()> {
@@ -28,12 +28,11 @@ pub fn write(results: &Results) -> anyhow::Result<()> {
         note(&mut page, &notes, &outcome.name);
     }
     if !results.curves.is_empty() {
-        page += "\n## Growth\n";
+        page += "\n## Growth\n\n![growth](performance/growth.svg)\n";
+        plot::curves(&results.curves, &plots.join("growth.svg"))?;
     }
     for curve in &results.curves {
-        let plot = plots.join(format!("{}.svg", curve.name));
-        let has_plot = plot::curve(curve, &plot)?.is_some();
-        growth(&mut page, curve, has_plot);
+        growth(&mut page, curve);
         note(&mut page, &notes, &curve.name);
     }
     if !results.micro.is_empty() {
@@ -157,7 +156,7 @@ fn row(page: &mut String, outcome: &Outcome, contender: &Contender) {
     let _ = writeln!(page, " {ratio} | {beside} |");
 }
 
-fn growth(page: &mut String, curve: &Curve, has_plot: bool) {
+fn growth(page: &mut String, curve: &Curve) {
     let _ = write!(page, "\n### {}\n\n{}", curve.name, curve.question);
     if let Some(exponent) = curve.exponent {
         let _ = write!(
@@ -170,9 +169,6 @@ fn growth(page: &mut String, curve: &Curve, has_plot: bool) {
     let _ = writeln!(page, "| {} | {} |\n|---|---|", curve.x, curve.y);
     for (x, y) in &curve.points {
         let _ = writeln!(page, "| {} | {} |", text::plain(*x), text::plain(*y));
-    }
-    if has_plot {
-        let _ = write!(page, "\n![{0}](performance/{0}.svg)\n", curve.name);
     }
 }
 
