@@ -1,17 +1,20 @@
-//! Results of each test on a kernel: a file of the repository, to which every run adds.
+//! Results of each test on each kernel: a file of the repository, to which every run adds. A line
+//! with a kernel and its guest begins the results of that kernel.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
 
 use anyhow::{Context as _, bail};
 
 use super::cases::Case;
 use crate::workspace;
 
-/// Folder of the files.
-const FOLDER: &str = "tests/kernels";
+/// Path of the file.
+const FILE: &str = "tests/kernels/results.tsv";
+
+/// Beginning of the line of a kernel.
+const KERNEL: &str = "# ";
 
 /// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +67,7 @@ pub struct Row {
 }
 
 /// Results of all tests on one kernel.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Package, clock and processors.
     pub guest: String,
@@ -75,24 +78,23 @@ pub struct Results {
 impl Results {
     /// Reads the repository's results of this kernel; empty when there are none.
     pub fn load(kernel: &str) -> anyhow::Result<Self> {
-        let path = path(kernel);
-        if !path.exists() {
-            return Ok(Self::default());
-        }
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        Self::parse(&text).with_context(|| path.display().to_string())
+        Ok(load()?.remove(kernel).unwrap_or_default())
     }
 
-    /// Writes the results back, replacing the whole file.
+    /// Writes the results back. Those of other kernels stay as they are by then.
     pub fn save(&self, kernel: &str) -> anyhow::Result<()> {
-        let path = path(kernel);
+        let lock = workspace::target("vm/results.lock");
+        let lock = File::create(&lock).with_context(|| lock.display().to_string())?;
+        lock.lock()?;
+        let mut all = load()?;
+        all.insert(kernel.to_owned(), self.clone());
+        let path = workspace::root().join(FILE);
         let new = path.with_extension("new");
         let write = || -> anyhow::Result<()> {
-            fs::create_dir_all(workspace::root().join(FOLDER))?;
-            fs::write(&new, self.to_text())?;
+            fs::write(&new, to_text(&all))?;
             Ok(fs::rename(&new, &path)?)
         };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        write().with_context(|| format!("cannot write {FILE}"))
     }
 
     /// Stores the result of a test. A remark by people stays as long as the verdict does.
@@ -112,44 +114,60 @@ impl Results {
         let row = self.rows.get(case);
         row.is_some_and(|row| row.verdict == Verdict::Passed)
     }
+}
 
-    fn to_text(&self) -> String {
-        let mut text = format!("# {}\n", self.guest);
-        for (case, row) in &self.rows {
+/// Reads the results of all kernels, by name.
+pub fn load() -> anyhow::Result<BTreeMap<String, Results>> {
+    let text = fs::read_to_string(workspace::root().join(FILE)).context(FILE)?;
+    parse(&text).context(FILE)
+}
+
+fn to_text(all: &BTreeMap<String, Results>) -> String {
+    let mut text = String::new();
+    for (kernel, results) in all {
+        let _ = writeln!(text, "{KERNEL}{kernel}\t{}", results.guest);
+        for (case, row) in &results.rows {
             let (verdict, seconds, why) = (row.verdict.name(), row.seconds, &row.why);
             let line = format!("{verdict}\t{seconds}\t{}\t{}\t{why}", case.file, case.test);
             let _ = writeln!(text, "{}", line.trim_end());
         }
-        text
     }
-
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut results = Self::default();
-        for line in text.lines() {
-            if let Some(guest) = line.strip_prefix("# ") {
-                results.guest = guest.to_owned();
-                continue;
-            }
-            let mut fields = line.split('\t');
-            let mut next = || fields.next().map(str::to_owned);
-            let (Some(verdict), Some(seconds), Some(file), Some(test)) =
-                (next(), next(), next(), next())
-            else {
-                bail!("no verdict, seconds, file and test: {line}");
-            };
-            let row = Row {
-                verdict: Verdict::named(&verdict).with_context(|| format!("unknown: {verdict}"))?,
-                seconds: seconds.parse().with_context(|| line.to_owned())?,
-                why: next().unwrap_or_default(),
-            };
-            results.rows.insert(Case { file, test }, row);
-        }
-        Ok(results)
-    }
+    text
 }
 
-fn path(kernel: &str) -> PathBuf {
-    workspace::root().join(FOLDER).join(format!("{kernel}.tsv"))
+fn parse(text: &str) -> anyhow::Result<BTreeMap<String, Results>> {
+    let mut all = BTreeMap::new();
+    let mut of_kernel: Option<&mut Results> = None;
+    for line in text.lines() {
+        if let Some(begin) = line.strip_prefix(KERNEL) {
+            let (kernel, guest) = begin.split_once('\t').context("no kernel and guest")?;
+            let results = all
+                .entry(kernel.to_owned())
+                .or_insert_with(Results::default);
+            guest.clone_into(&mut results.guest);
+            of_kernel = Some(results);
+            continue;
+        }
+        let results = of_kernel.as_mut().context("a result of no kernel")?;
+        let (case, row) = parse_row(line)?;
+        results.rows.insert(case, row);
+    }
+    Ok(all)
+}
+
+fn parse_row(line: &str) -> anyhow::Result<(Case, Row)> {
+    let mut fields = line.split('\t');
+    let mut next = || fields.next().map(str::to_owned);
+    let (Some(verdict), Some(seconds), Some(file), Some(test)) = (next(), next(), next(), next())
+    else {
+        bail!("no verdict, seconds, file and test: {line}");
+    };
+    let row = Row {
+        verdict: Verdict::named(&verdict).with_context(|| format!("unknown: {verdict}"))?,
+        seconds: seconds.parse().with_context(|| line.to_owned())?,
+        why: next().unwrap_or_default(),
+    };
+    Ok((Case { file, test }, row))
 }
 
 #[cfg(test)]
@@ -173,10 +191,22 @@ mod tests {
         results.note(case("b"), Verdict::Late, 300);
         results.rows.get_mut(&case("b")).unwrap().why = "it waits for ever".to_owned();
 
-        let text = results.to_text();
-        assert_eq!(Results::parse(&text).unwrap(), results, "{text}");
-        assert!(Results::parse("maybe\t1\tx\ty\n").is_err());
-        assert!(Results::parse("passed\t1\tx\n").is_err());
+        let other = Results {
+            guest: "another".to_owned(),
+            ..Results::default()
+        };
+        let all = BTreeMap::from([("6.1".to_owned(), results), ("6.12".to_owned(), other)]);
+        let text = to_text(&all);
+        assert_eq!(parse(&text).unwrap(), all, "{text}");
+        assert!(parse("# 6.1\tx\nmaybe\t1\tx\ty\n").is_err());
+        assert!(parse("# 6.1\tx\npassed\t1\tx\n").is_err());
+        assert!(parse("passed\t1\tx\ty\n").is_err());
+    }
+
+    #[test]
+    fn the_repositorys_results_are_in_order() {
+        let text = fs::read_to_string(workspace::root().join(FILE)).unwrap();
+        assert!(to_text(&load().unwrap()) == text);
     }
 
     #[test]

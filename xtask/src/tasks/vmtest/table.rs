@@ -10,7 +10,7 @@ use super::arm64;
 use super::cases::Case;
 use super::kernels::{KERNELS, WITHOUT_PACKAGE};
 use super::machine::Processors;
-use super::results::{Results, Verdict};
+use super::results::{self, Results, Verdict};
 use super::selection;
 use crate::workspace;
 
@@ -35,11 +35,12 @@ pub fn check() -> anyhow::Result<()> {
 }
 
 fn made() -> anyhow::Result<String> {
+    let mut all = results::load()?;
     let mut kernels = Vec::new();
     let names = KERNELS.iter().map(|(name, _)| *name);
     let names = names.chain([WITHOUT_PACKAGE]);
     for name in names.chain(arm64::KERNELS.iter().map(|(name, _)| *name)) {
-        kernels.push((name, Results::load(name)?));
+        kernels.push((name, all.remove(name).unwrap_or_default()));
     }
     let impossible: Vec<_> = selection::impossible(Processors::Software).collect();
     Ok(render(&kernels, &impossible))
@@ -47,7 +48,7 @@ fn made() -> anyhow::Result<String> {
 
 const HEAD: &str = "# The tests that load eBPF, on each kernel
 
-Made by `cargo xtask vmtest` from `tests/kernels/*.tsv`, which it adds to and which have each test; do not edit.
+Made by `cargo xtask vmtest` from `tests/kernels/results.tsv`, which it adds to and which has each test; do not edit.
 [kernel-support.md](kernel-support.md) describes the guests.
 ";
 
