@@ -4,6 +4,8 @@
 //! LLVM. Its bytes do not depend on where it is built: paths are removed from the compiler's input,
 //! and lines of files are no part of it.
 
+mod sources;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +19,8 @@ use crate::{bpf_linker, debug_sections, process, workspace};
 /// Path of the object, which `tracer-user` includes.
 const OBJECT: &str = "tracer-user/kernel/ebpf/tracer-ebpf.o";
 
-/// File that names the tools that built it: others may write other bytes.
+/// File that names the tools that built it, since others may write other bytes; and the digest of
+/// what they built it from.
 const BUILT_WITH: &str = "tracer-user/kernel/ebpf/built-with.txt";
 
 #[cfg(target_endian = "little")]
@@ -35,14 +38,17 @@ pub const SEPARATOR: &str = "\x1f";
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only compare it with the one in the repository
+    /// Only build it, and compare it with the one in the repository
     #[arg(long)]
     check: bool,
 }
 
+/// Beginning of the line with the digest.
+const SOURCES: &str = "sources ";
+
 /// Runs the task: builds the object, or checks it.
 pub fn asked(args: &Args) -> anyhow::Result<()> {
-    if args.check { check() } else { run().map(drop) }
+    if args.check { check() } else { renew() }
 }
 
 /// Returns the path of the object.
@@ -50,16 +56,38 @@ pub fn object() -> PathBuf {
     workspace::root().join(OBJECT)
 }
 
-/// Builds the object and returns its path. An unchanged file is not written, so that nothing built
-/// from it is built again. In continuous integration it must not change.
+/// Makes sure that the object is that of its sources, and returns its path. It is built where
+/// sources have changed since it was; in continuous integration it must not change then.
 pub fn run() -> anyhow::Result<PathBuf> {
-    if env::var_os("CI").is_some() {
+    if is_noted()? {
+        eprintln!("{OBJECT} is noted to be built from its sources as they are");
+    } else if env::var_os("CI").is_some() {
         check()?;
-    } else if write(OBJECT, &build()?)? {
-        eprintln!("{OBJECT} is another one now: commit it with what changed it");
-        write(BUILT_WITH, tools()?.as_bytes())?;
+    } else {
+        renew()?;
     }
-    Ok(workspace::root().join(OBJECT))
+    Ok(object())
+}
+
+/// Tells whether the object was built from its sources as they are now.
+fn is_noted() -> anyhow::Result<bool> {
+    let digest = sources::digest()?;
+    let noted = String::from_utf8(read(BUILT_WITH)?)?;
+    let noted = noted.lines().find_map(|line| line.strip_prefix(SOURCES));
+    Ok(noted == Some(&*digest))
+}
+
+/// Builds the object. An unchanged file is not written, so that nothing built from it is built
+/// again.
+fn renew() -> anyhow::Result<()> {
+    if write(OBJECT, &build()?)? {
+        eprintln!("{OBJECT} is another one now: commit it with what changed it");
+    }
+    let note = format!("{}{SOURCES}{}\n", tools()?, sources::digest()?);
+    if write(BUILT_WITH, note.as_bytes())? {
+        eprintln!("{BUILT_WITH} notes other sources or tools now: commit it too");
+    }
+    Ok(())
 }
 
 /// Fails when the object in the repository is not the one that is built from its sources. With
@@ -67,18 +95,17 @@ pub fn run() -> anyhow::Result<PathBuf> {
 fn check() -> anyhow::Result<()> {
     let built = build()?;
     let there = read(OBJECT)?;
-    let (wanted, tools) = (read(BUILT_WITH)?, tools()?);
+    let (noted, tools) = (String::from_utf8(read(BUILT_WITH)?)?, tools()?);
     if there == built {
         eprintln!("{OBJECT} is what is built from its sources");
-    } else if wanted == tools.as_bytes() {
+    } else if noted.starts_with(&tools) {
         bail!(
             "{OBJECT} is not built from the sources beside it; run: cargo xtask build-ebpf, and commit it"
         );
     } else {
         eprintln!(
             "{OBJECT} CANNOT BE COMPARED with what is built here, which is used instead. \
-             It was built with:\n{}and here there are:\n{tools}",
-            String::from_utf8_lossy(&wanted)
+             It was built with:\n{noted}and here there are:\n{tools}"
         );
         write(OBJECT, &built)?;
     }
