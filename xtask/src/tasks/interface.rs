@@ -1,7 +1,8 @@
 //! Public interface of the crates that others use, as lists: the difference of a list shows the
 //! items that a change adds or removes.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
@@ -63,20 +64,36 @@ fn list_of(name: &str) -> anyhow::Result<String> {
 /// Makes rustdoc's description of a crate as JSON, and returns its path. Its format belongs to the
 /// pinned toolchain, as the reader's version does.
 ///
-/// It has a target folder of its own: crates that check for unstable features would otherwise be
-/// compiled anew in each turn.
+/// Only rustdoc may use what is not stable. Crates that ask whether they may, too, are not compiled
+/// anew for this: they are those of the other checks.
 fn description_of(name: &str) -> anyhow::Result<PathBuf> {
-    let target = workspace::target("interface");
     process::run(
-        workspace::cargo("rustdoc")
+        workspace::cargo_for_host("rustdoc")
             .args(["--quiet", "--lib", "--all-features"])
-            .args(["--package", name, "--target-dir"])
-            .arg(&target)
+            .args(["--package", name])
             .args(["--", "-Zunstable-options", "--output-format=json"])
-            .env("RUSTC_BOOTSTRAP", "1"),
+            .env("RUSTDOC", unstable_rustdoc()?),
     )?;
-    let file = format!("doc/{}.json", name.replace('-', "_"));
-    Ok(target.join(file))
+    Ok(workspace::target("doc").join(format!("{}.json", name.replace('-', "_"))))
+}
+
+/// Returns a program that is rustdoc with features that are not stable.
+fn unstable_rustdoc() -> anyhow::Result<PathBuf> {
+    let program = workspace::target("tools/unstable-rustdoc");
+    let script = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
+    if fs::read_to_string(&program).is_ok_and(|there| there == script) {
+        return Ok(program);
+    }
+    let write = || -> anyhow::Result<()> {
+        fs::create_dir_all(workspace::target("tools"))?;
+        fs::write(&program, script)?;
+        Ok(fs::set_permissions(
+            &program,
+            Permissions::from_mode(0o755),
+        )?)
+    };
+    write().with_context(|| format!("cannot write {}", program.display()))?;
+    Ok(program)
 }
 
 /// Returns the lines that are only in one of two lists.
