@@ -3,7 +3,7 @@
 //! - [`escape`] makes bytes of any program harmless: for terminals, for JSON, for a line;
 //! - [`digits`] appends numbers, [`WallClock`] dates;
 //! - [`quantity`] reads sizes and times; [`NamePattern`] is a pattern of names of processes;
-//! - [`nearest`] finds the known word that a mistyped one may mean;
+//! - [`suggest`] finds the known word that a mistyped one may mean;
 //! - [`self_describing`] is data that says of itself what it consists of;
 //! - [`signal_name`] and [`short_name`] are the names that people see of signals and event types;
 //! - [`say`] reports something that is no event.
