@@ -118,10 +118,11 @@ fn verdict(part: &Part) -> Verdict {
     }
 }
 
-/// Runs the task in a process of its own.
+/// Runs the task in a process of its own, in which a test that cannot run is a failure, as in
+/// continuous integration.
 fn perform(words: &[&str]) -> anyhow::Result<()> {
     let this = env::current_exe().context("this program has no path")?;
-    process::run(Command::new(this).args(words))
+    process::run(Command::new(this).args(words).env("CI", "true"))
 }
 
 /// Formats a line for each part.

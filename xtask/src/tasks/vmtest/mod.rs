@@ -23,7 +23,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 
 use crate::tasks::test::Arch;
 use crate::tasks::{dist, setup};
@@ -113,22 +113,33 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 limit: Duration::from_secs(args.limit),
             })
         });
-        outcomes.push((name, outcome.with_context(|| format!("kernel {name}"))?));
+        outcomes.push((name, outcome));
     }
     say(&outcomes, processors)
 }
 
-/// Writes the document, and prints the result of each kernel.
-fn say(outcomes: &[(&'static str, run::Outcome)], processors: Processors) -> anyhow::Result<()> {
+/// Kernel, and its outcome or why it could not run.
+type Ended = (&'static str, anyhow::Result<run::Outcome>);
+
+/// Writes the document, and prints the result of each kernel: one that could not run keeps no other
+/// from running.
+fn say(outcomes: &[Ended], processors: Processors) -> anyhow::Result<()> {
     table::write()?;
     println!();
     for (test, why) in selection::impossible(processors) {
         println!("left out: {test}: {why}");
     }
     for (name, outcome) in outcomes {
-        println!("{name} {outcome}");
+        match outcome {
+            Ok(outcome) => println!("{name} {outcome}"),
+            Err(error) => println!("{name} DID NOT RUN: {error:#}"),
+        }
     }
-    let failed = outcomes.iter().filter(|(_, outcome)| !outcome.is_good());
+    let is_good = |outcome: &anyhow::Result<run::Outcome>| {
+        let outcome = outcome.as_ref();
+        outcome.is_ok_and(run::Outcome::is_good)
+    };
+    let failed = outcomes.iter().filter(|(_, outcome)| !is_good(outcome));
     let failed = failed.count();
     ensure!(failed == 0, "{failed} of {} kernels failed", outcomes.len());
     Ok(())

@@ -83,6 +83,7 @@ impl Results {
 
     /// Writes the results back. Those of other kernels stay as they are by then.
     pub fn save(&self, kernel: &str) -> anyhow::Result<()> {
+        fs::create_dir_all(workspace::target("vm"))?;
         let lock = workspace::target("vm/results.lock");
         let lock = File::create(&lock).with_context(|| lock.display().to_string())?;
         lock.lock()?;
