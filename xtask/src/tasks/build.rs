@@ -1,5 +1,6 @@
 //! Builds the shipped programs, and the programs that are tested in their place.
 
+use crate::tasks::test::binaries;
 use crate::tasks::{build_ebpf, recorder};
 use crate::{process, workspace};
 
@@ -11,22 +12,27 @@ pub const PROFILE: &str = "--profile=shipped";
 pub enum Tool {
     /// Linked as a whole, which takes minutes.
     Shipped,
-    /// Linked from its parts: for tests and the demonstration.
+    /// Built with the tests, and as they are, with checks of overflows: for them and for the
+    /// demonstration.
     Tested,
 }
 
 impl Tool {
-    /// Returns its profile, which is also the name of its folder in `target`.
-    pub const fn folder(self) -> &'static str {
+    /// Returns the path of the program, from the top folder.
+    pub const fn path(self) -> &'static str {
         match self {
-            Self::Shipped => "shipped",
-            Self::Tested => "tested",
+            Self::Shipped => "target/shipped/tracer-user",
+            Self::Tested => "target/debug/tracer-user",
         }
     }
 
-    /// Returns the path of the program, from the top folder.
-    pub fn path(self) -> String {
-        format!("target/{}/tracer-user", self.folder())
+    /// Returns the options of cargo that build it. Features are those of all selected packages: the
+    /// tests are selected too where it is built for them.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Shipped => &[PROFILE, "--package=tracer-user"],
+            Self::Tested => &binaries::SELECTION,
+        }
     }
 }
 
@@ -48,7 +54,7 @@ pub fn run_with(tool: Tool) -> anyhow::Result<()> {
     )?;
     process::run(
         workspace::cargo_for_host("build")
-            .args(["--profile", tool.folder(), "--package=tracer-user"])
+            .args(tool.options())
             .arg("--bin=tracer-user"),
     )
 }

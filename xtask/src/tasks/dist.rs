@@ -30,7 +30,7 @@ pub fn without_pages(tool: Tool) -> Vec<Piece> {
         exports: "tracer-posix/libposixtrace/exports.txt",
     };
     let program = Content::Compiled {
-        from: tool.path(),
+        from: tool.path().to_owned(),
         mode: 0o755,
     };
     let mut pieces = vec![
@@ -127,8 +127,8 @@ pub fn run_without_pages() -> anyhow::Result<PathBuf> {
     Ok(dist)
 }
 
-/// Does the same as [`run_without_pages`] with a command line that builds quickly, in a folder of
-/// its own.
+/// Does the same as [`run_without_pages`] with the command line that is built with the tests, in a
+/// folder of its own.
 pub fn run_for_tests() -> anyhow::Result<PathBuf> {
     build::run_with(Tool::Tested)?;
     let dist = for_tests();
@@ -138,7 +138,7 @@ pub fn run_for_tests() -> anyhow::Result<PathBuf> {
 
 /// Returns the folder of [`run_for_tests`].
 pub fn for_tests() -> PathBuf {
-    workspace::target(Tool::Tested.folder()).join("dist")
+    workspace::target("tested/dist")
 }
 
 /// Lays out the tool alone, with a program from another build.
