@@ -136,11 +136,23 @@ fn environment(dist: &Path, is_whole: bool) -> Variables {
     variables
 }
 
+/// Variable of the number of tests that libtest runs at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Returns that variable for the tests without rights: many of them wait for programs that wait, so
+/// there are more than processors. What is set already stays.
+fn threads() -> Option<(&'static str, String)> {
+    let processors = thread::available_parallelism().ok()?;
+    let is_set = env::var_os(THREADS).is_some();
+    (!is_set).then(|| (THREADS, (2 * processors.get()).to_string()))
+}
+
 fn unprivileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let mut command = workspace::cargo_for_host("test");
     command
         .args(binaries::SELECTION)
         .arg("--no-fail-fast")
+        .envs(threads())
         .envs(variables.iter().map(|(name, value)| (name, value)));
     if let Some(filter) = &args.filter {
         command.arg(filter);
