@@ -69,7 +69,7 @@ mod tests {
             drop(texts);
             assert!(!place.exists());
         }
-        // A file that somebody has put there stays.
+        // A file that another user has put there stays.
         fs::write(&place, "own").unwrap();
         assert!(Texts(Vec::new()).link(&text, place.clone()).is_err());
         assert_eq!(fs::read(&place).unwrap(), b"own");
