@@ -173,12 +173,12 @@ impl<'a> Contest<'a> {
             .cloned()
             .unwrap_or_default();
         for (contender, measured) in contenders.iter_mut().zip(&measured) {
-            contender.spread = Spread::of(contender.values.iter().copied());
+            contender.spread = Spread::compute(contender.values.iter().copied());
             if self.measure != Measure::Value {
-                contender.measured = Spread::of(measured.iter().copied());
+                contender.measured = Spread::compute(measured.iter().copied());
             }
             if !contender.is_ours {
-                contender.ratio = Spread::of(ratios(&ours, measured));
+                contender.ratio = Spread::compute(ratios(&ours, measured));
             }
         }
         // What was not measured has no value in JSON either.
@@ -261,7 +261,7 @@ fn newcomer(contestant: &Contestant<'_>) -> Contender {
 }
 
 fn middles(facts: BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
-    let middle = |(name, values): (String, Vec<f64>)| Some((name, Spread::of(values)?.median));
+    let middle = |(name, values): (String, Vec<f64>)| Some((name, Spread::compute(values)?.median));
     facts.into_iter().filter_map(middle).collect()
 }
 

@@ -115,7 +115,7 @@ impl Series {
                 values.push((self.at)(bench, *size)?.value);
             }
         }
-        let middle = |values: Vec<f64>| Spread::of(values).map(|spread| spread.median);
+        let middle = |values: Vec<f64>| Spread::compute(values).map(|spread| spread.median);
         let points: Vec<(f64, f64)> = sizes
             .iter()
             .zip(values)

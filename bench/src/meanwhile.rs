@@ -89,7 +89,7 @@ pub fn attach(
             .iter()
             .filter(|window| spans.iter().any(|span| span.holds(window)))
             .map(|window| window.cost);
-        Spread::of(costs)
+        Spread::compute(costs)
             .map(|spread| spread.median)
             .with_context(|| format!("the program said nothing {when} it was traced"))
     };

@@ -15,7 +15,7 @@ pub struct Spread {
 
 impl Spread {
     /// Computes the spread of the finite values; `None` when there are none.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn compute(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values
             .into_iter()
             .filter(|value| value.is_finite())
@@ -68,13 +68,13 @@ mod tests {
 
     #[test]
     fn the_middle_of_an_even_count_lies_between_the_two() {
-        let odd = Spread::of([3.0, 1.0, 2.0]).unwrap();
-        let even = Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap();
+        let odd = Spread::compute([3.0, 1.0, 2.0]).unwrap();
+        let even = Spread::compute([4.0, 1.0, 2.0, 3.0]).unwrap();
 
         assert_eq!((odd.min, odd.median, odd.max), (1.0, 2.0, 3.0));
         assert_eq!(even.median, 2.5);
-        assert_eq!(Spread::of([]), None);
-        assert_eq!(Spread::of([f64::NAN]), None);
+        assert_eq!(Spread::compute([]), None);
+        assert_eq!(Spread::compute([f64::NAN]), None);
     }
 
     #[test]

@@ -276,8 +276,8 @@ impl Beside {
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{command:?}: {complaint}");
         ensure!(complaint.contains(" 0 lost"), "{complaint}");
-        let ours = call_lines::of_log(&dist::tracer_user()?, &log)?;
-        let theirs = call_lines::of_strace(&theirs)?;
+        let ours = call_lines::read_log(&dist::tracer_user()?, &log)?;
+        let theirs = call_lines::read_strace(&theirs)?;
         Ok(call_lines::compare(&theirs, &ours, normal))
     }
 }

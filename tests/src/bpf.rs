@@ -65,14 +65,14 @@ pub fn objects_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
 /// The process is gone, or the kernel does not say.
 pub fn all_because_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
     let mut objects = objects_of(pid)?;
-    let links: Vec<_> = of_kind(&objects, Kind::Link).collect();
+    let links: Vec<_> = filter_kind(&objects, Kind::Link).collect();
     for link in links {
         if let Some(id) = link.program()? {
             let kind = Kind::Program;
             objects.insert(Object { kind, id });
         }
     }
-    let programs: Vec<_> = of_kind(&objects, Kind::Program).collect();
+    let programs: Vec<_> = filter_kind(&objects, Kind::Program).collect();
     for program in programs {
         let kind = Kind::Map;
         objects.extend(program.maps()?.into_iter().map(|id| Object { kind, id }));
@@ -80,7 +80,7 @@ pub fn all_because_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
     Ok(objects)
 }
 
-fn of_kind(objects: &BTreeSet<Object>, kind: Kind) -> impl Iterator<Item = Object> {
+fn filter_kind(objects: &BTreeSet<Object>, kind: Kind) -> impl Iterator<Item = Object> {
     objects
         .iter()
         .copied()

@@ -44,7 +44,7 @@ impl Halves {
 /// # Errors
 ///
 /// The file cannot be read, or is not of that form.
-pub fn of_strace(file: &Path) -> anyhow::Result<CallLines> {
+pub fn read_strace(file: &Path) -> anyhow::Result<CallLines> {
     let mut halves = Halves::default();
     for line in std::fs::read_to_string(file)?.lines() {
         let (tid, words) = line.split_once(char::is_whitespace).context("no tid")?;
@@ -59,7 +59,7 @@ pub fn of_strace(file: &Path) -> anyhow::Result<CallLines> {
 /// # Errors
 ///
 /// `tracer-user` fails, or its lines are not as they should be.
-pub fn of_log(tool: &Path, log: &Path) -> anyhow::Result<CallLines> {
+pub fn read_log(tool: &Path, log: &Path) -> anyhow::Result<CallLines> {
     let output = Command::new(tool)
         .args(["read", "--events", "syscall,exit"])
         .arg(log)

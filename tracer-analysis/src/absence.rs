@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
-use crate::state::{End, Interval, State, Thread, Waker};
-use crate::thread_states::Found;
+use crate::state::{Interval, IntervalEnd, State, Thread, Waker};
+use crate::thread_states::Finding;
 
 /// A thread is without a CPU: what it does from when it leaves one until it gets one again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,20 +44,20 @@ pub struct Absences {
 impl Absences {
     /// Adds what was found. As many threads are remembered as [`ThreadStates`](crate::ThreadStates)
     /// knows.
-    pub fn add(&mut self, found: &Found) {
-        let Found::Interval(interval) = found else {
+    pub fn add(&mut self, found: &Finding) {
+        let Finding::Interval(interval) = found else {
             return;
         };
         match interval.state {
             State::Blocked(_) | State::Stopped => {
-                let absence = self.of(interval);
+                let absence = self.get_or_begin(interval);
                 absence.blocked_ns = absence.blocked_ns.saturating_add(interval.ns());
-                if let End::Woken(waker) = interval.end {
+                if let IntervalEnd::Woken(waker) = interval.end {
                     absence.waker = Some(waker);
                 }
             }
             State::Runnable(_) => {
-                let absence = self.of(interval);
+                let absence = self.get_or_begin(interval);
                 absence.runnable_ns = absence.runnable_ns.saturating_add(interval.ns());
             }
             // What it did before is not known to belong to what comes.
@@ -67,7 +67,7 @@ impl Absences {
         }
     }
 
-    fn of(&mut self, interval: &Interval) -> &mut Absence {
+    fn get_or_begin(&mut self, interval: &Interval) -> &mut Absence {
         let new = Absence {
             from: interval.from,
             to: interval.to,
@@ -101,13 +101,13 @@ mod tests {
     use crate::story::{Story, thread};
 
     /// The absences of a story whose intervals are all there.
-    fn of(story: &Story, tid: i32) -> Absences {
+    fn collect_absences(story: &Story, tid: i32) -> Absences {
         let mut absences = Absences::default();
-        let found = story.history.of_since(thread(tid), MonotonicNs(0));
+        let found = story.history.intervals_since(thread(tid), MonotonicNs(0));
         let mut found: Vec<Interval> = found.copied().collect();
         found.sort_by_key(|interval| interval.from);
         for interval in found {
-            absences.add(&Found::Interval(interval));
+            absences.add(&Finding::Interval(interval));
         }
         absences
     }
@@ -119,7 +119,7 @@ mod tests {
         story.switch(200, 0, (7, Some(0)), 8);
         story.wake(900, 7, 0, 8);
         story.switch(950, 0, (8, Some(0)), 7);
-        let mut absences = of(&story, 7);
+        let mut absences = collect_absences(&story, 7);
         let absence = absences.take(thread(7)).unwrap();
         assert_eq!((absence.from.0, absence.to.0), (200, 950));
         assert_eq!((absence.blocked_ns, absence.runnable_ns), (700, 50));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::path::{Part, Step};
+use crate::path::{PathPart, Step};
 use crate::state::{Behind, Task, Thread, Waker};
 
 /// Nodes of a tree: what comes beyond is left out of it.
@@ -12,7 +12,7 @@ const MOST_NODES: usize = 100_000;
 
 /// Whether threads of one name are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
+pub enum ThreadGrouping {
     /// Each is itself: for one path.
     Apart,
     /// Those of one name are the same: for many paths.
@@ -23,7 +23,7 @@ pub enum Threads {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Part that it was; of the thread that the node it lies within names, or of the span's own.
-    pub part: Part,
+    pub part: PathPart,
     /// How long, in nanoseconds.
     pub ns: u64,
     /// How many steps.
@@ -35,10 +35,10 @@ pub struct Node {
 /// Where the time of paths went.
 #[derive(Clone, Debug)]
 pub struct Blame {
-    threads: Threads,
+    threads: ThreadGrouping,
     nodes: Vec<Node>,
     /// Where a part within another is: `usize::MAX` is the whole.
-    index: HashMap<(usize, Part), usize, RandomState>,
+    index: HashMap<(usize, PathPart), usize, RandomState>,
     roots: Vec<usize>,
 }
 
@@ -47,7 +47,7 @@ const WHOLE: usize = usize::MAX;
 impl Blame {
     /// Returns the blame of no path yet.
     #[must_use]
-    pub fn new(threads: Threads) -> Self {
+    pub fn new(threads: ThreadGrouping) -> Self {
         Self {
             threads,
             nodes: Vec::new(),
@@ -81,10 +81,10 @@ impl Blame {
         }
     }
 
-    fn node(&mut self, parent: usize, part: Part) -> Option<usize> {
+    fn node(&mut self, parent: usize, part: PathPart) -> Option<usize> {
         let part = match self.threads {
-            Threads::Apart => part,
-            Threads::ByName => by_name(part),
+            ThreadGrouping::Apart => part,
+            ThreadGrouping::ByName => by_name(part),
         };
         if let Some(node) = self.index.get(&(parent, part)) {
             return Some(*node);
@@ -134,7 +134,7 @@ impl Blame {
     }
 }
 
-fn by_name(part: Part) -> Part {
+fn by_name(part: PathPart) -> PathPart {
     let task = |task: Task| Task {
         thread: Thread::default(),
         ..task
@@ -144,7 +144,7 @@ fn by_name(part: Part) -> Part {
         Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => waker,
     };
     match part {
-        Part::Runnable(wait, behind) => Part::Runnable(
+        PathPart::Runnable(wait, behind) => PathPart::Runnable(
             wait,
             behind.map(|behind| Behind {
                 task: match behind.task {
@@ -155,14 +155,14 @@ fn by_name(part: Part) -> Part {
                 ..behind
             }),
         ),
-        Part::Blocked(reason, of) => Part::Blocked(reason, waker(of)),
-        Part::Stopped(of) => Part::Stopped(waker(of)),
-        Part::Unmade(by) => Part::Unmade(task(by)),
-        Part::Unpolled(by) => Part::Unpolled(task(by)),
-        Part::Running
-        | Part::StillBlocked(..)
-        | Part::StillStopped(_)
-        | Part::Underway
-        | Part::Unknown(_) => part,
+        PathPart::Blocked(reason, of) => PathPart::Blocked(reason, waker(of)),
+        PathPart::Stopped(of) => PathPart::Stopped(waker(of)),
+        PathPart::Unmade(by) => PathPart::Unmade(task(by)),
+        PathPart::Unpolled(by) => PathPart::Unpolled(task(by)),
+        PathPart::Running
+        | PathPart::StillBlocked(..)
+        | PathPart::StillStopped(_)
+        | PathPart::Underway
+        | PathPart::Unknown(_) => part,
     }
 }

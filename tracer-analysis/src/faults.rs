@@ -8,7 +8,7 @@ use tracer_common::kernel::FaultData;
 use tracer_engine::event::Event;
 use zerocopy::FromBytes;
 
-use crate::rows::Rows;
+use crate::rows::TotalsByKey;
 use crate::state::{Inside, Interval, State, Thread};
 
 /// Threads of which the last fault is known.
@@ -42,7 +42,7 @@ impl FaultTotal {
 /// The page faults of all threads.
 #[derive(Debug, Default)]
 pub struct Faults {
-    totals: Rows<Thread, FaultTotal>,
+    totals: TotalsByKey<Thread, FaultTotal>,
     /// Threads whose last fault is not known to have waited.
     last: HashSet<Thread, RandomState>,
 }
@@ -66,7 +66,7 @@ impl Faults {
         if self.last.len() < MOST_THREADS {
             self.last.insert(thread);
         }
-        let total = self.totals.of(thread);
+        let total = self.totals.get_or_insert(thread);
         for (count, is_so) in [
             (&mut total.user, is_users),
             (&mut total.kernel, !is_users),
@@ -86,14 +86,14 @@ impl Faults {
             && reason.is_io
             && self.last.remove(&interval.thread)
         {
-            let total = self.totals.of(interval.thread);
+            let total = self.totals.get_or_insert(interval.thread);
             total.waited = total.waited.saturating_add(1);
         }
     }
 
     /// Returns the totals by thread.
     #[must_use]
-    pub fn totals(&self) -> &Rows<Thread, FaultTotal> {
+    pub fn totals(&self) -> &TotalsByKey<Thread, FaultTotal> {
         &self.totals
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;
-    use crate::state::{End, Reason};
+    use crate::state::{IntervalEnd, Reason};
     use crate::story::{header, thread};
     use tracer_engine::event::MonotonicNs;
 
@@ -119,7 +119,7 @@ mod tests {
             }),
             from: MonotonicNs(1),
             to: MonotonicNs(2),
-            end: End::Unsaid,
+            end: IntervalEnd::Unsaid,
             cpu: None,
             waits_since: MonotonicNs(1),
         };

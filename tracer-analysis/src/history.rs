@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
-use crate::state::{End, Interval, State, Task, Thread};
-use crate::thread_states::{Birth, Found, Taken, ThreadStates};
+use crate::state::{Interval, IntervalEnd, State, Task, Thread};
+use crate::thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 
 /// Intervals that are held: what a hundred thousand switches a second make in ten seconds.
 const MOST_INTERVALS: usize = 2_000_000;
@@ -85,8 +85,8 @@ impl History {
     }
 
     /// Remembers what was found.
-    pub fn add(&mut self, found: &Found) {
-        if let Found::Taken(taken) = found {
+    pub fn add(&mut self, found: &Finding) {
+        if let Finding::Taken(taken) = found {
             self.take(taken);
             return;
         }
@@ -94,18 +94,18 @@ impl History {
             return;
         };
         match found {
-            Found::Interval(interval) if interval.to > from => {
+            Finding::Interval(interval) if interval.to > from => {
                 let track = self.track(interval.thread);
                 track.intervals.push_back(*interval);
                 self.held += 1;
                 self.since_prune += 1;
             }
-            Found::Birth(birth) => {
+            Finding::Birth(birth) => {
                 let track = self.track(birth.thread);
                 track.born = Some(*birth);
                 self.since_prune += 1;
             }
-            Found::Interval(_) | Found::Death(_) | Found::Taken(_) => {}
+            Finding::Interval(_) | Finding::Death(_) | Finding::Taken(_) => {}
         }
         if self.since_prune > PRUNE_EVERY.max(self.held) {
             self.prune();
@@ -115,7 +115,7 @@ impl History {
         }
     }
 
-    fn take(&mut self, taken: &Taken) {
+    fn take(&mut self, taken: &CpuTaken) {
         if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&taken.cpu) {
             return;
         }
@@ -248,7 +248,7 @@ impl History {
             state: State::Unknown,
             from: interval.to,
             to: until,
-            end: End::Unsaid,
+            end: IntervalEnd::Unsaid,
             waits_since: interval.to,
             ..*interval
         })
@@ -256,7 +256,11 @@ impl History {
 
     /// Returns the intervals of a thread that were not over at `from`, as far as they are held, in
     /// order of time. Its current one is not among them.
-    pub fn of_since(&self, thread: Thread, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
+    pub fn intervals_since(
+        &self,
+        thread: Thread,
+        from: MonotonicNs,
+    ) -> impl Iterator<Item = &Interval> {
         let track = self.tracks.get(&thread.tid);
         let track = track.filter(|track| track.pid == thread.pid);
         track.into_iter().flat_map(move |track| track.since(from))

@@ -8,7 +8,7 @@ use tracer_common::kernel::{IRQ_NAME_BYTES, IrqEnterData, IrqExitData, SoftirqDa
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
-use crate::rows::Rows;
+use crate::rows::TotalsByKey;
 use crate::totals::MOST_CPUS;
 
 /// Source of an interrupt of a CPU.
@@ -87,7 +87,7 @@ enum Kind {
 #[derive(Debug, Default)]
 pub struct Interrupts {
     open: HashMap<(u32, Kind), (Interrupt, MonotonicNs), RandomState>,
-    totals: Rows<InterruptKey, InterruptTotal>,
+    totals: TotalsByKey<InterruptKey, InterruptTotal>,
     /// Up to then, events may be missing.
     whole_since: MonotonicNs,
 }
@@ -132,7 +132,7 @@ impl Interrupts {
 
     fn begin(&mut self, event: &Event<'_>, kind: Kind, interrupt: Interrupt) {
         let (cpu, at) = (event.header.cpu, event.header.time);
-        let total = self.totals.of(InterruptKey { cpu, interrupt });
+        let total = self.totals.get_or_insert(InterruptKey { cpu, interrupt });
         total.count = total.count.saturating_add(1);
         let Some(cpu) = cpu else {
             return;
@@ -155,7 +155,7 @@ impl Interrupts {
         let to = event.header.time;
         let run = InterruptRun { key, from, to };
         let ns = run.ns();
-        let total = self.totals.of(key);
+        let total = self.totals.get_or_insert(key);
         total.ended = total.ended.saturating_add(1);
         total.took = total.took.saturating_add(ns);
         total.longest = total.longest.max(ns);
@@ -164,7 +164,7 @@ impl Interrupts {
 
     /// Returns the totals by CPU and interrupt.
     #[must_use]
-    pub fn totals(&self) -> &Rows<InterruptKey, InterruptTotal> {
+    pub fn totals(&self) -> &TotalsByKey<InterruptKey, InterruptTotal> {
         &self.totals
     }
 }

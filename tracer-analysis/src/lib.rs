@@ -53,7 +53,7 @@ mod thread_states;
 mod totals;
 
 pub use absence::{Absence, Absences};
-pub use blame::{Blame, Node, Threads};
+pub use blame::{Blame, Node, ThreadGrouping};
 pub use calls::{CallKey, CallRun, CallTotal, Calls};
 pub use durations::Durations;
 pub use faults::{FaultTotal, Faults};
@@ -61,13 +61,14 @@ pub use history::{Had, History};
 pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
 pub use open_calls::{Begun, MOST_THREADS, OpenCalls};
 pub use pairs::{Pairs, Side, ends_of};
-pub use path::{Part, Step, Then, Why, critical_path, leaves, span_path};
+pub use path::{PathPart, Step, Then, UnknownReason, critical_path, leaves, span_path};
 pub use requests::{RequestKey, RequestTotal, Requests};
-pub use rows::Rows;
+pub use rows::TotalsByKey;
 pub use signals::{SignalKey, SignalTotal, Signals};
-pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Rule, Span, Spans, Unended};
+pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Span, SpanRule, Spans, Unended};
 pub use state::{
-    Behind, End, Function, GroupId, Inside, Interval, Reason, State, Task, Thread, Wait, Waker,
+    Behind, FunctionId, GroupId, Inside, Interval, IntervalEnd, Reason, State, Task, Thread, Wait,
+    Waker,
 };
-pub use thread_states::{Birth, Found, Taken, ThreadStates};
+pub use thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};

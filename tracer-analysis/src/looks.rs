@@ -14,21 +14,21 @@ const MOST_RUNNING: usize = 16_384;
 
 /// A look at a thread, as it was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ThreadLook {
     /// State of the thread.
     pub state: State,
     /// Whether its switches are recorded from then on.
     pub is_followed: bool,
 }
 
-impl Look {
+impl ThreadLook {
     /// Reads the data of a look; `None` where it is too short.
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let (data, _) = ThreadStateData::read_from_prefix(untrusted).ok()?;
         let state = match data.state {
             thread_state::RUNNING => State::Running,
             thread_state::RUNNABLE => State::Runnable(Wait::Unsaid),
-            thread_state::BLOCKED => State::Blocked(Reason::of_bits(data.waits_in, data.syscall)),
+            thread_state::BLOCKED => State::Blocked(Reason::from_bits(data.waits_in, data.syscall)),
             thread_state::STOPPED | thread_state::TRACED => State::Stopped,
             _ => State::Unknown,
         };
@@ -42,9 +42,9 @@ impl Look {
 /// Threads that ran when they were looked at, and when that was. The kernel's count of how long
 /// they had the CPU begins with a switch that was not recorded.
 #[derive(Debug, Default)]
-pub struct Running(HashMap<i32, MonotonicNs, RandomState>);
+pub struct RunningSince(HashMap<i32, MonotonicNs, RandomState>);
 
-impl Running {
+impl RunningSince {
     /// Notes that the thread runs at this moment.
     pub fn add(&mut self, tid: i32, at: MonotonicNs) {
         if self.0.len() < MOST_RUNNING {

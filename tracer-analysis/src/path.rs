@@ -10,7 +10,7 @@ use tracer_engine::event::MonotonicNs;
 use crate::history::{Had, History};
 use crate::retries::is_of_use;
 use crate::spans::Span;
-use crate::state::{Behind, End, Reason, State, Task, Thread, Wait, Waker};
+use crate::state::{Behind, IntervalEnd, Reason, State, Task, Thread, Wait, Waker};
 use crate::thread_states::ThreadStates;
 
 /// Threads that wait for each other in a row: the path goes no deeper.
@@ -21,7 +21,7 @@ const MOST_SINCE_ASKED: usize = 8;
 
 /// State of the thread in a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
+pub enum PathPart {
     /// It had a CPU.
     Running,
     /// It could run, and waited for a CPU, behind another thread where that is known.
@@ -43,7 +43,7 @@ pub enum Part {
     /// thread did that worked on it next.
     Unpolled(Task),
     /// It is not known.
-    Unknown(Why),
+    Unknown(UnknownReason),
 }
 
 /// When something had not ended yet.
@@ -57,7 +57,7 @@ pub enum Then {
 
 /// Why something is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Why {
+pub enum UnknownReason {
     /// Events were lost.
     Lost,
     /// Nothing was recorded of the thread then.
@@ -78,7 +78,7 @@ pub struct Step {
     /// Until when.
     pub to: MonotonicNs,
     /// State of the thread in this step.
-    pub part: Part,
+    pub part: PathPart,
 }
 
 impl Step {
@@ -167,7 +167,7 @@ impl Walk<'_> {
                 thread: next,
                 from: span.from,
                 to: at,
-                part: Part::Unknown(Why::TooLong),
+                part: PathPart::Unknown(UnknownReason::TooLong),
             });
         } else {
             self.unpolled(next, span.from, at);
@@ -188,7 +188,7 @@ impl Walk<'_> {
             thread: next,
             from,
             to,
-            part: Part::Unpolled(by),
+            part: PathPart::Unpolled(by),
         });
         self.go_back(next, from, to, 1);
     }
@@ -202,11 +202,11 @@ impl Walk<'_> {
                 thread,
                 from,
                 to: at,
-                part: Part::Unknown(self.why(from, at)),
+                part: PathPart::Unknown(self.why(from, at)),
             };
             let is_enough = self.steps.len() >= self.most_steps;
             if is_enough {
-                step.part = Part::Unknown(Why::TooLong);
+                step.part = PathPart::Unknown(UnknownReason::TooLong);
             }
             let Some(interval) = self
                 .history
@@ -220,7 +220,7 @@ impl Walk<'_> {
             let end = if interval.to == at {
                 interval.end
             } else {
-                End::Open
+                IntervalEnd::Open
             };
             let since = if is_of_use(end) {
                 interval.waits_since
@@ -229,14 +229,14 @@ impl Walk<'_> {
             };
             step.from = since.max(from);
             step.part = self.part(interval.state, end, step.from, step.to);
-            if let Part::Runnable(wait, behind) = step.part
+            if let PathPart::Runnable(wait, behind) = step.part
                 && !wait.is_throttled()
             {
                 self.wait_for_cpu(step, wait, interval.cpu, behind);
             } else {
                 self.steps.push(step);
             }
-            if let Part::Blocked(_, Waker::Thread(waker)) = step.part {
+            if let PathPart::Blocked(_, Waker::Thread(waker)) = step.part {
                 self.follow(step, waker.thread);
             }
             at = step.from;
@@ -277,34 +277,37 @@ impl Walk<'_> {
             self.steps.push(Step {
                 from,
                 to: at,
-                part: Part::Runnable(wait, behind),
+                part: PathPart::Runnable(wait, behind),
                 ..step
             });
             at = from;
         }
     }
 
-    fn part(&self, state: State, end: End, from: MonotonicNs, to: MonotonicNs) -> Part {
+    fn part(&self, state: State, end: IntervalEnd, from: MonotonicNs, to: MonotonicNs) -> PathPart {
         let waker = match end {
-            End::Woken(waker) => waker,
-            End::Open | End::Unsaid | End::GotCpu(_) => Waker::Unknown,
+            IntervalEnd::Woken(waker) => waker,
+            IntervalEnd::Open | IntervalEnd::Unsaid | IntervalEnd::GotCpu(_) => Waker::Unknown,
         };
-        let is_open = end == End::Open;
+        let is_open = end == IntervalEnd::Open;
         match state {
-            State::Blocked(reason) if is_open => Part::StillBlocked(reason, self.then(to)),
-            State::Stopped if is_open => Part::StillStopped(self.then(to)),
-            State::Running => Part::Running,
-            State::Runnable(wait) => Part::Runnable(
+            State::Blocked(reason) if is_open => PathPart::StillBlocked(reason, self.then(to)),
+            State::Stopped if is_open => PathPart::StillStopped(self.then(to)),
+            State::Running => PathPart::Running,
+            State::Runnable(wait) => PathPart::Runnable(
                 wait,
                 match end {
-                    End::GotCpu(task) if !wait.is_throttled() => Some(task),
-                    End::GotCpu(_) | End::Open | End::Unsaid | End::Woken(_) => None,
+                    IntervalEnd::GotCpu(task) if !wait.is_throttled() => Some(task),
+                    IntervalEnd::GotCpu(_)
+                    | IntervalEnd::Open
+                    | IntervalEnd::Unsaid
+                    | IntervalEnd::Woken(_) => None,
                 },
             ),
-            State::Blocked(reason) => Part::Blocked(reason, waker),
-            State::Stopped => Part::Stopped(waker),
+            State::Blocked(reason) => PathPart::Blocked(reason, waker),
+            State::Stopped => PathPart::Stopped(waker),
             // Of one that has ended there is nothing to wait for: something was not seen.
-            State::Unknown | State::Dead => Part::Unknown(self.why(from, to)),
+            State::Unknown | State::Dead => PathPart::Unknown(self.why(from, to)),
         }
     }
 
@@ -333,7 +336,7 @@ impl Walk<'_> {
                 self.steps.push(Step {
                     depth: blocked.depth + 1,
                     thread: waker,
-                    part: Part::Unknown(self.why(blocked.from, blocked.to)),
+                    part: PathPart::Unknown(self.why(blocked.from, blocked.to)),
                     ..blocked
                 });
             }
@@ -346,7 +349,7 @@ impl Walk<'_> {
                 thread: waker,
                 from: asked,
                 to: blocked.to,
-                part: Part::Underway,
+                part: PathPart::Underway,
             });
         }
         self.go_back(waker, blocked.from, asked, blocked.depth + 1);
@@ -377,7 +380,7 @@ impl Walk<'_> {
             ..Task::default()
         };
         self.steps.push(Step {
-            part: Part::Unmade(by),
+            part: PathPart::Unmade(by),
             ..step
         });
         if maker != step.thread && step.depth + 1 < MOST_DEEP {
@@ -385,13 +388,13 @@ impl Walk<'_> {
         }
     }
 
-    fn why(&self, from: MonotonicNs, to: MonotonicNs) -> Why {
+    fn why(&self, from: MonotonicNs, to: MonotonicNs) -> UnknownReason {
         if self.states.is_lossy(from, to) {
-            Why::Lost
+            UnknownReason::Lost
         } else if from < self.history.given_up() {
-            Why::TooLong
+            UnknownReason::TooLong
         } else {
-            Why::NotSeen
+            UnknownReason::NotSeen
         }
     }
 }
@@ -444,7 +447,7 @@ mod tests {
     }
 
     /// Depth, thread, beginning, length, what: from the end to the beginning.
-    fn path(story: &Story, tid: i32, from: u64, to: u64) -> Vec<(usize, i32, u64, u64, Part)> {
+    fn path(story: &Story, tid: i32, from: u64, to: u64) -> Vec<(usize, i32, u64, u64, PathPart)> {
         let (from, to) = (MonotonicNs(from), MonotonicNs(to));
         let steps = critical_path(&story.states, &story.history, thread(tid), (from, to), 1000);
         let sum: u64 = leaves(&steps).map(Step::ns).sum();
@@ -488,25 +491,25 @@ mod tests {
             let of_step = |step: &Step| (step.depth, step.thread.tid, step.ns(), step.part);
             steps.iter().map(of_step).collect()
         };
-        let woken = Part::Runnable(Wait::Woken, Some(Behind::default()));
+        let woken = PathPart::Runnable(Wait::Woken, Some(Behind::default()));
         let newest = [
-            (0, 2, 80, Part::Running),
-            (0, 2, 220, Part::Unpolled(task(2))),
-            (1, 2, 10, Part::Running),
+            (0, 2, 80, PathPart::Running),
+            (0, 2, 220, PathPart::Unpolled(task(2))),
+            (1, 2, 10, PathPart::Running),
             (1, 2, 10, woken),
-            (1, 2, 150, Part::Blocked(inside(SLEEP), Waker::Timer)),
-            (1, 2, 50, Part::Running),
+            (1, 2, 150, PathPart::Blocked(inside(SLEEP), Waker::Timer)),
+            (1, 2, 50, PathPart::Running),
         ];
         let oldest = [
-            (0, 1, 50, Part::Running),
-            (0, 1, 10, Part::Unpolled(task(1))),
-            (1, 1, 10, Part::Running),
+            (0, 1, 50, PathPart::Running),
+            (0, 1, 10, PathPart::Unpolled(task(1))),
+            (1, 1, 10, PathPart::Running),
         ];
         assert_eq!(path(&span), [&newest[..], &oldest[..]].concat());
 
         span.has_older_polls = true;
         span.polls.remove(0);
-        let rest = (0, 2, 280, Part::Unknown(Why::TooLong));
+        let rest = (0, 2, 280, PathPart::Unknown(UnknownReason::TooLong));
         assert_eq!(path(&span), [&newest[..1], &[rest]].concat());
     }
 
@@ -528,14 +531,20 @@ mod tests {
         assert_eq!(
             path(&story, 1, 50, 450),
             [
-                (0, 1, 405, 45, Part::Running),
-                (0, 1, 400, 5, Part::Runnable(Wait::Woken, Some(idle))),
-                (0, 1, 100, 300, Part::Blocked(inside(FUTEX), waker(2))),
-                (1, 2, 310, 90, Part::Running),
-                (1, 2, 300, 10, Part::Runnable(Wait::Woken, Some(idle))),
-                (1, 2, 150, 150, Part::Blocked(inside(SLEEP), Waker::Timer)),
-                (1, 2, 100, 50, Part::Running),
-                (0, 1, 50, 50, Part::Running),
+                (0, 1, 405, 45, PathPart::Running),
+                (0, 1, 400, 5, PathPart::Runnable(Wait::Woken, Some(idle))),
+                (0, 1, 100, 300, PathPart::Blocked(inside(FUTEX), waker(2))),
+                (1, 2, 310, 90, PathPart::Running),
+                (1, 2, 300, 10, PathPart::Runnable(Wait::Woken, Some(idle))),
+                (
+                    1,
+                    2,
+                    150,
+                    150,
+                    PathPart::Blocked(inside(SLEEP), Waker::Timer)
+                ),
+                (1, 2, 100, 50, PathPart::Running),
+                (0, 1, 50, 50, PathPart::Running),
             ]
         );
     }
@@ -545,7 +554,7 @@ mod tests {
         let mut story = Story::new();
         story.switch(10, 0, (0, None), 1);
         story.switch(100, 0, (1, Some(FUTEX)), 0);
-        let still = |then| (0, 1, 100, 300, Part::StillBlocked(inside(FUTEX), then));
+        let still = |then| (0, 1, 100, 300, PathPart::StillBlocked(inside(FUTEX), then));
         assert_eq!(path(&story, 1, 100, 400), [still(Then::PathEnd)]);
 
         // A later wake-up does not change what was so then.
@@ -569,7 +578,10 @@ mod tests {
 
         let found = path(&story, 1, 100, 400);
         let by = Waker::Thread(task(77));
-        assert_eq!(found, [(0, 1, 100, 300, Part::Blocked(inside(FUTEX), by))]);
+        assert_eq!(
+            found,
+            [(0, 1, 100, 300, PathPart::Blocked(inside(FUTEX), by))]
+        );
     }
 
     #[test]
@@ -585,8 +597,8 @@ mod tests {
         assert_eq!(
             path(&story, 1, 100, 400)[1..],
             [
-                (1, 2, 390, 10, Part::Underway),
-                (1, 2, 100, 290, Part::Running),
+                (1, 2, 390, 10, PathPart::Underway),
+                (1, 2, 100, 290, PathPart::Running),
             ]
         );
     }
@@ -605,14 +617,14 @@ mod tests {
                 task: task(tid),
                 others: Some(false),
             };
-            Part::Runnable(Wait::Preempted, Some(behind))
+            PathPart::Runnable(Wait::Preempted, Some(behind))
         };
         assert_eq!(
             path(&story, 1, 90, 200),
             [
                 (0, 1, 150, 50, behind(3)),
                 (0, 1, 100, 50, behind(2)),
-                (0, 1, 90, 10, Part::Running),
+                (0, 1, 90, 10, PathPart::Running),
             ]
         );
     }
@@ -635,7 +647,7 @@ mod tests {
         story.comes(200, 0, (last, others), 1);
         let steps = path(&story, 1, 100, 200);
         let steps = steps.into_iter().map(|(_, _, _, ns, part)| match part {
-            Part::Runnable(Wait::Preempted, Some(behind)) => {
+            PathPart::Runnable(Wait::Preempted, Some(behind)) => {
                 (ns, behind.task.thread.tid, behind.others)
             }
             part => panic!("{part:?}"),
@@ -673,15 +685,15 @@ mod tests {
         story.switch(405, 1, (2, None), 1);
 
         let by = Waker::Thread(task(3));
-        let made = Part::Runnable(Wait::New, None);
+        let made = PathPart::Runnable(Wait::New, None);
         assert_eq!(
             path(&story, 1, 100, 400),
             [
-                (0, 1, 100, 300, Part::Blocked(inside(FUTEX), by)),
-                (1, 3, 210, 190, Part::Running),
+                (0, 1, 100, 300, PathPart::Blocked(inside(FUTEX), by)),
+                (1, 3, 210, 190, PathPart::Running),
                 (1, 3, 200, 10, made),
-                (1, 3, 100, 100, Part::Unmade(task(2))),
-                (2, 2, 100, 100, Part::Running),
+                (1, 3, 100, 100, PathPart::Unmade(task(2))),
+                (2, 2, 100, 100, PathPart::Running),
             ]
         );
     }
@@ -705,14 +717,20 @@ mod tests {
         assert_eq!(
             path(&story, 1, 50, 320),
             [
-                (0, 1, 310, 10, Part::Running),
-                (0, 1, 300, 10, Part::Runnable(Wait::Woken, idle)),
-                (0, 1, 250, 50, Part::Blocked(inside(SLEEP), Waker::Timer)),
+                (0, 1, 310, 10, PathPart::Running),
+                (0, 1, 300, 10, PathPart::Runnable(Wait::Woken, idle)),
+                (
+                    0,
+                    1,
+                    250,
+                    50,
+                    PathPart::Blocked(inside(SLEEP), Waker::Timer)
+                ),
                 // The kernel counts that by itself.
-                (0, 1, 160, 90, Part::Running),
-                (0, 1, 150, 10, Part::Unknown(Why::Lost)),
-                (0, 1, 100, 50, Part::Unknown(Why::Lost)),
-                (0, 1, 50, 50, Part::Running),
+                (0, 1, 160, 90, PathPart::Running),
+                (0, 1, 150, 10, PathPart::Unknown(UnknownReason::Lost)),
+                (0, 1, 100, 50, PathPart::Unknown(UnknownReason::Lost)),
+                (0, 1, 50, 50, PathPart::Running),
             ]
         );
     }
@@ -728,7 +746,7 @@ mod tests {
         let steps = critical_path(&story.states, &story.history, thread(1), (from, to), 20);
         assert!(steps.len() <= 30, "{}", steps.len());
         let last = steps.last().unwrap();
-        assert_eq!(last.part, Part::Unknown(Why::TooLong));
+        assert_eq!(last.part, PathPart::Unknown(UnknownReason::TooLong));
         assert_eq!(leaves(&steps).map(Step::ns).sum::<u64>(), 1990);
     }
 

@@ -9,7 +9,7 @@ use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
 use crate::durations::Durations;
-use crate::rows::Rows;
+use crate::rows::TotalsByKey;
 
 /// Requests that are followed at a time: more than devices take.
 const MOST_OPEN: usize = 65_536;
@@ -43,7 +43,7 @@ pub struct RequestTotal {
 pub struct Requests {
     /// By device, operation and sector: when it went there.
     open: HashMap<(RequestKey, u64), MonotonicNs, RandomState>,
-    totals: Rows<RequestKey, RequestTotal>,
+    totals: TotalsByKey<RequestKey, RequestTotal>,
 }
 
 impl Requests {
@@ -69,7 +69,7 @@ impl Requests {
                     self.open.insert(at, event.header.time);
                 }
                 if is_counted {
-                    let total = self.totals.of(key);
+                    let total = self.totals.get_or_insert(key);
                     total.issued += 1;
                     total.bytes = total.bytes.saturating_add(data.bytes.into());
                 }
@@ -85,7 +85,7 @@ impl Requests {
                 };
                 let from = self.open.remove(&(key, data.sector));
                 if is_counted {
-                    let total = self.totals.of(key);
+                    let total = self.totals.get_or_insert(key);
                     total.failed += u64::from(data.status != 0);
                     if let Some(from) = from {
                         total.took.add(event.header.time.0.saturating_sub(from.0));
@@ -98,7 +98,7 @@ impl Requests {
 
     /// Returns the totals by device and operation.
     #[must_use]
-    pub fn totals(&self) -> &Rows<RequestKey, RequestTotal> {
+    pub fn totals(&self) -> &TotalsByKey<RequestKey, RequestTotal> {
         &self.totals
     }
 }

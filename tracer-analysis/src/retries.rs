@@ -23,7 +23,7 @@ use std::num::NonZeroU64;
 use tracer_engine::event::MonotonicNs;
 
 use crate::calls::CallKey;
-use crate::state::{End, Inside, Reason, State, Waker};
+use crate::state::{Inside, IntervalEnd, Reason, State, Waker};
 
 /// How long a thread runs at most to wait again, in nanoseconds, where it is not known for what: a
 /// few times what it takes to leave a system call, look at a word and enter the call again.
@@ -120,10 +120,13 @@ fn only_waits(key: CallKey) -> bool {
 }
 
 /// Tells whether a wait that ends so has brought what was waited for, or may yet.
-pub fn is_of_use(end: End) -> bool {
+pub fn is_of_use(end: IntervalEnd) -> bool {
     match end {
-        End::Woken(Waker::Thread(_) | Waker::Interrupt | Waker::SoftInterrupt) | End::Open => true,
-        End::Woken(Waker::Timer | Waker::Unknown) | End::Unsaid | End::GotCpu(_) => false,
+        IntervalEnd::Woken(Waker::Thread(_) | Waker::Interrupt | Waker::SoftInterrupt)
+        | IntervalEnd::Open => true,
+        IntervalEnd::Woken(Waker::Timer | Waker::Unknown)
+        | IntervalEnd::Unsaid
+        | IntervalEnd::GotCpu(_) => false,
     }
 }
 
@@ -248,12 +251,12 @@ impl Retries {
     }
 
     /// Notes that it is woken.
-    pub fn wake(&mut self, at: MonotonicNs, end: End) {
+    pub fn wake(&mut self, at: MonotonicNs, end: IntervalEnd) {
         let Some((mut wait, from)) = self.now.take() else {
             return;
         };
         let took = at.0.saturating_sub(from.0);
-        if end == End::Woken(Waker::Timer) {
+        if end == IntervalEnd::Woken(Waker::Timer) {
             wait.timeout_ns = took;
         }
         if self.last.is_some() && took <= LONGEST_BETWEEN {
@@ -271,7 +274,7 @@ mod tests {
     use tracer_common::event_type::EventTypeId;
 
     use super::*;
-    use crate::path::{Part, critical_path};
+    use crate::path::{PathPart, critical_path};
     use crate::story::{Story, header, thread};
 
     fn locks() -> u16 {
@@ -304,16 +307,16 @@ mod tests {
             at += 500;
             story.switch(at, 0, (0, None), 1);
         }
-        of(&story, at)
+        find_waits(&story, at)
     }
 
     /// How long thread 1 was blocked, and woken by which thread, the newest first.
-    fn of(story: &Story, at: u64) -> Vec<(u64, Waker)> {
+    fn find_waits(story: &Story, at: u64) -> Vec<(u64, Waker)> {
         let window = (MonotonicNs(10), MonotonicNs(at));
         let steps = critical_path(&story.states, &story.history, thread(1), window, 1000);
         let own = steps.iter().filter(|step| step.depth == 0);
         own.filter_map(|step| match step.part {
-            Part::Blocked(_, waker) => Some((step.ns(), waker)),
+            PathPart::Blocked(_, waker) => Some((step.ns(), waker)),
             _ => None,
         })
         .collect()
@@ -382,7 +385,7 @@ mod tests {
                 story.wake(at, 1, 0, waker);
                 story.switch(at, 0, (0, None), 1);
             }
-            of(&story, at)
+            find_waits(&story, at)
         };
         let part = 1_000_000_000 / PART_OF_TIMEOUT;
         assert_eq!(waits_after(part), [(3_000_000_000 + part, by(2))]);
@@ -423,7 +426,7 @@ mod tests {
                 story.wake(at + 200, 2, 1, 1);
                 at += 20_000;
             }
-            of(&story, at).len()
+            find_waits(&story, at).len()
         };
         assert_eq!(waits_for([0x1000, 0x1000]), 1);
         assert_eq!(waits_for([0x1000, 0x1004]), 1, "halves of a condition");
@@ -452,7 +455,7 @@ mod tests {
                 story.leave(at + 100, 1, locks());
                 at += 1_000;
             }
-            of(&story, at)
+            find_waits(&story, at)
         };
         let whole = 100_000 + 1_000 + 100 + 2_000 + 1_000 + 100 + 100_000;
         assert_eq!(waits_between(2_000), [(whole, by(2))]);

@@ -10,12 +10,12 @@ const MOST_ROWS: usize = 65_536;
 
 /// Totals by key. What keys beyond the first 65,536 have is added up.
 #[derive(Debug)]
-pub struct Rows<K, V> {
+pub struct TotalsByKey<K, V> {
     rows: HashMap<K, V, RandomState>,
     others: Option<V>,
 }
 
-impl<K, V> Default for Rows<K, V> {
+impl<K, V> Default for TotalsByKey<K, V> {
     fn default() -> Self {
         Self {
             rows: HashMap::default(),
@@ -24,9 +24,9 @@ impl<K, V> Default for Rows<K, V> {
     }
 }
 
-impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
+impl<K: Copy + Eq + Hash + Ord, V: Default> TotalsByKey<K, V> {
     /// Returns the total that `key` is counted in.
-    pub(crate) fn of(&mut self, key: K) -> &mut V {
+    pub(crate) fn get_or_insert(&mut self, key: K) -> &mut V {
         if self.rows.len() < MOST_ROWS || self.rows.contains_key(&key) {
             self.rows.entry(key).or_default()
         } else {
@@ -73,14 +73,14 @@ mod tests {
 
     #[test]
     fn what_is_too_many_is_added_up_and_nothing_is_left_out() {
-        let mut rows: Rows<usize, u64> = Rows::default();
+        let mut rows: TotalsByKey<usize, u64> = TotalsByKey::default();
         for key in 0..MOST_ROWS + 10 {
-            *rows.of(key) += 1;
+            *rows.get_or_insert(key) += 1;
         }
         assert_eq!(rows.sorted().len(), MOST_ROWS);
         assert_eq!(rows.others(), Some(&10));
         // Those that are known are still counted for themselves.
-        *rows.of(7) += 1;
+        *rows.get_or_insert(7) += 1;
         assert_eq!((rows.sorted()[7], rows.others()), ((7, &2), Some(&10)));
     }
 }

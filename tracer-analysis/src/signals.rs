@@ -7,7 +7,7 @@ use tracer_common::kernel::{COMM_BYTES, SignalDeliverData, SignalGenerateData, s
 use tracer_engine::event::Event;
 use zerocopy::FromBytes;
 
-use crate::rows::Rows;
+use crate::rows::TotalsByKey;
 
 /// Instead of a handler: what the kernel does by default (`SIG_DFL`), and nothing (`SIG_IGN`).
 const DEFAULT: u64 = 0;
@@ -50,7 +50,7 @@ pub struct SignalTotal {
 /// The signals of all processes.
 #[derive(Debug, Default)]
 pub struct Signals {
-    totals: Rows<SignalKey, SignalTotal>,
+    totals: TotalsByKey<SignalKey, SignalTotal>,
 }
 
 impl Signals {
@@ -72,7 +72,7 @@ impl Signals {
     }
 
     fn send(&mut self, data: &SignalGenerateData) {
-        let total = self.totals.of(SignalKey {
+        let total = self.totals.get_or_insert(SignalKey {
             pid: data.target_pid.cast_signed(),
             signal: data.signal,
         });
@@ -89,7 +89,7 @@ impl Signals {
 
     fn take(&mut self, pid: i32, data: &SignalDeliverData) {
         let signal = data.signal;
-        let total = self.totals.of(SignalKey { pid, signal });
+        let total = self.totals.get_or_insert(SignalKey { pid, signal });
         add_one(&mut total.taken);
         match data.handler {
             DEFAULT => add_one(&mut total.by_default),
@@ -100,7 +100,7 @@ impl Signals {
 
     /// Returns the totals by process and signal.
     #[must_use]
-    pub fn totals(&self) -> &Rows<SignalKey, SignalTotal> {
+    pub fn totals(&self) -> &TotalsByKey<SignalKey, SignalTotal> {
         &self.totals
     }
 }

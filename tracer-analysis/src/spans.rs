@@ -51,7 +51,7 @@ pub struct Border {
 
 /// Spans of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct SpanRule {
     /// How they begin.
     pub begin: Border,
     /// How they end.
@@ -158,7 +158,7 @@ impl Unended {
 /// Spans, found by rules.
 #[derive(Debug, Default)]
 pub struct Spans {
-    rules: Vec<Rule>,
+    rules: Vec<SpanRule>,
     /// How many of each rule began and ended.
     counts: Vec<Counts>,
     /// Rules by the types of their borders: which one, and which border.
@@ -168,7 +168,7 @@ pub struct Spans {
 
 impl Spans {
     /// Adds a rule: its index.
-    pub fn add_rule(&mut self, rule: Rule) -> usize {
+    pub fn add_rule(&mut self, rule: SpanRule) -> usize {
         let index = self.rules.len();
         self.rules.push(rule);
         self.counts.push(Counts::default());
@@ -184,7 +184,7 @@ impl Spans {
 
     /// Returns the rules.
     #[must_use]
-    pub fn rules(&self) -> &[Rule] {
+    pub fn rules(&self) -> &[SpanRule] {
         &self.rules
     }
 
@@ -193,7 +193,7 @@ impl Spans {
     pub fn lose(&mut self, is_kernels: bool) {
         let rules = &self.rules;
         let interrupted = self.open.keep(|(rule, _)| {
-            let is_held = |rule: &Rule| is_kernels && !rule.is_kernels;
+            let is_held = |rule: &SpanRule| is_kernels && !rule.is_kernels;
             rules.get(*rule).is_some_and(is_held)
         });
         self.open.interrupted += interrupted as u64;
@@ -285,7 +285,7 @@ impl Spans {
     }
 }
 
-impl Rule {
+impl SpanRule {
     fn border(&self, role: Role) -> Option<Border> {
         match role {
             Role::PollEnd => self.poll.map(|(_, end)| end),
@@ -328,7 +328,7 @@ struct Begun {
 }
 
 impl Begun {
-    fn into_span(self, index: usize, rule: &Rule, thread: Thread, to: MonotonicNs) -> Span {
+    fn into_span(self, index: usize, rule: &SpanRule, thread: Thread, to: MonotonicNs) -> Span {
         let mut polls = self.polls;
         if let Some((thread, from, _)) = self.polled {
             polls.push_back(Poll { thread, from, to });
@@ -558,13 +558,13 @@ mod tests {
     const BEGIN: EventTypeId = EventTypeId(FIRST_USER_EVENT + 1);
     const END: EventTypeId = EventTypeId(FIRST_USER_EVENT + 2);
 
-    fn rule(key: Option<KeyBytes>) -> Rule {
+    fn rule(key: Option<KeyBytes>) -> SpanRule {
         let border = |event_type| Border {
             event_type,
             syscall: None,
             key: key.map(KeyOf::Bytes),
         };
-        Rule {
+        SpanRule {
             poll: None,
             begin: border(BEGIN),
             end: border(END),
@@ -664,14 +664,14 @@ mod tests {
         EventTypeId(FIRST_USER_EVENT + 6),
     ];
 
-    fn of_tasks() -> Spans {
+    fn declare_task_spans() -> Spans {
         let [new, enter, exit, close] = TASK.map(|event_type| Border {
             event_type,
             syscall: None,
             key: Some(KeyOf::SpanId),
         });
         let mut spans = Spans::default();
-        spans.add_rule(Rule {
+        spans.add_rule(SpanRule {
             begin: new,
             end: close,
             poll: Some((enter, exit)),
@@ -698,7 +698,7 @@ mod tests {
     fn a_task_is_a_span_from_when_it_is_made_until_it_is_over() {
         let (new, enter, exit, close) = (0, 1, 2, 3);
         let found = tasks(
-            &mut of_tasks(),
+            &mut declare_task_spans(),
             &[
                 (10, 1, new, 8),
                 (15, 1, new, 9),
@@ -731,7 +731,7 @@ mod tests {
     fn what_several_threads_are_in_at_once_belongs_to_none() {
         let (new, enter, exit, close) = (0, 1, 2, 3);
         let found = tasks(
-            &mut of_tasks(),
+            &mut declare_task_spans(),
             &[
                 (10, 1, new, 8),
                 (20, 1, enter, 8),
@@ -750,7 +750,7 @@ mod tests {
     #[test]
     fn tasks_end_with_their_process_and_are_bounded() {
         let (new, enter, exit) = (0, 1, 2);
-        let mut spans = of_tasks();
+        let mut spans = declare_task_spans();
         for id in 0..3000 {
             tasks(&mut spans, &[(1, 1, new, id)]);
             for at in 0..100 {

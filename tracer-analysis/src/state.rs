@@ -124,14 +124,14 @@ pub struct Reason {
     /// Whether it waits for a device.
     pub is_io: bool,
     /// The function in which it waits.
-    pub function: Function,
+    pub function: FunctionId,
 }
 
 /// A function of a program, by a number whose meaning is up to the code that names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Function(pub u32);
+pub struct FunctionId(pub u32);
 
-impl Function {
+impl FunctionId {
     /// None is known.
     pub const NONE: Self = Self(0);
 }
@@ -184,7 +184,7 @@ impl Left {
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let data: SwitchOutData = read_grown(untrusted, offset_of!(SwitchOutData, ran_ns))?;
         Some(Self {
-            state: State::of_switch_out(&data),
+            state: State::from_switch_out(&data),
             ran_ns: data.ran_ns,
             next: Task::new(data.next_pid, data.next_tid, data.next_comm),
         })
@@ -193,7 +193,7 @@ impl Left {
 
 impl Left {
     /// Sets the function that the thread waits in.
-    pub fn in_function(mut self, function: Function) -> Self {
+    pub fn in_function(mut self, function: FunctionId) -> Self {
         if let State::Blocked(reason) = &mut self.state {
             reason.function = function;
         }
@@ -213,7 +213,7 @@ impl State {
 
     /// Returns the state of a thread that leaves its CPU. The kernel's state bits are those of
     /// `task_struct::__state` since Linux 4.14.
-    fn of_switch_out(data: &SwitchOutData) -> Self {
+    fn from_switch_out(data: &SwitchOutData) -> Self {
         const STOPPED: u32 = 0x4 | 0x8;
         const DEAD: u32 = 0x10 | 0x20 | 0x80;
         let bits = data.state;
@@ -230,18 +230,18 @@ impl State {
         } else if bits & STOPPED != 0 {
             Self::Stopped
         } else {
-            Self::Blocked(Reason::of(data))
+            Self::Blocked(Reason::from_switch_out(data))
         }
     }
 }
 
 impl Reason {
-    fn of(data: &SwitchOutData) -> Self {
-        Self::of_bits(data.waits_in, data.syscall)
+    fn from_switch_out(data: &SwitchOutData) -> Self {
+        Self::from_bits(data.waits_in, data.syscall)
     }
 
     /// Reads these bits of [`waits_in`], and the number of a system call.
-    pub(crate) fn of_bits(bits: u8, syscall: u16) -> Self {
+    pub(crate) fn from_bits(bits: u8, syscall: u16) -> Self {
         let call = |is_compat| {
             Inside::Call(CallKey {
                 is_compat,
@@ -259,7 +259,7 @@ impl Reason {
         Self {
             inside,
             is_io: bits & waits_in::IO != 0,
-            function: Function::NONE,
+            function: FunctionId::NONE,
         }
     }
 
@@ -267,7 +267,7 @@ impl Reason {
     #[must_use]
     pub fn anywhere(self) -> Self {
         Self {
-            function: Function::NONE,
+            function: FunctionId::NONE,
             ..self
         }
     }
@@ -275,7 +275,7 @@ impl Reason {
 
 impl Waker {
     /// Returns the waker that asked for this wake-up.
-    pub(crate) fn of(data: &WakeupData) -> Self {
+    pub(crate) fn from_wakeup(data: &WakeupData) -> Self {
         match data.waker_context {
             waker_context::IRQ => Self::Interrupt,
             waker_context::SOFTIRQ => Self::SoftInterrupt,
@@ -291,7 +291,7 @@ impl Waker {
 
 /// How a thread comes out of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum IntervalEnd {
     /// It has not: the trace ends, or has not come further.
     Open,
     /// It is not known, or goes without saying.
@@ -314,7 +314,7 @@ pub struct Interval {
     /// Until when.
     pub to: MonotonicNs,
     /// How it ended.
-    pub end: End,
+    pub end: IntervalEnd,
     /// Where it ran, or for which CPU it waited first; where that is known.
     pub cpu: Option<u32>,
     /// Since when it waited for that: before `from` where it had waited for it before, in vain.
@@ -331,6 +331,6 @@ impl Interval {
     /// Tells whether the thread went on with something else then, and not just the trace ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.end != End::Open
+        self.end != IntervalEnd::Open
     }
 }

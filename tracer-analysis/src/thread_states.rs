@@ -15,7 +15,7 @@ use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
 use crate::state::{
-    Behind, End, Function, GroupId, Interval, Left, State, Task, Thread, Wait, Waker,
+    Behind, FunctionId, GroupId, Interval, IntervalEnd, Left, State, Task, Thread, Wait, Waker,
 };
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
@@ -63,7 +63,7 @@ pub struct Birth {
 
 /// Findings of [`ThreadStates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Finding {
     /// A thread was in a state.
     Interval(Interval),
     /// A thread was made.
@@ -71,12 +71,12 @@ pub enum Found {
     /// A thread has ended.
     Death(Thread),
     /// A CPU has been taken.
-    Taken(Taken),
+    Taken(CpuTaken),
 }
 
 /// A thread gets a CPU. Its name may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct CpuTaken {
     /// The CPU.
     pub cpu: u32,
     /// The thread.
@@ -111,13 +111,13 @@ pub struct ThreadStates {
     /// Whether switches are among the events: without them a thread that runs, runs for ever.
     sees_switches: bool,
     /// Threads that did something before there was a switch, and when they did first.
-    acted: crate::looks::Running,
+    acted: crate::looks::RunningSince,
     /// Threads that have ended since such ones were forgotten.
     deaths: usize,
     /// Threads that ran when they were looked at, until they leave their CPU.
-    looked_running: crate::looks::Running,
+    looked_running: crate::looks::RunningSince,
     /// The function in which the thread of the next event waits, where it does.
-    next_function: Function,
+    next_function: FunctionId,
 }
 
 impl ThreadStates {
@@ -133,23 +133,23 @@ impl ThreadStates {
             now: start,
             trace_end: None,
             sees_switches: false,
-            acted: crate::looks::Running::default(),
+            acted: crate::looks::RunningSince::default(),
             deaths: 0,
-            looked_running: crate::looks::Running::default(),
-            next_function: Function::NONE,
+            looked_running: crate::looks::RunningSince::default(),
+            next_function: FunctionId::NONE,
         }
     }
 
     /// Notes that the next event has a stack: where its thread waits from then on, it does so in
     /// this function.
-    pub fn next_waits_in(&mut self, function: Function) {
+    pub fn next_waits_in(&mut self, function: FunctionId) {
         self.next_function = function;
     }
 
     /// Notes that events are missing from the last one on until this moment; without one, from now
     /// on for ever: each ring between kernel and tracer loses for itself. What threads did before
     /// the last event is given to `found`.
-    pub fn lose(&mut self, until: Option<MonotonicNs>, mut found: impl FnMut(Found)) {
+    pub fn lose(&mut self, until: Option<MonotonicNs>, mut found: impl FnMut(Finding)) {
         let until = until.unwrap_or(MonotonicNs(u64::MAX)).max(self.now);
         if self.gaps.len() >= MOST_GAPS {
             self.gaps.pop_front();
@@ -157,7 +157,7 @@ impl ThreadStates {
         self.gaps.push_back((self.now, until));
         for (tid, known) in &mut self.threads {
             let state = known.claimed_by_now(self.whole_since);
-            known.give(*tid, state, self.now, End::Unsaid, &mut found);
+            known.give(*tid, state, self.now, IntervalEnd::Unsaid, &mut found);
             known.since = known.since.max(self.now);
             known.state = known.when_unseen();
             known.cpu = None;
@@ -175,7 +175,7 @@ impl ThreadStates {
     }
 
     /// Goes on by one event. What it shows is given to `found`.
-    pub fn feed(&mut self, event: &Event<'_>, mut found: impl FnMut(Found)) {
+    pub fn feed(&mut self, event: &Event<'_>, mut found: impl FnMut(Finding)) {
         let header = event.header;
         let (thread, at) = (
             Thread {
@@ -248,12 +248,12 @@ impl ThreadStates {
     }
 
     /// Ends the trace: gives the last interval of each thread.
-    pub fn end(&mut self, at: MonotonicNs, mut found: impl FnMut(Found)) {
+    pub fn end(&mut self, at: MonotonicNs, mut found: impl FnMut(Finding)) {
         let mut last: Vec<_> = self.threads.drain().collect();
         last.sort_unstable_by_key(|(tid, known)| (known.pid, *tid));
         for (tid, known) in last {
             let state = known.claimed_by_now(self.whole_since);
-            known.give(tid, state, at, End::Open, &mut found);
+            known.give(tid, state, at, IntervalEnd::Open, &mut found);
         }
     }
 
@@ -267,7 +267,7 @@ impl ThreadStates {
             state: known.claimed_by_now(self.whole_since),
             from: known.since,
             to: until,
-            end: End::Open,
+            end: IntervalEnd::Open,
             cpu: known.cpu,
             waits_since: known.waits_since(),
         })
@@ -279,7 +279,7 @@ impl ThreadStates {
         &mut self,
         thread: Thread,
         at: MonotonicNs,
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) -> Option<&mut Known> {
         self.make_space(thread.tid, at)?;
         let unseen = Known {
@@ -296,7 +296,13 @@ impl ThreadStates {
         let known = self.threads.entry(thread.tid).or_insert(unseen);
         if known.pid != thread.pid {
             // Its end was not seen.
-            known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
+            known.give(
+                thread.tid,
+                known.when_unseen(),
+                at,
+                IntervalEnd::Unsaid,
+                found,
+            );
             *known = Known {
                 since: at,
                 ..unseen
@@ -328,7 +334,7 @@ impl ThreadStates {
         at: MonotonicNs,
         (state, cpu): (State, Option<u32>),
         maker: Option<Thread>,
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         if self.make_space(thread.tid, at).is_none() {
             return;
@@ -345,10 +351,16 @@ impl ThreadStates {
             retries: Retries::default(),
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
-            known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
+            known.give(
+                thread.tid,
+                known.when_unseen(),
+                at,
+                IntervalEnd::Unsaid,
+                found,
+            );
         }
         if let Some(by) = maker {
-            found(Found::Birth(Birth {
+            found(Finding::Birth(Birth {
                 thread,
                 by,
                 at,
@@ -363,8 +375,8 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         (state, cpu): (State, Option<u32>),
-        end: End,
-        found: &mut impl FnMut(Found),
+        end: IntervalEnd,
+        found: &mut impl FnMut(Finding),
     ) {
         let whole_since = self.whole_since;
         if let Some(known) = self.known(thread, at, found) {
@@ -390,7 +402,7 @@ impl ThreadStates {
         (cpu, tid): (Option<u32>, i32),
         at: MonotonicNs,
         (sign, prev): (Sign, Option<i32>),
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         let Some(cpu) = cpu else {
             return;
@@ -411,7 +423,7 @@ impl ThreadStates {
         } else {
             State::Unknown
         };
-        known.give(before, state, at, End::Unsaid, found);
+        known.give(before, state, at, IntervalEnd::Unsaid, found);
         known.since = known.since.max(at);
         known.state = State::Unknown;
         known.cpu = None;
@@ -425,7 +437,7 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         cpu: Option<u32>,
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         if at < self.whole_since {
             return;
@@ -443,7 +455,13 @@ impl ThreadStates {
             State::Dead => {}
             // It ran, and now its CPU is known.
             State::Running if known.cpu.is_none() => {
-                self.go_on(thread, at, (State::Running, cpu), End::Unsaid, found);
+                self.go_on(
+                    thread,
+                    at,
+                    (State::Running, cpu),
+                    IntervalEnd::Unsaid,
+                    found,
+                );
             }
             State::Unknown
             | State::Running
@@ -453,7 +471,13 @@ impl ThreadStates {
                 // When it got the CPU was not seen.
                 known.is_doubtful |= known.state == State::Running;
                 known.state = State::Unknown;
-                self.go_on(thread, at, (State::Running, cpu), End::Unsaid, found);
+                self.go_on(
+                    thread,
+                    at,
+                    (State::Running, cpu),
+                    IntervalEnd::Unsaid,
+                    found,
+                );
             }
         }
     }
@@ -466,13 +490,13 @@ impl ThreadStates {
         at: MonotonicNs,
         cpu: Option<u32>,
         untrusted: &[u8],
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         self.sees_switches = true;
         let before: Option<SwitchInData> = read_grown(untrusted, offset_of!(SwitchInData, others));
         let prev = before.map(|data| data.prev_tid.cast_signed());
         self.claim((cpu, thread.tid), at, (Sign::Switch, prev), found);
-        let mut end = End::Unsaid;
+        let mut end = IntervalEnd::Unsaid;
         if let Some(known) = self.known(thread, at, found) {
             match known.state {
                 State::Running => {
@@ -482,7 +506,9 @@ impl ThreadStates {
                 State::Blocked(_) | State::Stopped => known.state = State::Unknown,
                 // Another CPU may have taken it over: who had that one is not to blame.
                 State::Runnable(_) if cpu.is_some() && known.cpu == cpu => {
-                    end = before.map_or(End::Unsaid, |data| End::GotCpu(Behind::last(&data)));
+                    end = before.map_or(IntervalEnd::Unsaid, |data| {
+                        IntervalEnd::GotCpu(Behind::last(&data))
+                    });
                 }
                 State::Runnable(_) | State::Unknown | State::Dead => {}
             }
@@ -498,7 +524,7 @@ impl ThreadStates {
         at: MonotonicNs,
         cpu: Option<u32>,
         left: &Left,
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         self.sees_switches = true;
         let whole_since = self.whole_since;
@@ -537,13 +563,13 @@ impl ThreadStates {
             | State::Stopped
             | State::Dead => State::Unknown,
         };
-        known.give(thread.tid, before, began, End::Unsaid, found);
+        known.give(thread.tid, before, began, IntervalEnd::Unsaid, found);
         let known_since = known.since;
         known.since = began;
         known.cpu = cpu;
         known.is_hearsay = false;
         (known.is_doubtful, known.is_renumbered) = (false, false);
-        known.give(thread.tid, State::Running, at, End::Unsaid, found);
+        known.give(thread.tid, State::Running, at, IntervalEnd::Unsaid, found);
         if before == State::Unknown && known_since < began {
             known.retries.forget();
         }
@@ -554,7 +580,7 @@ impl ThreadStates {
         known.retries.leave_cpu(at, ran_ns, left.state);
         if left.state == State::Dead {
             self.deaths += 1;
-            found(Found::Death(thread));
+            found(Finding::Death(thread));
         }
     }
 
@@ -565,7 +591,7 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         untrusted: &[u8],
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         let data: Option<ThrottleData> = read_grown(untrusted, offset_of!(ThrottleData, path));
         if let Some(data) = data
@@ -614,11 +640,11 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         untrusted: &[u8],
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         let data: Option<WakeupData> = read_grown(untrusted, offset_of!(WakeupData, waker_context));
         let is_new = data.is_some_and(|data| data.new_thread != 0);
-        let waker = data.map_or(Waker::Unknown, |data| Waker::of(&data));
+        let waker = data.map_or(Waker::Unknown, |data| Waker::from_wakeup(&data));
         // A thread whose packet wakes another one on its way is interrupted for that.
         let by = data.map_or(0, |data| data.waker_tid.cast_signed());
         self.act(by, Acts::Woke);
@@ -640,7 +666,7 @@ impl ThreadStates {
             )
         });
         if is_waiting {
-            let end = End::Woken(waker);
+            let end = IntervalEnd::Woken(waker);
             self.go_on(thread, at, (State::Runnable(wait), cpu), end, found);
         } else if is_new && let Some(known) = self.threads.get_mut(&thread.tid) {
             known.cpu = cpu;
@@ -654,7 +680,7 @@ impl ThreadStates {
         by: Thread,
         at: MonotonicNs,
         untrusted: &[u8],
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         if let Ok((data, _)) = ForkData::read_from_prefix(untrusted) {
             let thread = Thread {
@@ -676,7 +702,7 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         untrusted: &[u8],
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
         let Some(tid) = ExecData::old_tid_of(untrusted) else {
             return;
@@ -686,14 +712,14 @@ impl ThreadStates {
             tid,
         };
         if old != thread {
-            self.go_on(old, at, (State::Dead, None), End::Unsaid, found);
-            found(Found::Death(old));
+            self.go_on(old, at, (State::Dead, None), IntervalEnd::Unsaid, found);
+            found(Finding::Death(old));
             self.deaths += 1;
             self.begin(thread, at, (State::Running, None), None, found);
             if let Some(known) = self.threads.get_mut(&thread.tid) {
                 known.is_renumbered = true;
             }
-            found(Found::Birth(Birth {
+            found(Finding::Birth(Birth {
                 thread,
                 by: old,
                 at,
@@ -714,11 +740,11 @@ impl Known {
         tid: i32,
         state: State,
         to: MonotonicNs,
-        end: End,
-        found: &mut impl FnMut(Found),
+        end: IntervalEnd,
+        found: &mut impl FnMut(Finding),
     ) {
         if self.since < to {
-            found(Found::Interval(Interval {
+            found(Finding::Interval(Interval {
                 thread: self.thread(tid),
                 state,
                 from: self.since,
@@ -794,9 +820,10 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         (cpu, untrusted): (Option<u32>, &[u8]),
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(Finding),
     ) {
-        let Some(look) = crate::looks::Look::read(untrusted).filter(|look| look.is_followed) else {
+        let Some(look) = crate::looks::ThreadLook::read(untrusted).filter(|look| look.is_followed)
+        else {
             return;
         };
         self.sees_switches = true;
@@ -816,7 +843,7 @@ impl ThreadStates {
         if is_new {
             self.begin(thread, at, state, None, found);
         } else {
-            self.go_on(thread, at, state, End::Unsaid, found);
+            self.go_on(thread, at, state, IntervalEnd::Unsaid, found);
         }
     }
 
@@ -841,10 +868,10 @@ fn found_taken(
     cpu: Option<u32>,
     (by, is_own): (Task, bool),
     at: MonotonicNs,
-    found: &mut impl FnMut(Found),
+    found: &mut impl FnMut(Finding),
 ) {
     if let Some(cpu) = cpu {
-        found(Found::Taken(Taken {
+        found(Finding::Taken(CpuTaken {
             cpu,
             by,
             at,
@@ -869,7 +896,7 @@ mod tests {
     const BLOCKED: State = State::Blocked(Reason {
         inside: Inside::Unknown,
         is_io: false,
-        function: Function::NONE,
+        function: FunctionId::NONE,
     });
 
     fn header(at: u64, event_type: EventTypeId, pid: i32, tid: i32) -> EventHeader {
@@ -902,7 +929,7 @@ mod tests {
         let mut states = ThreadStates::new(MonotonicNs(100));
         let mut found = Vec::new();
         let mut push = |one| {
-            if let Found::Interval(one) = one {
+            if let Finding::Interval(one) = one {
                 found.push((one.thread.tid, one.state, one.ns()));
             }
         };
@@ -1118,7 +1145,7 @@ mod tests {
         let mut states = ThreadStates::new(MonotonicNs(0));
         let mut found = Vec::new();
         let mut push = |one| {
-            if let Found::Interval(one) = one {
+            if let Finding::Interval(one) = one {
                 found.push((one.state, one.ns()));
             }
         };
@@ -1159,7 +1186,7 @@ mod tests {
         let mut feed = |states: &mut ThreadStates, at, event_type, tid, data: &[u8]| {
             let header = header(at, event_type, PID, tid);
             states.feed(&Event { header, data }, |one| {
-                let is_run = matches!(one, Found::Interval(one) if one.state == State::Running);
+                let is_run = matches!(one, Finding::Interval(one) if one.state == State::Running);
                 running += u64::from(is_run);
             });
         };
@@ -1182,7 +1209,7 @@ mod tests {
         let mut states = ThreadStates::new(MonotonicNs(0));
         let mut found = Vec::new();
         let mut push = |one| {
-            if let Found::Interval(one) = one {
+            if let Finding::Interval(one) = one {
                 found.push((one.thread.pid, one.state, one.ns()));
             }
         };
@@ -1206,7 +1233,7 @@ mod tests {
         let mut states = ThreadStates::new(MonotonicNs(100));
         let mut found = Vec::new();
         let mut push = |one| {
-            if let Found::Interval(one) = one {
+            if let Finding::Interval(one) = one {
                 found.push(one);
             }
         };
@@ -1219,7 +1246,7 @@ mod tests {
         found
     }
 
-    fn of_thread(found: &[Interval], tid: i32) -> Vec<(State, u64)> {
+    fn select_thread(found: &[Interval], tid: i32) -> Vec<(State, u64)> {
         let of_it = found.iter().filter(|one| one.thread.tid == tid);
         of_it.map(|one| (one.state, one.ns())).collect()
     }
@@ -1256,7 +1283,7 @@ mod tests {
             (State::Running, 10),
             (waits(0), 40),
         ];
-        assert_eq!(of_thread(&on_cpus(&story, 200), 11), expected);
+        assert_eq!(select_thread(&on_cpus(&story, 200), 11), expected);
     }
 
     #[test]
@@ -1277,13 +1304,13 @@ mod tests {
             (State::Unknown, 90),
             (State::Unknown, 100),
         ];
-        assert_eq!(of_thread(&found, 11), lost);
+        assert_eq!(select_thread(&found, 11), lost);
         let lost = [
             (State::Unknown, 20),
             (State::Unknown, 130),
             (State::Unknown, 50),
         ];
-        assert_eq!(of_thread(&found, 12), lost);
+        assert_eq!(select_thread(&found, 12), lost);
     }
 
     #[test]
@@ -1299,7 +1326,7 @@ mod tests {
             (State::Running, 90),
             (State::Unknown, 100),
         ];
-        assert_eq!(of_thread(&found, 11), expected);
+        assert_eq!(select_thread(&found, 11), expected);
     }
 
     #[test]
@@ -1311,7 +1338,9 @@ mod tests {
             (180, Type::SWITCH_IN, 0, 11, switch_in(12)),
         ];
         let found = on_cpus(&story, 300);
-        let states = of_thread(&found, 11).into_iter().map(|(state, _)| state);
+        let states = select_thread(&found, 11)
+            .into_iter()
+            .map(|(state, _)| state);
         assert!(states.eq([State::Unknown; 4]), "{found:?}");
         // The other one had the CPU when the switch named it.
         let of_12 = [
@@ -1319,13 +1348,13 @@ mod tests {
             (State::Running, 30),
             (State::Unknown, 120),
         ];
-        assert_eq!(of_thread(&found, 12), of_12);
+        assert_eq!(select_thread(&found, 12), of_12);
         // The kernel's count holds again.
         let last = (200, Type::SWITCH_OUT, 0, 11, switch_out(1, 0, 20));
         let story = [&story[..], &[last]].concat();
         let found = on_cpus(&story, 300);
         assert_eq!(
-            of_thread(&found, 11)[3..],
+            select_thread(&found, 11)[3..],
             [(State::Running, 20), (BLOCKED, 100)]
         );
     }
@@ -1350,8 +1379,8 @@ mod tests {
             (State::Running, 30),
             (State::Dead, 50),
         ];
-        assert_eq!(of_thread(&found, 11), of_11);
-        let of_10 = of_thread(&found, 10);
+        assert_eq!(select_thread(&found, 11), of_11);
+        let of_10 = select_thread(&found, 10);
         assert_eq!(
             of_10[2..],
             [(State::Dead, 30), (State::Running, 20), (BLOCKED, 30)]
@@ -1414,7 +1443,7 @@ mod tests {
             let mut states = ThreadStates::new(MonotonicNs(0));
             let mut found: BTreeMap<i32, Vec<Interval>> = BTreeMap::new();
             let mut push = |one| {
-                if let Found::Interval(one) = one {
+                if let Finding::Interval(one) = one {
                     found.entry(one.thread.tid).or_default().push(one);
                 }
             };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
-use crate::rows::Rows;
-use crate::state::{Function, GroupId, Interval, Reason, State, Thread, Wait};
+use crate::rows::TotalsByKey;
+use crate::state::{FunctionId, GroupId, Interval, Reason, State, Thread, Wait};
 
 /// CPUs: more than any machine has.
 pub const MOST_CPUS: usize = 16_384;
@@ -69,7 +69,7 @@ pub struct Before {
 /// Totals of all threads.
 #[derive(Debug, Default)]
 pub struct ThreadTotals {
-    threads: Rows<Thread, ThreadTotal>,
+    threads: TotalsByKey<Thread, ThreadTotal>,
     before: Vec<Before>,
     cpus: BTreeMap<u32, u64>,
     wakeups: Durations,
@@ -89,7 +89,7 @@ impl ThreadTotals {
         if !is_in_between {
             return;
         }
-        let total = self.threads.of(interval.thread);
+        let total = self.threads.get_or_insert(interval.thread);
         let ns = end.0.saturating_sub(begin.0);
         match interval.state {
             State::Running => {
@@ -158,7 +158,7 @@ impl ThreadTotals {
 
     /// Returns the totals by thread.
     #[must_use]
-    pub fn threads(&self) -> &Rows<Thread, ThreadTotal> {
+    pub fn threads(&self) -> &TotalsByKey<Thread, ThreadTotal> {
         &self.threads
     }
 
@@ -219,7 +219,7 @@ impl ThreadTotal {
 
     /// Adds a wait in a function, if that is known.
     fn add_blocked_at(&mut self, reason: Reason, ns: u64) {
-        if reason.function == Function::NONE {
+        if reason.function == FunctionId::NONE {
             return;
         }
         let mut known = self.blocked_at.iter_mut();
@@ -232,7 +232,7 @@ impl ThreadTotal {
 
     /// Returns the functions in which it waited for this reason, the longest first.
     #[must_use]
-    pub fn functions_of(&self, reason: Reason) -> Vec<(Function, u64)> {
+    pub fn functions_of(&self, reason: Reason) -> Vec<(FunctionId, u64)> {
         let all = self.blocked_at.iter();
         let of_it = all.filter(|(at, _)| at.anywhere() == reason);
         let mut of_it: Vec<_> = of_it.map(|(at, ns)| (at.function, *ns)).collect();
@@ -309,7 +309,7 @@ impl ThreadTotal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::End;
+    use crate::state::IntervalEnd;
     use crate::story::thread;
 
     const THREAD: Thread = Thread { pid: 1, tid: 2 };
@@ -320,7 +320,7 @@ mod tests {
             state,
             from: MonotonicNs(from),
             to: MonotonicNs(to),
-            end: End::Unsaid,
+            end: IntervalEnd::Unsaid,
             cpu: Some(0),
             waits_since: MonotonicNs(from),
         }
@@ -370,7 +370,7 @@ mod tests {
                 state: State::Running,
                 from: MonotonicNs(from),
                 to: MonotonicNs(from + 100 * (nth as u64 + 1)),
-                end: End::Unsaid,
+                end: IntervalEnd::Unsaid,
                 cpu: None,
                 waits_since: MonotonicNs(from),
             });

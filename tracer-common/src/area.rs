@@ -393,7 +393,7 @@ pub mod chunk_state {
 
     /// Returns the state in a chunk's word.
     #[must_use]
-    pub const fn of(word: u64) -> u32 {
+    pub const fn state_of(word: u64) -> u32 {
         (word & 0xff) as u32
     }
 

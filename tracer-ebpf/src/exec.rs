@@ -35,7 +35,7 @@ struct Arguments {
 
 impl Arguments {
     #[inline(always)]
-    fn of<C: Tracepoint>(task: &Task<C>) -> Self {
+    fn from_task<C: Tracepoint>(task: &Task<C>) -> Self {
         let memory = task.memory();
         let address = |offset| sight::read::<u64>(memory, offset);
         let (Some(start), Some(end)) = (address(MM_ARG_START.load()), address(MM_ARG_END.load()))
@@ -109,7 +109,7 @@ impl Replaced {
             record.data.comm = task.comm();
             record.data.old_tid = self.old_tid.shown();
             record.header.truncated = text::read(&mut record.data.file, self.name);
-            record.sight = sight::of(task);
+            record.sight = sight::collect(task);
             record.arguments_asked = EXEC_BYTES.load();
             record.arguments_length = arguments.read(&mut record.arguments);
         };
@@ -150,7 +150,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
         program_address,
         wake,
     };
-    let arguments = Arguments::of(&task);
+    let arguments = Arguments::from_task(&task);
     let is_large = EXEC_BYTES.load() as usize > MIDDLE && arguments.need_more_than::<MIDDLE>();
     let is_recorded = is_large && replaced.record::<C, LARGE>(&task, arguments)
         || arguments.need_more_than::<SMALL>() && replaced.record::<C, MIDDLE>(&task, arguments)

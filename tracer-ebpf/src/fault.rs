@@ -45,7 +45,7 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     // The arguments are `unsigned long address, struct pt_regs *, unsigned long error_code`.
     let (address, error) = (ctx.argument::<0>(), ctx.argument::<2>());
     let flag = |bit| u32::from(error & bit != 0);
-    stack::of_event(ctx, &task, id);
+    stack::record_at_event(ctx, &task, id);
     record(&task, id, |header| Record {
         header: RecordHeader {
             program_address,

@@ -98,9 +98,9 @@ pub fn comes(thread: &impl Subject) {
         return;
     }
     if unwind::is_asked() {
-        unwind::of_blocked(thread, entry, off_cpu_ns);
+        unwind::record_blocked(thread, entry, off_cpu_ns);
     } else {
-        stack::of_blocked(thread, entry, off_cpu_ns);
+        stack::record_blocked(thread, entry, off_cpu_ns);
     }
 }
 

@@ -79,7 +79,7 @@ fn passed(ctx: &ProbeContext) {
         return;
     };
     let event_type = EventTypeId(u32::from(PROBE_RECORDS | site.probe));
-    stack::of_probe(ctx, &thread, event_type.0);
+    stack::record_at_probe(ctx, &thread, event_type.0);
     if site.texts != 0 {
         return if STRING_BYTES.load() as usize + probe_texts::MORE <= probe_texts::SMALL {
             record_texts::<{ probe_texts::SMALL }>(ctx, &thread, site, event_type)

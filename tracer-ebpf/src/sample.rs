@@ -21,7 +21,7 @@ pub fn sample_cpu(ctx: PerfEventContext) -> u32 {
         && let Some(thread) = Current::traced()
     {
         let sampled_ns = u64::from(SAMPLE_NS.load());
-        stack::of_sample(&ctx, &thread, sampled_ns);
+        stack::record_at_sample(&ctx, &thread, sampled_ns);
         record(&thread, EventTypeId::SAMPLE, |header| Record {
             header,
             data: SampleData { sampled_ns },

@@ -56,7 +56,7 @@ fn switch<C: Tracepoint>(ctx: &C) {
         if gives_way && prev.is_out_of_group_quota() {
             throttle::record_throttle();
         }
-        stack::of_event(ctx, &prev, EventTypeId::SWITCH_OUT);
+        stack::record_at_event(ctx, &prev, EventTypeId::SWITCH_OUT);
     }
     if off_cpu::is_asked() && maps::is_wanted(EventTypeId::SWITCH_IN) {
         if leaves && is_blocking(ctx, &prev) {

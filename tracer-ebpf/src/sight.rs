@@ -20,7 +20,7 @@ const DUMPABLE: u64 = 1;
 /// Returns the properties that decide who may look into the process of a task. One that cannot be
 /// read denies access.
 #[inline(always)]
-pub fn of<C: Tracepoint>(task: &Task<C>) -> Sight {
+pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
     let credentials = task.credentials();
     let same = |offsets: [u32; 3]| {
         let [real, effective, saved] =

@@ -101,7 +101,7 @@ fn record_generate<C: Tracepoint>(
     code: i32,
     program_address: u64,
 ) {
-    stack::of_event(ctx, subject, EventTypeId::SIGNAL_GENERATE);
+    stack::record_at_event(ctx, subject, EventTypeId::SIGNAL_GENERATE);
     record(subject, EventTypeId::SIGNAL_GENERATE, |header| {
         let (sender_pid, sender_tid) = sender.ids();
         #[expect(clippy::cast_possible_truncation, reason = "all are ints")]
@@ -159,8 +159,8 @@ fn deliver<C: Tracepoint>(ctx: &C) {
     #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
     let signal = ctx.argument::<0>() as u32;
     let code = code(ctx);
-    let about = About::of(ctx, signal, code);
-    stack::of_event(ctx, &task, EventTypeId::SIGNAL_DELIVER);
+    let about = About::read(ctx, signal, code);
+    stack::record_at_event(ctx, &task, EventTypeId::SIGNAL_DELIVER);
     record(&task, EventTypeId::SIGNAL_DELIVER, |header| Record {
         header: RecordHeader {
             program_address,
@@ -197,7 +197,7 @@ struct About {
 
 impl About {
     #[inline(always)]
-    fn of<C: Tracepoint>(ctx: &C, signal: u32, code: i32) -> Self {
+    fn read<C: Tracepoint>(ctx: &C, signal: u32, code: i32) -> Self {
         /// The two that are no addresses.
         const NO_INFO: u64 = 1;
         /// `SIGILL`, `SIGTRAP`, `SIGBUS`, `SIGFPE`, `SIGSEGV`, `SIGSYS`.

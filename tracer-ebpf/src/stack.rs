@@ -47,7 +47,7 @@ fn is_wanted(bits: u64) -> bool {
 /// Records the stack of the running thread for an event of this type about `subject`, if it is
 /// wanted.
 #[inline(always)]
-pub fn of_event(ctx: &impl EbpfContext, subject: &impl Subject, event_type: EventTypeId) {
+pub fn record_at_event(ctx: &impl EbpfContext, subject: &impl Subject, event_type: EventTypeId) {
     if is_wanted(wanted::bit(event_type)) {
         take(ctx, subject, &Reason::event(event_type.0));
     }
@@ -56,7 +56,7 @@ pub fn of_event(ctx: &impl EbpfContext, subject: &impl Subject, event_type: Even
 /// Records the stack of the running thread for the system call with these registers, if it is
 /// wanted.
 #[inline(always)]
-pub fn of_call<C: Tracepoint>(
+pub fn record_at_call<C: Tracepoint>(
     ctx: &C,
     subject: &impl Subject,
     event_type: EventTypeId,
@@ -85,7 +85,7 @@ pub fn of_call<C: Tracepoint>(
 /// Records the stack of the running thread, `subject`, which asks for the wake-up of thread
 /// `woken`, if it is wanted. The wake-up itself is recorded later, and often by another CPU.
 #[inline(always)]
-pub fn of_waker(ctx: &impl EbpfContext, subject: &impl Subject, woken: Pid) {
+pub fn record_at_wakeup(ctx: &impl EbpfContext, subject: &impl Subject, woken: Pid) {
     if is_wanted(wanted::bit(EventTypeId::WAKEUP)) {
         let reason = Reason {
             woken_tid: woken.shown(),
@@ -97,7 +97,7 @@ pub fn of_waker(ctx: &impl EbpfContext, subject: &impl Subject, woken: Pid) {
 
 /// Records the stack of the running thread for a sample that counts for so much time.
 #[inline(always)]
-pub fn of_sample(ctx: &impl EbpfContext, subject: &impl Subject, sampled_ns: u64) {
+pub fn record_at_sample(ctx: &impl EbpfContext, subject: &impl Subject, sampled_ns: u64) {
     let reason = Reason {
         sampled_ns,
         ..Reason::event(EventTypeId::SAMPLE.0)
@@ -107,7 +107,7 @@ pub fn of_sample(ctx: &impl EbpfContext, subject: &impl Subject, sampled_ns: u64
 
 /// Records the stack of the running thread for a probe with this record type, if it is wanted.
 #[inline(always)]
-pub fn of_probe(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32) {
+pub fn record_at_probe(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32) {
     if is_wanted(stacks::PROBES) {
         take(ctx, subject, &Reason::event(record_type));
     }
@@ -115,7 +115,7 @@ pub fn of_probe(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32
 
 /// Records the stack of the running thread for a tracepoint by name, if it is wanted.
 #[inline(always)]
-pub fn of_tracepoint(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32) {
+pub fn record_at_tracepoint(ctx: &impl EbpfContext, subject: &impl Subject, record_type: u32) {
     if is_wanted(stacks::TRACEPOINTS) {
         take(ctx, subject, &Reason::event(record_type));
     }
@@ -160,7 +160,7 @@ fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
 /// Records a stack that was taken before, of `subject`, which has been blocked for `off_cpu_ns` and
 /// gets a CPU now.
 #[inline(always)]
-pub fn of_blocked(subject: &impl Subject, taken: *const BlockedStack, off_cpu_ns: u64) {
+pub fn record_blocked(subject: &impl Subject, taken: *const BlockedStack, off_cpu_ns: u64) {
     let taken = taken.cast::<u8>();
     // SAFETY: inside the entry of a map: two halves of a word.
     let [kernel_bytes, user_bytes] = unsafe {

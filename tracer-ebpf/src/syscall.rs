@@ -44,7 +44,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
         reason = "the lower half is that of the entry"
     )]
     let points_to = points_to(nr, is_compat) as u32;
-    stack::of_call(
+    stack::record_at_call(
         ctx,
         &task,
         EventTypeId::SYSCALL_ENTER,
@@ -89,7 +89,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         return;
     };
     let points_to = points_to(nr, is_compat);
-    stack::of_call(ctx, &task, EventTypeId::SYSCALL_EXIT, &registers, is_compat);
+    stack::record_at_call(ctx, &task, EventTypeId::SYSCALL_EXIT, &registers, is_compat);
     if points_to != 0 {
         let ret = ctx.argument::<1>().cast_signed();
         let points_to = to_read_on_exit(&task, &registers, points_to, ret);

@@ -114,8 +114,8 @@ impl Texts<'_> {
             unsafe { data_at.cast::<D>().write(*data) };
             let scratch = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes));
             self.write_arguments(scratch);
-            let first = Pointed::of(scratch, self.points_to);
-            let second = Pointed::of(scratch, self.points_to >> call_texts::BITS);
+            let first = Pointed::read(scratch, self.points_to);
+            let second = Pointed::read(scratch, self.points_to >> call_texts::BITS);
             unread = self.read_into::<D, N, IS_WIDE>(record, 0, &first, gathered)
                 | self.read_into::<D, N, IS_WIDE>(record, 1, &second, gathered) << 1;
             unread & TOO_LONG == 0
@@ -337,7 +337,7 @@ impl Pointed {
     /// Reads the values of the argument that the lowest bits of `points_to` name, and of the one
     /// behind it.
     #[inline(always)]
-    fn of(arguments: *mut u8, points_to: u32) -> Self {
+    fn read(arguments: *mut u8, points_to: u32) -> Self {
         Self {
             address: argument(arguments, points_to),
             next: argument(arguments, points_to + 1),

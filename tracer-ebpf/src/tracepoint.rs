@@ -50,7 +50,7 @@ fn passed(ctx: &TracePointContext, thread: &Current) {
     let Some(site) = TRACEPOINT_SITES.get(index) else {
         return;
     };
-    stack::of_tracepoint(ctx, thread, u32::from(TRACEPOINT_RECORDS) | index);
+    stack::record_at_tracepoint(ctx, thread, u32::from(TRACEPOINT_RECORDS) | index);
     let length = length(ctx, site);
     if length as usize <= tracepoint_space::SMALL {
         record_in::<{ tracepoint_space::SMALL }>(ctx, thread, index, length);

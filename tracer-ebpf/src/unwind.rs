@@ -166,7 +166,7 @@ fn entry(tid: u32) -> Option<*mut BlockedMemory> {
 /// Records what was held of `subject`, which has been blocked for `off_cpu_ns` and gets a CPU now,
 /// with where it was in the kernel.
 #[inline(always)]
-pub fn of_blocked(subject: &impl Subject, taken: *const BlockedStack, off_cpu_ns: u64) {
+pub fn record_blocked(subject: &impl Subject, taken: *const BlockedStack, off_cpu_ns: u64) {
     if UNWIND_BYTES.load() as usize <= SMALL {
         copy_in::<SMALL>(subject, taken.cast(), off_cpu_ns);
     } else {

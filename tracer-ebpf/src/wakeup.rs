@@ -30,7 +30,7 @@ fn waking<C: Tracepoint>(ctx: &C) {
         let waker = asking(ctx, &task);
         maps::remember_waker(task.tid(), waker);
         if waker.context() == waker_context::THREAD {
-            stack::of_waker(ctx, &Task::<C>::current(), task.tid());
+            stack::record_at_wakeup(ctx, &Task::<C>::current(), task.tid());
         }
     }
 }

@@ -104,7 +104,7 @@ fn own_event(name: &str) -> UserEvent {
     UserEvent::open(name).unwrap()
 }
 
-fn of_type(round: &Round, event: UserEvent) -> Vec<&(EventHeader, Vec<u8>)> {
+fn filter_type(round: &Round, event: UserEvent) -> Vec<&(EventHeader, Vec<u8>)> {
     round
         .events
         .iter()
@@ -120,7 +120,7 @@ fn an_event_comes_out_with_all_that_it_was_given() {
     event.emit(b"some data");
 
     let round = harness.collect();
-    let events = of_type(&round, event);
+    let events = filter_type(&round, event);
     let [(header, data)] = events[..] else {
         panic!("one event, not {}", events.len())
     };
@@ -149,7 +149,7 @@ fn data_beyond_the_maximum_is_truncated_and_the_event_says_so() {
     event.emit(b"0123456789a");
 
     let round = harness.collect();
-    let events = of_type(&round, event);
+    let events = filter_type(&round, event);
 
     assert_eq!(events.len(), 2);
     assert!(events.iter().all(|(_, data)| data == b"0123456789"));
@@ -163,19 +163,19 @@ fn a_filtered_or_suspended_stream_gets_nothing_and_another_one_still_does() {
     let event = own_event("filtered");
     let (mut filtered, mut other) = (Harness::new(&request()), Harness::new(&request()));
     event.emit(b"learned");
-    assert_eq!(of_type(&filtered.collect(), event).len(), 1);
+    assert_eq!(filter_type(&filtered.collect(), event).len(), 1);
     let mut filter = EventSet::EMPTY;
     filter.insert(event.id());
     let control = |running, filter| Control { running, filter };
 
     filtered.source.control(&control(true, filter));
     event.emit(b"not wanted");
-    assert_eq!(of_type(&filtered.collect(), event).len(), 0);
+    assert_eq!(filter_type(&filtered.collect(), event).len(), 0);
     filtered.source.control(&control(false, EventSet::EMPTY));
     event.emit(b"suspended");
-    assert_eq!(of_type(&filtered.collect(), event).len(), 0);
+    assert_eq!(filter_type(&filtered.collect(), event).len(), 0);
 
-    assert_eq!(of_type(&other.collect(), event).len(), 3);
+    assert_eq!(filter_type(&other.collect(), event).len(), 3);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn every_thread_s_events_come_once_or_are_counted_while_the_reader_reads() {
             let is_last = running.load(Ordering::Acquire) == 0;
             let round = harness.collect();
             lost += round.lost();
-            for (_, data) in of_type(&round, event) {
+            for (_, data) in filter_type(&round, event) {
                 let thread = u64::from_ne_bytes(data[..8].try_into().unwrap());
                 let sequence = u64::from_ne_bytes(data[8..].try_into().unwrap());
                 let expected = next.entry(thread).or_default();
@@ -252,11 +252,11 @@ fn a_handler_that_interrupts_an_emission_loses_nothing_and_spoils_nothing() {
         let round = harness.collect();
         lost += round.lost();
         own.extend(
-            of_type(&round, event)
+            filter_type(&round, event)
                 .into_iter()
                 .map(|(_, data)| data.clone()),
         );
-        from_handler += of_type(&round, handled).len() as u64;
+        from_handler += filter_type(&round, handled).len() as u64;
     };
     std::thread::scope(|scope| {
         // SAFETY: takes nothing and cannot fail.
@@ -328,7 +328,7 @@ fn a_forked_child_emits_under_its_own_pid_if_the_stream_is_inherited() {
     // SAFETY: waits for the own child; no status is asked for.
     unsafe { libc::waitpid(raw_child, std::ptr::null_mut(), 0) };
 
-    let mut pids: Vec<_> = of_type(&inheriting.collect(), event)
+    let mut pids: Vec<_> = filter_type(&inheriting.collect(), event)
         .iter()
         .map(|(header, data)| (data.clone(), header.pid))
         .collect();
@@ -344,7 +344,7 @@ fn a_forked_child_emits_under_its_own_pid_if_the_stream_is_inherited() {
             (b"raw child".to_vec(), raw_child)
         ]
     );
-    assert_eq!(of_type(&closing.collect(), event).len(), 1);
+    assert_eq!(filter_type(&closing.collect(), event).len(), 1);
 }
 
 /// Returns how many parts of areas this process has mapped.
@@ -372,7 +372,7 @@ fn rings_of_ended_threads_are_used_again_once_they_were_read() {
         });
         let round = harness.collect();
         assert_eq!(round.lost(), 0);
-        seen += of_type(&round, event).len();
+        seen += filter_type(&round, event).len();
     }
     assert_eq!(seen, 400 * 25);
     // Some threads may still be about to end, and the reader has some rings itself.

@@ -54,7 +54,7 @@ fn mark_of_open_chunk(area: &[AtomicU64]) -> &AtomicU64 {
     let headers = (DATA_OFFSET..REACH).step_by(size_of::<ChunkHeader>());
     let is_open = |at: &usize| {
         let state = area[(at + offset_of!(ChunkHeader, state)) / 8].load(Relaxed);
-        chunk_state::of(state) == chunk_state::OPEN
+        chunk_state::state_of(state) == chunk_state::OPEN
     };
     let found: Vec<usize> = headers.filter(is_open).collect();
     assert_eq!(found.len(), 1);

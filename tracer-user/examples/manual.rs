@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap_mangen::Man;
-use tracer_user::cli::manual::{PAGES, Page};
+use tracer_user::cli::manual::{ManualPage, PAGES};
 
 const SEE_ALSO: &str = ".SH \"SEE ALSO\"
 .BR posix_trace (7),
@@ -59,12 +59,12 @@ fn write(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn synopsis(page: &Page) -> String {
+fn synopsis(page: &ManualPage) -> String {
     let lines: Vec<String> = page.synopsis.iter().map(|line| roff(line)).collect();
     format!(".SH SYNOPSIS\n{}\n", lines.join("\n.br\n"))
 }
 
-fn examples(page: &Page) -> String {
+fn examples(page: &ManualPage) -> String {
     let examples = page.examples.iter();
     let examples = examples.map(|(what, line)| {
         let (what, line) = (roff(what), roff(line));

@@ -25,7 +25,7 @@ pub fn usdt_arguments(untrusted: &[u8]) {
 /// functions and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
     let file = file_of(untrusted);
-    let Ok(binary) = Binary::of(file, Path::new("program"), Path::new("/nowhere")) else {
+    let Ok(binary) = Binary::from_opened(file, Path::new("program"), Path::new("/nowhere")) else {
         return 0;
     };
     let _ = binary.is_stripped();

@@ -24,16 +24,16 @@ const TYPE_BYTES: usize = 12;
 
 /// Returns `.BTF` and `.BTF.ext` without lines, and with only the strings that are still named.
 pub fn without_lines(types: &[u8], ext: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
-    let old = STRINGS.of(types).context("no strings")?;
+    let old = STRINGS.find_in(types).context("no strings")?;
     let mut strings = Strings::new(old);
-    let types = TYPES.of(types).context("no types")?;
+    let types = TYPES.find_in(types).context("no types")?;
     let types = renamed_types(types, &mut strings)?;
-    let accesses = FIELD_ACCESSES.of(ext);
+    let accesses = FIELD_ACCESSES.find_in(ext);
     ensure!(
         accesses.is_none_or(<[u8]>::is_empty),
         "it has accesses to fields that are relocated"
     );
-    let functions = FUNCTIONS.of(ext).context("no functions")?;
+    let functions = FUNCTIONS.find_in(ext).context("no functions")?;
     let functions = renamed_functions(functions, &mut strings)?;
     Ok((
         with_header(24, &[&types, &strings.new])?,
@@ -48,7 +48,7 @@ struct Part {
 
 impl Part {
     /// Returns the part's bytes; `None` when the section does not have it.
-    fn of(self, section: &[u8]) -> Option<&[u8]> {
+    fn find_in(self, section: &[u8]) -> Option<&[u8]> {
         section.strip_prefix(&MAGIC)?;
         let header = usize_at(section, 4)?;
         // The header is shorter where the section does not have this part.
@@ -208,13 +208,13 @@ mod tests {
     fn types_and_functions_stay_and_lines_go() {
         let (types, ext) = small();
         let (types, ext) = without_lines(&types, &ext).unwrap();
-        let strings = STRINGS.of(&types).unwrap();
+        let strings = STRINGS.find_in(&types).unwrap();
         assert_eq!(strings, b"\0int\0whole\0part\0section\0");
         let expected = words(&[1, 1 << 24, 4, 32, 5, 4 << 24 | 1, 4, 11, 1, 0]);
-        assert_eq!(TYPES.of(&types).unwrap(), expected);
-        assert_eq!(FUNCTIONS.of(&ext).unwrap(), words(&[8, 16, 1, 0, 2]));
+        assert_eq!(TYPES.find_in(&types).unwrap(), expected);
+        assert_eq!(FUNCTIONS.find_in(&ext).unwrap(), words(&[8, 16, 1, 0, 2]));
         let lines = Part { at: 16 };
-        assert_eq!(lines.of(&ext), Some(&[][..]));
+        assert_eq!(lines.find_in(&ext), Some(&[][..]));
         // A second pass finds nothing to remove.
         assert_eq!(without_lines(&types, &ext).unwrap(), (types, ext));
     }
@@ -228,7 +228,7 @@ mod tests {
             assert!(without_lines(&types[..length], &ext).is_err(), "{length}");
         }
         let accesses = words(&[16, 1, 1, 0, 0, 0, 0]);
-        let functions = FUNCTIONS.of(&ext).unwrap();
+        let functions = FUNCTIONS.find_in(&ext).unwrap();
         let relocated = with_header(EXT_HEADER, &[functions, &[], &accesses]).unwrap();
         assert!(without_lines(&types, &relocated).is_err());
         let unknown = words(&[0, 30 << 24, 0]);

@@ -181,6 +181,6 @@ fn inside(work: Work, calls: u64, options: &[&str]) -> anyhow::Result<Run> {
     drop(program);
     let said = attached.stop()?.err;
     ensure!(!said.contains("kernel_ring_full"), "{said}");
-    let middle = Spread::of(each).context("no times")?.median;
+    let middle = Spread::compute(each).context("no times")?.median;
     Ok(Run::new(middle))
 }

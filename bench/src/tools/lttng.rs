@@ -46,11 +46,11 @@ impl Session {
         process::output(&mut create)?;
         let session = Self { folder };
         let sizes = ["--subbuf-size=1M", "--num-subbuf=4", "channel"];
-        of_session(&["enable-channel"], &[mode], &sizes)?;
-        of_session(&["enable-event"], &["--channel=channel"], &["bench:point"])?;
+        run_in_session(&["enable-channel"], &[mode], &sizes)?;
+        run_in_session(&["enable-event"], &["--channel=channel"], &["bench:point"])?;
         for context in contexts {
             let kind = format!("--type={context}");
-            of_session(&["add-context"], &["--channel=channel"], &[&kind])?;
+            run_in_session(&["add-context"], &["--channel=channel"], &[&kind])?;
         }
         process::output(&mut lttng(&["start", NAME]))?;
         Ok(session)
@@ -72,7 +72,7 @@ impl Drop for Session {
     }
 }
 
-fn of_session(command: &[&str], options: &[&str], rest: &[&str]) -> anyhow::Result<()> {
+fn run_in_session(command: &[&str], options: &[&str], rest: &[&str]) -> anyhow::Result<()> {
     let session = ["--userspace", "--session", NAME];
     process::output(lttng(command).args(session).args(options).args(rest)).map(drop)
 }

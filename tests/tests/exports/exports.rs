@@ -33,7 +33,7 @@ fn is_scheduling(event: &Value) -> bool {
 
 /// Date, name, process, thread and CPU of an event in the text of babeltrace2:
 /// `[SECONDS.NANOSECONDS] NAME: { pid = 7, tid = 8, cpu = -1, … }, { … }`.
-fn of_babeltrace(line: &str) -> Option<(i64, String, i64, i64, i64)> {
+fn parse_babeltrace(line: &str) -> Option<(i64, String, i64, i64, i64)> {
     let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;
     let (seconds, ns) = time.split_once('.')?;
     let date = seconds.parse::<i64>().ok()? * 1_000_000_000 + ns.parse::<i64>().ok()?;
@@ -70,7 +70,7 @@ fn babeltrace2_reads_the_same_events_at_the_same_times_without_a_warning() {
         .collect();
     let seen: Vec<_> = printed
         .lines()
-        .map(|line| of_babeltrace(line).unwrap_or_else(|| panic!("{line}")))
+        .map(|line| parse_babeltrace(line).unwrap_or_else(|| panic!("{line}")))
         .collect();
     assert_eq!(u64::try_from(seen.len()).unwrap(), log.written);
     assert!(seen == read, "they differ");

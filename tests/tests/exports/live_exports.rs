@@ -28,7 +28,7 @@ impl Run {
         self.folder.path().join("live")
     }
 
-    fn of_log(&self) -> PathBuf {
+    fn log_export_path(&self) -> PathBuf {
         self.folder.path().join("of-log")
     }
 
@@ -51,7 +51,7 @@ impl Run {
             .args(["export", "--to", to])
             .arg(run.log())
             .arg("--output")
-            .arg(run.of_log())
+            .arg(run.log_export_path())
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -100,7 +100,7 @@ fn babeltrace2_reads_the_events_of_the_log() {
         return;
     }
     let run = Run::exported("ctf");
-    let [live, of_log] = [run.live(), run.of_log()].map(|folder| {
+    let [live, of_log] = [run.live(), run.log_export_path()].map(|folder| {
         let (printed, warnings) =
             tools::babeltrace2(&["--clock-seconds", "--no-delta"], &folder).unwrap();
         assert_eq!(warnings, "");
@@ -133,7 +133,7 @@ fn perfettos_engine_finds_no_fault_and_the_events_of_the_log() {
     let requests = "SELECT count(*) AS count FROM slice WHERE name = 'request' AND dur > 0";
     let queries = [faults, slices, requests];
     let live = tools::trace_processor(&run.live(), &queries).unwrap();
-    let of_log = tools::trace_processor(&run.of_log(), &queries).unwrap();
+    let of_log = tools::trace_processor(&run.log_export_path(), &queries).unwrap();
     assert_eq!(live[0], Vec::<Value>::new());
     assert_eq!(live[2], [json!({"count": 20})]);
     assert_eq!(live, of_log);
@@ -143,7 +143,7 @@ fn perfettos_engine_finds_no_fault_and_the_events_of_the_log() {
         let is_event = |line: &Value| line.get("clocks").is_none();
         decoded.into_iter().filter(is_event).collect()
     };
-    assert_eq!(decoded(&run.live()), decoded(&run.of_log()));
+    assert_eq!(decoded(&run.live()), decoded(&run.log_export_path()));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_chrome_trace_has_the_events_of_the_log() {
         return;
     }
     let run = Run::exported("chrome");
-    let [live, of_log] = [run.live(), run.of_log()].map(|file| {
+    let [live, of_log] = [run.live(), run.log_export_path()].map(|file| {
         let whole: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
         whole["traceEvents"].as_array().unwrap().clone()
     });

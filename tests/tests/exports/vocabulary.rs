@@ -52,7 +52,7 @@ fn keys(object: &Value) -> BTreeSet<String> {
     object.as_object().unwrap().keys().cloned().collect()
 }
 
-fn of_rows(rows: &[Value], data: impl Fn(&Value) -> Value) -> Fields {
+fn collect_fields(rows: &[Value], data: impl Fn(&Value) -> Value) -> Fields {
     let fields = rows
         .iter()
         .map(|row| (text(row, "type").to_owned(), keys(&data(row))));
@@ -72,17 +72,20 @@ fn lines_and_tables_have_the_names_of_the_one_table() {
     let log = log();
     let expected = the_table(is_shown, str::to_owned);
     let of_stacks = log.events(&["--events", "stack"]).unwrap();
-    let of_stacks = of_rows(&of_stacks, |event| event["data"].clone());
+    let of_stacks = collect_fields(&of_stacks, |event| event["data"].clone());
     for (name, fields) in the_table(|entry| entry.family == "stack", str::to_owned) {
         assert_eq!(of_stacks.get(&name), Some(&fields), "{name}");
     }
     let events = log.events(&[]).unwrap();
-    assert_eq!(of_rows(&events, |event| event["data"].clone()), expected);
+    assert_eq!(
+        collect_fields(&events, |event| event["data"].clone()),
+        expected
+    );
     let csv = log.file("csv");
     let path = csv.to_str().unwrap();
     log.run("read", &["--format", "csv", "-o", path]).unwrap();
     let rows = tools::python("csv_events.py", &csv).unwrap();
-    assert_eq!(of_rows(&rows, parsed), expected);
+    assert_eq!(collect_fields(&rows, parsed), expected);
     for row in &rows {
         for (name, value) in [("prog_address", PROG_ADDRESS), ("thread_id", THREAD_ID)] {
             assert_eq!(text(row, name), value.to_string());
@@ -91,7 +94,7 @@ fn lines_and_tables_have_the_names_of_the_one_table() {
     let parquet = log.export("parquet", &[]).unwrap();
     let mut rows = tools::python("parquet_events.py", &parquet).unwrap();
     let columns = keys(&rows.pop().unwrap()["columns"]);
-    assert_eq!(of_rows(&rows, parsed), expected);
+    assert_eq!(collect_fields(&rows, parsed), expected);
     for name in BESIDE {
         assert!(
             events.iter().all(|event| event.get(name).is_some()),

@@ -81,8 +81,8 @@ fn run(option: &str, of_strace: &str, beside: &Path, folder: &Path) -> (CallLine
         output.status.success() && said.contains(" 0 lost"),
         "{said}"
     );
-    let ours = call_lines::of_log(&tool, &log).unwrap();
-    (call_lines::of_strace(&theirs).unwrap(), ours)
+    let ours = call_lines::read_log(&tool, &log).unwrap();
+    (call_lines::read_strace(&theirs).unwrap(), ours)
 }
 
 #[test]

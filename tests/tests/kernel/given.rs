@@ -191,7 +191,7 @@ fn what_calls_gather_is_what_strace_says() {
 }
 
 fn compared(log: &Path, theirs: &Path) -> call_lines::Compared {
-    let ours = call_lines::of_log(&dist::tracer_user().unwrap(), log).unwrap();
-    let theirs = call_lines::of_strace(theirs).unwrap();
+    let ours = call_lines::read_log(&dist::tracer_user().unwrap(), log).unwrap();
+    let theirs = call_lines::read_strace(theirs).unwrap();
     call_lines::compare(&theirs, &ours, call_lines::normal)
 }

@@ -23,7 +23,7 @@ fn is_octal(word: &str) -> bool {
 }
 
 /// The permissions in `NAME(…, MODE)` and in `NAME(…) = MODE`.
-fn of_call(call: &str) -> Modes {
+fn parse_call(call: &str) -> Modes {
     let (name, rest) = call.split_once('(').unwrap_or((call, ""));
     let (arguments, result) = rest.rsplit_once(')').unwrap_or((rest, ""));
     let argument = arguments.rsplit(", ").next().unwrap_or_default();
@@ -46,7 +46,7 @@ fn strace(program: &Path, folder: &Path) -> Modes {
         .unwrap();
     assert!(status.success(), "{status}");
     let said = fs::read_to_string(said).unwrap();
-    said.lines().flat_map(of_call).collect()
+    said.lines().flat_map(parse_call).collect()
 }
 
 /// A new folder below `folder`.
@@ -73,7 +73,7 @@ fn traced(program: &Path, folder: &Path) -> Log {
 }
 
 /// Returns the modes that the data of an event show: in its arguments by name, or in its result.
-fn of_data(data: &Value) -> Modes {
+fn collect_from_data(data: &Value) -> Modes {
     let name = text(data, "name");
     let arguments = &data["arguments"];
     let modes = ["mode", "mask"].map(|key| text(arguments, key));
@@ -84,7 +84,7 @@ fn of_data(data: &Value) -> Modes {
 }
 
 /// Returns the modes of a slice, which has the arguments and the result.
-fn of_slice(name: &str, arguments: &Value) -> Modes {
+fn collect_from_slice(name: &str, arguments: &Value) -> Modes {
     let words = ["mode", "mask", "ret"].map(|key| text(arguments, key));
     words
         .into_iter()
@@ -100,13 +100,14 @@ fn rows(log: &Log) -> [Modes; 3] {
     let csv = tools::python("csv_events.py", &csv).unwrap();
     let parquet = log.export("parquet", &[]).unwrap();
     let parquet = tools::python("parquet_events.py", &parquet).unwrap();
-    let parsed =
-        |row: &Value| of_data(&serde_json::from_str(text(row, "data")).unwrap_or_default());
+    let parsed = |row: &Value| {
+        collect_from_data(&serde_json::from_str(text(row, "data")).unwrap_or_default())
+    };
     let events = log.events(&[]).unwrap();
     [
         events
             .iter()
-            .flat_map(|event| of_data(&event["data"]))
+            .flat_map(|event| collect_from_data(&event["data"]))
             .collect(),
         csv.iter().flat_map(parsed).collect(),
         parquet.iter().flat_map(parsed).collect(),
@@ -127,7 +128,7 @@ fn babeltrace(log: &Log) -> Modes {
         let name = quoted(line, "name").unwrap_or_default();
         let arguments = quoted(line, "arguments").unwrap_or_default();
         let result = quoted(line, "result").unwrap_or_default();
-        of_call(&format!("{name}({arguments}) = {result}"))
+        parse_call(&format!("{name}({arguments}) = {result}"))
     };
     printed.lines().flat_map(of_line).collect()
 }
@@ -137,7 +138,7 @@ fn chrome(log: &Log) -> Modes {
     let trace: Value = serde_json::from_slice(&trace).unwrap();
     let slices = trace["traceEvents"].as_array().unwrap().iter();
     slices
-        .flat_map(|slice| of_slice(text(slice, "name"), &slice["args"]))
+        .flat_map(|slice| collect_from_slice(text(slice, "name"), &slice["args"]))
         .collect()
 }
 
@@ -173,7 +174,7 @@ fn permissions_are_octal_in_every_output_as_strace_shows_them() {
     let of_line = |line: &str| {
         let (_, call) = line.split_once(" syscall ").unwrap_or_default();
         // The time that it took is at the end.
-        of_call(call.rsplit_once(" <").unwrap_or_default().0)
+        parse_call(call.rsplit_once(" <").unwrap_or_default().0)
     };
     let found: Modes = printed.lines().flat_map(of_line).collect();
     assert_eq!(found, expected, "{printed}");

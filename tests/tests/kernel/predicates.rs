@@ -58,7 +58,7 @@ fn run(options: &[&str], strace: &[&str], theirs: &Path) -> Output {
 }
 
 /// Reads the lines that strace wrote, by thread: one for each call that has ended.
-fn of_strace(file: &Path) -> BTreeMap<i32, Vec<String>> {
+fn read_strace(file: &Path) -> BTreeMap<i32, Vec<String>> {
     let mut calls: BTreeMap<i32, Vec<String>> = BTreeMap::new();
     let mut begun = BTreeMap::new();
     for line in std::fs::read_to_string(file).unwrap().lines() {
@@ -92,7 +92,7 @@ fn failure(line: &str) -> Option<(String, String)> {
 
 /// Compares, thread by thread, what `tracer-user` shows of failed calls with what strace does.
 fn compare_failures(ours: &[Event], theirs: &Path) {
-    let theirs = of_strace(theirs);
+    let theirs = read_strace(theirs);
     let mut compared = 0;
     for (tid, lines) in &theirs {
         let of_thread = || ours.iter().filter(|event| event.tid == *tid);
@@ -188,7 +188,7 @@ fn an_expression_chooses_what_strace_has_lines_of() {
     let (theirs, log) = (path("strace"), path("log"));
     let options = ["--log", log.to_str().unwrap()];
     run(&options, &["-T"], &theirs);
-    let theirs = of_strace(&theirs);
+    let theirs = read_strace(&theirs);
     let tids: BTreeSet<i32> = theirs.keys().copied().collect();
     let lines: Vec<_> = theirs.into_values().flatten().collect();
     // By how they are in a line of strace, with the time that it took at the end.

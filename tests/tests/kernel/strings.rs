@@ -187,8 +187,8 @@ fn compared(script: &str, beside: &Path) -> (usize, usize, Vec<(Call, Option<Cal
     assert!(said.contains(" 0 lost"), "{said}");
 
     let tool = dist::tracer_user().unwrap();
-    let ours = compared_parts(call_lines::of_log(&tool, &log).unwrap());
-    let theirs = compared_parts(call_lines::of_strace(&theirs).unwrap());
+    let ours = compared_parts(call_lines::read_log(&tool, &log).unwrap());
+    let theirs = compared_parts(call_lines::read_strace(&theirs).unwrap());
     let (mut same, mut all, mut differ) = (0, 0, Vec::new());
     for (tid, theirs) in theirs {
         let none = Vec::new();

@@ -103,7 +103,7 @@ struct Run {
 
 impl Run {
     /// `beside` may start something when the threads are at rest.
-    fn of<B>(
+    fn trace<B>(
         arguments: &[&str],
         beside: impl FnOnce(&[i32]) -> anyhow::Result<B>,
     ) -> anyhow::Result<(Self, B)> {
@@ -153,7 +153,7 @@ fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
     }
     // Runs of milliseconds, beside some short ones: the scheduler reads its clock one to three
     // microseconds before the tracepoint, depending on the machine.
-    let (run, ()) = Run::of(&["50", "200", "20000000", "0"], |_| Ok(())).unwrap();
+    let (run, ()) = Run::trace(&["50", "200", "20000000", "0"], |_| Ok(())).unwrap();
     for (tid, counted) in run.counted {
         let (runs, ran) = run.recorded[&tid];
         let margin = counted / 50 + run.unreported * UNREPORTED_NS;
@@ -189,7 +189,7 @@ fn bpftrace_at_the_same_tracepoint_sees_as_long_runs() {
         }
         END { clear(@out); clear(@since); }";
     // Runs of some tens of microseconds.
-    let (run, bpftrace) = Run::of(&["300", "200", "40000", "0"], |threads| {
+    let (run, bpftrace) = Run::trace(&["300", "200", "40000", "0"], |threads| {
         let known: String = threads
             .iter()
             .map(|tid| format!("@out[{tid}] = 1; "))

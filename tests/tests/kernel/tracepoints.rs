@@ -23,7 +23,7 @@ fn attach(pid: i32, tracepoints: &str) -> anyhow::Result<Tracer> {
 }
 
 /// The events of a tracepoint.
-fn of<'a>(events: &'a [Event], tracepoint: &str) -> Vec<&'a Event> {
+fn select<'a>(events: &'a [Event], tracepoint: &str) -> Vec<&'a Event> {
     let name = format!("tracepoint:{tracepoint}");
     events.iter().filter(|event| event.is_user(&name)).collect()
 }
@@ -73,7 +73,7 @@ fn bpftrace_sees_the_same_fields_as_often() {
     events.retain(|event| event.pid == pid && !is_other(event));
     let same = |tracepoint: &str, count: &str, sums: &[(&str, &str)]| {
         let counted = |name: &str| counts.get(&format!("{name}[{pid}]")).copied();
-        let seen = of(&events, tracepoint);
+        let seen = select(&events, tracepoint);
         assert_eq!(i64::try_from(seen.len()).ok(), counted(count), "{counts:?}");
         for (field, name) in sums {
             assert_eq!(
@@ -121,7 +121,7 @@ fn fields_are_what_the_program_has_done() {
     let events = trace.events().unwrap();
 
     // Text of a fixed size, and with what is escaped in JSON.
-    let names = of(&events, "task:task_rename").into_iter();
+    let names = select(&events, "task:task_rename").into_iter();
     let names = names.filter(|event| event.pid == pid);
     let names: Vec<_> = names.filter_map(|event| event.word("newcomm")).collect();
     let expected: Vec<_> = (0..ROUNDS)
@@ -129,7 +129,7 @@ fn fields_are_what_the_program_has_done() {
         .collect();
     assert_eq!(names, expected);
     // Text behind the fields, in the children, which are traced too.
-    let execs = of(&events, "sched:sched_process_exec");
+    let execs = select(&events, "sched:sched_process_exec");
     assert_eq!(i64::try_from(execs.len()).unwrap(), ROUNDS);
     for exec in &execs {
         assert_eq!(exec.word("filename"), Some("/bin/true"), "{}", exec.line);
@@ -143,7 +143,7 @@ fn fields_are_what_the_program_has_done() {
     let [port, listening] = ports[0][..] else {
         panic!("{said:?}");
     };
-    let states = of(&events, "sock:inet_sock_set_state").into_iter();
+    let states = select(&events, "sock:inet_sock_set_state").into_iter();
     let connected = states.filter(|event| event.data["sport"] == json!(port));
     let connected: Vec<_> = connected.collect();
     assert!(!connected.is_empty());

@@ -95,7 +95,7 @@ fn same_as_theirs(ours: &[Vec<(u64, Vec<String>)>], program: &Path) {
 struct ForDebuggers(PathBuf);
 
 impl ForDebuggers {
-    fn of(program: &Path, whole: &Path) -> Self {
+    fn install(program: &Path, whole: &Path) -> Self {
         let notes = command::text(Command::new("readelf").arg("-n").arg(program)).unwrap();
         let id = notes.split("Build ID: ").nth(1).unwrap();
         let (first, rest) = id.trim().split_at(2);
@@ -154,7 +154,7 @@ fn functions_in_others_are_those_that_binutils_names() {
     let stripped = made("stripped", &["--strip-debug"]);
     let without = traced(&["--format", "json", "--inlined"], &stripped);
     assert!(!without.contains("\"inlined\":true"), "{without}");
-    let _file = ForDebuggers::of(&stripped, &whole);
+    let _file = ForDebuggers::install(&stripped, &whole);
     let lines = traced(&["--format", "json", "--inlined"], &stripped);
     // The symbols are there all the same, and theirs looks elsewhere.
     same_as_theirs(&stacks(&lines), &whole);

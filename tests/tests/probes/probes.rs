@@ -28,7 +28,7 @@ fn attach(pid: i32, probes: &[&str]) -> anyhow::Result<Tracer> {
 }
 
 /// The events of a type in one process, in order.
-fn of<'a>(events: &'a [Event], event_type: &str, pid: i32) -> Vec<&'a Event> {
+fn select<'a>(events: &'a [Event], event_type: &str, pid: i32) -> Vec<&'a Event> {
     let events = events.iter();
     let of_type = events.filter(|event| event.is_user(event_type) && event.pid == pid);
     of_type.collect()
@@ -81,7 +81,7 @@ fn bpftrace_counts_the_same_probes_as_often() {
     assert_eq!(trace.summary().unwrap().all_lost(), 0);
     let events = trace.events().unwrap();
     let counted = |name: &str| counts.get(&format!("{name}[{pid}]")).copied();
-    let seen = |event_type| of(&events, event_type, pid);
+    let seen = |event_type| select(&events, event_type, pid);
     let count = |event_type| i64::try_from(seen(event_type).len()).ok();
     assert_eq!(count("usdt:probed:plain"), counted("plain"));
     assert_eq!(count("usdt:probed:arguments"), counted("arguments"));
@@ -128,9 +128,9 @@ fn arguments_are_those_of_the_program_and_of_its_child() {
         .and_then(|fork| fork.integer("child_pid"))
         .expect("a child");
     for process in [pid, i32::try_from(child).unwrap()] {
-        let arguments = of(&events, "usdt:probed:arguments", process);
-        let memory = of(&events, "usdt:probed:memory", process);
-        let calls = of(&events, "probe:work", process);
+        let arguments = select(&events, "usdt:probed:arguments", process);
+        let memory = select(&events, "usdt:probed:memory", process);
+        let calls = select(&events, "probe:work", process);
         assert_eq!(arguments.len(), usize::try_from(ROUNDS).unwrap());
         assert_eq!(
             (memory.len(), calls.len()),
@@ -212,7 +212,7 @@ fn a_semaphore_is_set_while_the_trace_lasts_and_not_longer() {
     let rounds = u64::try_from(ROUNDS).unwrap();
     assert_eq!(armed(&said).unwrap(), rounds);
     let events = trace.events().unwrap();
-    let passed = of(&events, "usdt:armed:watched", target.pid());
+    let passed = select(&events, "usdt:armed:watched", target.pid());
     let rounds = passed.iter().map(|event| event.integer("arg0"));
     assert!(rounds.eq((0..ROUNDS).map(Some)));
     let (_, said) = start(&program, ROUNDS).unwrap();
@@ -283,7 +283,7 @@ fn a_program_that_only_its_mount_namespace_has_is_probed() {
     let events = trace.events().unwrap();
     for event_type in ["usdt:probed:plain", "probe:work", "retprobe:work"] {
         assert_eq!(
-            of(&events, event_type, target.pid()).len(),
+            select(&events, event_type, target.pid()).len(),
             100,
             "{event_type}"
         );
@@ -340,7 +340,7 @@ fn what_cannot_be_probed_is_said_and_does_no_harm() {
     target.go().unwrap();
     target.wait_until_done().unwrap();
     let events = tracer.stop().unwrap().events().unwrap();
-    let passed = of(&events, "usdt:probed:plain", pid);
+    let passed = select(&events, "usdt:probed:plain", pid);
     assert_eq!(passed.len(), usize::try_from(ROUNDS).unwrap());
     assert!(target.end().unwrap().success());
 }

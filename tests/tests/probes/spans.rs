@@ -19,7 +19,7 @@ fn json(output: &[u8]) -> Value {
 }
 
 /// The spans of this name.
-fn of_name<'a>(answer: &'a Value, name: &str) -> &'a Value {
+fn find_named<'a>(answer: &'a Value, name: &str) -> &'a Value {
     let kinds = answer["spans"].as_array().unwrap();
     let of_name = kinds.iter().find(|kind| kind["name"] == name);
     of_name.unwrap_or_else(|| panic!("{name}: {answer}"))
@@ -39,7 +39,7 @@ fn spans_that_a_program_marks_are_found_with_what_they_waited_for() {
     assert!(run.status.success(), "{run:?}");
 
     let why = json(&tracer_user(&["why", "--format", "json", log]).stdout);
-    let request = of_name(&why, "request");
+    let request = find_named(&why, "request");
     assert_eq!(request["took"]["count"], 100, "{why}");
     // Each sleeps a millisecond, in the span within it.
     assert!(request["took"]["p50_ns"].as_u64().unwrap() >= 1_000_000);
@@ -63,7 +63,11 @@ fn spans_that_a_program_marks_are_found_with_what_they_waited_for() {
     let limit = format!("{}.{:03}us", ns / 1000, ns % 1000);
     let longer = ["why", "--format", "json", "--longer-than", &limit, log];
     let longer = json(&tracer_user(&longer).stdout);
-    assert_eq!(of_name(&longer, "request")["took"]["count"], 1, "{longer}");
+    assert_eq!(
+        find_named(&longer, "request")["took"]["count"],
+        1,
+        "{longer}"
+    );
     let text = tracer_user(&["why", "--brief", log]).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!((5..=40).contains(&text.lines().count()), "{text}");
@@ -107,7 +111,9 @@ fn answers_are_found_live_too() {
     assert!(why.status.success(), "{why:?}");
     assert_eq!(why.stdout, b"2\n");
     let why = json(&why.stderr);
-    let count = of_name(&why, "request")["took"]["count"].as_u64().unwrap();
+    let count = find_named(&why, "request")["took"]["count"]
+        .as_u64()
+        .unwrap();
     // The first may begin before its type is known.
     assert!((49..=50).contains(&count), "{why}");
 
@@ -139,7 +145,7 @@ fn system_calls_are_spans_that_are_asked_for_by_name() {
     let why = tracer_user(&[&why[..], &["--", "sleep", "0.05"]].concat());
     assert!(why.status.success(), "{why:?}");
     let why = json(&why.stderr);
-    let call = of_name(&why, "clock_nanosleep");
+    let call = find_named(&why, "clock_nanosleep");
     assert_eq!(call["took"]["count"], 1, "{why}");
     assert!(call["took"]["total_ns"].as_u64().unwrap() >= 50_000_000);
     let slowest = &why["slowest"][0];
@@ -166,7 +172,7 @@ fn a_function_is_a_span_from_its_entry_to_its_return() {
     let why = tracer_user(&[&why[..], &[program.to_str().unwrap(), "20"]].concat());
     assert!(why.status.success(), "{why:?}");
     let why = json(&why.stderr);
-    let function = of_name(&why, "usleep");
+    let function = find_named(&why, "usleep");
     let count = function["took"]["count"].as_u64().unwrap();
     // The first may begin before the type of its end is known.
     assert!((19..=20).contains(&count), "{why}");
@@ -227,7 +233,7 @@ fn who_wakes_is_traced_too_where_that_is_asked_for() {
         let why = tracer_user(&[&why[..], options, &["--", "sh", "-c", &client]].concat());
         assert!(server.wait().unwrap().success());
         let why = json(&why.stderr);
-        let parts = of_name(&why, "read")["parts"].as_array().unwrap();
+        let parts = find_named(&why, "read")["parts"].as_array().unwrap();
         let is_answer =
             |part: &&Value| part["in"] == "read" && part["waker"]["thread"]["comm"] == "sh";
         found.push(parts.iter().find(is_answer).unwrap().clone());
@@ -330,5 +336,9 @@ fn spans_that_a_jump_leaves_are_counted() {
         .unwrap();
     let why = json(&why.stderr);
     assert_eq!(why["unended"]["thread_ended"], jumps, "{why}");
-    assert_eq!(of_name(&why, "leave")["took"]["count"], 20 - jumps, "{why}");
+    assert_eq!(
+        find_named(&why, "leave")["took"]["count"],
+        20 - jumps,
+        "{why}"
+    );
 }

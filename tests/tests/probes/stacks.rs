@@ -36,7 +36,7 @@ fn functions<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// Reads the functions of the stack of each event of a `getppid` call in JSON lines.
-fn of_json(lines: &str) -> Vec<Vec<String>> {
+fn parse_json(lines: &str) -> Vec<Vec<String>> {
     let events = lines.lines().map(|line| {
         let value: Value = serde_json::from_str(line).unwrap();
         value
@@ -51,7 +51,7 @@ fn of_json(lines: &str) -> Vec<Vec<String>> {
 }
 
 /// Reads the functions of each sample that `perf script -F ip,sym` prints.
-fn of_perf(text: &str) -> Vec<Vec<String>> {
+fn parse_perf(text: &str) -> Vec<Vec<String>> {
     let samples = text.split("\n\n").map(|sample| {
         let names = sample
             .lines()
@@ -102,7 +102,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
 
     let said = noted::chains(&notes).unwrap();
     assert_eq!(said.len(), POINTS);
-    let ours = of_json(&read(&log, &["--format", "json"]));
+    let ours = parse_json(&read(&log, &["--format", "json"]));
     assert_eq!(ours.len(), POINTS);
     assert_eq!(
         same(&ours, &said),
@@ -116,7 +116,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
             .arg(&data),
     )
     .unwrap();
-    let theirs = of_perf(&script);
+    let theirs = parse_perf(&script);
     // A full ring of perf's would not be a fault of the tracer's.
     assert_eq!(theirs.len(), POINTS);
     let agreed = same(&ours, &theirs);
@@ -145,7 +145,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
     // The log has the names, even without the program.
     fs::remove_file(&program).unwrap();
     assert_eq!(
-        same(&of_json(&read(&log, &["--format", "json"])), &said),
+        same(&parse_json(&read(&log, &["--format", "json"])), &said),
         POINTS
     );
     let text = read(&log, &["--syscalls", "getppid", "--limit", "4"]);

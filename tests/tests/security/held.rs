@@ -155,7 +155,7 @@ enum Hold {
 
 impl Hold {
     /// Prepares to hold the process, which is a child of the test.
-    fn of(self, pid: i32) -> Self {
+    fn prepare(self, pid: i32) -> Self {
         match &self {
             Self::Signal => {}
             Self::Ptrace => ptrace(libc::PTRACE_SEIZE, pid),
@@ -230,7 +230,7 @@ fn a_controller_does_not_wait_for_a_process_that_is_held() {
         let mut flood = as_user(ATTACKER, stage.path(), "flood");
         let (mut flood, _) = Target::start(flood.args(["2", "40000000", "60"])).unwrap();
         let pid = flood.pid();
-        let hold = hold.of(pid);
+        let hold = hold.prepare(pid);
         // One of root's, and one of its own user.
         let mut watchers = [0, ATTACKER].map(|user| {
             let mut watcher = as_user(user, stage.path(), "watcher");

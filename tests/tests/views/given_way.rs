@@ -62,7 +62,7 @@ impl Waits {
         Self { sums, ran }
     }
 
-    fn of(&self, name: &str, others: &str) -> u64 {
+    fn sum(&self, name: &str, others: &str) -> u64 {
         let sum = self.sums.get(&(name.to_owned(), others.to_owned()));
         sum.copied().unwrap_or_default()
     }
@@ -78,11 +78,11 @@ fn of_those_that_are_not_traced_none_is_to_blame_for_more_than_it_ran() {
 
     for (name, ran) in ["hog", "innocent"].into_iter().zip(&waits.ran) {
         // Interrupts count for no thread, nor does what a host takes.
-        let alone = waits.of(name, "false") + waits.of(name, "null");
+        let alone = waits.sum(name, "false") + waits.sum(name, "null");
         assert!(alone <= ran + ran / 2, "{name} ran {ran}: {:?}", waits.sums);
     }
     // The innocent one has the CPU last, and both had it in most waits.
-    assert!(waits.of("innocent", "true") > 0, "{:?}", waits.sums);
+    assert!(waits.sum("innocent", "true") > 0, "{:?}", waits.sums);
     // Of some waits, one thread is all that there was.
     let mut alone = waits.sums.keys().filter(|(_, others)| others == "false");
     assert!(alone.next().is_some(), "{:?}", waits.sums);

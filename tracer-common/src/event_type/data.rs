@@ -2,18 +2,18 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::Field;
+use super::SystemField;
 
 /// The data of an event: a struct that `event_data!` declares, or nothing.
 pub trait EventData: FromBytes + IntoBytes + Immutable {
     /// Fields that are shown, in order.
-    const FIELDS: &'static [Field];
+    const FIELDS: &'static [SystemField];
     /// How it is laid out; `None` for no data.
     const LAYOUT: Option<&'static DataLayout>;
 }
 
 impl EventData for () {
-    const FIELDS: &'static [Field] = &[];
+    const FIELDS: &'static [SystemField] = &[];
     const LAYOUT: Option<&'static DataLayout> = None;
 }
 
@@ -43,12 +43,12 @@ pub struct DataLayout {
     /// Its size in bytes.
     pub size: usize,
     /// Its members, in order.
-    pub members: &'static [Member],
+    pub members: &'static [DataMember],
 }
 
 /// A member of a struct of data.
 #[derive(Debug)]
-pub struct Member {
+pub struct DataMember {
     /// Its name in Rust; that in C has `linux_` before it.
     pub name: &'static str,
     /// Its documentation, line by line.

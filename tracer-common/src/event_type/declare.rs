@@ -30,8 +30,8 @@ macro_rules! event_data {
         )*}
 
         impl $crate::event_type::EventData for $data {
-            const FIELDS: &'static [$crate::event_type::Field] = &[$($($(
-                $crate::event_type::Field {
+            const FIELDS: &'static [$crate::event_type::SystemField] = &[$($($(
+                $crate::event_type::SystemField {
                     name: $crate::event_type::declare::name_shown!($member $($name)?),
                     offset: ::core::mem::offset_of!($data, $member),
                     kind: $crate::event_type::FieldKind::$kind,
@@ -42,7 +42,7 @@ macro_rules! event_data {
                     rust_name: stringify!($data),
                     doc: &[$($doc),*],
                     size: size_of::<$data>(),
-                    members: &[$($crate::event_type::Member {
+                    members: &[$($crate::event_type::DataMember {
                         name: stringify!($member),
                         doc: &[$($member_doc),*],
                         offset: ::core::mem::offset_of!($data, $member),

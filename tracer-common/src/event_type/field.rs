@@ -109,7 +109,7 @@ impl FieldKind {
 
 /// One field of a system event's data.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct SystemField {
     /// Name in JSON; the member of the C struct has `linux_` before it.
     pub name: &'static str,
     /// Offset from the start of the data, in bytes.
@@ -120,7 +120,7 @@ pub struct Field {
 
 /// Origin of a type of system event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum EventOrigin {
     /// The trace system itself; the standard names the type.
     Stream,
     /// The kernel; the type is this implementation's own.
@@ -162,9 +162,9 @@ pub struct SystemEventType {
     /// The word of `--events` that chooses it; several types may share one.
     pub family: &'static str,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: EventOrigin,
     /// The fields of its data.
-    pub fields: &'static [Field],
+    pub fields: &'static [SystemField],
     /// Meaning of its events, in one line.
     pub about: &'static str,
     /// How often it happens.
@@ -182,7 +182,7 @@ impl SystemEventType {
         id: EventTypeId,
         constant: &'static str,
         name: &'static str,
-        fields: &'static [Field],
+        fields: &'static [SystemField],
         about: &'static str,
     ) -> Self {
         Self {
@@ -190,7 +190,7 @@ impl SystemEventType {
             constant,
             name,
             family: "stream",
-            origin: Origin::Stream,
+            origin: EventOrigin::Stream,
             fields,
             about,
             cost: CostClass::Rare,
@@ -205,7 +205,7 @@ impl SystemEventType {
         constant: &'static str,
         name: &'static str,
         family: &'static str,
-        fields: &'static [Field],
+        fields: &'static [SystemField],
         about: &'static str,
     ) -> Self {
         Self {
@@ -213,7 +213,7 @@ impl SystemEventType {
             constant,
             name,
             family,
-            origin: Origin::Kernel,
+            origin: EventOrigin::Kernel,
             fields,
             about,
             cost: CostClass::Rare,

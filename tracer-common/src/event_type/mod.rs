@@ -11,8 +11,8 @@ mod id;
 mod kernel_type;
 mod table;
 
-pub use data::{CType, DataLayout, EventData, Member, MemberType, Scalar, read_grown};
-pub use field::{CostClass, Field, FieldKind, Origin, SystemEventType};
+pub use data::{CType, DataLayout, DataMember, EventData, MemberType, Scalar, read_grown};
+pub use field::{CostClass, EventOrigin, FieldKind, SystemEventType, SystemField};
 pub use id::{
     EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT,
     TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,

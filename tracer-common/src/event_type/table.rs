@@ -1,8 +1,8 @@
 //! The table itself.
 
 use super::{
-    EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, Field, FieldKind,
-    SystemEventType,
+    EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, FieldKind, SystemEventType,
+    SystemField,
 };
 use crate::kernel::KERNEL_EVENT_TYPES;
 
@@ -10,14 +10,14 @@ const fn stream(
     id: EventTypeId,
     constant: &'static str,
     name: &'static str,
-    fields: &'static [Field],
+    fields: &'static [SystemField],
     about: &'static str,
 ) -> SystemEventType {
     SystemEventType::stream(id, constant, name, fields, about)
 }
 
-const fn field(name: &'static str, offset: usize, kind: FieldKind) -> Field {
-    Field { name, offset, kind }
+const fn field(name: &'static str, offset: usize, kind: FieldKind) -> SystemField {
+    SystemField { name, offset, kind }
 }
 
 const SET_BYTES: usize = EVENT_SET_WORDS * 8;

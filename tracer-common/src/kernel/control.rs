@@ -76,7 +76,7 @@ pub struct Choice {
 /// Written by the agent, also while the programs run. The types of
 /// [`LIFECYCLE`](wanted::LIFECYCLE) are not looked up in it.
 pub mod wanted {
-    use crate::event_type::{EventTypeId, Origin, SYSTEM_EVENT_TYPES};
+    use crate::event_type::{EventOrigin, EventTypeId, SYSTEM_EVENT_TYPES};
 
     /// Returns the bit of a system event type; 0 for a user event type, which has none.
     #[must_use]
@@ -100,14 +100,14 @@ pub mod wanted {
         | bit(EventTypeId::RENAME);
 
     /// The types that are recorded only when they are wanted.
-    pub const OPTIONAL: u64 = of_kernel() & !LIFECYCLE;
+    pub const OPTIONAL: u64 = collect_kernel_bits() & !LIFECYCLE;
 
     #[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
-    const fn of_kernel() -> u64 {
+    const fn collect_kernel_bits() -> u64 {
         let mut bits = 0;
         let mut i = 0;
         while i < SYSTEM_EVENT_TYPES.len() {
-            if matches!(SYSTEM_EVENT_TYPES[i].origin, Origin::Kernel) {
+            if matches!(SYSTEM_EVENT_TYPES[i].origin, EventOrigin::Kernel) {
                 let bit = bit(SYSTEM_EVENT_TYPES[i].id);
                 assert!(bit != 0, "a bit for each");
                 bits |= bit;

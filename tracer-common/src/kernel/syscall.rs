@@ -256,29 +256,29 @@ pub mod socket_calls {
     /// arguments it has.
     pub const CALLS: [u32; 21] = [
         0,
-        of(359, 3),
-        of(361, 3),
-        of(362, 3),
-        of(363, 2),
-        of(ACCEPT, 3),
-        of(367, 3),
-        of(368, 3),
-        of(360, 4),
-        of(SEND, 4),
-        of(RECV, 4),
-        of(369, 6),
-        of(371, 6),
-        of(373, 2),
-        of(366, 5),
-        of(365, 5),
-        of(370, 3),
-        of(372, 3),
-        of(364, 4),
-        of(337, 5),
-        of(345, 4),
+        encode(359, 3),
+        encode(361, 3),
+        encode(362, 3),
+        encode(363, 2),
+        encode(ACCEPT, 3),
+        encode(367, 3),
+        encode(368, 3),
+        encode(360, 4),
+        encode(SEND, 4),
+        encode(RECV, 4),
+        encode(369, 6),
+        encode(371, 6),
+        encode(373, 2),
+        encode(366, 5),
+        encode(365, 5),
+        encode(370, 3),
+        encode(372, 3),
+        encode(364, 4),
+        encode(337, 5),
+        encode(345, 4),
     ];
 
-    const fn of(code: u32, arguments: u32) -> u32 {
+    const fn encode(code: u32, arguments: u32) -> u32 {
         code | arguments << ARGUMENTS_AT
     }
 }

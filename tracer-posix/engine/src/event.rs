@@ -106,7 +106,7 @@ impl EventName {
 
     /// Returns the name of a type; its identifier, as in `#300`, where it has none.
     #[must_use]
-    pub fn of(types: &EventTypes, id: EventTypeId) -> Self {
+    pub fn from_types(types: &EventTypes, id: EventTypeId) -> Self {
         match types.name(id) {
             Some(name) => Self::new(name),
             None => Self::new(format!("#{}", id.0).as_bytes()),
@@ -209,20 +209,20 @@ impl KnownNames {
     pub fn name(&mut self, types: &EventTypes, id: EventTypeId) -> EventName {
         let index = usize::try_from(id.0).unwrap_or(usize::MAX);
         if index >= MOST_KNOWN {
-            return EventName::of(types, id);
+            return EventName::from_types(types, id);
         }
         if self.names.len() <= index {
             self.names.resize(index + 1, None);
         }
         let Some(known) = self.names.get_mut(index) else {
-            return EventName::of(types, id);
+            return EventName::from_types(types, id);
         };
         // Another log may have replaced the one before, with other names.
         let now = types.name(id);
         match known {
             Some(name) if now.is_none_or(|now| now == name.as_bytes()) => name.clone(),
             _ => {
-                let name = EventName::of(types, id);
+                let name = EventName::from_types(types, id);
                 // A type may get its name later.
                 *known = now.map(|_| name.clone());
                 name

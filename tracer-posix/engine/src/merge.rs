@@ -39,7 +39,7 @@ impl Merge {
     /// Returns the batch to which a source hands over its events.
     fn batch<'a>(&'a mut self, source: u32, types: &'a mut EventTypes) -> Batch<'a> {
         Batch::new(types, &mut self.events, &mut self.data, &mut self.losses)
-            .of_source(source, &mut self.marks)
+            .for_source(source, &mut self.marks)
     }
 
     /// Returns the sources that have said since the last call that they are full.

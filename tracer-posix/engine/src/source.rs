@@ -359,7 +359,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns this batch for the source with this number, which marks places in `marks`.
-    pub(crate) fn of_source(self, source: u32, marks: &'a mut Marks) -> Self {
+    pub(crate) fn for_source(self, source: u32, marks: &'a mut Marks) -> Self {
         Self {
             marks: Some(marks),
             source,

@@ -170,22 +170,22 @@ pub(super) struct Locked<'a, T> {
 
 impl<'a, T> Locked<'a, T> {
     fn wait(lock: &'a PiLock<T>) -> Self {
-        Self::of(lock, lock.lock())
+        Self::from_guard(lock, lock.lock())
     }
 
     /// Takes the lock if it is free now.
     #[inline]
     fn try_now(lock: &'a PiLock<T>) -> Option<Self> {
-        Some(Self::of(lock, lock.try_lock()?))
+        Some(Self::from_guard(lock, lock.try_lock()?))
     }
 
     /// As [`wait`](Self::wait), but not for longer than `time`.
     fn wait_until(lock: &'a PiLock<T>, time: Duration) -> Option<Self> {
-        Some(Self::of(lock, lock.lock_within(time)?))
+        Some(Self::from_guard(lock, lock.lock_within(time)?))
     }
 
     #[inline]
-    fn of(lock: &'a PiLock<T>, guard: PiGuard<'a, T>) -> Self {
+    fn from_guard(lock: &'a PiLock<T>, guard: PiGuard<'a, T>) -> Self {
         sanitizer::acquired(lock);
         Self { guard, lock }
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use posixtrace::{LAYOUTS, constants};
 use tracer_common::event_type::{
-    EVENT_SET_WORDS, EventTypeId, Member, SYSTEM_EVENT_TYPES, Scalar, TRACE_EVENT_NAME_MAX,
+    DataMember, EVENT_SET_WORDS, EventTypeId, SYSTEM_EVENT_TYPES, Scalar, TRACE_EVENT_NAME_MAX,
     TRACE_USER_EVENT_MAX,
 };
 use tracer_common::kernel::KERNEL_EVENT_TYPES;
@@ -364,7 +364,7 @@ fn the_header_has_the_layouts_of_the_rust_types() {
             layout.size
         )
         .unwrap();
-        for Member {
+        for DataMember {
             name,
             offset,
             c_type: of,

@@ -53,7 +53,7 @@ fn example() -> Vec<u8> {
     ledger.lose(LossCause::ThreadRingFull, 3);
     let losses = LossCounts {
         counted_by: 1_001_500,
-        ..LossCounts::of_stream(&ledger)
+        ..LossCounts::from_ledger(&ledger)
     };
     let context = PacketContext {
         log_id: LogId(*b"sixteen bytes id"),

@@ -35,7 +35,7 @@ pub struct System {
 impl System {
     /// Returns the system that this program runs on.
     #[must_use]
-    pub fn of_this_machine() -> Self {
+    pub fn detect() -> Self {
         crate::sys::system()
     }
 }

@@ -58,7 +58,7 @@ impl LossCounts {
     }
 
     /// Returns the losses of a stream by now.
-    pub fn of_stream(ledger: &Ledger) -> Self {
+    pub fn from_ledger(ledger: &Ledger) -> Self {
         Self {
             stream: LossCause::ALL.map(|cause| ledger.lost(cause)),
             ..Self::default()
@@ -197,7 +197,7 @@ mod tests {
             unwritten: 22,
             other: 23,
             counted_by: 24,
-            ..LossCounts::of_stream(&ledger)
+            ..LossCounts::from_ledger(&ledger)
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         counts.set_stream(
             &before,
             &LossCounts::default(),
-            &LossCounts::of_stream(&ledger),
+            &LossCounts::from_ledger(&ledger),
         );
 
         assert_eq!(

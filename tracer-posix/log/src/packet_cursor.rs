@@ -58,7 +58,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub fn of(header: &FileHeader) -> Self {
+    pub fn from_header(header: &FileHeader) -> Self {
         let content = &header.content;
         Self {
             log_id: header.log_id,

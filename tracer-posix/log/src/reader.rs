@@ -73,7 +73,7 @@ impl<'a> LogRecord<'a> {
     /// Copies the record, to be held for longer.
     #[must_use]
     pub fn to_owned(&self) -> OwnedEvent {
-        let name = EventName::of(self.types, self.event.header.event_type);
+        let name = EventName::from_types(self.types, self.event.header.event_type);
         self.owned(name)
     }
 
@@ -307,7 +307,7 @@ impl<B: LogBytes> LogReader<B> {
     pub fn progress(&self) -> (u64, u64) {
         let length = self.scanner.file_length().unwrap_or(0);
         let all = length
-            .min(View::of(&self.header).region_end)
+            .min(View::from_header(&self.header).region_end)
             .saturating_sub(REGION_START);
         (self.cursor.passed().min(all), all)
     }
@@ -334,7 +334,7 @@ impl<B: LogBytes> LogReader<B> {
     pub(super) fn load_packet(&mut self) -> io::Result<bool> {
         self.packet.forget();
         loop {
-            let view = View::of(&self.header);
+            let view = View::from_header(&self.header);
             let Some(found) = self.cursor.find(&self.scanner, &view)? else {
                 if self.look_at_header()? {
                     continue;
@@ -409,7 +409,7 @@ impl<B: LogBytes> LogReader<B> {
 
     /// Takes the types from the trailer; where there is none, from the packets.
     fn learn_types(&mut self) -> io::Result<()> {
-        let view = View::of(&self.header);
+        let view = View::from_header(&self.header);
         if view.trailer != 0 {
             let untrusted = self.scanner.trailer_at(view.trailer)?;
             if let Some(types) = trailer::types_of(&untrusted, view.log_id) {

@@ -43,7 +43,7 @@ fn sealed(events: &[(EventHeader, Vec<u8>)]) -> SealedPacket {
 
 /// Reads a packet back.
 fn read(packet: &SealedPacket) -> Result<Packet, Undecoded> {
-    let losses = LossCounts::of_stream(&Ledger::default());
+    let losses = LossCounts::from_ledger(&Ledger::default());
     let context = PacketContext {
         log_id: LOG_ID,
         sequence: 0,

@@ -29,7 +29,7 @@ impl Held {
     }
 
     /// Takes in the fields of a new span.
-    pub fn of(fields: &Writer) -> Self {
+    pub fn from_writer(fields: &Writer) -> Self {
         Self {
             fields: fields.as_str().into(),
             ..Self::default()

@@ -87,7 +87,7 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let mut fields = Held::writer();
-        values.record(&mut Visitor::of_span(&mut fields));
+        values.record(&mut Visitor::for_span(&mut fields));
         if !fields.is_empty() {
             with_held(&context, id, |held| held.record(&fields));
         }
@@ -112,7 +112,7 @@ where
         if let Some(span) = context.event_span(event) {
             data.span(span.id().into_u64());
         }
-        event.record(&mut Visitor::of_event(&mut data));
+        event.record(&mut Visitor::for_event(&mut data));
         user_event.emit(data.as_bytes());
     }
 
@@ -157,7 +157,7 @@ impl TraceLayer {
     ) where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        let event = self.types(metadata).of(moment);
+        let event = self.types(metadata).select(moment);
         let mut data = Writer::new();
         push_name(&mut data, event, metadata, moment);
         if moment == Moment::New {
@@ -188,7 +188,7 @@ impl TraceLayer {
             return;
         };
         let metadata = span.metadata();
-        let event = self.types(metadata).of(moment);
+        let event = self.types(metadata).select(moment);
         let mut data = Writer::new();
         push_name(&mut data, event, metadata, moment);
         data.level(level_of(metadata));
@@ -267,7 +267,7 @@ struct Types {
 }
 
 impl Types {
-    fn of(self, moment: Moment) -> UserEvent {
+    fn select(self, moment: Moment) -> UserEvent {
         match moment {
             Moment::New => self.new,
             Moment::Enter => self.enter,
@@ -284,11 +284,11 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let mut fields = Held::writer();
-    attributes.record(&mut Visitor::of_span(&mut fields));
+    attributes.record(&mut Visitor::for_span(&mut fields));
     if !fields.is_empty()
         && let Some(span) = context.span(id)
     {
-        span.extensions_mut().replace(Held::of(&fields));
+        span.extensions_mut().replace(Held::from_writer(&fields));
     }
 }
 

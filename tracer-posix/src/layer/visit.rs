@@ -14,14 +14,14 @@ pub(super) struct Visitor<'a> {
 }
 
 impl<'a> Visitor<'a> {
-    pub fn of_span(writer: &'a mut Writer) -> Self {
+    pub fn for_span(writer: &'a mut Writer) -> Self {
         Self {
             writer,
             is_event: false,
         }
     }
 
-    pub fn of_event(writer: &'a mut Writer) -> Self {
+    pub fn for_event(writer: &'a mut Writer) -> Self {
         Self {
             writer,
             is_event: true,

@@ -65,11 +65,11 @@ impl Activity {
     /// As [`new`](Self::new), and the file by which another program shares it.
     pub(super) fn in_file() -> io::Result<(Self, OwnedFd)> {
         let file = memory_file()?;
-        Ok((Self::of_file(&file)?, file))
+        Ok((Self::map_file(&file)?, file))
     }
 
     /// Maps, in a program of its own that records, what it shares with its controller.
-    pub(super) fn of_file(file: &OwnedFd) -> io::Result<Self> {
+    pub(super) fn map_file(file: &OwnedFd) -> io::Result<Self> {
         Self::map(libc::MAP_SHARED, file.as_raw_fd())
     }
 
@@ -301,7 +301,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no such files")]
     fn a_process_that_is_given_the_file_shares_what_was_reported() {
         let (own, file) = Activity::in_file().unwrap();
-        let seen = Activity::of_file(&file).unwrap();
+        let seen = Activity::map_file(&file).unwrap();
         drop(file);
         own.report(RUNNING_AND_FULL);
         assert!(seen.status().is_log_full);

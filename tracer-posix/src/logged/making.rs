@@ -71,7 +71,7 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
     let (activity, shared) = Activity::in_file()?;
     let (ours, theirs) = socket::pair()?;
     let ours = Guarded::new(ours)?;
-    let rights = Rights::of_this_thread();
+    let rights = Rights::read_own();
     program::start(&theirs, rights)?;
     drop(theirs);
     let agent = job.kernel.as_ref();

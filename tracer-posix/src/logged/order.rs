@@ -179,13 +179,13 @@ mod tests {
                 },
             },
         };
-        let sent = Start::new(&order, Rights::of_this_thread(), true, false);
+        let sent = Start::new(&order, Rights::read_own(), true, false);
         let bytes = postcard::to_stdvec(&sent).unwrap();
         let received: Start = postcard::from_bytes(&bytes).unwrap();
 
         assert!(received.is_same_version());
         assert_eq!(received.order(), order);
-        assert_eq!(received.rights, Rights::of_this_thread());
+        assert_eq!(received.rights, Rights::read_own());
         assert_eq!((received.has_area, received.has_agent), (true, false));
     }
 }

@@ -67,7 +67,7 @@ pub fn be_the_recorder() {
     let area = start.has_area.then(|| files.next()).flatten();
     let agent = start.has_agent.then(|| files.next()).flatten();
     let (Ok(activity), Ok(kernel)) = (
-        Activity::of_file(&shared),
+        Activity::map_file(&shared),
         agent.map(AgentSource::taken_over).transpose(),
     ) else {
         return;

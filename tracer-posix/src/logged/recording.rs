@@ -67,7 +67,7 @@ impl Flush for Log {
         let flushed_at = Instant::now();
         let mut data = std::mem::take(&mut self.data);
         while let Some(header) = core.next(&mut data, self.now) {
-            let comm = self.names.of(&header, flushed_at);
+            let comm = self.names.read(&header, flushed_at);
             let result = self.writer.append(&header, &data, comm, types);
             self.note(result);
             if self.writer.is_closed() {

@@ -52,7 +52,7 @@ struct Words {
 
 impl Rights {
     /// Returns the rights of the calling thread.
-    pub fn of_this_thread() -> Self {
+    pub fn read_own() -> Self {
         // SAFETY: takes nothing and cannot fail.
         let real_user = unsafe { libc::getuid() };
         // SAFETY: as above.
@@ -67,7 +67,7 @@ impl Rights {
         Self {
             users: [real_user, effective_user, set_file_user(u32::MAX)],
             groups: [real_group, effective_group, set_file_group(u32::MAX)],
-            capabilities: Capabilities::of_this_thread(),
+            capabilities: Capabilities::read_own(),
             is_dumpable,
         }
     }
@@ -92,12 +92,12 @@ impl Rights {
             )
         };
         self.capabilities.set();
-        Self::of_this_thread() == *self
+        Self::read_own() == *self
     }
 }
 
 impl Capabilities {
-    fn of_this_thread() -> Self {
+    fn read_own() -> Self {
         let mut words = [Words::default(); 2];
         call(libc::SYS_capget, &mut words);
         let both = |word: fn(&Words) -> u32| {
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no capabilities")]
     fn the_rights_are_those_that_the_kernel_shows() {
-        let rights = Rights::of_this_thread();
+        let rights = Rights::read_own();
         let set = |name| u64::from_str_radix(&line_of(name), 16).unwrap();
         let expected = Capabilities {
             effective: set("CapEff:"),
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no capabilities")]
     fn rights_that_a_thread_has_it_keeps() {
-        let rights = Rights::of_this_thread();
+        let rights = Rights::read_own();
         std::thread::spawn(move || assert!(rights.take_on()))
             .join()
             .unwrap();

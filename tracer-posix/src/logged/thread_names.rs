@@ -31,7 +31,7 @@ struct Name {
 impl ThreadNames {
     /// Returns the name of an event's thread; empty where there is none, or it is not known. `now`
     /// is when the flush began.
-    pub fn of(&mut self, header: &EventHeader, now: Instant) -> &[u8] {
+    pub fn read(&mut self, header: &EventHeader, now: Instant) -> &[u8] {
         let (pid, tid) = (header.pid, header.tid);
         if pid == 0 {
             return b"";
@@ -115,7 +115,10 @@ mod tests {
         let pid = std::process::id().cast_signed();
         let mut names = ThreadNames::default();
 
-        assert_eq!(names.of(&header(pid, i32::MAX), Instant::now()), own_name());
+        assert_eq!(
+            names.read(&header(pid, i32::MAX), Instant::now()),
+            own_name()
+        );
     }
 
     #[test]
@@ -133,20 +136,20 @@ mod tests {
             })
             .unwrap();
         let tid = tid.recv().unwrap();
-        assert_eq!(names.of(&header(pid, tid), now), b"pool");
+        assert_eq!(names.read(&header(pid, tid), now), b"pool");
         fs::write(format!("/proc/self/task/{tid}/comm"), "renamed").unwrap();
-        assert_eq!(names.of(&header(pid, tid), now), b"pool");
-        assert_eq!(names.of(&header(pid, tid), now + LASTS), b"renamed");
+        assert_eq!(names.read(&header(pid, tid), now), b"pool");
+        assert_eq!(names.read(&header(pid, tid), now + LASTS), b"renamed");
         drop(end);
         thread.join().unwrap();
-        assert_eq!(names.of(&header(pid, tid), now + 2 * LASTS), b"renamed");
+        assert_eq!(names.read(&header(pid, tid), now + 2 * LASTS), b"renamed");
     }
 
     #[test]
     fn no_thread_has_no_name() {
         let mut names = ThreadNames::default();
 
-        assert_eq!(names.of(&header(0, 0), Instant::now()), b"");
-        assert_eq!(names.of(&header(i32::MAX, i32::MAX), Instant::now()), b"");
+        assert_eq!(names.read(&header(0, 0), Instant::now()), b"");
+        assert_eq!(names.read(&header(i32::MAX, i32::MAX), Instant::now()), b"");
     }
 }

@@ -81,7 +81,7 @@ impl Stream {
     #[doc(hidden)]
     pub fn create_on_heap(pid: i32, attributes: &Attributes) -> Result<Box<Self>, CreateError> {
         let sources = Self::sources(pid, attributes)?;
-        Self::of_sources(pid, attributes, sources)
+        Self::with_sources(pid, attributes, sources)
     }
 
     /// Opens the sources of its events.
@@ -111,7 +111,7 @@ impl Stream {
     }
 
     #[inline(never)]
-    fn of_sources(
+    fn with_sources(
         pid: i32,
         attributes: &Attributes,
         sources: Sources,
@@ -122,7 +122,7 @@ impl Stream {
         let capacity = attributes.stream_min_size();
         let mut made = Box::new(Self {
             stream: ActiveStream::new(policy, capacity, monotonic_now),
-            target: Target::of(pid, &attributes),
+            target: Target::open(pid, &attributes),
             attributes,
             clock: RealtimeClock::new(),
             bell: None,

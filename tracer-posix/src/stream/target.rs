@@ -16,7 +16,7 @@ pub(super) struct Target {
 impl Target {
     /// Returns the process `pid`; `None` where events may come though it has ended, or its end
     /// cannot be found out.
-    pub fn of(pid: i32, attributes: &Attributes) -> Option<Self> {
+    pub fn open(pid: i32, attributes: &Attributes) -> Option<Self> {
         if pid == own_pid() || attributes.inheritance() == Inheritance::Inherited {
             return None;
         }

@@ -66,7 +66,7 @@ impl<'a> Traced<'a> {
     /// Copies the event, to be held for longer.
     #[must_use]
     pub fn to_owned(&self) -> OwnedEvent {
-        let name = EventName::of(self.types, self.event.header.event_type);
+        let name = EventName::from_types(self.types, self.event.header.event_type);
         OwnedEvent::new(&self.event, self.realtime, name)
     }
 }

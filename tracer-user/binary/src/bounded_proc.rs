@@ -42,13 +42,13 @@ const MOST: usize = 64;
 /// Process that keeps the kernel from answering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("process {pid} keeps the kernel from answering")]
-pub struct Held {
+pub struct HeldProcess {
     /// The process.
     pub pid: i32,
 }
 
-impl From<Held> for io::Error {
-    fn from(held: Held) -> Self {
+impl From<HeldProcess> for io::Error {
+    fn from(held: HeldProcess) -> Self {
         Self::new(io::ErrorKind::TimedOut, held)
     }
 }
@@ -66,7 +66,7 @@ const BEFORE_TRACING: u32 = 10;
 pub fn before_tracing<A: Send + 'static>(
     pid: i32,
     question: impl FnOnce() -> A + Send + 'static,
-) -> Result<A, Held> {
+) -> Result<A, HeldProcess> {
     within(BEFORE_TRACING, pid, question)
 }
 
@@ -77,10 +77,10 @@ pub fn before_tracing<A: Send + 'static>(
 /// No answer comes in time, or too many processes of the same user have not answered yet.
 ///
 /// No answer comes in time, or too many others of the same user have not come yet.
-pub fn of_process<A: Send + 'static>(
+pub fn ask_process<A: Send + 'static>(
     pid: i32,
     question: impl FnOnce() -> A + Send + 'static,
-) -> Result<A, Held> {
+) -> Result<A, HeldProcess> {
     within(1, pid, question)
 }
 
@@ -88,10 +88,10 @@ fn within<A: Send + 'static>(
     times: u32,
     pid: i32,
     question: impl FnOnce() -> A + Send + 'static,
-) -> Result<A, Held> {
+) -> Result<A, HeldProcess> {
     match other_user_of(pid) {
         None => Ok(question()),
-        Some(user) => ask(user, pid, times, question).ok_or(Held { pid }),
+        Some(user) => ask(user, pid, times, question).ok_or(HeldProcess { pid }),
     }
 }
 

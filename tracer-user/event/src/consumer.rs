@@ -29,7 +29,7 @@ pub trait Consumer {
     /// # Errors
     ///
     /// Its output cannot be written.
-    fn count_losses(&mut self, _losses: &Losses) -> anyhow::Result<()> {
+    fn count_losses(&mut self, _losses: &TraceLosses) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -55,14 +55,14 @@ pub trait Consumer {
 
 /// Events lost so far.
 #[derive(Clone, Debug, Default)]
-pub struct Losses {
+pub struct TraceLosses {
     /// Losses of the trace, by cause.
     pub by_cause: Ledger,
     /// Losses for causes that only a later version knows, and of the log itself.
     pub others: u64,
 }
 
-impl Losses {
+impl TraceLosses {
     /// Returns all of them.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Fields of a system event's data, read by the one table.
 
-use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
+use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, FieldKind, SystemField};
 use tracer_common::kernel::{
     COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
 };
@@ -15,7 +15,7 @@ use tracer_syscalls::pointer_data::{Text, Texts, push_quoted};
 
 /// Value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// Signed integer.
     Signed(i32),
     /// Unsigned integer.
@@ -55,19 +55,19 @@ pub enum Value<'a> {
 }
 
 /// Reads `field` out of `untrusted`; returns `None` where the data is too short.
-pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
+pub fn value<'a>(field: &SystemField, untrusted: &'a [u8]) -> Option<FieldValue<'a>> {
     let bytes = untrusted.get(field.offset..)?;
     let word = || bytes.first_chunk().map(|four| u32::from_ne_bytes(*four));
     let long = || bytes.first_chunk().map(|eight| u64::from_ne_bytes(*eight));
     let named = |name: fn(u32) -> Option<&'static str>| {
         let code = word()?;
-        Some(Value::Named(code, name(code)))
+        Some(FieldValue::Named(code, name(code)))
     };
     Some(match field.kind {
-        FieldKind::I32 => Value::Signed(word()?.cast_signed()),
-        FieldKind::U32 | FieldKind::Pid => Value::Unsigned(word()?),
-        FieldKind::U64 => Value::Large(long()?),
-        FieldKind::Address => Value::Address(long()?),
+        FieldKind::I32 => FieldValue::Signed(word()?.cast_signed()),
+        FieldKind::U32 | FieldKind::Pid => FieldValue::Unsigned(word()?),
+        FieldKind::U64 => FieldValue::Large(long()?),
+        FieldKind::Address => FieldValue::Address(long()?),
         FieldKind::SignalResult => named(signal_result)?,
         FieldKind::Softirq => named(softirq)?,
         FieldKind::BlockOperation => named(block_operation)?,
@@ -75,10 +75,10 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Others => named(others)?,
         FieldKind::Syscall => {
             let (table, nr) = call_of(bytes)?;
-            Value::Syscall(table, nr)
+            FieldValue::Syscall(table, nr)
         }
-        FieldKind::Arguments => Value::Arguments(entered(untrusted, bytes)?),
-        FieldKind::NamedArguments => Value::NamedArguments(
+        FieldKind::Arguments => FieldValue::Arguments(entered(untrusted, bytes)?),
+        FieldKind::NamedArguments => FieldValue::NamedArguments(
             entered(untrusted, bytes)?,
             Texts::behind(size_of::<SyscallEnterData>(), untrusted),
         ),
@@ -86,11 +86,11 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::HeldSyscall => {
             let (table, nr) = call_of(bytes)?;
             // It is in none.
-            (nr >= 0).then_some(Value::Syscall(table, nr))?
+            (nr >= 0).then_some(FieldValue::Syscall(table, nr))?
         }
-        FieldKind::HeldArguments => Value::Arguments(held(untrusted, bytes)?),
+        FieldKind::HeldArguments => FieldValue::Arguments(held(untrusted, bytes)?),
         FieldKind::NamedHeldArguments => {
-            Value::NamedArguments(held(untrusted, bytes)?, Texts::behind(0, &[]))
+            FieldValue::NamedArguments(held(untrusted, bytes)?, Texts::behind(0, &[]))
         }
         FieldKind::FilledArguments => {
             let (table, nr) = call_of(untrusted)?;
@@ -100,20 +100,20 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
                 registers: [0; MOST],
             };
             let texts = Texts::behind(size_of::<SyscallExitData>(), untrusted);
-            Value::Filled(call, texts, long()?.cast_signed())
+            FieldValue::Filled(call, texts, long()?.cast_signed())
         }
-        FieldKind::SyscallResult => Value::Result(left(untrusted, long()?)?),
-        FieldKind::ShownResult => Value::ShownResult(left(untrusted, long()?)?),
-        FieldKind::Comm => Value::Bytes(until_null(bytes.get(..COMM_BYTES).unwrap_or(bytes))),
-        FieldKind::Text => Value::Bytes(until_null(bytes)),
-        FieldKind::Strings => Value::Strings(ExecArguments::behind(bytes)?),
-        FieldKind::TaskState => Value::TaskState(word()?),
-        FieldKind::Flag => Value::Flag(word()? != 0),
-        FieldKind::ShortFlag => Value::Flag(*bytes.first()? != 0),
-        FieldKind::IoWait => Value::Flag(*bytes.first()? & waits_in::IO != 0),
-        FieldKind::WaitsIn => Value::WaitsIn(WaitsIn::read(bytes)?),
-        FieldKind::Signal => Value::Signal(word()?),
-        FieldKind::EventSet => Value::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
+        FieldKind::SyscallResult => FieldValue::Result(left(untrusted, long()?)?),
+        FieldKind::ShownResult => FieldValue::ShownResult(left(untrusted, long()?)?),
+        FieldKind::Comm => FieldValue::Bytes(until_null(bytes.get(..COMM_BYTES).unwrap_or(bytes))),
+        FieldKind::Text => FieldValue::Bytes(until_null(bytes)),
+        FieldKind::Strings => FieldValue::Strings(ExecArguments::behind(bytes)?),
+        FieldKind::TaskState => FieldValue::TaskState(word()?),
+        FieldKind::Flag => FieldValue::Flag(word()? != 0),
+        FieldKind::ShortFlag => FieldValue::Flag(*bytes.first()? != 0),
+        FieldKind::IoWait => FieldValue::Flag(*bytes.first()? & waits_in::IO != 0),
+        FieldKind::WaitsIn => FieldValue::WaitsIn(WaitsIn::read(bytes)?),
+        FieldKind::Signal => FieldValue::Signal(word()?),
+        FieldKind::EventSet => FieldValue::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })
 }
 
@@ -279,8 +279,8 @@ fn members(words: &[u8]) -> Vec<EventTypeId> {
 mod tests {
     use super::*;
 
-    const fn field(offset: usize, kind: FieldKind) -> Field {
-        Field {
+    const fn field(offset: usize, kind: FieldKind) -> SystemField {
+        SystemField {
             name: "any",
             offset,
             kind,
@@ -330,11 +330,11 @@ mod tests {
         let full = [b'x'; 20];
         assert_eq!(
             value(&field(0, FieldKind::Comm), b"sh\0garbage"),
-            Some(Value::Bytes(b"sh"))
+            Some(FieldValue::Bytes(b"sh"))
         );
         assert_eq!(
             value(&field(0, FieldKind::Comm), &full),
-            Some(Value::Bytes(&full[..16]))
+            Some(FieldValue::Bytes(&full[..16]))
         );
     }
 
@@ -346,7 +346,7 @@ mod tests {
 
         assert_eq!(
             value(&field(0, FieldKind::EventSet), &bytes),
-            Some(Value::Set(vec![
+            Some(FieldValue::Set(vec![
                 EventTypeId(32),
                 EventTypeId(64),
                 EventTypeId(65)

@@ -27,7 +27,7 @@ pub struct Missing {
 impl Missing {
     /// Sums up the losses, by the number that each cause has. A switch that the kernel did not
     /// report leaves no gap: the thread's next event shows that it is missing.
-    pub fn of(lost: impl Fn(LossCause) -> u64) -> Self {
+    pub fn sum_up(lost: impl Fn(LossCause) -> u64) -> Self {
         let mut missing = Self::default();
         for cause in LossCause::ALL {
             let count = match cause {
@@ -61,7 +61,7 @@ mod tests {
             LossCause::Late => 1,
             _ => 0,
         };
-        let missing = Missing::of(lost);
+        let missing = Missing::sum_up(lost);
         assert_eq!((missing.kernel, missing.others), (20, 1));
         assert!(!missing.is_more_than(&missing));
         assert!(missing.is_more_than(&Missing::default()));

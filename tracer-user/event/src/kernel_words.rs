@@ -298,7 +298,7 @@ fn push_thread_state(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
         push_arguments(out, &call, Texts::behind(0, &[]));
         out.push(b')');
     } else if let inside @ (WaitsIn::Fault | WaitsIn::Exit | WaitsIn::Kernel) =
-        WaitsIn::of_bits(seen.waits_in, seen.syscall)
+        WaitsIn::from_bits(seen.waits_in, seen.syscall)
     {
         out.extend_from_slice(b" in ");
         push_waits_in(out, inside);

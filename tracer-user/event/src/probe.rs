@@ -10,7 +10,7 @@ const LARGE: u64 = 1 << 32;
 
 /// Argument of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Argument {
+pub enum ArgumentValue {
     /// Value that could not be read.
     Unread,
     /// Unsigned integer.
@@ -21,12 +21,12 @@ pub enum Argument {
 
 /// Arguments of a probe.
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments(ProbeData);
+pub struct ArgumentValues(ProbeData);
 
-impl Arguments {
+impl ArgumentValues {
     /// Returns the arguments in `data`, where the type has the name of a probe and the data has the
     /// size and the kind of a probe's; `None` for the event of another kind.
-    pub fn of(name: &[u8], untrusted: &[u8]) -> Option<Self> {
+    pub fn parse(name: &[u8], untrusted: &[u8]) -> Option<Self> {
         let kind = kind_of(name)?;
         let mut data = ProbeData::new_zeroed();
         data.as_mut_bytes()
@@ -39,7 +39,7 @@ impl Arguments {
     }
 
     /// Returns each argument with its name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Argument)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, ArgumentValue)> {
         const NAMES: [&str; PROBE_ARGUMENTS] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
         let Self(data) = *self;
         let names = match data.kind {
@@ -50,9 +50,9 @@ impl Arguments {
         let arguments = values.enumerate().map(move |(index, value)| {
             let has = |bits: u16| bits >> index & 1 != 0;
             match (has(data.unread), has(data.signed)) {
-                (true, _) => Argument::Unread,
-                (false, true) => Argument::Signed(value.cast_signed()),
-                (false, false) => Argument::Unsigned(value),
+                (true, _) => ArgumentValue::Unread,
+                (false, true) => ArgumentValue::Signed(value.cast_signed()),
+                (false, false) => ArgumentValue::Unsigned(value),
             }
         });
         names.iter().copied().zip(arguments)
@@ -67,13 +67,13 @@ impl Arguments {
             out.extend_from_slice(name.as_bytes());
             out.push(b'=');
             match argument {
-                Argument::Unread => out.push(b'?'),
-                Argument::Unsigned(value) if name == "ret" => push_result(out, value),
-                Argument::Unsigned(value) => push_readable(out, value),
-                Argument::Signed(value) if value < 0 && value.unsigned_abs() < LARGE => {
+                ArgumentValue::Unread => out.push(b'?'),
+                ArgumentValue::Unsigned(value) if name == "ret" => push_result(out, value),
+                ArgumentValue::Unsigned(value) => push_readable(out, value),
+                ArgumentValue::Signed(value) if value < 0 && value.unsigned_abs() < LARGE => {
                     push_decimal(out, value);
                 }
-                Argument::Signed(value) => push_readable(out, value.cast_unsigned()),
+                ArgumentValue::Signed(value) => push_readable(out, value.cast_unsigned()),
             }
         }
     }
@@ -85,9 +85,9 @@ impl Arguments {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
             match argument {
-                Argument::Unread => out.extend_from_slice(b"null"),
-                Argument::Unsigned(value) => push_decimal(out, value),
-                Argument::Signed(value) => push_decimal(out, value),
+                ArgumentValue::Unread => out.extend_from_slice(b"null"),
+                ArgumentValue::Unsigned(value) => push_decimal(out, value),
+                ArgumentValue::Signed(value) => push_decimal(out, value),
             }
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn shown(name: &[u8], data: &[u8]) -> Option<(String, String)> {
-        let arguments = Arguments::of(name, data)?;
+        let arguments = ArgumentValues::parse(name, data)?;
         let (mut text, mut json) = (Vec::new(), Vec::new());
         arguments.push(&mut text);
         arguments.push_json(&mut json);

@@ -11,13 +11,13 @@ use tracer_text::escape::{is_harmless_line, push_json_string};
 #[must_use]
 pub fn recorded<'a>(event: &Event<'a>) -> Option<Record<'a>> {
     let record = match event.header.truncation {
-        Truncation::None => of_data(event.data),
+        Truncation::None => parse(event.data),
         Truncation::Record => Record::parse_beginning(looks_so(event.data)?),
     };
     record.filter(Record::has_head)
 }
 
-fn of_data(data: &[u8]) -> Option<Record<'_>> {
+fn parse(data: &[u8]) -> Option<Record<'_>> {
     Record::parse(looks_so(data)?)
 }
 
@@ -33,7 +33,7 @@ fn looks_so(data: &[u8]) -> Option<&[u8]> {
 /// Appends the data of a user event for people, where it is fields: as it is, for no value can be
 /// taken for anything else there.
 pub fn push_recorded(out: &mut Vec<u8>, data: &[u8]) -> Option<()> {
-    of_data(data).filter(Record::has_head)?;
+    parse(data).filter(Record::has_head)?;
     let text = std::str::from_utf8(data).ok()?;
     is_harmless_line(text).then(|| out.extend_from_slice(data))
 }

@@ -1,7 +1,7 @@
 //! Types of events that are shown.
 
 use tracer_common::event_type::{
-    EventTypeId, Origin, SYSTEM_EVENT_TYPES, SystemEventType, system_event_type,
+    EventOrigin, EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType, system_event_type,
 };
 use tracer_engine::EventSet;
 
@@ -51,7 +51,7 @@ impl Selection {
     pub fn usual() -> Self {
         let kernel = SYSTEM_EVENT_TYPES
             .iter()
-            .filter(|entry| entry.origin == Origin::Kernel && entry.is_default);
+            .filter(|entry| entry.origin == EventOrigin::Kernel && entry.is_default);
         Self {
             system: kernel.map(|entry| entry.id).chain(LOSS).collect(),
             has_user: true,
@@ -72,7 +72,7 @@ impl Selection {
     /// # Errors
     ///
     /// A word names none of them.
-    pub fn of_words<'a>(
+    pub fn from_words<'a>(
         words: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, UnknownEventType> {
         let mut selection = Self::nothing();
@@ -166,7 +166,7 @@ impl Selection {
 
     /// Returns the kernel's types that are shown.
     #[must_use]
-    pub fn of_kernel(&self) -> Vec<EventTypeId> {
+    pub fn kernel_types(&self) -> Vec<EventTypeId> {
         let shown = self.system.iter().copied();
         shown.filter(|id| is_of_kernel(*id)).collect()
     }
@@ -185,7 +185,7 @@ impl Selection {
 }
 
 fn is_of_kernel(id: EventTypeId) -> bool {
-    system_event_type(id).is_some_and(|entry| entry.origin == Origin::Kernel)
+    system_event_type(id).is_some_and(|entry| entry.origin == EventOrigin::Kernel)
 }
 
 /// Tells whether a word chooses a type: by family, or by its name, in whichever form.
@@ -229,10 +229,10 @@ mod tests {
 
     #[test]
     fn a_family_names_all_its_types() {
-        let selection = Selection::of_words(["switch"]).unwrap();
+        let selection = Selection::from_words(["switch"]).unwrap();
 
         assert_eq!(
-            selection.of_kernel(),
+            selection.kernel_types(),
             [
                 EventTypeId::SWITCH_IN,
                 EventTypeId::SWITCH_OUT,
@@ -251,18 +251,18 @@ mod tests {
             "thread_exit",
             "LINUX_TRACE_THREAD_EXIT",
         ] {
-            let selection = Selection::of_words([word]).unwrap();
-            assert_eq!(selection.of_kernel(), [EventTypeId::THREAD_EXIT]);
+            let selection = Selection::from_words([word]).unwrap();
+            assert_eq!(selection.kernel_types(), [EventTypeId::THREAD_EXIT]);
         }
         for word in ["posix_trace_start", "start", "linux-trace-fork"] {
-            assert!(Selection::of_words([word]).is_ok(), "{word}");
+            assert!(Selection::from_words([word]).is_ok(), "{word}");
         }
     }
 
     #[test]
     fn losses_are_shown_whatever_was_chosen() {
         assert!(
-            Selection::of_words(["user"])
+            Selection::from_words(["user"])
                 .unwrap()
                 .has(EventTypeId::OVERFLOW)
         );
@@ -286,7 +286,11 @@ mod tests {
 
     #[test]
     fn of_an_unknown_word_the_error_says_what_may_be_meant_or_what_is_known() {
-        let error = |word| Selection::of_words(["fork", word]).unwrap_err().to_string();
+        let error = |word| {
+            Selection::from_words(["fork", word])
+                .unwrap_err()
+                .to_string()
+        };
 
         let start = "no event type is called ";
         assert_eq!(error("frok"), format!("{start}\"frok\"; is fork meant?"));
@@ -304,6 +308,6 @@ mod tests {
     #[test]
     fn every_known_word_is_accepted() {
         let words = known_words();
-        assert!(Selection::of_words(words.iter().map(String::as_str)).is_ok());
+        assert!(Selection::from_words(words.iter().map(String::as_str)).is_ok());
     }
 }

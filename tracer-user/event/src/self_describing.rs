@@ -4,7 +4,7 @@
 use tracer_syscalls::pointer_data::{Text, push_quoted};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_json_bytes_beside, push_json_string};
-use tracer_text::self_describing::{Integers, Typed, Value};
+use tracer_text::self_describing::{Integers, Typed, TypedValue};
 
 /// Appends the fields for people; of bytes, at most `most`.
 pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
@@ -36,7 +36,7 @@ pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: 
             out.push(b'=');
         }
         match value {
-            Value::Address(0) => out.extend_from_slice(b"NULL"),
+            TypedValue::Address(0) => out.extend_from_slice(b"NULL"),
             value => push_typed_value(out, value, most),
         }
     }
@@ -44,15 +44,15 @@ pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: 
 }
 
 /// Appends a value for people; of bytes, at most `most`.
-pub fn push_typed_value(out: &mut Vec<u8>, value: Value<'_>, most: Option<usize>) {
+pub fn push_typed_value(out: &mut Vec<u8>, value: TypedValue<'_>, most: Option<usize>) {
     match value {
-        Value::Unread => out.push(b'?'),
-        Value::Signed(value) => push_decimal(out, value),
-        Value::Unsigned(value) => push_decimal(out, value),
-        Value::Address(value) => out.extend_from_slice(format!("{value:#x}").as_bytes()),
-        Value::Flag(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
-        Value::Float(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        Value::Character(byte) => {
+        TypedValue::Unread => out.push(b'?'),
+        TypedValue::Signed(value) => push_decimal(out, value),
+        TypedValue::Unsigned(value) => push_decimal(out, value),
+        TypedValue::Address(value) => out.extend_from_slice(format!("{value:#x}").as_bytes()),
+        TypedValue::Flag(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
+        TypedValue::Float(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        TypedValue::Character(byte) => {
             let mut quoted = Vec::new();
             push_quoted(&mut quoted, &text(&[byte], false));
             let inside = quoted.get(1..quoted.len().saturating_sub(1));
@@ -60,8 +60,8 @@ pub fn push_typed_value(out: &mut Vec<u8>, value: Value<'_>, most: Option<usize>
             out.extend_from_slice(inside.unwrap_or_default());
             out.push(b'\'');
         }
-        Value::Text { bytes, has_more } => push_quoted(out, &text(bytes, has_more)),
-        Value::Bytes { bytes, has_more } => {
+        TypedValue::Text { bytes, has_more } => push_quoted(out, &text(bytes, has_more)),
+        TypedValue::Bytes { bytes, has_more } => {
             out.extend_from_slice(b"0x");
             let shown = bytes.get(..most.unwrap_or(usize::MAX)).unwrap_or(bytes);
             push_hex(out, shown);
@@ -69,7 +69,7 @@ pub fn push_typed_value(out: &mut Vec<u8>, value: Value<'_>, most: Option<usize>
                 out.extend_from_slice("…".as_bytes());
             }
         }
-        Value::Integers(integers) => push_integers(out, integers, b" "),
+        TypedValue::Integers(integers) => push_integers(out, integers, b" "),
     }
 }
 
@@ -91,24 +91,26 @@ pub fn push_typed_json(out: &mut Vec<u8>, typed: Typed<'_>) {
         push_json_string(out, name.as_bytes());
         out.push(b':');
         match value {
-            Value::Unread => out.extend_from_slice(b"null"),
-            Value::Signed(value) => push_decimal(out, value),
-            Value::Unsigned(value) | Value::Address(value) => push_decimal(out, value),
-            Value::Flag(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
+            TypedValue::Unread => out.extend_from_slice(b"null"),
+            TypedValue::Signed(value) => push_decimal(out, value),
+            TypedValue::Unsigned(value) | TypedValue::Address(value) => push_decimal(out, value),
+            TypedValue::Flag(truth) => {
+                out.extend_from_slice(if truth { b"true" } else { b"false" })
+            }
             // JSON has no infinities.
-            Value::Float(value) if !value.is_finite() => out.extend_from_slice(b"null"),
-            Value::Float(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            Value::Character(byte) => push_decimal(out, byte),
-            Value::Text { bytes, .. } => {
+            TypedValue::Float(value) if !value.is_finite() => out.extend_from_slice(b"null"),
+            TypedValue::Float(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            TypedValue::Character(byte) => push_decimal(out, byte),
+            TypedValue::Text { bytes, .. } => {
                 push_json_string(out, bytes);
                 push_json_bytes_beside(out, name.as_bytes(), bytes);
             }
-            Value::Bytes { bytes, .. } => {
+            TypedValue::Bytes { bytes, .. } => {
                 out.push(b'"');
                 push_hex(out, bytes);
                 out.push(b'"');
             }
-            Value::Integers(integers) => push_integers(out, integers, b","),
+            TypedValue::Integers(integers) => push_integers(out, integers, b","),
         }
     }
 }
@@ -140,7 +142,7 @@ mod tests {
         data.value("arg3", typed_data::ADDRESS, &0_u64.to_ne_bytes());
         let data = data.finish();
         let mut text = Vec::new();
-        let typed = Typed::of_event(b"probe:fopen", &data).unwrap();
+        let typed = Typed::parse_event(b"probe:fopen", &data).unwrap();
         push_typed_event(&mut text, b"probe:fopen", typed, None);
         assert_eq!(
             String::from_utf8(text).unwrap(),
@@ -165,7 +167,7 @@ mod tests {
         data.value("c", typed_data::CHARACTER, b"\n");
         data.value("is", typed_data::FLAG, &[1]);
         let data = data.finish();
-        let typed = Typed::of(&data).unwrap();
+        let typed = Typed::parse(&data).unwrap();
         let (mut text, mut json) = (Vec::new(), Vec::new());
         push_typed(&mut text, typed, Some(1));
         push_typed_json(&mut json, typed);

@@ -29,14 +29,14 @@ pub struct Summary {
     /// at.
     pub ended: Option<MonotonicNs>,
     /// Losses on the way into a log; `None` where events went to no log.
-    pub written: Option<Written>,
+    pub written: Option<WriteLosses>,
     /// Further losses that a log reports; `None` for a live trace.
     pub log: Option<LogCondition>,
 }
 
 /// Losses of events on their way into a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteLosses {
     /// Events that gave way to others because stream or log were full, as their policies say.
     pub gave_way: u64,
     /// Events that could not be written.
@@ -302,7 +302,7 @@ pub fn but_for(not_reported: u64, lost: u64, has_requests: bool) -> String {
     format!("; {whole} {what} that the kernel did not report")
 }
 
-fn push_written(out: &mut Vec<u8>, written: Written) {
+fn push_written(out: &mut Vec<u8>, written: WriteLosses) {
     if written.gave_way > 0 {
         out.push(b'\n');
         push_decimal(out, written.gave_way);
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn what_could_not_be_written_is_lost_as_well() {
         let summary = Summary {
-            written: Some(Written {
+            written: Some(WriteLosses {
                 gave_way: 0,
                 unwritten: 5,
                 has_failed: true,
@@ -530,7 +530,7 @@ mod tests {
             ..summary()
         };
         assert!(lossy.for_people().contains("--log FILE"));
-        lossy.written = Some(Written::default());
+        lossy.written = Some(WriteLosses::default());
         let lines = lossy.for_people();
         assert!(lines.contains("against stream_overwritten: give a larger --stream-size"));
         assert!(!lines.contains("--log FILE"), "{lines}");

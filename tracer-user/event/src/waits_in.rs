@@ -26,12 +26,12 @@ pub enum WaitsIn {
 
 impl WaitsIn {
     /// Returns the place that a switch names.
-    pub fn of(data: &SwitchOutData) -> Self {
-        Self::of_bits(data.waits_in, data.syscall)
+    pub fn from_switch_out(data: &SwitchOutData) -> Self {
+        Self::from_bits(data.waits_in, data.syscall)
     }
 
     /// Returns the place by these bits, and the number of a system call.
-    pub fn of_bits(bits: u8, syscall: u16) -> Self {
+    pub fn from_bits(bits: u8, syscall: u16) -> Self {
         let nr = i32::from(syscall);
         match bits & !waits_in::IO {
             waits_in::SYSCALL => Self::Syscall(Table::Native, nr),
@@ -48,7 +48,7 @@ impl WaitsIn {
     /// Reads the field at the beginning of `untrusted`.
     pub fn read(untrusted: &[u8]) -> Option<Self> {
         let [kind, nr @ ..] = *untrusted.first_chunk::<3>()?;
-        Some(Self::of_bits(kind, u16::from_ne_bytes(nr)))
+        Some(Self::from_bits(kind, u16::from_ne_bytes(nr)))
     }
 }
 

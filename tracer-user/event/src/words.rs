@@ -9,7 +9,7 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
-use super::fields::{ExecArguments, Value, until_null, value};
+use super::fields::{ExecArguments, FieldValue, until_null, value};
 use super::kernel_words::{
     push_arguments, push_filled, push_kernel, push_returned, push_signal, push_syscall_name,
     push_task,
@@ -44,7 +44,7 @@ fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option
         let field = entry.fields.iter().find(|field| field.name == name)?;
         out.extend_from_slice(before.as_bytes());
         match (field.kind, value(field, data)?) {
-            (FieldKind::Comm, Value::Bytes(name)) => push_name(out, name),
+            (FieldKind::Comm, FieldValue::Bytes(name)) => push_name(out, name),
             (_, value) => push_value(out, value),
         }
         rest = after;
@@ -114,7 +114,7 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             out.extend_from_slice(letter.as_bytes());
             out.push(b' ');
             out.extend_from_slice(word.as_bytes());
-            match WaitsIn::of(&switch) {
+            match WaitsIn::from_switch_out(&switch) {
                 WaitsIn::Unknown => {}
                 WaitsIn::GroupQuota => {
                     out.extend_from_slice(b", throttled by its control group");
@@ -185,25 +185,27 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     }
 }
 
-fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
+fn push_value(out: &mut Vec<u8>, value: FieldValue<'_>) {
     match value {
-        Value::Signed(value) => push_decimal(out, value),
-        Value::Unsigned(value) | Value::Signal(value) => push_decimal(out, value),
-        Value::Large(value) => push_decimal(out, value),
-        Value::Address(address) => push_address(out, address),
-        Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
-        Value::Named(value, None) => push_decimal(out, value),
-        Value::Syscall(table, nr) => push_syscall_name(out, table, nr),
-        Value::Arguments(call) => push_arguments(out, &call, Texts::default()),
-        Value::Strings(arguments) => arguments.push(out),
-        Value::NamedArguments(call, texts) => push_arguments(out, &call, texts),
-        Value::Filled(call, texts, returned) => push_filled(out, &call, texts, returned),
-        Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
-        Value::Bytes(bytes) => push_for_people(out, bytes),
-        Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
-        Value::WaitsIn(waits_in) => push_waits_in(out, waits_in),
-        Value::Flag(flag) => push_decimal(out, u8::from(flag)),
-        Value::Set(members) => {
+        FieldValue::Signed(value) => push_decimal(out, value),
+        FieldValue::Unsigned(value) | FieldValue::Signal(value) => push_decimal(out, value),
+        FieldValue::Large(value) => push_decimal(out, value),
+        FieldValue::Address(address) => push_address(out, address),
+        FieldValue::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
+        FieldValue::Named(value, None) => push_decimal(out, value),
+        FieldValue::Syscall(table, nr) => push_syscall_name(out, table, nr),
+        FieldValue::Arguments(call) => push_arguments(out, &call, Texts::default()),
+        FieldValue::Strings(arguments) => arguments.push(out),
+        FieldValue::NamedArguments(call, texts) => push_arguments(out, &call, texts),
+        FieldValue::Filled(call, texts, returned) => push_filled(out, &call, texts, returned),
+        FieldValue::Result(returned) | FieldValue::ShownResult(returned) => {
+            push_returned(out, returned)
+        }
+        FieldValue::Bytes(bytes) => push_for_people(out, bytes),
+        FieldValue::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
+        FieldValue::WaitsIn(waits_in) => push_waits_in(out, waits_in),
+        FieldValue::Flag(flag) => push_decimal(out, u8::from(flag)),
+        FieldValue::Set(members) => {
             push_decimal(out, members.len());
             out.extend_from_slice(b" types");
         }

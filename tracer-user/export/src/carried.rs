@@ -9,9 +9,9 @@ use tracer_engine::fields::{Record, Value as RecordedValue};
 use zerocopy::FromBytes;
 
 use super::plain::Plain;
-use super::slices::Arguments;
+use super::slices::SliceArguments;
 use tracer_event::event_view::EventView;
-use tracer_event::fields::{self, Value, value};
+use tracer_event::fields::{self, FieldValue, value};
 use tracer_event::probe;
 use tracer_event::recorded::{as_text as as_words, recorded};
 use tracer_event::self_describing::push_typed_value;
@@ -50,7 +50,7 @@ pub struct Carried(pub Vec<(Cow<'static, str>, Item)>);
 
 impl Carried {
     /// Returns the values of an event.
-    pub fn of(line: &EventView<'_>) -> Self {
+    pub fn from_event(line: &EventView<'_>) -> Self {
         let mut carried = Self::default();
         let data = line.event.data;
         match line.entry {
@@ -78,7 +78,7 @@ impl Carried {
     }
 
     /// Returns the values that the end of a slice adds to those of its beginning.
-    pub fn of_end(line: &EventView<'_>) -> Self {
+    pub fn from_end(line: &EventView<'_>) -> Self {
         let mut carried = Self::default();
         let Some(entry) = line.entry else {
             match recorded(&line.event) {
@@ -90,7 +90,7 @@ impl Carried {
         for field in entry.fields {
             // The others are those of the beginning.
             match value(field, line.event.data) {
-                Some(Value::Filled(call, texts, returned)) => {
+                Some(FieldValue::Filled(call, texts, returned)) => {
                     carried.add_filled(&call, texts, returned);
                 }
                 Some(value) if matches!(field.name, "ret" | "handled") => {
@@ -106,8 +106,8 @@ impl Carried {
         self.0.push((Cow::Borrowed(name), item));
     }
 
-    fn add_end(&mut self, name: &'static str, value: Value<'_>) {
-        let Value::Result(returned) = value else {
+    fn add_end(&mut self, name: &'static str, value: FieldValue<'_>) {
+        let FieldValue::Result(returned) = value else {
             return self.add(name, Plain::from(value).into());
         };
         self.add(name, returned.shown().into());
@@ -156,12 +156,12 @@ impl Carried {
     fn add_typed(&mut self, typed: Typed<'_>) {
         for (name, value) in typed.iter() {
             let item = match value {
-                self_describing::Value::Unread => continue,
-                self_describing::Value::Signed(value) => Item::Signed(value),
-                self_describing::Value::Unsigned(value) => Item::Unsigned(value),
-                self_describing::Value::Address(value) => Item::Pointer(value),
-                self_describing::Value::Flag(truth) => Item::Truth(truth),
-                self_describing::Value::Text { bytes, .. } => Item::Text(bytes.to_vec()),
+                self_describing::TypedValue::Unread => continue,
+                self_describing::TypedValue::Signed(value) => Item::Signed(value),
+                self_describing::TypedValue::Unsigned(value) => Item::Unsigned(value),
+                self_describing::TypedValue::Address(value) => Item::Pointer(value),
+                self_describing::TypedValue::Flag(truth) => Item::Truth(truth),
+                self_describing::TypedValue::Text { bytes, .. } => Item::Text(bytes.to_vec()),
                 // As people see them.
                 other => {
                     let mut text = Vec::new();
@@ -212,15 +212,15 @@ impl Carried {
 
     fn add_user(&mut self, line: &EventView<'_>, [text, hex]: [&'static str; 2]) {
         let data = line.event.data;
-        if let Some(arguments) = probe::Arguments::of(line.name, data) {
+        if let Some(arguments) = probe::ArgumentValues::parse(line.name, data) {
             for (name, argument) in arguments.iter() {
                 match argument {
-                    probe::Argument::Unread => {}
-                    probe::Argument::Unsigned(value) => self.add(name, Item::Unsigned(value)),
-                    probe::Argument::Signed(value) => self.add(name, Item::Signed(value)),
+                    probe::ArgumentValue::Unread => {}
+                    probe::ArgumentValue::Unsigned(value) => self.add(name, Item::Unsigned(value)),
+                    probe::ArgumentValue::Signed(value) => self.add(name, Item::Signed(value)),
                 }
             }
-        } else if let Some(typed) = Typed::of_event(line.name, data) {
+        } else if let Some(typed) = Typed::parse_event(line.name, data) {
             self.add_typed(typed);
         } else if let Some(words) = as_text(data) {
             if !words.is_empty() {
@@ -234,7 +234,7 @@ impl Carried {
     }
 }
 
-impl Arguments for Carried {
+impl SliceArguments for Carried {
     fn without_end() -> Self {
         let what = Item::Text(b"not recorded".to_vec());
         Self(vec![(Cow::Borrowed("end"), what)])

@@ -1,12 +1,12 @@
 //! Formats of other tools: a row each.
 
-use super::{Origin, chrome, ctf, parquet, perfetto};
+use super::{TraceOrigin, chrome, ctf, parquet, perfetto};
 use tracer_event::consumer::Consumer;
 use tracer_output::destination::Destination;
 
 /// Format of another tool.
 #[derive(Debug)]
-pub struct Format {
+pub struct ExportFormat {
     /// Name by which it is chosen.
     pub name: &'static str,
     /// Extension of its files' names.
@@ -21,12 +21,12 @@ pub struct Format {
     start: Start,
 }
 
-type Start = fn(&Origin, &Destination) -> anyhow::Result<Box<dyn Consumer>>;
+type Start = fn(&TraceOrigin, &Destination) -> anyhow::Result<Box<dyn Consumer>>;
 
 /// All formats.
-pub const FORMATS: &[Format] = &[
+pub const FORMATS: &[ExportFormat] = &[
     // Perfetto's protobuf.
-    Format {
+    ExportFormat {
         name: "perfetto",
         extension: "pftrace",
         is_text: false,
@@ -35,7 +35,7 @@ pub const FORMATS: &[Format] = &[
         start: |origin, to| Ok(Box::new(perfetto::Perfetto::new(to.writer()?, origin)?)),
     },
     // The JSON trace event format.
-    Format {
+    ExportFormat {
         name: "chrome",
         extension: "json",
         is_text: true,
@@ -44,7 +44,7 @@ pub const FORMATS: &[Format] = &[
         start: |origin, to| Ok(Box::new(chrome::Chrome::new(to.writer()?, origin)?)),
     },
     // The Common Trace Format 1.8.
-    Format {
+    ExportFormat {
         name: "ctf",
         extension: "ctf",
         is_text: false,
@@ -53,7 +53,7 @@ pub const FORMATS: &[Format] = &[
         start: |origin, to| Ok(Box::new(ctf::Ctf::new(to.path(), origin.clone())?)),
     },
     // Apache Parquet.
-    Format {
+    ExportFormat {
         name: "parquet",
         extension: "parquet",
         is_text: false,
@@ -63,7 +63,7 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-impl Format {
+impl ExportFormat {
     /// Returns the format of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -77,7 +77,7 @@ impl Format {
     /// It cannot be written.
     pub fn start(
         &self,
-        origin: &Origin,
+        origin: &TraceOrigin,
         destination: &Destination,
     ) -> anyhow::Result<Box<dyn Consumer>> {
         (self.start)(origin, destination)

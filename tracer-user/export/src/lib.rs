@@ -1,7 +1,7 @@
 //! Conversion of logs and running traces to the formats of other tools, event by event: memory does
 //! not grow with their number.
 //!
-//! - each [`Format`] is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
+//! - each [`ExportFormat`] is a consumer of events: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user
 //!   events), and `slices` puts them below each other;
 //! - `plain` reduces the fields of system events to the few kinds of values that formats have.
@@ -32,7 +32,7 @@ mod slices;
 #[cfg(test)]
 mod testing;
 
-pub use format::{FORMATS, Format};
+pub use format::{ExportFormat, FORMATS};
 pub use live::LiveExport;
 pub use run::{ExportSetup, export};
 
@@ -49,7 +49,7 @@ pub type IsWanted = Rc<dyn Fn(EventTypeId, &[u8]) -> bool>;
 
 /// Facts about a trace that are known before its first event.
 #[derive(Clone)]
-pub struct Origin {
+pub struct TraceOrigin {
     /// Attributes of its stream.
     pub attributes: Attributes,
     /// Clock pair of the moment when it was made.

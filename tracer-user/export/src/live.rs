@@ -7,8 +7,8 @@ use anyhow::ensure;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
-use super::{Format, Origin};
-use tracer_event::consumer::{Consumer, Losses};
+use super::{ExportFormat, TraceOrigin};
+use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
@@ -19,7 +19,7 @@ use tracer_output::terminal::output::is_stdout;
 #[derive(Clone, Debug)]
 pub struct LiveExport {
     /// Format of the output.
-    pub format: &'static Format,
+    pub format: &'static ExportFormat,
     /// File or folder to be made, or `-` for the standard output.
     pub output: PathBuf,
     /// Whether an existing file or folder is replaced.
@@ -32,7 +32,7 @@ impl LiveExport {
     /// # Errors
     ///
     /// The output is there already, or cannot be made.
-    pub fn start(&self, origin: &Origin) -> anyhow::Result<Box<dyn Consumer>> {
+    pub fn start(&self, origin: &TraceOrigin) -> anyhow::Result<Box<dyn Consumer>> {
         refuse_terminal(self.format, &self.output)?;
         let destination = destination(self.format, &self.output, None, self.force)?;
         Ok(Box::new(Exporting {
@@ -47,7 +47,7 @@ impl LiveExport {
 /// # Errors
 ///
 /// It would.
-pub fn refuse_terminal(format: &Format, output: &Path) -> anyhow::Result<()> {
+pub fn refuse_terminal(format: &ExportFormat, output: &Path) -> anyhow::Result<()> {
     ensure!(
         !(!format.is_text && is_stdout(output) && io::stdout().is_terminal()),
         "a terminal cannot show this format; send the standard output to a file or a program, or \
@@ -63,7 +63,7 @@ pub fn refuse_terminal(format: &Format, output: &Path) -> anyhow::Result<()> {
 ///
 /// The output is there already, or cannot be made.
 pub fn destination(
-    format: &Format,
+    format: &ExportFormat,
     output: &Path,
     input: Option<&Path>,
     force: bool,
@@ -90,7 +90,7 @@ impl Consumer for Exporting {
         self.format.gap(gap);
     }
 
-    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
         self.format.count_losses(losses)
     }
 

@@ -10,16 +10,16 @@ const MOST_THREADS: usize = 65_536;
 
 /// Thread of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Thread {
+pub struct LogThread {
     /// Id of its process.
     pub pid: i32,
     /// Id of the thread.
     pub tid: i32,
 }
 
-impl Thread {
+impl LogThread {
     /// Returns the thread of an event.
-    pub fn of(header: &EventHeader) -> Self {
+    pub fn from_event(header: &EventHeader) -> Self {
         Self {
             pid: header.pid,
             tid: header.tid,
@@ -40,14 +40,14 @@ pub enum News {
 
 /// Names that were written.
 #[derive(Debug, Default)]
-pub struct Names {
-    written: HashMap<Thread, Vec<u8>>,
+pub struct WrittenNames {
+    written: HashMap<LogThread, Vec<u8>>,
 }
 
-impl Names {
+impl WrittenNames {
     /// Returns the change that has to be written of `thread`, which is named `comm` now (`None`:
     /// unknown).
-    pub fn news(&mut self, thread: Thread, comm: Option<&[u8]>) -> News {
+    pub fn news(&mut self, thread: LogThread, comm: Option<&[u8]>) -> News {
         if let Some(written) = self.written.get_mut(&thread) {
             return match comm {
                 Some(comm) if comm != written => {
@@ -67,7 +67,7 @@ impl Names {
     }
 
     /// Forgets a thread, as its tid is another's from now on. Tells whether it was known.
-    pub fn forget(&mut self, thread: Thread) -> bool {
+    pub fn forget(&mut self, thread: LogThread) -> bool {
         self.written.remove(&thread).is_some()
     }
 }
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn a_name_is_written_when_it_is_new_or_has_changed() {
-        let mut names = Names::default();
-        let thread = Thread { pid: 1, tid: 2 };
+        let mut names = WrittenNames::default();
+        let thread = LogThread { pid: 1, tid: 2 };
         assert_eq!(names.news(thread, None), News::New);
         assert_eq!(names.news(thread, None), News::None);
         assert_eq!(names.news(thread, Some(b"sh")), News::Renamed);
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn endless_threads_do_not_take_endless_memory() {
-        let mut names = Names::default();
+        let mut names = WrittenNames::default();
         for tid in 0..200_000 {
-            assert_eq!(names.news(Thread { pid: 1, tid }, None), News::New);
+            assert_eq!(names.news(LogThread { pid: 1, tid }, None), News::New);
         }
         assert!(names.written.len() <= MOST_THREADS);
     }

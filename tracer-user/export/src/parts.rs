@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use super::IsWanted;
 use super::carried::Carried;
-use super::names::Thread;
+use super::names::LogThread;
 use super::slices::{Key, Mark, Slice, Slices, Track};
 use tracer_analysis::{Pairs, Side};
 use tracer_event::event_view::EventView;
@@ -56,7 +56,7 @@ impl Parts {
     pub fn take(
         &mut self,
         entry: &EventView<'_>,
-        thread: Thread,
+        thread: LogThread,
         stack: Option<u64>,
         out: &mut Vec<Mark<Carried>>,
     ) -> bool {
@@ -66,13 +66,13 @@ impl Parts {
                     key,
                     name,
                     at: entry.at(),
-                    arguments: Carried::of(entry),
+                    arguments: Carried::from_event(entry),
                     stack,
                 };
                 self.slices.begin(track, slice, out)
             }
             Part::End(track, key) => {
-                let carried = Carried::of_end(entry);
+                let carried = Carried::from_end(entry);
                 self.slices.end(track, key, entry.at(), carried, out)
             }
             Part::Instant => {
@@ -86,7 +86,7 @@ impl Parts {
     pub fn before_instant(
         &mut self,
         entry: &EventView<'_>,
-        thread: Thread,
+        thread: LogThread,
         out: &mut Vec<Mark<Carried>>,
     ) {
         let track = Track::Thread(thread);
@@ -94,7 +94,12 @@ impl Parts {
     }
 
     /// Ends the slices of a thread if the event is its end.
-    pub fn after(&mut self, entry: &EventView<'_>, thread: Thread, out: &mut Vec<Mark<Carried>>) {
+    pub fn after(
+        &mut self,
+        entry: &EventView<'_>,
+        thread: LogThread,
+        out: &mut Vec<Mark<Carried>>,
+    ) {
         let id = entry.event.header.event_type;
         if matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
             self.slices.end_all(Track::Thread(thread), entry.at(), out);
@@ -109,7 +114,7 @@ impl Parts {
     }
 }
 
-fn part(entry: &EventView<'_>, thread: Thread, pairs: &Pairs) -> Part {
+fn part(entry: &EventView<'_>, thread: LogThread, pairs: &Pairs) -> Part {
     let event = &entry.event;
     if let Some(side) = pairs.side(event.header.event_type) {
         let track = Track::Thread(thread);
@@ -123,7 +128,7 @@ fn part(entry: &EventView<'_>, thread: Thread, pairs: &Pairs) -> Part {
 
 /// Returns the role of an event of the kernel; `None` for one that is no part of a slice, and for
 /// data that is truncated.
-fn kernels_part(entry: &EventView<'_>, thread: Thread) -> Option<Part> {
+fn kernels_part(entry: &EventView<'_>, thread: LogThread) -> Option<Part> {
     let event = &entry.event;
     let data = event.data;
     let interrupts = || event.header.cpu.map(Track::Interrupts);

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 
 use tracer_common::event_type::FieldKind;
 
-use tracer_event::fields::Value;
+use tracer_event::fields::FieldValue;
 use tracer_event::kernel_words::{push_arguments, push_filled, push_returned, push_syscall_name};
 use tracer_event::task_state::task_state;
 use tracer_event::waits_in::push_waits_in;
 
 /// Kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ValueShape {
     /// Signed integer.
     Signed,
     /// Unsigned integer.
@@ -42,14 +42,14 @@ pub enum Plain<'a> {
 }
 
 /// Returns the kind of the values of a kind of field.
-pub fn shape(kind: FieldKind) -> Shape {
+pub fn shape(kind: FieldKind) -> ValueShape {
     match kind {
-        FieldKind::I32 | FieldKind::SyscallResult => Shape::Signed,
+        FieldKind::I32 | FieldKind::SyscallResult => ValueShape::Signed,
         FieldKind::U32
         | FieldKind::U64
         | FieldKind::Pid
         | FieldKind::Signal
-        | FieldKind::Address => Shape::Unsigned,
+        | FieldKind::Address => ValueShape::Unsigned,
         FieldKind::Comm
         | FieldKind::Text
         | FieldKind::Strings
@@ -66,62 +66,66 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::WaitsIn
         | FieldKind::ThreadState
         | FieldKind::HeldSyscall
-        | FieldKind::NamedHeldArguments => Shape::Text,
-        FieldKind::Flag | FieldKind::ShortFlag | FieldKind::IoWait => Shape::Truth,
-        FieldKind::EventSet | FieldKind::Arguments | FieldKind::HeldArguments => Shape::Integers,
+        | FieldKind::NamedHeldArguments => ValueShape::Text,
+        FieldKind::Flag | FieldKind::ShortFlag | FieldKind::IoWait => ValueShape::Truth,
+        FieldKind::EventSet | FieldKind::Arguments | FieldKind::HeldArguments => {
+            ValueShape::Integers
+        }
     }
 }
 
-impl<'a> From<Value<'a>> for Plain<'a> {
-    fn from(value: Value<'a>) -> Self {
+impl<'a> From<FieldValue<'a>> for Plain<'a> {
+    fn from(value: FieldValue<'a>) -> Self {
         match value {
-            Value::Signed(value) => Self::Signed(value.into()),
-            Value::Unsigned(value) | Value::Signal(value) => Self::Unsigned(value.into()),
-            Value::Large(value) | Value::Address(value) => Self::Unsigned(value),
-            Value::Result(returned) => Self::Signed(returned.value),
-            Value::ShownResult(returned) => {
+            FieldValue::Signed(value) => Self::Signed(value.into()),
+            FieldValue::Unsigned(value) | FieldValue::Signal(value) => Self::Unsigned(value.into()),
+            FieldValue::Large(value) | FieldValue::Address(value) => Self::Unsigned(value),
+            FieldValue::Result(returned) => Self::Signed(returned.value),
+            FieldValue::ShownResult(returned) => {
                 let mut text = Vec::new();
                 push_returned(&mut text, returned);
                 Self::Text(Cow::Owned(text))
             }
-            Value::NamedArguments(call, texts) => {
+            FieldValue::NamedArguments(call, texts) => {
                 let mut text = Vec::new();
                 push_arguments(&mut text, &call, texts);
                 Self::Text(Cow::Owned(text))
             }
-            Value::Filled(call, texts, returned) => {
+            FieldValue::Filled(call, texts, returned) => {
                 let mut text = Vec::new();
                 push_filled(&mut text, &call, texts, returned);
                 Self::Text(Cow::Owned(text))
             }
-            Value::Strings(arguments) => {
+            FieldValue::Strings(arguments) => {
                 let mut text = Vec::new();
                 arguments.push(&mut text);
                 Self::Text(Cow::Owned(text))
             }
-            Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),
-            Value::Named(value, None) => Self::Text(Cow::Owned(value.to_string().into_bytes())),
-            Value::Syscall(table, nr) => {
+            FieldValue::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),
+            FieldValue::Named(value, None) => {
+                Self::Text(Cow::Owned(value.to_string().into_bytes()))
+            }
+            FieldValue::Syscall(table, nr) => {
                 let mut name = Vec::new();
                 push_syscall_name(&mut name, table, nr);
                 Self::Text(Cow::Owned(name))
             }
-            Value::Arguments(call) => {
+            FieldValue::Arguments(call) => {
                 let values = call.arguments().map(|(_, argument)| argument.value());
                 Self::Integers(values.collect())
             }
-            Value::WaitsIn(waits_in) => {
+            FieldValue::WaitsIn(waits_in) => {
                 let mut name = Vec::new();
                 push_waits_in(&mut name, waits_in);
                 Self::Text(Cow::Owned(name))
             }
-            Value::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),
+            FieldValue::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),
             // Whether it was preempted has a field of its own.
-            Value::TaskState(bits) => {
+            FieldValue::TaskState(bits) => {
                 Self::Text(Cow::Borrowed(task_state(bits, false).0.as_bytes()))
             }
-            Value::Flag(flag) => Self::Truth(flag),
-            Value::Set(members) => {
+            FieldValue::Flag(flag) => Self::Truth(flag),
+            FieldValue::Set(members) => {
                 Self::Integers(members.iter().map(|member| member.0.into()).collect())
             }
         }
@@ -143,11 +147,11 @@ mod tests {
         for field in SYSTEM_EVENT_TYPES.iter().flat_map(|entry| entry.fields) {
             let plain = Plain::from(value(field, &data).unwrap());
             let found = match plain {
-                Plain::Signed(_) => Shape::Signed,
-                Plain::Unsigned(_) => Shape::Unsigned,
-                Plain::Truth(_) => Shape::Truth,
-                Plain::Text(_) => Shape::Text,
-                Plain::Integers(_) => Shape::Integers,
+                Plain::Signed(_) => ValueShape::Signed,
+                Plain::Unsigned(_) => ValueShape::Unsigned,
+                Plain::Truth(_) => ValueShape::Truth,
+                Plain::Text(_) => ValueShape::Text,
+                Plain::Integers(_) => ValueShape::Integers,
             };
             assert_eq!(found, shape(field.kind), "{}", field.name);
         }

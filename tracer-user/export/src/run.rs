@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::live::{destination, refuse_terminal};
-use super::{Format, Origin};
-use tracer_log_view::{GapWatch, Log, Pause, Walk, Wanted, open, outcome, report_missing};
+use super::{ExportFormat, TraceOrigin};
+use tracer_log_view::{GapWatch, Log, Pause, Walk, WantedEvents, open, outcome, report_missing};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::progress::Progress;
@@ -18,9 +18,9 @@ pub struct ExportSetup {
     /// Log to be converted.
     pub file: PathBuf,
     /// Choice of its events.
-    pub wanted: Wanted,
+    pub wanted: WantedEvents,
     /// Format of the output.
-    pub format: &'static Format,
+    pub format: &'static ExportFormat,
     /// File or folder to be made.
     pub output: PathBuf,
     /// Whether an existing output is replaced.
@@ -60,7 +60,7 @@ fn convert<L: Log>(
 ) -> anyhow::Result<Outcome> {
     let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?).naming_by(&setup.file);
     let wanted = walk.wanted().clone();
-    let origin = Origin {
+    let origin = TraceOrigin {
         attributes: walk.log().header().attributes.clone(),
         anchor: walk.anchor(),
         system: walk.log().system().clone(),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use tracer_engine::event::MonotonicNs;
 
-use super::names::Thread;
+use super::names::LogThread;
 
 /// Limit of tracks whose slices are remembered: more than any machine has threads, and fewer than a
 /// damaged file may name.
@@ -26,7 +26,7 @@ const MOST_OPEN: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Track {
     /// Activity of a thread.
-    Thread(Thread),
+    Thread(LogThread),
     /// Interrupts of a CPU.
     Interrupts(u32),
     /// Times in which a CPU is idle.
@@ -57,7 +57,7 @@ impl Key {
 }
 
 /// Data of a slice: that of its beginning, and that added by its end.
-pub trait Arguments: Default {
+pub trait SliceArguments: Default {
     /// Returns the data for an end that is not in the log.
     fn without_end() -> Self;
 }
@@ -87,12 +87,12 @@ pub struct Mark<A> {
     /// Whether it began at the same time as the slice that it lies in.
     pub begins_with_outer: bool,
     /// Part of the slice.
-    pub extent: Extent<A>,
+    pub extent: SliceExtent<A>,
 }
 
 /// Part of a slice that is written.
 #[derive(Clone, Debug)]
-pub enum Extent<A> {
+pub enum SliceExtent<A> {
     /// Whole slice, with the time of its end and the data of the end.
     Whole(Slice<A>, MonotonicNs, A),
     /// Beginning of a slice.
@@ -132,7 +132,7 @@ impl<A> Default for Slices<A> {
     }
 }
 
-impl<A: Arguments> Slices<A> {
+impl<A: SliceArguments> Slices<A> {
     /// Begins a slice. Returns false where there are too many already.
     pub fn begin(&mut self, track: Track, slice: Slice<A>, out: &mut Vec<Mark<A>>) -> bool {
         if self.tracks.len() >= MOST_TRACKS && !self.tracks.contains_key(&track) {
@@ -216,7 +216,7 @@ impl<A: Arguments> Slices<A> {
                     track,
                     row,
                     begins_with_outer,
-                    extent: Extent::Begin(slice),
+                    extent: SliceExtent::Begin(slice),
                 }));
             }
         }
@@ -229,7 +229,7 @@ fn is_of(open: Key, key: Key) -> bool {
     open == key || (matches!(open, Key::Call(_)) && key == Key::Call(-1))
 }
 
-impl<A: Arguments> Stack<A> {
+impl<A: SliceArguments> Stack<A> {
     /// Moves the slices that continue when the one at `index` ends out of its way.
     fn make_innermost(
         &mut self,
@@ -274,8 +274,8 @@ impl<A: Arguments> Stack<A> {
             ..
         } = self.open.remove(index);
         let extent = match slice {
-            Some(slice) => Extent::Whole(slice, at, arguments),
-            None => Extent::End(at, arguments),
+            Some(slice) => SliceExtent::Whole(slice, at, arguments),
+            None => SliceExtent::End(at, arguments),
         };
         out.push(Mark {
             track,
@@ -311,7 +311,7 @@ impl<A: Arguments> Stack<A> {
                 track,
                 row: open.row,
                 begins_with_outer: open.begins_with_outer,
-                extent: Extent::Begin(slice),
+                extent: SliceExtent::Begin(slice),
             });
         }
     }
@@ -323,7 +323,7 @@ mod tests {
 
     use super::*;
 
-    impl Arguments for () {
+    impl SliceArguments for () {
         fn without_end() -> Self {}
     }
 
@@ -368,12 +368,12 @@ mod tests {
         let mut borders = Vec::new();
         for mark in marks {
             match &mark.extent {
-                Extent::Whole(slice, end, ()) => {
+                SliceExtent::Whole(slice, end, ()) => {
                     borders.push((slice.at.0, mark.row, Some(slice.key)));
                     borders.push((end.0, mark.row, None));
                 }
-                Extent::Begin(slice) => borders.push((slice.at.0, mark.row, Some(slice.key))),
-                Extent::End(end, ()) => borders.push((end.0, mark.row, None)),
+                SliceExtent::Begin(slice) => borders.push((slice.at.0, mark.row, Some(slice.key))),
+                SliceExtent::End(end, ()) => borders.push((end.0, mark.row, None)),
             }
         }
         borders.sort_by_key(|(at, ..)| *at);
@@ -441,7 +441,7 @@ mod tests {
         let ends: Vec<_> = marks
             .iter()
             .map(|mark| match &mark.extent {
-                Extent::Whole(slice, end, ()) => (slice.at.0, end.0),
+                SliceExtent::Whole(slice, end, ()) => (slice.at.0, end.0),
                 other => panic!("{other:?}"),
             })
             .collect();

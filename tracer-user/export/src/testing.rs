@@ -4,22 +4,22 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use super::Origin;
+use super::TraceOrigin;
 use tracer_log_view::Log;
 use tracer_log_view::test_log::TestLog;
 
 /// File in memory.
 #[derive(Clone, Debug, Default)]
-pub struct Written(Arc<Mutex<Vec<u8>>>);
+pub struct MemoryFile(Arc<Mutex<Vec<u8>>>);
 
-impl Written {
+impl MemoryFile {
     /// Returns the content.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Write for Written {
+impl Write for MemoryFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -31,8 +31,8 @@ impl Write for Written {
 }
 
 /// Returns the origin of a made-up log, from its start.
-pub fn origin_of(log: &TestLog) -> Origin {
-    Origin {
+pub fn origin_of(log: &TestLog) -> TraceOrigin {
+    TraceOrigin {
         attributes: log.header().attributes.clone(),
         anchor: log.header().anchor,
         system: log.system().clone(),

@@ -3,7 +3,7 @@
 /// The most instructions that the verifier may walk. A change that needs more raises it in the
 /// same commit. Kernels differ a little: a tenth is allowed above what 6.18 needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct VerifierBudget {
     /// The program, and its tracepoint.
     pub program: &'static str,
     /// Limit for the program at the BTF tracepoint.
@@ -12,8 +12,8 @@ pub struct Budget {
     pub raw_instructions: u32,
 }
 
-const fn budget(program: &'static str, instructions: u32, raw_instructions: u32) -> Budget {
-    Budget {
+const fn budget(program: &'static str, instructions: u32, raw_instructions: u32) -> VerifierBudget {
+    VerifierBudget {
         program,
         instructions,
         raw_instructions,
@@ -25,7 +25,7 @@ const fn budget(program: &'static str, instructions: u32, raw_instructions: u32)
 const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.
-pub const BUDGETS: &[Budget] = &[
+pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_process_fork", 4450, 14440),
     budget("sched_process_exit", 230, 400),
     budget("sched_process_exec", 25600, 32200),
@@ -59,7 +59,7 @@ pub const BUDGETS: &[Budget] = &[
 ];
 
 /// Returns the budget of a program.
-pub fn budget_of(program: &'static str) -> Budget {
+pub fn budget_of(program: &'static str) -> VerifierBudget {
     let row = BUDGETS.iter().find(|row| row.program == program);
     row.copied().unwrap_or(budget(program, MOST.0, MOST.1))
 }

@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracer_common::kernel::{syscalls, wanted};
 
-use super::mapping::Mapping;
+use super::mapping::MapMemory;
 use tracer_syscalls::choice::SyscallSet;
 
 /// Events that the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by all that
 /// change them.
 #[derive(Clone)]
-pub struct Wanted(Arc<Maps>);
+pub struct WantedMaps(Arc<Maps>);
 
 struct Maps {
     /// Map of one word.
-    wanted: Mapping,
-    syscalls: Mapping,
+    wanted: MapMemory,
+    syscalls: MapMemory,
     wishes: Mutex<Wishes>,
 }
 
@@ -35,8 +35,8 @@ impl Wishes {
     }
 }
 
-impl Wanted {
-    pub(super) fn new(wanted: Mapping, syscalls: Mapping) -> Self {
+impl WantedMaps {
+    pub(super) fn new(wanted: MapMemory, syscalls: MapMemory) -> Self {
         let wishes = Mutex::default();
         Self(Arc::new(Maps {
             wanted,

@@ -27,7 +27,7 @@ impl Check {
     }
 
     /// Returns a check that holds, or lacks something.
-    pub(super) fn of(what: &'static str, result: Result<String, Unmet>) -> Self {
+    pub(super) fn from_result(what: &'static str, result: Result<String, Unmet>) -> Self {
         match result {
             Ok(found) => Self::held(what, found),
             Err(unmet) => Self {

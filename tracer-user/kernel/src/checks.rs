@@ -22,21 +22,21 @@ pub fn checks(given: Option<&Path>) -> Vec<Check> {
     let mut checks = vec![
         Check::held("kernel", requirements::release()),
         Check::held("eBPF object", format!("built in, {} bytes", object().len())),
-        Check::of(
+        Check::from_result(
             "capabilities",
             requirements::capabilities().map(str::to_owned),
         ),
-        Check::of("pid namespace", requirements::pid_namespace().map(in_words)),
+        Check::from_result("pid namespace", requirements::pid_namespace().map(in_words)),
         proc_check(),
-        Check::of("lockdown", requirements::lockdown()),
-        Check::of(
+        Check::from_result("lockdown", requirements::lockdown()),
+        Check::from_result(
             "ring buffers",
             // Without the capabilities the kernel does not even let us ask.
             requirements::capabilities()
                 .and_then(|_| requirements::ring_buffers())
                 .map(|()| "there".to_owned()),
         ),
-        Check::of(
+        Check::from_result(
             "locked memory",
             requirements::locked_memory().map(|counts| {
                 if counts {
@@ -88,11 +88,11 @@ const TYPES: &str = "kernel types (BTF)";
 fn type_checks(given: Option<&Path>) -> Vec<Check> {
     let types = match types::read(given) {
         Ok(types) => types,
-        Err(unmet) => return vec![Check::of(TYPES, Err(unmet))],
+        Err(unmet) => return vec![Check::from_result(TYPES, Err(unmet))],
     };
     let btf = match types.parse() {
         Ok(btf) => btf,
-        Err(unmet) => return vec![Check::of(TYPES, Err(unmet))],
+        Err(unmet) => return vec![Check::from_result(TYPES, Err(unmet))],
     };
     let fields = offsets::globals(&btf)
         .map_err(|source| Unmet::Field { source })
@@ -119,8 +119,8 @@ fn type_checks(given: Option<&Path>) -> Vec<Check> {
         "by walking the stack, for want of bpf_task_pt_regs (5.15): slower"
     };
     let mut checks = vec![
-        Check::of(TYPES, whose(&types, &btf, given)),
-        Check::of("task fields", fields),
+        Check::from_result(TYPES, whose(&types, &btf, given)),
+        Check::from_result("task fields", fields),
         Check::held("tracepoints", tracepoints),
         Check::held("addresses of calls", addresses),
     ];

@@ -793,12 +793,12 @@ mod tests {
 
     #[test]
     fn every_type_of_the_kernel_has_a_record_and_no_other_has() {
-        use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES};
+        use tracer_common::event_type::{EventOrigin, SYSTEM_EVENT_TYPES};
 
         for entry in SYSTEM_EVENT_TYPES {
             assert_eq!(
                 shape(entry.id).is_some(),
-                entry.origin == Origin::Kernel,
+                entry.origin == EventOrigin::Kernel,
                 "{}",
                 entry.name
             );

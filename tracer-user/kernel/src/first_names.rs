@@ -40,7 +40,7 @@ impl FirstNames {
 
     /// Returns the name that the thread had when it came to be traced, and forgets it.
     #[must_use]
-    pub fn of(&self, pid: i32, tid: i32) -> Option<[u8; COMM_BYTES]> {
+    pub fn remove(&self, pid: i32, tid: i32) -> Option<[u8; COMM_BYTES]> {
         let mut names = self.names();
         // Of two with these ids, the first one is asked for first.
         let at = names
@@ -81,12 +81,12 @@ mod tests {
         assert!(!names.take(&record(RENAME, 9, b"else")));
         assert!(!names.take(b"short"));
 
-        assert_eq!(names.of(7, 8).unwrap()[..4], *b"work");
+        assert_eq!(names.remove(7, 8).unwrap()[..4], *b"work");
         assert_eq!(
-            (names.of(7, 8), names.of(6, 7), names.of(7, 9)),
+            (names.remove(7, 8), names.remove(6, 7), names.remove(7, 9)),
             (None, None, None)
         );
-        assert!(names.of(7, 7).is_some());
+        assert!(names.remove(7, 7).is_some());
     }
 
     #[test]
@@ -96,6 +96,6 @@ mod tests {
             names.take(&record(NAME_RECORD, tid, b"gone"));
         }
         assert_eq!(names.names().len(), MOST);
-        assert!(names.of(7, 1).is_none() && names.of(7, 5000).is_some());
+        assert!(names.remove(7, 1).is_none() && names.remove(7, 5000).is_some());
     }
 }

@@ -91,7 +91,7 @@ pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoin
 }
 
 pub use btf::tracepoints::Described as DescribedTracepoint;
-pub use calls::Wanted;
+pub use calls::WantedMaps;
 pub use check::Check;
 pub use checks::{Availability, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;

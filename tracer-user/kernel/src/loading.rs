@@ -18,15 +18,15 @@ use tracer_syscalls::pointer_data;
 
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
-use super::calls::Wanted;
+use super::calls::WantedMaps;
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
 use super::look::Looker;
 use super::losses::LostByCpu;
-use super::mapping::{Access, Mapping};
-use super::namespace::{Listing, Nested};
+use super::mapping::{Access, MapMemory};
+use super::namespace::{Nested, ProcessListing};
 use super::options::KernelOptions;
-use super::probes::{self, Attachments};
+use super::probes::{self, ProbeAttachments};
 use super::programs::{self, CONTROL_GROUPS, DESCRIPTORS, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
@@ -81,10 +81,10 @@ pub(super) struct Maps {
     pub rings: Rings,
     /// Readable when one of the rings is.
     pub ring_fd: OwnedFd,
-    pub wanted: Wanted,
+    pub wanted: WantedMaps,
     pub lost: LostByCpu,
-    pub unseen_returns: Mapping,
-    pub untold_ends: Mapping,
+    pub unseen_returns: MapMemory,
+    pub untold_ends: MapMemory,
     pub log: Option<Diagnostics>,
 }
 
@@ -95,11 +95,11 @@ pub(super) struct Attached {
     /// The types that are recorded, as bits.
     pub recorded: u64,
     /// List of processes, where our pid namespace is not the first one.
-    pub listing: Option<Listing>,
+    pub listing: Option<ProcessListing>,
     /// Look at threads when the trace begins, where that is wanted.
     pub looker: Option<Looker>,
-    pub probes: Attachments,
-    pub tracepoints: tracepoints::Attachments,
+    pub probes: ProbeAttachments,
+    pub tracepoints: tracepoints::TracepointAttachments,
 }
 
 impl<'a> Plan<'a> {
@@ -192,7 +192,7 @@ impl<'a> Plan<'a> {
         })?;
         let word = map_array(ebpf, WANTED, size_of::<u64>())?;
         let sets = map_array(ebpf, SYSCALLS, SYSCALLS_BYTES)?;
-        let wanted = Wanted::new(word, sets);
+        let wanted = WantedMaps::new(word, sets);
         wanted.set_syscalls(&self.options.syscalls);
         if self.options.string_bytes > 0 {
             let texts = pointer_data::of_calls();
@@ -238,7 +238,7 @@ impl<'a> Plan<'a> {
         // New processes have their pids known from then on: now those that are there.
         let list = |ebpf: &mut Ebpf| {
             if let (Some(_), Some(btf)) = (self.kernel.namespace, &self.kernel.btf) {
-                let listed = Listing::load(ebpf, btf)?;
+                let listed = ProcessListing::load(ebpf, btf)?;
                 listed.threads(ebpf)?;
                 listing = Some(listed);
             }
@@ -387,11 +387,11 @@ fn entries(count: usize) -> u32 {
 }
 
 /// Maps the first `length` bytes of an array into this process.
-fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<Mapping, LoadError> {
+fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<MapMemory, LoadError> {
     let Some(Map::Array(array)) = ebpf.map(name) else {
         return Err(LoadError::PartMissing { name });
     };
-    Mapping::new(array.fd().as_fd(), length, Access::ReadWrite).map_err(|source| {
+    MapMemory::new(array.fd().as_fd(), length, Access::ReadWrite).map_err(|source| {
         LoadError::MapCall {
             call: "mmap",
             name,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tracer_common::kernel::LostOnCpu;
 use tracer_engine::event::MonotonicNs;
 
-use super::mapping::Mapping;
+use super::mapping::MapMemory;
 
 /// Interval between questions for missed runs: a few system calls a program, for something that
 /// hardly ever happens.
@@ -44,12 +44,12 @@ pub struct LostOnOneCpu {
 /// were loaded. It can be read as long as it exists, even when the programs are gone.
 #[derive(Clone)]
 pub struct LostByCpu {
-    lost: Arc<Mapping>,
+    lost: Arc<MapMemory>,
     cpus: usize,
 }
 
 impl LostByCpu {
-    pub(super) fn new(lost: Mapping, cpus: usize) -> Self {
+    pub(super) fn new(lost: MapMemory, cpus: usize) -> Self {
         Self {
             lost: Arc::new(lost),
             cpus,
@@ -73,25 +73,25 @@ impl LostByCpu {
 }
 
 /// Reads the counts of lost events.
-pub struct Losses {
+pub struct LossReader {
     by_cpu: LostByCpu,
     programs: Vec<OwnedFd>,
     missed: Reported,
     missed_read: Option<Instant>,
     /// Count of returns that the kernel did not see.
-    unseen_returns: Mapping,
+    unseen_returns: MapMemory,
     returns: Reported,
     /// Count of ends of requests that the kernel did not report.
-    untold_ends: Mapping,
+    untold_ends: MapMemory,
     ends: Reported,
 }
 
-impl Losses {
+impl LossReader {
     pub fn new(
         by_cpu: LostByCpu,
         programs: Vec<OwnedFd>,
-        unseen_returns: Mapping,
-        untold_ends: Mapping,
+        unseen_returns: MapMemory,
+        untold_ends: MapMemory,
     ) -> Self {
         Self {
             by_cpu,

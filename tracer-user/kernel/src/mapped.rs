@@ -39,7 +39,7 @@ const HAS_BUILD_ID: u16 = 1 << 14;
 
 /// Report of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum MappingReport {
     /// Code that a process has mapped.
     Mapped(i32, Mapping),
     /// Process, the first, that was made by the second, or by a thread of it.
@@ -52,15 +52,15 @@ pub enum Report {
 
 /// The rings of all CPUs.
 #[derive(Debug)]
-pub struct Mapped(Vec<Ring>);
+pub struct MappingRings(Vec<Ring>);
 
 #[derive(Debug)]
 struct Ring {
     _event: OwnedFd,
-    memory: mapping::Mapping,
+    memory: mapping::MapMemory,
 }
 
-impl Mapped {
+impl MappingRings {
     /// Begins the reports.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Mapped {
         let rings = cpus.into_iter().map(|cpu| {
             let event = open(cpu, FLAGS | WITH_BUILD_ID).or_else(|_older| open(cpu, FLAGS))?;
             let length = (1 + PAGES) * page_bytes();
-            let memory = mapping::Mapping::new(event.as_fd(), length, Access::ReadWrite)?;
+            let memory = mapping::MapMemory::new(event.as_fd(), length, Access::ReadWrite)?;
             Ok(Ring {
                 _event: event,
                 memory,
@@ -82,7 +82,7 @@ impl Mapped {
     }
 
     /// Takes the reports since the last call, each with its time and in order of it.
-    pub fn take(&mut self) -> Vec<(u64, Report)> {
+    pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
         let mut reports = Vec::new();
         for ring in &self.0 {
             ring.drain(&mut |time, report| reports.push((time, report)));
@@ -105,7 +105,7 @@ fn open(cpu: u32, flags: u64) -> io::Result<OwnedFd> {
 }
 
 impl Ring {
-    fn drain(&self, each: &mut impl FnMut(u64, Report)) {
+    fn drain(&self, each: &mut impl FnMut(u64, MappingReport)) {
         let words = (self.memory.word(HEAD), self.memory.word(TAIL));
         let (Some(head), Some(tail)) = words else {
             return;
@@ -116,7 +116,7 @@ impl Ring {
         while at < end {
             let Some(bytes) = self.record(at, &mut record) else {
                 // Damaged: all of it is left out.
-                each(0, Report::Lost);
+                each(0, MappingReport::Lost);
                 break;
             };
             if let Some((time, report)) = parse(&record) {
@@ -149,7 +149,7 @@ impl Ring {
 }
 
 /// Reads time and content of a record; `None` for one that says nothing.
-fn parse(record: &[u8]) -> Option<(u64, Report)> {
+fn parse(record: &[u8]) -> Option<(u64, MappingReport)> {
     let word = |at: usize| {
         let bytes = record.get(at..)?.first_chunk()?;
         Some(u64::from_ne_bytes(*bytes))
@@ -162,10 +162,10 @@ fn parse(record: &[u8]) -> Option<(u64, Report)> {
     let misc = u16::from_ne_bytes(*record.get(4..)?.first_chunk()?);
     let time = word(record.len().checked_sub(8)?)?;
     let report = match half(0)? {
-        LOST => Report::Lost,
-        FORK => Report::Forked(pid(8)?, pid(12)?),
+        LOST => MappingReport::Lost,
+        FORK => MappingReport::Forked(pid(8)?, pid(12)?),
         // Of a process as a whole: its first thread, which is not always the last.
-        EXIT if pid(8)? == pid(16)? => Report::Ended(pid(8)?),
+        EXIT if pid(8)? == pid(16)? => MappingReport::Ended(pid(8)?),
         MMAP2 => {
             let (start, length) = (word(16)?, word(24)?);
             let build_id = if misc & HAS_BUILD_ID == 0 {
@@ -184,7 +184,7 @@ fn parse(record: &[u8]) -> Option<(u64, Report)> {
                 build_id: build_id.to_vec(),
                 path: path.into(),
             };
-            Report::Mapped(pid(8)?, mapping)
+            MappingReport::Mapped(pid(8)?, mapping)
         }
         _ => return None,
     };
@@ -218,7 +218,10 @@ mod tests {
             build_id: vec![9; 4],
             path: b"/a.out".as_slice().into(),
         };
-        assert_eq!(parse(&record), Some((55, Report::Mapped(7, mapping))));
+        assert_eq!(
+            parse(&record),
+            Some((55, MappingReport::Mapped(7, mapping)))
+        );
         for length in 0..record.len() {
             let _ = parse(&record[..length]);
         }

@@ -25,7 +25,7 @@ pub enum Access {
 /// reads and writes it at the same time, except for bytes that the protocol gives to the reader
 /// alone.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct MapMemory {
     /// Page aligned; `length` bytes are mapped from here as long as `self` lives.
     base: NonNull<u8>,
     length: usize,
@@ -33,12 +33,12 @@ pub struct Mapping {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and `base` is the only reason why
 // this is not derived.
-unsafe impl Send for Mapping {}
+unsafe impl Send for MapMemory {}
 // SAFETY: through a shared reference bytes are accessed as atomics, or while neither side writes
 // them.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for MapMemory {}
 
-impl Mapping {
+impl MapMemory {
     /// Maps the first `length` bytes of a map, rounded up to whole pages.
     pub fn new(map: BorrowedFd<'_>, length: usize, access: Access) -> io::Result<Self> {
         Self::window(map, 0, length, access)
@@ -139,7 +139,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for MapMemory {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, with this length, and no reference outlives `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };

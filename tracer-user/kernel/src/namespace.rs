@@ -63,9 +63,9 @@ pub fn is_proc_own() -> bool {
 
 /// Lists the processes of the reader's pid namespace.
 #[derive(Debug)]
-pub struct Listing;
+pub struct ProcessListing;
 
-impl Listing {
+impl ProcessListing {
     /// Loads the program, whose first run also gives the other programs the pids of existing
     /// processes.
     pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self, LoadError> {

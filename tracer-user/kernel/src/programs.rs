@@ -226,10 +226,10 @@ mod tests {
 
     use super::*;
     use crate::btf::offsets::Global;
-    use crate::budget::{BUDGETS, Budget, budget_of};
+    use crate::budget::{BUDGETS, VerifierBudget, budget_of};
     use crate::loading::{Parameters, halves};
     use crate::look::by_program;
-    use crate::namespace::Listing;
+    use crate::namespace::ProcessListing;
     use crate::object::object;
     use crate::requirements::{self, Kernel};
     use tracer_binary::unwind::REGISTERS_BYTES;
@@ -414,7 +414,7 @@ mod tests {
                 continue;
             }
             let btf = kernel.btf.as_ref().unwrap();
-            Listing::load(&mut ebpf, btf).unwrap();
+            ProcessListing::load(&mut ebpf, btf).unwrap();
             // Elsewhere threads are looked at in /proc.
             if kernel.gives_registers() {
                 by_program::load(&mut ebpf, btf).unwrap();
@@ -496,7 +496,7 @@ mod tests {
             let program: &mut RawTracePoint = program.try_into().unwrap();
             program.load().unwrap();
             let raw_instructions = program.info().unwrap().verified_instruction_count();
-            used.push(Budget {
+            used.push(VerifierBudget {
                 program: tracepoint.name,
                 // Kernels before 5.16 do not say.
                 instructions: instructions.unwrap_or(0),
@@ -509,7 +509,7 @@ mod tests {
             assert!(is_program, "no program {}", row.program);
         }
         let budgets = used.iter().map(|used| (used, budget_of(used.program)));
-        let is_above = |(used, budget): &(&Budget, Budget)| {
+        let is_above = |(used, budget): &(&VerifierBudget, VerifierBudget)| {
             used.instructions > budget.instructions
                 || used.raw_instructions > budget.raw_instructions
         };

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::error::LoadError;
-use super::mapping::{Access, Mapping, page_bytes};
+use super::mapping::{Access, MapMemory, page_bytes};
 
 /// Number of further looks at a record that is reserved and not yet submitted. A program takes well
 /// below a microsecond in between; longer only when its virtual CPU is taken away.
@@ -41,9 +41,9 @@ impl Position {
 pub struct Ring {
     map: OwnedFd,
     /// Position up to which was read, for the writers to see: the ring's first page.
-    read: Mapping,
+    read: MapMemory,
     /// The first page again, that of the writers, and the bytes.
-    written: Mapping,
+    written: MapMemory,
     page_bytes: usize,
     /// Bytes of the ring, a power of two.
     ring_bytes: u64,
@@ -60,7 +60,7 @@ impl Ring {
         let page_bytes = page_bytes();
         let bytes = usize::try_from(ring_bytes).unwrap_or(usize::MAX);
         let mapped = |length, access| {
-            Mapping::new(map.as_fd(), length, access).map_err(|source| LoadError::MapCall {
+            MapMemory::new(map.as_fd(), length, access).map_err(|source| LoadError::MapCall {
                 call: "mmap",
                 name: "RINGS",
                 source,
@@ -167,7 +167,7 @@ impl Ring {
     }
 }
 
-fn word(mapping: &Mapping, at: usize) -> u64 {
+fn word(mapping: &MapMemory, at: usize) -> u64 {
     // Acquire pairs with the kernel's release of the producer's position: what was reserved before
     // it is seen. The consumer's is our own.
     let word = mapping.word(at);

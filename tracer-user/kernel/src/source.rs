@@ -8,15 +8,15 @@ use tracer_common::kernel::{TRACEPOINT_RECORDS, wanted};
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
-use super::calls::Wanted;
+use super::calls::WantedMaps;
 use super::decode::{ExecSign, decode, exec_sign};
 use super::diagnostics::Diagnostics;
 use super::first_names::FirstNames;
-use super::look::Found;
-use super::losses::Losses;
+use super::look::LookRecords;
+use super::losses::LossReader;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
 use super::rings::Rings;
-use super::stacks::{Stacks, is_stack};
+use super::stacks::{WaitingStacks, is_stack};
 use super::switches::Switches;
 use super::tracepoints::Layouts;
 use tracer_binary::stacks::StackOptions;
@@ -39,8 +39,8 @@ pub trait ReportsExecs {
 /// The kernel's events as a source of a stream.
 pub struct KernelSource {
     rings: Rings,
-    losses: Losses,
-    wanted: Wanted,
+    losses: LossReader,
+    wanted: WantedMaps,
     /// The optional types that the programs were loaded for, as bits.
     loaded_for: u64,
     probes: ProbeNames,
@@ -51,11 +51,11 @@ pub struct KernelSource {
     signs: Vec<ExecSign>,
     switches: Switches,
     /// Stacks, where they are recorded.
-    stacks: Option<Stacks>,
+    stacks: Option<WaitingStacks>,
     /// Descriptions of descriptors, where they are recorded.
     descriptors: Option<Descriptors>,
     /// States of threads when the trace began.
-    looks: Found,
+    looks: LookRecords,
     first_names: FirstNames,
 }
 
@@ -68,8 +68,8 @@ impl ReportsExecs for KernelSource {
 impl KernelSource {
     pub(super) fn new(
         rings: Rings,
-        losses: Losses,
-        wanted: Wanted,
+        losses: LossReader,
+        wanted: WantedMaps,
         loaded_for: u64,
         probes: ProbeNames,
         tracepoints: Layouts,
@@ -88,7 +88,7 @@ impl KernelSource {
             switches: Switches::default(),
             stacks: None,
             descriptors: None,
-            looks: Found::default(),
+            looks: LookRecords::default(),
             first_names: FirstNames::default(),
         };
         source.wanted.set_recorded(loaded_for);
@@ -99,7 +99,7 @@ impl KernelSource {
     pub(super) fn with_stacks(self, options: &StackOptions) -> Self {
         let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(|| Stacks::begin(options)),
+            stacks: are_recorded.then(|| WaitingStacks::begin(options)),
             ..self
         }
     }
@@ -118,7 +118,7 @@ impl KernelSource {
     }
 
     /// Returns the source, which also takes looks at threads.
-    pub(super) fn with_looks(self, looks: Option<Found>) -> Self {
+    pub(super) fn with_looks(self, looks: Option<LookRecords>) -> Self {
         Self {
             looks: looks.unwrap_or_default(),
             ..self

@@ -14,11 +14,11 @@ use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::Batch;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::mapped::{Mapped, Report};
+use super::mapped::{MappingReport, MappingRings};
 use tracer_binary::stacks::{
-    BuildIds, Mapping, NEXT_USER_EVENT, StackOptions, Taken, push_mapping, read_mappings,
+    BuildIds, Mapping, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping, read_mappings,
 };
-use tracer_binary::unwind::{Copied, Found, Space, Unwinder};
+use tracer_binary::unwind::{Copied, Space, Unwinder, UnwoundStack};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
@@ -43,13 +43,13 @@ pub fn is_stack(untrusted: &[u8]) -> bool {
 
 /// Stacks on their way to their events.
 #[derive(Debug)]
-pub struct Stacks {
+pub struct WaitingStacks {
     /// Data of the stacks' events, by the event that each belongs to.
     waiting: HashMap<Of, Vec<u8>>,
     processes: HashMap<i32, Process>,
     build_ids: BuildIds,
     /// Reports of mappings; `None` where the kernel does not report them.
-    mapped: Option<Mapped>,
+    mapped: Option<MappingRings>,
     /// Processes that have ended, and whose last stacks may still come.
     ended: Vec<(Instant, i32)>,
     /// Lower bound of the times of events that are still to come.
@@ -118,10 +118,10 @@ impl Process {
     }
 }
 
-impl Stacks {
+impl WaitingStacks {
     /// Begins to take stacks with these options.
     pub fn begin(options: &StackOptions) -> Self {
-        let mapped = Mapped::begin();
+        let mapped = MappingRings::begin();
         if let Err(error) = &mapped {
             tracing::debug!(
                 error = error as &dyn std::error::Error,
@@ -162,10 +162,10 @@ impl Stacks {
                 processes.clear();
             }
             match report {
-                Report::Mapped(pid, mapping) => {
+                MappingReport::Mapped(pid, mapping) => {
                     processes.entry(pid).or_default().map(time, mapping);
                 }
-                Report::Forked(child, parent) if child != parent => {
+                MappingReport::Forked(child, parent) if child != parent => {
                     // What a child has until it runs another program.
                     let parent = processes.get(&parent).cloned().unwrap_or_default();
                     let mut inherited = Process::default();
@@ -175,9 +175,9 @@ impl Stacks {
                     ended.retain(|(_, pid)| *pid != child);
                     processes.insert(child, inherited);
                 }
-                Report::Forked(..) => {}
-                Report::Ended(pid) => ended.push((now, pid)),
-                Report::Lost => {
+                MappingReport::Forked(..) => {}
+                MappingReport::Ended(pid) => ended.push((now, pid)),
+                MappingReport::Lost => {
                     for process in processes.values_mut() {
                         process.looked = None;
                     }
@@ -190,11 +190,11 @@ impl Stacks {
     /// without an event is pushed at once, and so is a waker's, whose event may have come from
     /// another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
-        let (header, event_type, data) = match Raw::of(untrusted) {
+        let (header, event_type, data) = match Raw::parse(untrusted) {
             Some(raw) => self.unwound(&raw)?,
             None => decode(untrusted)?,
         };
-        let is_wakers = Taken::of(&data).is_some_and(|taken| taken.head.woken_tid != 0);
+        let is_wakers = RecordedStack::parse(&data).is_some_and(|taken| taken.head.woken_tid != 0);
         if event_type == 0 || is_wakers {
             self.push(header, data, EventTypeId(event_type), batch);
             return Some(());
@@ -235,7 +235,7 @@ impl Stacks {
     ) {
         let of = Of::event(header, header.event_type.0);
         let waiting = self.waiting.remove(&of);
-        let Some(taken) = waiting.as_deref().and_then(Taken::of) else {
+        let Some(taken) = waiting.as_deref().and_then(RecordedStack::parse) else {
             return;
         };
         let data = from_trace_point(&taken, header.program_address, address, self.most_frames);
@@ -259,7 +259,7 @@ impl Stacks {
             truncation: Truncation::None,
             ..header
         };
-        if let Some(taken) = Taken::of(&data) {
+        if let Some(taken) = RecordedStack::parse(&data) {
             for (time, mapping) in self.unsaid(header.pid, &taken) {
                 let time = time.clamp(self.since.0.min(header.time.0), header.time.0);
                 let header = EventHeader {
@@ -275,7 +275,7 @@ impl Stacks {
     /// Decodes as [`decode`] does, for a stack whose part of the program is found here.
     fn unwound(&mut self, raw: &Raw<'_>) -> Option<(EventHeader, u32, Vec<u8>)> {
         let (header, parts) = raw.parts()?;
-        let mut found = Found::default();
+        let mut found = UnwoundStack::default();
         if let Some(copied) = &parts.copied {
             let pid = header.pid;
             let process = self.processes.entry(pid).or_default();
@@ -293,7 +293,7 @@ impl Stacks {
     }
 
     /// Returns the mappings of a process that are no events yet, with their times.
-    fn unsaid(&mut self, pid: i32, taken: &Taken<'_>) -> Vec<(u64, Mapping)> {
+    fn unsaid(&mut self, pid: i32, taken: &RecordedStack<'_>) -> Vec<(u64, Mapping)> {
         if taken.head.user_frames == 0 {
             return Vec::new();
         }
@@ -317,7 +317,12 @@ fn is_probe(record_type: u32) -> bool {
 /// was taken at the instruction at `probed`: that is the trace point itself, or lies in the
 /// function that was called there. So the stack begins at the trace point; it has no addresses of
 /// the kernel.
-fn from_trace_point(taken: &Taken<'_>, probed: u64, address: u64, most_frames: usize) -> Vec<u8> {
+fn from_trace_point(
+    taken: &RecordedStack<'_>,
+    probed: u64,
+    address: u64,
+    most_frames: usize,
+) -> Vec<u8> {
     let callers = taken.user().skip_while(|of| *of == probed);
     let callers = callers.skip_while(|of| *of == address);
     let user: Vec<u64> = std::iter::once(address)
@@ -411,7 +416,7 @@ struct Raw<'a>(&'a [u8]);
 
 impl<'a> Raw<'a> {
     /// Wraps the record; `None` where it is another one.
-    fn of(untrusted: &'a [u8]) -> Option<Self> {
+    fn parse(untrusted: &'a [u8]) -> Option<Self> {
         let (header, _) = RecordHeader::ref_from_prefix(untrusted).ok()?;
         (header.event_type == UNWIND_RECORD).then_some(Self(untrusted))
     }
@@ -471,9 +476,9 @@ mod tests {
             };
             let kernel: u64 = 0xffff_8000;
             let data = [head.as_bytes(), kernel.as_bytes(), user.as_bytes()].concat();
-            let taken = Taken::of(&data).unwrap();
+            let taken = RecordedStack::parse(&data).unwrap();
             let found = from_trace_point(&taken, PROBED, address, most);
-            let found = Taken::of(&found).unwrap();
+            let found = RecordedStack::parse(&found).unwrap();
             assert_eq!(found.kernel().count(), 0);
             found.user().collect::<Vec<_>>()
         };
@@ -495,11 +500,11 @@ mod tests {
             types: stacks::PROBES,
             ..StackOptions::default()
         };
-        let mut waiting = Stacks::begin(&options);
+        let mut waiting = WaitingStacks::begin(&options);
         let (mut types, mut events, mut data, mut losses) =
             (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
-        let take = |waiting: &mut Stacks, batch: &mut Batch<'_>, cpu: u16, frames: i32| {
+        let take = |waiting: &mut WaitingStacks, batch: &mut Batch<'_>, cpu: u16, frames: i32| {
             let mut header = RecordHeader::new_zeroed();
             (header.pid, header.tid, header.cpu) = (7, 8, cpu);
             header.event_type = STACK_RECORD;
@@ -530,7 +535,10 @@ mod tests {
         waiting.forget();
         waiting.push_before(PROBE, &event(0), &mut batch);
         let pushed = events.iter().map(|event| {
-            let frames = Taken::of(event.data(&data)).unwrap().kernel().count();
+            let frames = RecordedStack::parse(event.data(&data))
+                .unwrap()
+                .kernel()
+                .count();
             (event.header.cpu, frames)
         });
         assert_eq!(pushed.collect::<Vec<_>>(), [(Some(1), 1), (Some(0), 2)]);
@@ -542,7 +550,7 @@ mod tests {
         let mut record = vec![0; size_of::<UnwindRecord<BYTES>>()];
         record[32..34].copy_from_slice(&UNWIND_RECORD.to_ne_bytes());
         let copied = |record: &[u8]| {
-            let (_, parts) = Raw::of(record)?.parts()?;
+            let (_, parts) = Raw::parse(record)?.parts()?;
             Some(parts.copied.map(|copied| copied.memory.len()))
         };
         for (bytes, expected) in [
@@ -568,7 +576,7 @@ mod tests {
         record[48..52].copy_from_slice(&(-14_i32).to_ne_bytes());
         record[72] = 5;
         let (_, event_type, data) = decode(&record).unwrap();
-        let taken = Taken::of(&data).unwrap();
+        let taken = RecordedStack::parse(&data).unwrap();
         assert_eq!(event_type, 9);
         assert_eq!(taken.kernel().collect::<Vec<_>>(), [5, 0]);
         assert_eq!(taken.user().count(), 0);

@@ -10,7 +10,7 @@ use aya::maps::Map;
 use tracer_common::kernel::PID_LIMIT;
 
 use super::error::LoadError;
-use super::mapping::{Access, Mapping, page_bytes};
+use super::mapping::{Access, MapMemory, page_bytes};
 
 /// Its name.
 pub const TRACED: &str = "TRACED";
@@ -18,11 +18,11 @@ pub const TRACED: &str = "TRACED";
 /// The map. A page of it is in our memory only while it is written to: all of it is four
 /// megabytes, and a process or two are traced.
 #[derive(Debug)]
-pub struct Traced(OwnedFd);
+pub struct TracedMap(OwnedFd);
 
-impl Traced {
+impl TracedMap {
     /// Returns the map of the object.
-    pub fn of(ebpf: &Ebpf) -> Result<Self, LoadError> {
+    pub fn from_object(ebpf: &Ebpf) -> Result<Self, LoadError> {
         let Some(Map::Array(array)) = ebpf.map(TRACED) else {
             return Err(LoadError::PartMissing { name: TRACED });
         };
@@ -57,8 +57,8 @@ impl Traced {
         Ok(())
     }
 
-    fn map(&self, start: usize, length: usize) -> Result<Mapping, LoadError> {
-        Mapping::window(self.0.as_fd(), start, length, Access::ReadWrite)
+    fn map(&self, start: usize, length: usize) -> Result<MapMemory, LoadError> {
+        MapMemory::window(self.0.as_fd(), start, length, Access::ReadWrite)
             .map_err(|source| failed("mmap", source))
     }
 }

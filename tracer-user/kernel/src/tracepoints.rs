@@ -15,7 +15,7 @@ use tracer_common::kernel::TracepointSite;
 use zerocopy::IntoBytes;
 
 use super::perf::{self, EVERY_PROCESS, EventAttributes};
-use crate::named_tracepoints::{Layout, Tracepoint};
+use crate::named_tracepoints::{Tracepoint, TracepointLayout};
 
 const PROGRAM: &str = "named_tracepoint";
 
@@ -27,7 +27,7 @@ const PERF_TYPE: u32 = 2;
 
 /// The attachments. They end when this is dropped.
 #[derive(Default)]
-pub struct Attachments {
+pub struct TracepointAttachments {
     /// The program, for the count of what it missed.
     pub program: Option<OwnedFd>,
     /// Links, which are only held open.
@@ -71,9 +71,12 @@ pub enum TracepointError {
 }
 
 /// Attaches to each of them.
-pub fn attach(ebpf: &mut Ebpf, all: &[Tracepoint]) -> Result<Attachments, TracepointError> {
+pub fn attach(
+    ebpf: &mut Ebpf,
+    all: &[Tracepoint],
+) -> Result<TracepointAttachments, TracepointError> {
     if all.is_empty() {
-        return Ok(Attachments::default());
+        return Ok(TracepointAttachments::default());
     }
     set_sites(ebpf, all)?;
     let program = load(ebpf)?;
@@ -92,7 +95,7 @@ pub fn attach(ebpf: &mut Ebpf, all: &[Tracepoint]) -> Result<Attachments, Tracep
         let link = perf::link(program.as_fd(), event.as_fd(), cookie);
         links.push(link.map_err(failed("bpf(BPF_LINK_CREATE)"))?);
     }
-    Ok(Attachments {
+    Ok(TracepointAttachments {
         program: program.as_fd().try_clone_to_owned().ok(),
         _links: links,
     })
@@ -130,11 +133,11 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, TracepointError> {
 /// Layouts of the data recorded at tracepoints, by the index of each: the name of its event type,
 /// and how its fields are stored.
 #[derive(Debug, Default)]
-pub struct Layouts(Vec<(String, Layout)>);
+pub struct Layouts(Vec<(String, TracepointLayout)>);
 
 impl Layouts {
     /// Returns the layouts of these tracepoints.
-    pub fn of(all: &[Tracepoint]) -> Self {
+    pub fn from_tracepoints(all: &[Tracepoint]) -> Self {
         let each = all.iter();
         Self(each.map(|one| (one.event_name(), one.layout())).collect())
     }

@@ -7,20 +7,20 @@ use aya::Ebpf;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{PID_LIMIT, wanted};
 
-use super::calls::Wanted;
+use super::calls::WantedMaps;
 use super::choice;
 use super::error::LoadError;
 use super::first_names::FirstNames;
 use super::loading::{Plan, usize_of};
 use super::look::Looker;
-use super::losses::{Losses, LostByCpu};
-use super::namespace::Listing;
+use super::losses::{LossReader, LostByCpu};
+use super::namespace::ProcessListing;
 use super::object::object;
 use super::options::KernelOptions;
-use super::probes::{Attachments, ProbeNames};
+use super::probes::{ProbeAttachments, ProbeNames};
 use super::requirements;
 use super::source::KernelSource;
-use super::traced::Traced;
+use super::traced::TracedMap;
 use super::tracepoints::{self, Layouts};
 use super::types;
 use tracer_syscalls::choice::SyscallSet;
@@ -30,16 +30,16 @@ use tracer_syscalls::choice::SyscallSet;
 pub struct KernelTracer {
     /// Holds the programs and their attachments.
     ebpf: Ebpf,
-    _probes: Attachments,
-    _tracepoints: tracepoints::Attachments,
-    traced: Traced,
+    _probes: ProbeAttachments,
+    _tracepoints: tracepoints::TracepointAttachments,
+    traced: TracedMap,
     /// List of processes, where the tracer's pid namespace is not the first one.
-    listing: Option<Listing>,
+    listing: Option<ProcessListing>,
     /// Look at threads when the trace begins, where that is wanted.
     looker: Option<Looker>,
     /// Readable when one of the rings is.
     ring_fd: OwnedFd,
-    wanted: Wanted,
+    wanted: WantedMaps,
     lost: LostByCpu,
     first_names: FirstNames,
     /// The types that are recorded, as bits.
@@ -92,7 +92,7 @@ impl KernelTracer {
         let maps = plan.map(&mut ebpf)?;
         let attached = plan.attach(&mut ebpf)?;
 
-        let losses = Losses::new(
+        let losses = LossReader::new(
             maps.lost.clone(),
             attached.programs,
             maps.unseen_returns,
@@ -107,7 +107,7 @@ impl KernelTracer {
                 kinds: options.probes.kinds.clone(),
                 trace_points: options.probes.trace_points,
             },
-            Layouts::of(&options.tracepoints),
+            Layouts::from_tracepoints(&options.tracepoints),
             maps.log,
         );
         let source = source
@@ -115,7 +115,7 @@ impl KernelTracer {
             .with_descriptors(options.descriptors)
             .with_looks(attached.looker.as_ref().map(Looker::found));
         let tracer = Self {
-            traced: Traced::of(&ebpf)?,
+            traced: TracedMap::from_object(&ebpf)?,
             listing: attached.listing,
             looker: attached.looker,
             ring_fd: maps.ring_fd,
@@ -241,7 +241,7 @@ impl KernelTracer {
 
     /// Returns the events that the programs are to record, to be changed by the streams of others.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> WantedMaps {
         self.wanted.clone()
     }
 

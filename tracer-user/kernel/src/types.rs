@@ -99,7 +99,7 @@ pub fn read(given: Option<&Path>) -> Result<Types, Unmet> {
 
 /// Makes sure that a file that says which build it is of is not of another one.
 fn ensure_same_build(path: &Path, build_id: Option<Vec<u8>>) -> Result<(), Unmet> {
-    match (build_id, build_id::of_running_kernel()) {
+    match (build_id, build_id::read_running_kernel()) {
         (Some(of_file), Some(own)) if of_file != own => Err(Unmet::OtherKernel {
             path: path.to_owned(),
             why: format!(

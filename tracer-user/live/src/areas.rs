@@ -14,7 +14,7 @@ use super::later::later;
 use super::name_shares::NameShares;
 use super::origin::{AreaTag, Tagged};
 use super::proc_fs;
-use tracer_binary::bounded_proc::{self, Held};
+use tracer_binary::bounded_proc::{self, HeldProcess};
 
 /// Times of the looks after a fork or exec: the library makes its area while the program is being
 /// loaded, which takes a millisecond or, on a loaded machine, many.
@@ -60,7 +60,7 @@ pub enum AreaError {
     Open(#[from] OpenError),
     /// The kernel does not answer, or not now.
     #[error(transparent)]
-    Held(#[from] Held),
+    Held(#[from] HeldProcess),
 }
 
 impl AreaError {
@@ -263,7 +263,7 @@ impl Areas {
             ..self.request.clone()
         };
         // Opening looks at the process that has the stream's slot now, which may be another one.
-        let mut source = bounded_proc::of_process(pid, move || AreaSource::open(area, &request))??;
+        let mut source = bounded_proc::ask_process(pid, move || AreaSource::open(area, &request))??;
         source.share_names(self.names.of(owner));
         let tag = self.free_tag();
         let known = Known {
@@ -339,7 +339,7 @@ impl Areas {
         let id = *id;
         // A process that keeps the kernel from answering is not believed.
         let is_user =
-            bounded_proc::of_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
+            bounded_proc::ask_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
         if is_user {
             known.writers.insert(pid);
         }
@@ -447,7 +447,7 @@ impl Areas {
 
     /// Looks for the area of the process that had the pid `pid` at the moment `since`.
     fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
-        let found = bounded_proc::of_process(pid, move || Area::find(pid))??;
+        let found = bounded_proc::ask_process(pid, move || Area::find(pid))??;
         // Checked while the area is held: the process that has the pid now had it at `since`.
         if proc_fs::was_started_after(pid, since)? {
             return Err(FindError::NoSuchProcess { pid }.into());

@@ -9,7 +9,7 @@ use tracer_engine::{Attributes, ClockPair};
 use tracer_text::WallClock;
 
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_output::report::{JsonLines, Look, Report, Text};
+use tracer_output::report::{JsonLines, Report, TextLines, TextLook};
 
 /// Format of events that are shown as lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -73,11 +73,11 @@ impl ConsumerSetup {
 
     /// Returns the setup of a report of each event as a line.
     #[must_use]
-    pub fn report(format: Format, look: Look) -> Self {
+    pub fn report(format: Format, look: TextLook) -> Self {
         match format {
             Format::Text => Self::new(true, move |beginning, lines| {
                 let clock = WallClock::new(beginning.clocks);
-                let text = Text::new(beginning.start, clock, look.style(beginning.output));
+                let text = TextLines::new(beginning.start, clock, look.style(beginning.output));
                 Ok(Box::new(Report::new(text, lines)))
             }),
             Format::Json => Self::new(false, |_, lines| {

@@ -460,7 +460,7 @@ mod tests {
             begins,
             has_all: false,
         };
-        let selection = Selection::of_words(["user"]).unwrap();
+        let selection = Selection::from_words(["user"]).unwrap();
         let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(0));
         stream.start(Origin::NONE);
         stream.add_source(Box::new(source));

@@ -1,7 +1,7 @@
 //! Last stage of a trace that goes into a log: events with their stacks, and at the end the names
 //! of the addresses in these.
 
-use tracer_binary::stacks::{Names, Owned};
+use tracer_binary::stacks::{Owned, SymbolNames};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, EventHeader, Truncation};
@@ -12,12 +12,12 @@ pub struct LogStage {
     /// The log itself.
     pub log: LogOutput,
     /// Names of the addresses that were seen.
-    names: Names,
+    names: SymbolNames,
 }
 
 impl LogStage {
     /// Returns the stage of this log; addresses are named by `names`.
-    pub fn new(log: LogOutput, names: Names) -> Self {
+    pub fn new(log: LogOutput, names: SymbolNames) -> Self {
         Self { log, names }
     }
 

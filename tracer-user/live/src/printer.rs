@@ -10,13 +10,13 @@ use tracer_engine::{ClockPair, EventTypes, Ledger};
 
 use super::log_stage::LogStage;
 use super::type_rows::TypeRows;
-use tracer_binary::stacks::{self, Names, Owned, Pending};
-use tracer_event::consumer::{Consumer, Lines, Losses};
+use tracer_binary::stacks::{self, Owned, PendingStacks, SymbolNames};
+use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::{Gap, Missing};
 use tracer_event::predicate::{Show, Sieve};
 use tracer_event::selection::Selection;
-use tracer_event::summary::{Summary, Written};
+use tracer_event::summary::{Summary, WriteLosses};
 use tracer_kernel::LostByCpu;
 use tracer_log_view::log_output::LogOutput;
 use tracer_text::say;
@@ -45,8 +45,8 @@ pub struct Printer {
     /// Sieve that decides by their data which events pass.
     sieve: Option<Sieve>,
     /// Stacks whose events have not passed yet.
-    stacks: Pending,
-    names: Names,
+    stacks: PendingStacks,
+    names: SymbolNames,
     /// Both clocks when the trace began. A clock that is set meanwhile does not disorder it.
     clocks: ClockPair,
     /// The moment up to which all is known.
@@ -74,8 +74,8 @@ impl Printer {
             lost_by_cpu: None,
             missing: Missing::default(),
             sieve: None,
-            stacks: Pending::default(),
-            names: Names::live(),
+            stacks: PendingStacks::default(),
+            names: SymbolNames::live(),
             clocks,
             last: clocks.monotonic,
         }
@@ -126,7 +126,7 @@ impl Printer {
     /// Reports the events missing by now, `lost` being the number lost for each cause. Called at
     /// each round: what was lost, was lost before `now`.
     pub fn note_losses(&mut self, lost: &Ledger, now: impl Fn() -> MonotonicNs) {
-        let missing = Missing::of(|cause| lost.lost(cause));
+        let missing = Missing::sum_up(|cause| lost.lost(cause));
         if missing.is_more_than(&self.missing) {
             let now = now();
             self.at_sieve(|sieve, show| sieve.lose(now, show));
@@ -137,7 +137,7 @@ impl Printer {
                     until: Some(now),
                     is_kernels,
                 });
-                let losses = Losses {
+                let losses = TraceLosses {
                     by_cause: lost.clone(),
                     others: 0,
                 };
@@ -283,7 +283,7 @@ impl Printer {
         types: &EventTypes,
     ) {
         let id = event.header.event_type;
-        let own = (id == EventTypeId::STACK).then(|| Owned::of(event));
+        let own = (id == EventTypeId::STACK).then(|| Owned::from_event(event));
         let stack = own.or_else(|| self.stacks.take(event));
         let Some(row) = self.rows.row_mut(id).filter(|_| self.left != Some(0)) else {
             return;
@@ -339,7 +339,7 @@ impl Printer {
     pub fn end(
         &mut self,
         lost: impl Fn(LossCause) -> u64,
-        written: Option<Written>,
+        written: Option<WriteLosses>,
         elapsed: Duration,
     ) -> Summary {
         if written.is_none() {
@@ -396,7 +396,7 @@ mod tests {
     }
 
     fn printer(words: &str, limit: Option<u64>) -> Printer {
-        let selection = Selection::of_words([words]).unwrap();
+        let selection = Selection::from_words([words]).unwrap();
         let lines = Lines::default();
         let report = Box::new(Report::new(JsonLines::default(), lines.clone()));
         Printer::new((report, lines), &selection, limit, ClockPair::default())

@@ -10,7 +10,7 @@ use tracer_area::{monotonic_now, proc_stat};
 use tracer_engine::event::MonotonicNs;
 
 use super::processes::Comm;
-use tracer_binary::bounded_proc::{self, Held};
+use tracer_binary::bounded_proc::{self, HeldProcess};
 use tracer_event::event_view::NamespaceIds;
 use tracer_kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 
@@ -61,8 +61,8 @@ impl Stat {
     /// # Errors
     ///
     /// The process keeps the kernel from answering.
-    pub fn read(pid: i32) -> Result<Option<Self>, Held> {
-        let stat = bounded_proc::of_process(pid, move || fs::read(format!("/proc/{pid}/stat")))?;
+    pub fn read(pid: i32) -> Result<Option<Self>, HeldProcess> {
+        let stat = bounded_proc::ask_process(pid, move || fs::read(format!("/proc/{pid}/stat")))?;
         Ok(stat.ok().and_then(|stat| Self::parse(&stat)))
     }
 
@@ -91,7 +91,7 @@ impl Stat {
 /// # Errors
 ///
 /// The process keeps the kernel from answering.
-pub fn was_started_after(pid: i32, moment: MonotonicNs) -> Result<bool, Held> {
+pub fn was_started_after(pid: i32, moment: MonotonicNs) -> Result<bool, HeldProcess> {
     /// The offset between two clocks, which are not read at the same moment.
     const MARGIN_NS: u64 = 1_000_000;
     let Some(stat) = Stat::read(pid)?.filter(|_| has_first_clocks()) else {

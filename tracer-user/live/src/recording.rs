@@ -67,10 +67,10 @@ impl Recording {
     /// where a command's streams are given the kernel's events by its environment, those that are
     /// shown without being chosen as well. The streams choose among these by their filters.
     pub(super) fn types_to_load(&self, subject: Subject<'_>) -> Vec<EventTypeId> {
-        let mut types = self.selection.of_kernel();
+        let mut types = self.selection.kernel_types();
         let is_asked_for = std::env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1");
         if matches!(subject, Subject::Command(_)) && is_asked_for {
-            let of_kernel = Selection::usual().of_kernel();
+            let of_kernel = Selection::usual().kernel_types();
             types.extend(of_kernel.iter().filter(|id| !self.selection.has(**id)));
         }
         types
@@ -83,7 +83,7 @@ impl Recording {
                 "the kernel's types are from a file, so this is not recorded: {left_out}"
             ));
         }
-        let chosen = self.selection.of_kernel();
+        let chosen = self.selection.kernel_types();
         let lacking: Vec<&str> = chosen
             .iter()
             .filter(|id| !kernel.records(**id))

@@ -599,7 +599,7 @@ impl Tracer {
             }
         }
         if tid != 0 && self.processes.comm(tid).is_none() {
-            let first = self.first_names.of(pid, tid);
+            let first = self.first_names.remove(pid, tid);
             let first = first.map(|comm| Comm::new(&comm));
             let known = first
                 .or_else(|| proc_fs::comm(pid, tid))
@@ -720,7 +720,7 @@ mod tests {
     impl Scene {
         /// Makes a trace of process `PID` that shows the events that `words` choose.
         fn showing(words: &[&str], limit: Option<u64>) -> Self {
-            let selection = Selection::of_words(words.iter().copied()).unwrap();
+            let selection = Selection::from_words(words.iter().copied()).unwrap();
             let clock = || MonotonicNs(0);
             let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 1 << 20, clock);
             stream.set_filter(&selection.filter(), Filtering::Set, Origin::NONE);

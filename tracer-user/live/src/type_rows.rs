@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn only_selected_types_are_shown() {
-        let rows = TypeRows::new(&Selection::of_words(["fork"]).unwrap());
+        let rows = TypeRows::new(&Selection::from_words(["fork"]).unwrap());
         assert!(rows.shows(EventTypeId::FORK));
         assert!(!rows.shows(EventTypeId::EXIT));
         assert!(!rows.shows(EventTypeId(FIRST_USER_EVENT)));

@@ -8,7 +8,7 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
 use super::thread_names;
 use super::walk::stack_of;
-use super::{Gaps, Log, Pause, Walk, Wanted, open};
+use super::{Gaps, Log, Pause, Walk, WantedEvents, open};
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::predicate::{Show, Sieve};
@@ -18,7 +18,7 @@ use tracer_text::say;
 const AT_ONCE: usize = 1024;
 
 /// Returns the sieve for the wanted events, of a log that was made at `start`.
-pub fn sieve(wanted: &Wanted, start: MonotonicNs) -> Option<Sieve> {
+pub fn sieve(wanted: &WantedEvents, start: MonotonicNs) -> Option<Sieve> {
     let sieve = Sieve::new(&wanted.predicate, start)?;
     Some(match &wanted.settled {
         Some(settled) => sieve.following(Arc::clone(settled)),
@@ -28,12 +28,12 @@ pub fn sieve(wanted: &Wanted, start: MonotonicNs) -> Option<Sieve> {
 
 /// Tells whether nothing was found out about events of this time, since the log did not have them
 /// then.
-pub fn is_beyond_settled(wanted: &Wanted, at: MonotonicNs) -> bool {
+pub fn is_beyond_settled(wanted: &WantedEvents, at: MonotonicNs) -> bool {
     let settled = wanted.settled.as_ref();
     settled.is_some_and(|settled| at > settled.until())
 }
 
-impl Wanted {
+impl WantedEvents {
     /// Returns the events wanted of a walk that has to go in order of time: where a system call's
     /// entry is wanted because of its exit, the log is looked through for that first.
     ///

@@ -4,19 +4,19 @@ use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
 use super::{Gaps, Log, Pause, Walk};
-use tracer_binary::stacks::{Names, Stack};
+use tracer_binary::stacks::{Stack, SymbolNames};
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::Gap;
 
 /// An event until it is known whether others were lost before it.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct HeldEvent {
     known: Option<Known>,
     data: Vec<u8>,
     name: Vec<u8>,
     comm: Vec<u8>,
     /// Process and data of its stack, and the names for it.
-    stack: Option<(i32, Vec<u8>, Names)>,
+    stack: Option<(i32, Vec<u8>, SymbolNames)>,
 }
 
 /// Header and further facts of an event, beside its data and names.
@@ -29,7 +29,7 @@ struct Known {
     inside: Option<NamespaceIds>,
 }
 
-impl Held {
+impl HeldEvent {
     fn hold(&mut self, entry: &EventView<'_>) {
         self.known = Some(Known {
             header: entry.event.header,
@@ -74,7 +74,7 @@ impl Held {
 pub struct GapWatch {
     before: Option<Gaps>,
     /// Events that one event of the log lets pass: mostly itself, or none.
-    held: Vec<Held>,
+    held: Vec<HeldEvent>,
 }
 
 impl GapWatch {
@@ -96,7 +96,7 @@ impl GapWatch {
             let mut count = 0;
             let pause = walk.go_on(1, |entry| {
                 if held.len() == count {
-                    held.push(Held::default());
+                    held.push(HeldEvent::default());
                 }
                 if let Some(held) = held.get_mut(count) {
                     held.hold(entry);

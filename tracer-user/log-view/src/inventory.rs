@@ -7,7 +7,7 @@ use tracer_engine::ClockPair;
 use tracer_engine::event::RealtimeNs;
 use tracer_log::FinalStatus;
 
-use super::{Log, Pause, Span, Walk};
+use super::{EventSpan, Log, Pause, Walk};
 use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
 use tracer_output::terminal::Outcome;
@@ -47,7 +47,7 @@ pub struct Inventory {
     /// Events by type, and counts of missing ones.
     pub summary: Summary,
     /// The first and the last event.
-    pub span: Option<Span>,
+    pub span: Option<EventSpan>,
     /// End of the trace, as a date; `None` where the log does not say it.
     pub ended: Option<RealtimeNs>,
     /// Its threads, those with most events first.
@@ -148,7 +148,7 @@ mod tests {
     use tracer_common::event_type::EventTypeId;
 
     use super::*;
-    use crate::Wanted;
+    use crate::WantedEvents;
     use crate::test_log::TestLog;
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         log.push(100, EventTypeId::FORK, (7, 7), b"12");
         log.push(200, request, (7, 8), b"345");
         log.push(1_500_000_300, request, (7, 8), b"");
-        let inventory = Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap();
+        let inventory = Inventory::take(Walk::new(log, WantedEvents::default()), 2).unwrap();
 
         let counts: Vec<_> = inventory
             .threads
@@ -180,7 +180,7 @@ mod tests {
         for tid in 0..70_000 {
             log.push(100, name, (1, tid), b"");
         }
-        let inventory = Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap();
+        let inventory = Inventory::take(Walk::new(log, WantedEvents::default()), 2).unwrap();
 
         assert_eq!(inventory.threads.len(), MOST_THREADS);
         assert_eq!(inventory.events_of_other_threads, 70_000 - 65_536);

@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::test_log::TestLog;
-    use crate::{Walk, Wanted};
+    use crate::{Walk, WantedEvents};
 
     #[test]
     fn everything_is_reported() {
@@ -111,7 +111,7 @@ mod tests {
         let hostile = log.define(b"a\n\xff");
         log.push(100, EventTypeId::FORK, (7, 7), b"");
         log.push(130, hostile, (7, 8), b"12345");
-        let shown = json(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
+        let shown = json(&Inventory::take(Walk::new(log, WantedEvents::default()), 2).unwrap());
 
         assert_eq!(shown["attributes"]["name"], "made up");
         assert_eq!(shown["clock"]["monotonic_ns"], 100);
@@ -132,8 +132,9 @@ mod tests {
 
     #[test]
     fn a_log_without_events_has_no_times() {
-        let shown =
-            json(&Inventory::take(Walk::new(TestLog::default(), Wanted::default()), 2).unwrap());
+        let shown = json(
+            &Inventory::take(Walk::new(TestLog::default(), WantedEvents::default()), 2).unwrap(),
+        );
         assert_eq!(shown["first"], Value::Null);
         assert_eq!(shown["completed"], false);
         assert_eq!(shown["status"], Value::Null);

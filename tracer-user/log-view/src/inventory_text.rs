@@ -19,7 +19,10 @@ const LISTED: usize = 20;
 #[must_use]
 pub fn text(inventory: &Inventory) -> String {
     let mut out = String::new();
-    for (label, value) in of_stream(inventory).into_iter().chain(of_events(inventory)) {
+    for (label, value) in describe_stream(inventory)
+        .into_iter()
+        .chain(describe_events(inventory))
+    {
         out.push_str(&format!("{label:<16}{value}\n"));
     }
     out.push_str("\nevents by type\n");
@@ -44,7 +47,7 @@ pub fn text(inventory: &Inventory) -> String {
     out
 }
 
-fn of_stream(inventory: &Inventory) -> Vec<(&'static str, String)> {
+fn describe_stream(inventory: &Inventory) -> Vec<(&'static str, String)> {
     let attributes = &inventory.attributes;
     let log_policy = match attributes.log_full_policy() {
         LogFullPolicy::Append => log_policy(LogFullPolicy::Append).to_owned(),
@@ -91,7 +94,7 @@ fn of_stream(inventory: &Inventory) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn of_events(inventory: &Inventory) -> Vec<(&'static str, String)> {
+fn describe_events(inventory: &Inventory) -> Vec<(&'static str, String)> {
     let events = inventory.events();
     let mut rows = vec![("events", events.to_string())];
     if let Some(span) = inventory.span {
@@ -253,7 +256,7 @@ mod tests {
 
     use super::*;
     use crate::test_log::TestLog;
-    use crate::{Walk, Wanted};
+    use crate::{Walk, WantedEvents};
 
     #[test]
     fn everything_is_reported_and_hostile_names_are_harmless() {
@@ -270,7 +273,7 @@ mod tests {
         let hostile = log.define(b"a\nb\x1b[2J");
         log.push(100, EventTypeId::THREAD_CREATE, (7, 7), b"");
         log.push(1_500_000_100, hostile, (7, 8), b"12345");
-        let shown = text(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
+        let shown = text(&Inventory::take(Walk::new(log, WantedEvents::default()), 2).unwrap());
 
         for line in [
             "stream          made up",
@@ -302,7 +305,7 @@ mod tests {
     #[test]
     fn a_log_without_events_is_reported_too() {
         let log = TestLog::default();
-        let shown = text(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
+        let shown = text(&Inventory::take(Walk::new(log, WantedEvents::default()), 2).unwrap());
         assert!(shown.contains("events          0\n"), "{shown}");
         assert!(shown.contains("completed       no: "), "{shown}");
     }
@@ -314,7 +317,7 @@ mod tests {
         for tid in 1..=30 {
             log.push(100, name, (1, tid), b"");
         }
-        let shown = text(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
+        let shown = text(&Inventory::take(Walk::new(log, WantedEvents::default()), 2).unwrap());
         assert!(
             shown.ends_with("          10  of 10 other threads\n"),
             "{shown}"

@@ -46,10 +46,10 @@ pub use inventory_json::json;
 pub use inventory_text::text;
 pub use log::{Log, open};
 pub use output::Output;
-pub use read::{Format, ReadSetup, outcome, read, report_missing};
+pub use read::{ReadFormat, ReadSetup, outcome, read, report_missing};
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
 #[cfg(any(test, feature = "test-log"))]
 pub use walk::view_of;
-pub use walk::{Gaps, Pause, Span, Walk};
-pub use wanted::Wanted;
+pub use walk::{EventSpan, Gaps, Pause, Walk};
+pub use wanted::WantedEvents;

@@ -19,7 +19,7 @@ use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, cloc
 use super::new_file::NewFile;
 use super::snapshots;
 use tracer_binary::stacks::push_symbol;
-use tracer_event::summary::Written;
+use tracer_event::summary::WriteLosses;
 use tracer_output::output_file;
 use tracer_text::say;
 
@@ -69,7 +69,7 @@ pub struct LogOutput {
     /// Options of snapshots, if they are made.
     snapshots: Option<(u32, LogSetup)>,
     /// Events dropped and not written in earlier snapshots.
-    earlier: Written,
+    earlier: WriteLosses,
     /// Events lost by the time of the last of them.
     lost_before: u64,
     /// Whether there is no log any more after a snapshot.
@@ -131,7 +131,7 @@ impl LogOutput {
             writer,
             path: path.clone(),
             snapshots: setup.snapshots.map(|most| (most, setup.clone())),
-            earlier: Written::default(),
+            earlier: WriteLosses::default(),
             lost_before: 0,
             is_over: false,
             stream,
@@ -241,13 +241,13 @@ impl LogOutput {
 
     /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as
     /// the policies say, and how many could not be written.
-    pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> Written {
+    pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> WriteLosses {
         if !self.is_over {
             self.finish(types, lost);
         }
         let of_stream = self.stream.as_ref();
         let of_stream = of_stream.map_or(0, |stream| stream.ledger().lost_in_all());
-        Written {
+        WriteLosses {
             gave_way: of_stream + self.earlier.gave_way + self.writer.gave_way(),
             unwritten: self.earlier.unwritten + self.writer.unwritten(),
             has_failed: self.has_failed,

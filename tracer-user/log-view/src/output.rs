@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use tracer_event::consumer::Lines;
 use tracer_output::output_file::is_same_file;
-use tracer_output::report::{Look, TextStyle};
+use tracer_output::report::{TextLook, TextStyle};
 use tracer_output::terminal::BlockingFile;
 use tracer_output::terminal::output::{Sink, has_lost_its_reader};
 
@@ -44,7 +44,7 @@ impl Output {
 
     /// Returns the style of text there.
     #[must_use]
-    pub fn style(&self, look: Look) -> TextStyle {
+    pub fn style(&self, look: TextLook) -> TextStyle {
         look.style(&self.file.0)
     }
 

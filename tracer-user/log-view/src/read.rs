@@ -10,10 +10,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracer_engine::event::MonotonicNs;
 
 use super::writer::Writers;
-use super::{GapWatch, Log, Output, Pause, Walk, Wanted, open};
+use super::{GapWatch, Log, Output, Pause, Walk, WantedEvents, open};
 use tracer_event::consumer::Consumer;
 use tracer_event::summary::Summary;
-use tracer_output::report::{Csv, JsonLines, Look, Report, Text};
+use tracer_output::report::{Csv, JsonLines, Report, TextLines, TextLook};
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
 use tracer_text::WallClock;
@@ -22,7 +22,7 @@ use tracer_text::say;
 
 /// How events are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ReadFormat {
     /// Aligned columns, for people.
     Text,
     /// One JSON object a line, for programs.
@@ -37,15 +37,15 @@ pub struct ReadSetup {
     /// The log.
     pub file: PathBuf,
     /// Events of it that are wanted.
-    pub wanted: Wanted,
+    pub wanted: WantedEvents,
     /// Format of the events.
-    pub format: Format,
+    pub format: ReadFormat,
     /// Whether to wait for events that are still to be written.
     pub follow: bool,
     /// Output for the events.
     pub output: Sink,
     /// Look of text.
-    pub look: Look,
+    pub look: TextLook,
 }
 
 /// Events between two looks at how much is to be written.
@@ -83,7 +83,7 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let summary = walk.summary();
     report.finish(&summary)?;
     output.flush()?;
-    if setup.format != Format::Json {
+    if setup.format != ReadFormat::Json {
         report_missing(&walk, &summary);
     }
     Ok(outcome(&summary, was_stopped))
@@ -95,13 +95,13 @@ fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<
     let clock = WallClock::new(anchor);
     let lines = output.lines().clone();
     match setup.format {
-        Format::Text => {
+        ReadFormat::Text => {
             let style = output.style(setup.look);
-            let text = Text::new(anchor.monotonic, clock, style);
+            let text = TextLines::new(anchor.monotonic, clock, style);
             Box::new(Report::new(text, lines))
         }
-        Format::Json => Box::new(Report::new(JsonLines::default(), lines)),
-        Format::Csv => Box::new(Report::new(Csv::default(), lines)),
+        ReadFormat::Json => Box::new(Report::new(JsonLines::default(), lines)),
+        ReadFormat::Csv => Box::new(Report::new(Csv::default(), lines)),
     }
 }
 
@@ -138,7 +138,7 @@ fn wait_and_show<L: Log>(
     let runtime = runtime.context("cannot wait for the log to grow")?;
     runtime.block_on(async {
         let signals = Signals::new().context("cannot watch for signals")?;
-        follow(walk, report, output, signals, &Writers::of(file)).await
+        follow(walk, report, output, signals, &Writers::open(file)).await
     })
 }
 
@@ -235,7 +235,7 @@ mod tests {
     use crate::test_log::TestLog;
 
     fn outcome_of(log: TestLog, was_stopped: bool) -> Outcome {
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         while walk.go_on(10, |_| Ok(())).unwrap() == Pause::Midway {}
         outcome(&walk.summary(), was_stopped)
     }

@@ -5,7 +5,7 @@ use tracer_common::event_type::{
 };
 use tracer_engine::EventTypes;
 
-use super::Wanted;
+use super::WantedEvents;
 
 /// One event type.
 #[derive(Clone, Debug)]
@@ -34,7 +34,12 @@ impl TypeTable {
 
     /// Learns the name of a type from `types`.
     #[expect(clippy::indexing_slicing, reason = "there are as many rows by then")]
-    pub fn learn(&mut self, id: EventTypeId, types: &EventTypes, wanted: &Wanted) -> &mut Row {
+    pub fn learn(
+        &mut self,
+        id: EventTypeId,
+        types: &EventTypes,
+        wanted: &WantedEvents,
+    ) -> &mut Row {
         let index = index(id);
         let nameless = || format!("event_type_{}", id.0).into_bytes().into();
         let name: Box<[u8]> = types.name(id).map_or_else(nameless, Box::from);
@@ -82,7 +87,7 @@ mod tests {
         let mut types = EventTypes::default();
         let named = types.define_user(b"request", None);
         let mut table = TypeTable::default();
-        let wanted = Wanted::default();
+        let wanted = WantedEvents::default();
 
         assert_eq!(&*table.learn(named, &types, &wanted).name, b"request");
         let unknown = EventTypeId(1000);
@@ -100,7 +105,7 @@ mod tests {
     fn an_id_that_no_log_has_takes_no_memory() {
         let mut table = TypeTable::default();
         let id = EventTypeId(u32::MAX);
-        table.learn(id, &EventTypes::default(), &Wanted::default());
+        table.learn(id, &EventTypes::default(), &WantedEvents::default());
         table.row_mut(EventTypeId(u32::MAX - 1)).unwrap().count += 1;
         assert_eq!(table.counts(), [(b"event_type_4294967295".to_vec(), 1)]);
         assert!(table.rows.len() <= 1 << 17);
@@ -110,7 +115,7 @@ mod tests {
     fn only_what_came_is_counted() {
         let mut table = TypeTable::default();
         for id in [EventTypeId::FORK, EventTypeId::EXIT] {
-            table.learn(id, &EventTypes::default(), &Wanted::default());
+            table.learn(id, &EventTypes::default(), &WantedEvents::default());
         }
         table.row_mut(EventTypeId::EXIT).unwrap().count += 2;
         assert_eq!(table.counts(), [(b"linux_trace_exit".to_vec(), 2)]);

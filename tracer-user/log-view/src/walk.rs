@@ -13,9 +13,9 @@ use tracer_log::LogRecord;
 use super::symbols::each_symbol;
 use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
-use super::{Log, Moment, TypeTable, Wanted};
-use tracer_binary::stacks::{self, Names, Owned, Pending, Stack};
-use tracer_event::consumer::Losses;
+use super::{Log, Moment, TypeTable, WantedEvents};
+use tracer_binary::stacks::{self, Owned, PendingStacks, Stack, SymbolNames};
+use tracer_event::consumer::TraceLosses;
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::gap::Missing;
@@ -38,14 +38,14 @@ pub enum Pause {
 #[derive(Debug)]
 pub struct Walk<L> {
     log: L,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: WantedEvents,
     anchor: ClockPair,
     from: Option<Moment>,
     to: Option<Moment>,
     pub(super) types: TypeTable,
     names: ThreadNames,
     pub(super) left: u64,
-    span: Option<Span>,
+    span: Option<EventSpan>,
     is_enough: bool,
     pub(super) scratch: Scratch,
     /// Sieve that decides by their data which events pass.
@@ -53,8 +53,8 @@ pub struct Walk<L> {
     /// Gaps counted when the last event came to it.
     pub(super) missing: Option<Gaps>,
     /// Stacks whose events have not come yet.
-    pub(super) stacks: Pending,
-    pub(super) symbols: Names,
+    pub(super) stacks: PendingStacks,
+    pub(super) symbols: SymbolNames,
 }
 
 /// Gaps between the events so far.
@@ -70,14 +70,14 @@ pub struct Gaps {
 
 /// The first and the last event that were looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct EventSpan {
     /// The first.
     pub first: (MonotonicNs, RealtimeNs),
     /// The last.
     pub last: (MonotonicNs, RealtimeNs),
 }
 
-impl Span {
+impl EventSpan {
     /// Returns the time from the first to the last, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
@@ -106,7 +106,7 @@ impl Scratch {
 
 impl<L: Log> Walk<L> {
     /// Makes a walk through `log` that looks at the wanted events.
-    pub fn new(mut log: L, wanted: Wanted) -> Self {
+    pub fn new(mut log: L, wanted: WantedEvents) -> Self {
         let anchor = log.header().anchor;
         let moment = |point: super::TimePoint| point.moment(anchor.monotonic);
         let (from, to) = (wanted.from.map(moment), wanted.to.map(moment));
@@ -129,15 +129,15 @@ impl<L: Log> Walk<L> {
             scratch: Scratch::default(),
             sieve,
             missing: None,
-            stacks: Pending::default(),
-            symbols: Names::default(),
+            stacks: PendingStacks::default(),
+            symbols: SymbolNames::default(),
         }
     }
 
     /// Names the addresses of stacks by the symbols in this log, which is the same one.
     #[must_use]
     pub fn naming_by(mut self, log: &Path) -> Self {
-        self.symbols = Names::of_log({
+        self.symbols = SymbolNames::from_log({
             let log = log.to_owned();
             move |each| each_symbol(&log, each)
         });
@@ -183,7 +183,7 @@ impl<L: Log> Walk<L> {
             }
             let now = (header.time, record.realtime);
             let first = self.span.map_or(now, |span| span.first);
-            self.span = Some(Span { first, last: now });
+            self.span = Some(EventSpan { first, last: now });
             if stacks::is_part(header.event_type) && self.wanted.hides_part(header.event_type) {
                 let is_taken = if header.event_type == EventTypeId::STACK {
                     self.stacks.put(&record.event)
@@ -251,7 +251,7 @@ impl<L: Log> Walk<L> {
     }
 
     /// Returns the events that are looked at.
-    pub fn wanted(&self) -> &Wanted {
+    pub fn wanted(&self) -> &WantedEvents {
         &self.wanted
     }
 
@@ -266,7 +266,7 @@ impl<L: Log> Walk<L> {
     }
 
     /// Returns the first and the last event that were looked at.
-    pub fn span(&self) -> Option<Span> {
+    pub fn span(&self) -> Option<EventSpan> {
         self.span
     }
 
@@ -289,7 +289,7 @@ impl<L: Log> Walk<L> {
     /// Returns the time from the start of the log, or from the first event of the part that is
     /// wanted, to its end.
     fn elapsed(&self) -> Duration {
-        let Some(Span { first, last }) = self.span else {
+        let Some(EventSpan { first, last }) = self.span else {
             return Duration::ZERO;
         };
         let start = match self.from {
@@ -306,13 +306,13 @@ impl<L: Log> Walk<L> {
     }
 
     /// Returns the numbers of events that were lost so far, by cause.
-    pub fn losses(&self) -> Losses {
-        let mut losses = Losses {
+    pub fn losses(&self) -> TraceLosses {
+        let mut losses = TraceLosses {
             others: self
                 .log
                 .lost_for_other_causes()
                 .saturating_add(self.log.lost_in_log()),
-            ..Losses::default()
+            ..TraceLosses::default()
         };
         for cause in LossCause::ALL {
             losses.by_cause.lose(cause, self.log.lost(cause));
@@ -338,7 +338,7 @@ impl<L: Log> Walk<L> {
     pub fn gaps(&self) -> Gaps {
         let damage = self.log.damage();
         Gaps {
-            missing: Missing::of(|cause| self.log.lost(cause)),
+            missing: Missing::sum_up(|cause| self.log.lost(cause)),
             of_log: damage.bytes.saturating_add(damage.packets_missing),
             counted_by: self.log.losses_counted_by(),
         }
@@ -410,9 +410,9 @@ pub fn view_of<'a>(
 }
 
 /// Returns the stack of an event, which may be one itself.
-pub(super) fn stack_of(event: &Event<'_>, stacks: &mut Pending) -> Option<Owned> {
+pub(super) fn stack_of(event: &Event<'_>, stacks: &mut PendingStacks) -> Option<Owned> {
     if event.header.event_type == EventTypeId::STACK {
-        return Some(Owned::of(event));
+        return Some(Owned::from_event(event));
     }
     stacks.take(event)
 }
@@ -423,7 +423,7 @@ mod tests {
     use crate::TimePoint;
     use crate::test_log::TestLog;
 
-    fn shown(log: TestLog, wanted: Wanted) -> (Vec<u64>, Walk<TestLog>) {
+    fn shown(log: TestLog, wanted: WantedEvents) -> (Vec<u64>, Walk<TestLog>) {
         let mut walk = Walk::new(log, wanted);
         let mut seen = Vec::new();
         let visit = |seen: &mut Vec<u64>, entry: &EventView<'_>| {
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn without_restrictions_everything_is_shown_in_order() {
-        let (seen, walk) = shown(ten(), Wanted::default());
+        let (seen, walk) = shown(ten(), WantedEvents::default());
         assert_eq!(seen, (10..20).map(|tens| tens * 10).collect::<Vec<_>>());
         let summary = walk.summary();
         assert_eq!(
@@ -462,10 +462,10 @@ mod tests {
     #[test]
     fn from_and_to_are_both_inclusive() {
         let point = |ns| Some(TimePoint::Date(TestLog::date(ns)));
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             from: point(130),
             to: point(150),
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         let (seen, walk) = shown(ten(), wanted);
         assert_eq!(seen, [130, 140, 150]);
@@ -476,9 +476,9 @@ mod tests {
 
     #[test]
     fn an_offset_counts_from_the_start_of_the_log() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             from: Some(TimePoint::Offset(Duration::from_nanos(80))),
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         // The log was made at 100.
         assert_eq!(shown(ten(), wanted).0, [180, 190]);
@@ -486,18 +486,18 @@ mod tests {
 
     #[test]
     fn a_trace_may_have_ended_later_than_its_last_event() {
-        let ended = |wanted: Wanted| {
+        let ended = |wanted: WantedEvents| {
             let mut log = ten();
             log.ended = Some(MonotonicNs(5000));
             let walk = shown(log, wanted).1;
             (walk.ended(), walk.summary().elapsed)
         };
-        let whole = ended(Wanted::default());
+        let whole = ended(WantedEvents::default());
         assert_eq!(whole.0, Some(MonotonicNs(5000)));
         assert_eq!(whole.1, Duration::from_nanos(4900));
-        let to = |point| Wanted {
+        let to = |point| WantedEvents {
             to: Some(point),
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         let between = TimePoint::Offset(Duration::from_nanos(900));
         assert_eq!(ended(to(between)).0, Some(MonotonicNs(1000)));
@@ -505,28 +505,28 @@ mod tests {
         assert_eq!(ended(to(between)).0, Some(MonotonicNs(1000)));
         let among = TimePoint::Date(TestLog::date(150));
         assert_eq!(ended(to(among)).0, None, "what came then is not known");
-        let few = Wanted {
+        let few = WantedEvents {
             limit: Some(3),
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         assert_eq!(ended(few).0, None);
     }
 
     #[test]
     fn a_limit_counts_only_what_is_shown() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             names: vec![b"odd".to_vec()],
             limit: Some(2),
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         assert_eq!(shown(ten(), wanted).0, [110, 130]);
     }
 
     #[test]
     fn a_thread_is_chosen_by_its_tid() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             tids: vec![2],
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         assert_eq!(shown(ten(), wanted).0, [110, 130, 150, 170, 190]);
     }
@@ -554,7 +554,7 @@ mod tests {
         push(4, (7, 8), b"worker");
         push(5, (7, 8), b"");
         push(6, (9, 9), b"");
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         let mut seen = Vec::new();
         let pause = walk.go_on(100, |entry| {
             seen.push(entry.comm.map(<[u8]>::to_vec));
@@ -590,7 +590,7 @@ mod tests {
         let user = log.define(b"x");
         log.push(2, user, (7, 8), b"");
         log.events[1].forget_name();
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         let mut seen = Vec::new();
         let pause = walk.go_on(100, |entry| {
             seen.push(entry.comm.map(<[u8]>::to_vec));
@@ -602,9 +602,9 @@ mod tests {
 
     #[test]
     fn a_name_that_no_event_had_is_reported() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             names: vec![b"odd".to_vec(), b"old".to_vec()],
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         let (_, walk) = shown(ten(), wanted);
         assert_eq!(walk.names_without_events(), [b"old"]);
@@ -612,7 +612,7 @@ mod tests {
 
     #[test]
     fn what_is_written_later_is_seen_later() {
-        let mut walk = Walk::new(ten(), Wanted::default());
+        let mut walk = Walk::new(ten(), WantedEvents::default());
         let count = |walk: &mut Walk<TestLog>| {
             let mut count = 0;
             let pause = walk.go_on(100, |_| {

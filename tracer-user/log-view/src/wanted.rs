@@ -17,7 +17,7 @@ use tracer_text::is_type_called;
 
 /// Events of a log that are wanted. What is not restricted is wanted.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct WantedEvents {
     /// Families and types, as `--events` lists them.
     pub types: Option<Selection>,
     /// Probes of programs, where types are chosen.
@@ -46,7 +46,7 @@ pub struct Wanted {
     pub inlined: bool,
 }
 
-impl Wanted {
+impl WantedEvents {
     /// Restricts it to these system calls. Where types are chosen and none of system calls is among
     /// them, these are on top.
     #[must_use]
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn without_restrictions_everything_is_wanted() {
-        let wanted = Wanted::default();
+        let wanted = WantedEvents::default();
         assert!(wanted.has_type(EventTypeId::START, b"posix_trace_start"));
         assert!(wanted.has_type(EventTypeId(300), b"x"));
         assert!(wanted.has_thread(&header(EventTypeId(300), 1, 2)));
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn lists_and_names_add_up() {
-        let wanted = Wanted {
-            types: Some(Selection::of_words(["fork"]).unwrap()),
+        let wanted = WantedEvents {
+            types: Some(Selection::from_words(["fork"]).unwrap()),
             names: vec![b"x".to_vec()],
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         assert!(wanted.has_type(EventTypeId::FORK, b"linux_trace_fork"));
         assert!(wanted.has_type(EventTypeId(300), b"x"));
@@ -205,10 +205,10 @@ mod tests {
 
     #[test]
     fn probes_are_chosen_by_one_word() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             types: Some(Selection::nothing()),
             has_probes: true,
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         for name in ["probe:f", "retprobe:f", "usdt:a:b"] {
             assert!(wanted.has_type(EventTypeId(300), name.as_bytes()), "{name}");
@@ -219,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_system_event_type_may_be_named_as_text_shows_it() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             names: vec![b"switch-in".to_vec()],
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         assert!(wanted.has_type(EventTypeId::SWITCH_IN, b"linux_trace_switch_in"));
         assert!(wanted.has_type(EventTypeId(300), b"switch-in"));
@@ -241,7 +241,7 @@ mod tests {
             compat: 0,
             ret: 0,
         };
-        let wanted = Wanted::default().with_syscalls(SyscallSet::of_list("close").unwrap());
+        let wanted = WantedEvents::default().with_syscalls(SyscallSet::of_list("close").unwrap());
         let has = |id, data: &[u8]| wanted.has_event(&header(id, 1, 1), data, b"");
         let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
 
@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn system_calls_that_are_named_come_on_top_of_types() {
         let with_calls = |words: &[&str], names: &[&[u8]]| {
-            let types = Selection::of_words(words.iter().copied()).unwrap();
-            let wanted = Wanted {
+            let types = Selection::from_words(words.iter().copied()).unwrap();
+            let wanted = WantedEvents {
                 types: (!words.is_empty()).then_some(types),
                 names: names.iter().map(|name| name.to_vec()).collect(),
-                ..Wanted::default()
+                ..WantedEvents::default()
             };
             let wanted = wanted.with_syscalls(SyscallSet::all());
             let name = |id| system_event_type(id).unwrap().name.as_bytes();
@@ -289,10 +289,10 @@ mod tests {
 
     #[test]
     fn processes_and_threads_restrict_each_other() {
-        let wanted = Wanted {
+        let wanted = WantedEvents {
             pids: vec![10, 20],
             tids: vec![11],
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         assert!(wanted.has_thread(&header(EventTypeId::FORK, 10, 11)));
         assert!(!wanted.has_thread(&header(EventTypeId::FORK, 10, 10)));

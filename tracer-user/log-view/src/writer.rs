@@ -13,7 +13,7 @@ pub struct Writers {
 impl Writers {
     /// Opens the log at this path, to ask about its writers.
     #[must_use]
-    pub fn of(log: &Path) -> Self {
+    pub fn open(log: &Path) -> Self {
         // Who opens the file for writing while it is asked would end this process by that.
         // SAFETY: no handler is installed.
         unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
@@ -50,7 +50,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let writer = File::create(&path).unwrap();
-        let writers = Writers::of(&path);
+        let writers = Writers::open(&path);
         assert!(!writers.have_ended());
         drop(writer);
         // Not on every file system there are leases.
@@ -58,6 +58,6 @@ mod tests {
         let writer = File::options().append(true).open(&path).unwrap();
         assert!(!writers.have_ended());
         drop(writer);
-        assert!(!Writers::of(&folder.path().join("none")).have_ended());
+        assert!(!Writers::open(&folder.path().join("none")).have_ended());
     }
 }

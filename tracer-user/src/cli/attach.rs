@@ -85,7 +85,7 @@ impl TryFrom<AttachArgs> for AttachConfig {
 pub fn run(config: &AttachConfig) -> anyhow::Result<ExitCode> {
     let attach = |setup: &Setup| tracer_live::attach(&config.targets, setup);
     let (traced, shown) = with_page(config.page.as_ref(), &config.setup, attach)?;
-    Ok(exit::of_outcome(traced.and(shown)))
+    Ok(exit::from_outcome(traced.and(shown)))
 }
 
 /// Names the traced processes, for the title of a page.

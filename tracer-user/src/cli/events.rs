@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
-use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
+use tracer_common::event_type::{EventOrigin, SYSTEM_EVENT_TYPES, SystemEventType};
 
 use super::format_options::FormatArgs;
 use super::tracepoint_list;
@@ -78,8 +78,8 @@ pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
     for entry in SYSTEM_EVENT_TYPES {
         let is_here = match entry.origin {
             // The trace system needs no kernel for them.
-            Origin::Stream => Availability::There,
-            Origin::Kernel => kernel(entry.id),
+            EventOrigin::Stream => Availability::There,
+            EventOrigin::Kernel => kernel(entry.id),
         };
         if config.is_json {
             out.extend_from_slice(object_line(&object(entry, is_here)).as_bytes());

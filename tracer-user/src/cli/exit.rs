@@ -18,23 +18,23 @@ pub const FAILED: u8 = 2;
 
 /// Form in which a failure is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum FailureForm {
     /// In words.
     InWords,
     /// As a JSON object.
     AsJson,
 }
 
-impl Told {
+impl FailureForm {
     /// Returns the form that was asked for.
     #[must_use]
-    pub fn of(is_json: bool) -> Self {
+    pub fn choose(is_json: bool) -> Self {
         if is_json { Self::AsJson } else { Self::InWords }
     }
 }
 
 /// Returns the exit code of a result, and reports a failure in one line on the standard error.
-pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
+pub fn code(result: anyhow::Result<ExitCode>, told: FailureForm) -> ExitCode {
     match result {
         Ok(code) => code,
         // `tracer-user attach 1 | head` closes the pipe: that is no failure.
@@ -42,9 +42,9 @@ pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
         Err(error) => {
             tracing::debug!("{error:?}");
             match told {
-                Told::InWords => say(&shortened(chain(&error))),
+                FailureForm::InWords => say(&shortened(chain(&error))),
                 // A caller that has closed the standard error wants no messages.
-                Told::AsJson => drop(io::stderr().write_all(object(&error).as_bytes())),
+                FailureForm::AsJson => drop(io::stderr().write_all(object(&error).as_bytes())),
             }
             FAILED.into()
         }
@@ -52,7 +52,7 @@ pub fn code(result: anyhow::Result<ExitCode>, told: Told) -> ExitCode {
 }
 
 /// Returns the exit code of a trace.
-pub fn of_outcome(outcome: Outcome) -> ExitCode {
+pub fn from_outcome(outcome: Outcome) -> ExitCode {
     match outcome {
         Outcome::Complete => ExitCode::SUCCESS,
         Outcome::EventsLost => EVENTS_LOST.into(),
@@ -61,7 +61,7 @@ pub fn of_outcome(outcome: Outcome) -> ExitCode {
 
 /// Returns the exit code of a command that failed, as a shell shows it: its status, or 128 and the
 /// signal that ended it. `None` for a command that did not fail.
-pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
+pub fn from_command(status: ExitStatus) -> Option<ExitCode> {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_command_that_failed_decides() {
-        let status = |raw| of_command(ExitStatus::from_raw(raw));
+        let status = |raw| from_command(ExitStatus::from_raw(raw));
         assert_eq!(status(0), None);
         assert_eq!(status(3 << 8), Some(ExitCode::from(3)));
         assert_eq!(status(libc::SIGKILL), Some(ExitCode::from(137)));

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_beside;
-use tracer_export::{ExportSetup, FORMATS, Format, export};
+use tracer_export::{ExportFormat, ExportSetup, FORMATS, export};
 
 /// Convert a trace log to what other tools open
 ///
@@ -95,10 +95,10 @@ impl TryFrom<ExportArgs> for ExportConfig {
 }
 
 /// Separates the format from the time.
-fn split_to(typed: &[String]) -> anyhow::Result<(&'static Format, Option<&str>)> {
+fn split_to(typed: &[String]) -> anyhow::Result<(&'static ExportFormat, Option<&str>)> {
     let (mut format, mut time) = (None, None);
     for word in typed {
-        let is_second = match Format::named(word) {
+        let is_second = match ExportFormat::named(word) {
             Some(known) => format.replace(known).is_some(),
             // A word that is neither is refused as a format: that is what is asked for first.
             None if format.is_none() && typed.len() == 1 => break,
@@ -126,7 +126,7 @@ fn split_to(typed: &[String]) -> anyhow::Result<(&'static Format, Option<&str>)>
 ///
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn run(config: &ExportConfig) -> anyhow::Result<ExitCode> {
-    export(&config.setup).map(exit::of_outcome)
+    export(&config.setup).map(exit::from_outcome)
 }
 
 #[cfg(test)]

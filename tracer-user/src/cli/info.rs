@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::exit;
 use super::format_options::FormatArgs;
 use tracer_event::document::document;
-use tracer_log_view::{Inventory, Output, Walk, Wanted, json, open, text};
+use tracer_log_view::{Inventory, Output, Walk, WantedEvents, json, open, text};
 use tracer_output::terminal::output::Sink;
 
 /// Show what a trace log holds: attributes, counts by event type and thread, what is missing
@@ -47,7 +47,7 @@ impl From<InfoArgs> for InfoConfig {
 ///
 /// The log cannot be read, or the lines cannot be written.
 pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
-    let walk = Walk::new(open(&config.file)?, Wanted::default());
+    let walk = Walk::new(open(&config.file)?, WantedEvents::default());
     let bytes = fs::metadata(&config.file).map_or(0, |file| file.len());
     let inventory = Inventory::take(walk, bytes)?;
     let mut output = Output::open(&Sink::Stdout, &config.file)?;
@@ -58,5 +58,5 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     };
     output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;
-    Ok(exit::of_outcome(inventory.outcome()))
+    Ok(exit::from_outcome(inventory.outcome()))
 }

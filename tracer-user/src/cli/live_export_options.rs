@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use clap::builder::PossibleValuesParser;
 
-use tracer_export::{FORMATS, Format, LiveExport};
+use tracer_export::{ExportFormat, FORMATS, LiveExport};
 
 /// An export of a running trace, as typed.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ impl LiveExportArgs {
         is_replaced: bool,
         (has_log, has_trigger): (bool, bool),
     ) -> anyhow::Result<Option<LiveExport>> {
-        let Some(format) = self.to.as_deref().and_then(Format::named) else {
+        let Some(format) = self.to.as_deref().and_then(ExportFormat::named) else {
             ensure!(
                 output.is_none() || !has_log,
                 "--log puts events into a log, and --output shows them; give one of them, or \

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use super::predicate_options::PredicateArgs;
 use super::trace_options::{PROBE, chosen_syscalls, split_events};
 use tracer_event::selection::Selection;
-use tracer_log_view::{TimePoint, Wanted};
+use tracer_log_view::{TimePoint, WantedEvents};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::NamePattern;
 
@@ -80,7 +80,7 @@ impl LogFilterArgs {
     /// # Errors
     ///
     /// An option makes no sense.
-    pub fn wanted(self, to: Option<&str>) -> anyhow::Result<Wanted> {
+    pub fn wanted(self, to: Option<&str>) -> anyhow::Result<WantedEvents> {
         let args = self;
         let (limit, types) = split_events(&args.events, args.limit.as_deref(), true)?;
         let mut words = args.events.iter().flat_map(|list| list.split(','));
@@ -98,7 +98,7 @@ impl LogFilterArgs {
             let parsed = typed.map(|typed| TimePoint::parse(option, typed));
             parsed.transpose()
         };
-        let mut wanted = Wanted {
+        let mut wanted = WantedEvents {
             types,
             names: args.event.into_iter().map(OsString::into_vec).collect(),
             pids: ids("--pid", &args.pid)?,
@@ -110,7 +110,7 @@ impl LogFilterArgs {
             to: point("--until", to)?,
             limit,
             inlined: args.inlined,
-            ..Wanted::default()
+            ..WantedEvents::default()
         };
         if let Some(list) = &args.syscalls {
             wanted = wanted.with_syscalls(chosen_syscalls(list)?);
@@ -181,7 +181,7 @@ mod tests {
         to: Option<String>,
     }
 
-    fn wanted(typed: &str) -> anyhow::Result<Wanted> {
+    fn wanted(typed: &str) -> anyhow::Result<WantedEvents> {
         let words = std::iter::once("any").chain(typed.split_whitespace());
         let line = Line::try_parse_from(words)?;
         line.filter.wanted(line.to.as_deref())

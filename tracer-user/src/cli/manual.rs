@@ -4,7 +4,7 @@ use super::read::EXIT_CODES as OF_A_LOG;
 
 /// Texts of a command's page in addition to its definition.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct ManualPage {
     /// Name of the command; empty for the program itself.
     pub command: &'static str,
     /// Synopsis, a line for each form of the call.
@@ -19,8 +19,8 @@ const OF_A_TRACE: &str = "\
 0 the trace is complete; 1 events were lost; 2 it failed, or a process cannot be traced.";
 
 /// Pages, in the order of the commands.
-pub const PAGES: &[Page] = &[
-    Page {
+pub const PAGES: &[ManualPage] = &[
+    ManualPage {
         command: "",
         synopsis: &["tracer-user [-v] COMMAND [OPTION]... [ARGUMENT]..."],
         examples: &[
@@ -39,7 +39,7 @@ pub const PAGES: &[Page] = &[
         ],
         exit: "0 done; 1 done, but events were lost, or the log is damaged or was not completed; 2 failed.",
     },
-    Page {
+    ManualPage {
         command: "attach",
         synopsis: &[
             "tracer-user attach [OPTION]... PID...",
@@ -73,7 +73,7 @@ pub const PAGES: &[Page] = &[
         ],
         exit: OF_A_TRACE,
     },
-    Page {
+    ManualPage {
         command: "run",
         synopsis: &["tracer-user run [OPTION]... [--] COMMAND [ARGUMENT]..."],
         examples: &[
@@ -98,7 +98,7 @@ pub const PAGES: &[Page] = &[
 The status of the command when that is not 0 (128 and the signal number when a signal ended it); else 0 \
 the trace is complete; 1 events were lost; 2 the command cannot be started or traced.",
     },
-    Page {
+    ManualPage {
         command: "read",
         synopsis: &["tracer-user read [OPTION]... FILE"],
         examples: &[
@@ -121,7 +121,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "info",
         synopsis: &["tracer-user info [OPTION]... FILE"],
         examples: &[
@@ -136,7 +136,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "stat",
         synopsis: &[
             "tracer-user stat [OPTION]... FILE",
@@ -155,7 +155,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "why",
         synopsis: &[
             "tracer-user why [OPTION]... FILE",
@@ -188,7 +188,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "top",
         synopsis: &[
             "tracer-user top [OPTION]... [PID...]",
@@ -224,7 +224,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "report",
         synopsis: &["tracer-user report [OPTION]... FILE --output OUT"],
         examples: &[
@@ -239,7 +239,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "export",
         synopsis: &["tracer-user export [OPTION]... FILE --to FORMAT --output OUT"],
         examples: &[
@@ -259,7 +259,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: OF_A_LOG,
     },
-    Page {
+    ManualPage {
         command: "probes",
         synopsis: &["tracer-user probes [OPTION]... PID [TEXT]"],
         examples: &[
@@ -278,7 +278,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: "0 done; 2 failed.",
     },
-    Page {
+    ManualPage {
         command: "doctor",
         synopsis: &["tracer-user doctor [OPTION]..."],
         examples: &[
@@ -293,7 +293,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: "0 everything is there; 2 something is missing without which the kernel's events cannot be traced.",
     },
-    Page {
+    ManualPage {
         command: "events",
         synopsis: &["tracer-user events [OPTION]..."],
         examples: &[
@@ -308,7 +308,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: "0 done; 2 failed.",
     },
-    Page {
+    ManualPage {
         command: "snapshot",
         synopsis: &["tracer-user snapshot --log FILE PID"],
         examples: &[
@@ -323,7 +323,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         ],
         exit: "0 the snapshot is there; 2 it is not.",
     },
-    Page {
+    ManualPage {
         command: "completion",
         synopsis: &["tracer-user completion bash|zsh|fish"],
         examples: &[
@@ -352,7 +352,7 @@ pub fn complete(mut definition: clap::Command) -> clap::Command {
     definition
 }
 
-fn with(command: clap::Command, page: &Page) -> clap::Command {
+fn with(command: clap::Command, page: &ManualPage) -> clap::Command {
     let usage = page.synopsis.join("\n       ");
     let examples = page
         .examples

@@ -43,7 +43,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
-use exit::Told;
+use exit::FailureForm;
 use tracer_output::terminal::survive_file_limit;
 use tracer_text::escape::harmless_lines;
 use tracer_text::say;
@@ -94,7 +94,10 @@ pub fn main() -> ExitCode {
     }
     let typed = definition().try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
-        Ok((cli, Told::of(asked_for_json::in_matches(&matches))))
+        Ok((
+            cli,
+            FailureForm::choose(asked_for_json::in_matches(&matches)),
+        ))
     });
     match typed {
         Ok((cli, told)) => {
@@ -143,7 +146,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         };
     }
     let words = std::env::args_os().skip(1);
-    let told = Told::of(asked_for_json::in_words(&definition(), words));
+    let told = FailureForm::choose(asked_for_json::in_words(&definition(), words));
     exit::code(Err(anyhow::anyhow!("{}", one_line(error))), told)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tracer_output::report::{Look, TimeColumn};
+use tracer_output::report::{TextLook, TimeColumn};
 use tracer_output::terminal::output::{ColorChoice, Sink};
 
 /// Output of events and its look, as typed.
@@ -29,13 +29,13 @@ impl OutputArgs {
     /// Returns the sink of events: `otherwise` when no output was given.
     #[must_use]
     pub fn sink(&self, otherwise: Sink) -> Sink {
-        self.output.clone().map_or(otherwise, Sink::of)
+        self.output.clone().map_or(otherwise, Sink::from_typed)
     }
 
     /// Returns the look of text.
     #[must_use]
-    pub fn look(&self) -> Look {
-        Look {
+    pub fn look(&self) -> TextLook {
+        TextLook {
             time: self.time,
             color: self.color,
         }

@@ -72,7 +72,7 @@ pub fn narrow(
     let narrowed = expression.narrow(selection, syscalls);
     let left = &narrowed.selection;
     ensure!(
-        left.has_user() || !left.of_kernel().is_empty() || has_probes,
+        left.has_user() || !left.kernel_types().is_empty() || has_probes,
         "--filter {:?} can be true of no event that is traced; --events and --syscalls add what it \
          names",
         expression.text()

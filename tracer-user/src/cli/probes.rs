@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::format_options::FormatArgs;
 use super::pid;
 use tracer_binary::probes::{
-    Binary, BinaryError, Function, StaticProbe, Used, argument_counts, here, of_process,
+    Binary, BinaryError, Function, StaticProbe, Used, argument_counts, find_in_process, here,
 };
 use tracer_event::document::object_line;
 use tracer_text::escape::harmless_line as printable;
@@ -64,7 +64,7 @@ impl Subject {
             Self::Process(pid) => *pid,
         };
         let mut warnings = Vec::new();
-        let used = of_process(pid, &mut warnings).map_err(|source| {
+        let used = find_in_process(pid, &mut warnings).map_err(|source| {
             let what = if source.kind() == io::ErrorKind::NotFound {
                 format!("no process has the pid {pid}")
             } else {

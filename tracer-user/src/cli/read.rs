@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_options::OutputArgs;
-use tracer_log_view::{Format, ReadSetup, read};
+use tracer_log_view::{ReadFormat, ReadSetup, read};
 use tracer_output::terminal::output::Sink;
 
 /// Show the events of a trace log, also of one that is still being written
@@ -37,7 +37,7 @@ pub struct ReadArgs {
     until: Option<String>,
     /// How events are shown: text, json for one object a line, or csv
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
-    format: Format,
+    format: ReadFormat,
     /// Go on as the log grows, until it is completed, or Ctrl-C
     #[arg(short, long)]
     follow: bool,
@@ -79,5 +79,5 @@ impl TryFrom<ReadArgs> for ReadConfig {
 ///
 /// The log cannot be read, or the lines cannot be written.
 pub fn run(config: &ReadConfig) -> anyhow::Result<ExitCode> {
-    read(&config.setup).map(exit::of_outcome)
+    read(&config.setup).map(exit::from_outcome)
 }

@@ -87,5 +87,5 @@ impl TryFrom<ReportArgs> for ReportConfig {
 ///
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn run(config: &ReportConfig) -> anyhow::Result<ExitCode> {
-    make(&config.setup).map(exit::of_outcome)
+    make(&config.setup).map(exit::from_outcome)
 }

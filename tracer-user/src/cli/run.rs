@@ -85,6 +85,6 @@ pub fn launch(command: &[OsString], setup: &Setup) -> anyhow::Result<ExitCode> {
 
 /// Returns the status of the command when that is not 0, else whether the trace is complete.
 fn code(outcome: Outcome, status: Option<ExitStatus>) -> ExitCode {
-    let failed = status.and_then(exit::of_command);
-    failed.unwrap_or_else(|| exit::of_outcome(outcome))
+    let failed = status.and_then(exit::from_command);
+    failed.unwrap_or_else(|| exit::from_outcome(outcome))
 }

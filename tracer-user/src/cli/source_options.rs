@@ -25,8 +25,8 @@ use tracer_live::{
     Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES,
     Recording, Setup, Targets,
 };
-use tracer_log_view::Wanted;
-use tracer_output::report::Look;
+use tracer_log_view::WantedEvents;
+use tracer_output::report::TextLook;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::quantity::{size, time};
@@ -118,16 +118,16 @@ const TRACED: &str = "Instead of a log";
 
 /// Checked source of events.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum EventSource {
     /// A log, and the events of it that are selected.
-    Log(PathBuf, Box<Wanted>),
+    Log(PathBuf, Box<WantedEvents>),
     /// Processes that are traced.
-    Live(Box<Live>),
+    Live(Box<LiveSource>),
 }
 
 /// Traced processes or command, and the setup of the trace.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub struct LiveSource {
     who: Who,
     setup: Setup,
 }
@@ -196,7 +196,11 @@ impl SourceArgs {
     /// # Errors
     ///
     /// An option makes no sense.
-    pub fn source(self, spans: &[SpanSpec], with_all: &[EventTypeId]) -> anyhow::Result<Source> {
+    pub fn source(
+        self,
+        spans: &[SpanSpec],
+        with_all: &[EventTypeId],
+    ) -> anyhow::Result<EventSource> {
         let args = self;
         let mut probes: Vec<ProbeSpec> = args.probes.try_into()?;
         let predicate = args.predicate.predicate()?;
@@ -213,21 +217,21 @@ impl SourceArgs {
             if let Some((option, _)) = args.stack.typed() {
                 bail!("{option} goes with processes; a log has what was recorded");
             }
-            let wanted = Wanted {
+            let wanted = WantedEvents {
                 predicate: Predicate {
                     // What threads did is not known without the rest.
                     spares_others: true,
                     ..predicate
                 },
                 inlined: args.stack.inlined,
-                ..Wanted::default()
+                ..WantedEvents::default()
             };
-            return Ok(Source::Log(file, Box::new(wanted)));
+            return Ok(EventSource::Log(file, Box::new(wanted)));
         }
         let typed = args.add_events.iter().flat_map(|list| list.split(','));
         let words = typed.map(str::trim).filter(|word| !word.is_empty());
-        let named = Selection::of_words(words).context("--add-events")?;
-        let mut selection = Selection::usual().with(&named.of_kernel());
+        let named = Selection::from_words(words).context("--add-events")?;
+        let mut selection = Selection::usual().with(&named.kernel_types());
         if args.all {
             selection = selection.with(with_all);
         }
@@ -304,13 +308,13 @@ impl SourceArgs {
             duration: duration.transpose()?,
             log: None,
             output,
-            consumer: ConsumerSetup::report(Format::Text, Look::default()),
+            consumer: ConsumerSetup::report(Format::Text, TextLook::default()),
         };
-        Ok(Source::Live(Box::new(Live { who, setup })))
+        Ok(EventSource::Live(Box::new(LiveSource { who, setup })))
     }
 }
 
-impl Live {
+impl LiveSource {
     /// Traces, and shows the answer at the end: the lines that `consumer` appends.
     ///
     /// # Errors
@@ -341,7 +345,7 @@ impl Live {
             ..self.setup.clone()
         };
         match &self.who {
-            Who::Targets(targets) => tracer_live::attach(targets, &setup).map(exit::of_outcome),
+            Who::Targets(targets) => tracer_live::attach(targets, &setup).map(exit::from_outcome),
             Who::Command(command) => run::launch(command, &setup),
         }
     }

@@ -258,8 +258,8 @@ fn types(list: &str) -> anyhow::Result<u64> {
             "tracepoint" => stacks::TRACEPOINTS,
             NONE | USER => 0,
             _ => {
-                let named = Selection::of_words([word])?;
-                let named = named.of_kernel();
+                let named = Selection::from_words([word])?;
+                let named = named.kernel_types();
                 let of_word = named.iter().fold(0, |bits, id| bits | wanted::bit(*id));
                 ensure!(
                     of_word & stacks::TYPES != 0,
@@ -326,11 +326,11 @@ mod tests {
             };
             args.options(selection, true).unwrap().0.types & (enter | exit)
         };
-        let both = Selection::of_words(["syscall"]).unwrap();
+        let both = Selection::from_words(["syscall"]).unwrap();
         assert_eq!(of(None, both.clone()), enter);
         assert_eq!(of(Some("syscall"), both.clone()), enter);
         assert_eq!(of(Some("probe, syscall-exit"), both), exit);
-        let ends = Selection::of_words(["syscall-exit"]).unwrap();
+        let ends = Selection::from_words(["syscall-exit"]).unwrap();
         assert_eq!(of(None, ends), enter | exit);
     }
 
@@ -347,7 +347,7 @@ mod tests {
             stack_for: Some("user".to_owned()),
             ..StackArgs::default()
         };
-        let refusal = args.options(Selection::of_words(["exec"]).unwrap(), true);
+        let refusal = args.options(Selection::from_words(["exec"]).unwrap(), true);
         assert!(refusal.unwrap_err().to_string().contains("--events"));
     }
 

@@ -9,7 +9,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use super::source_options::{Source, SourceArgs};
+use super::source_options::{EventSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::flame::{FlameKind, FlameSetup, Form, make};
 use tracer_answers::queries::{Scope, SpanSpec};
@@ -103,7 +103,7 @@ const WITH_ALL: [EventTypeId; 4] = [
 /// Checked configuration of `stat`.
 #[derive(Clone, Debug)]
 pub struct StatConfig {
-    source: Source,
+    source: EventSource,
     spans: Vec<SpanSpec>,
     from: Option<TimePoint>,
     until: Option<TimePoint>,
@@ -183,10 +183,10 @@ fn form(output: Option<&Path>, is_folded: bool) -> Form {
 /// Makes a flame graph.
 fn draw(config: &StatConfig, flame: &FlameSetup) -> anyhow::Result<ExitCode> {
     match &config.source {
-        Source::Log(file, wanted) => {
-            make(flame, file, wanted.settled_in(file)?).map(exit::of_outcome)
+        EventSource::Log(file, wanted) => {
+            make(flame, file, wanted.settled_in(file)?).map(exit::from_outcome)
         }
-        Source::Live(live) => {
+        EventSource::Live(live) => {
             let setup = flame.clone();
             let consumer = move |lines| setup.consumer(lines);
             if is_stdout(&flame.output) {
@@ -214,8 +214,8 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     }
     let is_json = config.is_json;
     let (file, wanted) = match &config.source {
-        Source::Log(file, wanted) => (file, wanted),
-        Source::Live(live) => {
+        EventSource::Log(file, wanted) => (file, wanted),
+        EventSource::Live(live) => {
             let (spans, view) = (config.spans.clone(), config.view);
             return live.trace(is_json, move |lines| {
                 stat::consumer(spans.clone(), view, is_json, lines)
@@ -238,7 +238,7 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;
-    Ok(exit::of_outcome(statistics.outcome()))
+    Ok(exit::from_outcome(statistics.outcome()))
 }
 
 impl StatConfig {

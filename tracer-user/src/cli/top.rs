@@ -10,7 +10,7 @@ use super::exit;
 use super::format_options::FormatArgs;
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
-use super::source_options::{Source, SourceArgs};
+use super::source_options::{EventSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::queries::SpanSpec;
 use tracer_kernel::capabilities;
@@ -18,7 +18,7 @@ use tracer_live::own_processes_with_areas;
 use tracer_log_view::{Moment, TimePoint};
 use tracer_text::quantity::time;
 use tracer_text::say;
-use tracer_top::{OnceForm, Recording, TopSetup, Window, show_live, show_log, show_once};
+use tracer_top::{OnceForm, PlayedLog, TopSetup, Window, show_live, show_log, show_once};
 
 /// Watch what threads do, and why spans take as long as they do, live or in a log
 ///
@@ -101,7 +101,7 @@ pub struct TopArgs {
 /// Checked configuration of `top`.
 #[derive(Clone, Debug)]
 pub struct TopConfig {
-    source: Source,
+    source: EventSource,
     spans: Vec<SpanSpec>,
     window: Window,
     is_once: bool,
@@ -196,7 +196,7 @@ impl TryFrom<TopArgs> for TopConfig {
             command: Vec::new(),
         };
         let mut source = source.source(&spans, &[])?;
-        if let Source::Log(_, wanted) = &mut source
+        if let EventSource::Log(_, wanted) = &mut source
             && is_once
         {
             wanted.to = at;
@@ -260,19 +260,19 @@ fn what(typed: Vec<String>) -> anyhow::Result<(Option<PathBuf>, Vec<String>)> {
 pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
     let (spans, window) = (config.spans.clone(), config.window);
     let live = match &config.source {
-        Source::Log(file, wanted) if config.is_once => {
-            return show_once(file, wanted, spans, (window, config.form)).map(exit::of_outcome);
+        EventSource::Log(file, wanted) if config.is_once => {
+            return show_once(file, wanted, spans, (window, config.form)).map(exit::from_outcome);
         }
-        Source::Log(file, wanted) => {
-            let recording = Recording {
+        EventSource::Log(file, wanted) => {
+            let recording = PlayedLog {
                 file: file.clone(),
                 wanted: (**wanted).clone(),
                 spans,
                 at: config.at.map_or(Ok(0), since_start)?,
             };
-            return show_log(recording, window).map(exit::of_outcome);
+            return show_log(recording, window).map(exit::from_outcome);
         }
-        Source::Live(live) => live,
+        EventSource::Live(live) => live,
     };
     let form = config.form;
     let trace = |setup: TopSetup| {
@@ -324,14 +324,14 @@ mod tests {
         let log = tempfile::NamedTempFile::new().unwrap();
         let log = log.path().to_str().unwrap();
         let of_log = config(&format!("--once {log}")).unwrap();
-        assert!(matches!(of_log.source, Source::Log(..)));
+        assert!(matches!(of_log.source, EventSource::Log(..)));
         assert!(matches!(
             config("--once 1 2,3").unwrap().source,
-            Source::Live(_)
+            EventSource::Live(_)
         ));
         assert!(matches!(
             config("--once -p 1,2").unwrap().source,
-            Source::Live(_)
+            EventSource::Live(_)
         ));
         assert!(refused("--once nowhere").contains("neither a pid nor a log"));
         assert!(refused(&format!("--once {log} 1")).contains("give one log, or pids"));

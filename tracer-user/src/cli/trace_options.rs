@@ -19,12 +19,12 @@ use tracer_answers::html_report::PageSetup;
 use tracer_answers::trigger::{FlightRecorder, TriggerSetup};
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
-use tracer_export::{LiveExport, Origin};
+use tracer_export::{LiveExport, TraceOrigin};
 use tracer_live::{
     Beginning, Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES,
     MIN_KERNEL_RING_BYTES, Recording, Setup, THREAD_RING_BYTES,
 };
-use tracer_output::report::Look;
+use tracer_output::report::TextLook;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
@@ -215,7 +215,7 @@ impl TraceArgs {
             selection = selection.without_kernel();
         }
         ensure!(
-            selection.has_user() || !selection.of_kernel().is_empty() || has_probes,
+            selection.has_user() || !selection.kernel_types().is_empty() || has_probes,
             "--events {} leaves nothing to trace with {}",
             args.events.join(","),
             if args.no_user {
@@ -308,7 +308,7 @@ impl TraceArgs {
 fn consumer(
     export: Option<LiveExport>,
     trigger: Option<TriggerSetup>,
-    (format, look): (Format, Look),
+    (format, look): (Format, TextLook),
 ) -> ConsumerSetup {
     if let Some(export) = export {
         return ConsumerSetup::of_file(move |beginning| export.start(&origin(beginning)));
@@ -326,12 +326,12 @@ fn consumer(
 }
 
 /// Returns the facts about a trace that exports state.
-fn origin(beginning: &Beginning<'_>) -> Origin {
+fn origin(beginning: &Beginning<'_>) -> TraceOrigin {
     let has_user = beginning.has_user;
-    Origin {
+    TraceOrigin {
         attributes: beginning.attributes.clone(),
         anchor: beginning.clocks,
-        system: System::of_this_machine(),
+        system: System::detect(),
         is_wanted: Rc::new(move |_, _| has_user),
     }
 }
@@ -375,7 +375,7 @@ pub(super) fn split_events(
     );
     // They are shown anyway: alone, the word chooses nothing else.
     words.retain(|word| *word != PROBE);
-    let selection = Selection::of_words(words).with_context(|| "--events")?;
+    let selection = Selection::from_words(words).with_context(|| "--events")?;
     Ok((limit, Some(selection)))
 }
 
@@ -500,7 +500,7 @@ mod tests {
         let probed = setup("--usdt a:b --events probe").unwrap();
         assert_eq!(probed.recording.probes.len(), 1);
         assert!(!probed.recording.selection.has_user());
-        assert!(probed.recording.selection.of_kernel().is_empty());
+        assert!(probed.recording.selection.kernel_types().is_empty());
 
         assert!(refused("--events probe").contains("give one of them"));
         assert!(refused("--usdt a:b --no-system").starts_with("probes need the kernel"));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use tracer_event::document::object_line;
-use tracer_kernel::named_tracepoints::{FindError, Pattern, list};
+use tracer_kernel::named_tracepoints::{FindTracepointError, Pattern, list};
 use tracer_kernel::{LoadError, Unmet, tracepoints_of_btf};
 use tracer_text::say;
 
@@ -41,11 +41,11 @@ struct ObjectField {
 pub fn run(pattern: &Pattern, btf: Option<&Path>, is_json: bool) -> anyhow::Result<ExitCode> {
     let objects = match list(pattern) {
         Ok(found) => found.into_iter().map(Object::from).collect(),
-        Err(FindError::NoTracefs { source }) => {
-            let found = match of_btf(pattern, btf) {
+        Err(FindTracepointError::NoTracefs { source }) => {
+            let found = match find_in_btf(pattern, btf) {
                 Ok(found) => found,
                 Err(unmet) if btf.is_some() => return Err(LoadError::from(unmet).into()),
-                Err(_no_btf) => return Err(FindError::NoTracefs { source }.into()),
+                Err(_no_btf) => return Err(FindTracepointError::NoTracefs { source }.into()),
             };
             say(
                 "the kernel's tracing files are for root alone: these are the tracepoints that its BTF has, \
@@ -73,7 +73,7 @@ pub fn run(pattern: &Pattern, btf: Option<&Path>, is_json: bool) -> anyhow::Resu
 }
 
 /// Finds the tracepoints that BTF has.
-fn of_btf(pattern: &Pattern, btf: Option<&Path>) -> Result<Vec<Object>, Unmet> {
+fn find_in_btf(pattern: &Pattern, btf: Option<&Path>) -> Result<Vec<Object>, Unmet> {
     let all = tracepoints_of_btf(btf)?.into_iter();
     let fitting = all.filter(|described| pattern.has_name(&described.name));
     let objects = fitting.map(|described| Object {

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use tracer_engine::StreamFullPolicy;
 
-use tracer_answers::trigger::{Rule, TriggerSetup};
+use tracer_answers::trigger::{TriggerRule, TriggerSetup};
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_text::quantity::time;
 
@@ -38,8 +38,8 @@ impl TriggerArgs {
     /// # Errors
     ///
     /// A word is no valid condition.
-    pub fn rules(&self) -> anyhow::Result<Vec<Rule>> {
-        let rules = self.when.iter().map(|typed| Rule::parse(typed));
+    pub fn rules(&self) -> anyhow::Result<Vec<TriggerRule>> {
+        let rules = self.when.iter().map(|typed| TriggerRule::parse(typed));
         rules.collect()
     }
 
@@ -51,7 +51,7 @@ impl TriggerArgs {
     /// An option makes no sense, or one of these logs exists already.
     pub fn setup(
         &self,
-        rules: Vec<Rule>,
+        rules: Vec<TriggerRule>,
         log: Option<LogSetup>,
     ) -> anyhow::Result<(Option<LogSetup>, Option<TriggerSetup>)> {
         if rules.is_empty() {

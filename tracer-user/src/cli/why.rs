@@ -7,8 +7,8 @@ use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::format_options::FormatArgs;
-use super::source_options::{Source, SourceArgs};
-use tracer_answers::queries::{self, Choice, Paths, Scope, SpanSpec};
+use super::source_options::{EventSource, SourceArgs};
+use tracer_answers::queries::{self, Paths, Scope, SpanChoice, SpanSpec};
 use tracer_answers::why::{self, Why, json, text};
 use tracer_event::document::document;
 use tracer_log_view::{Moment, Output, TimePoint, Walk, open};
@@ -78,7 +78,7 @@ enum Question {
 /// Checked configuration of `why`.
 #[derive(Clone, Debug)]
 pub struct WhyConfig {
-    source: Source,
+    source: EventSource,
     /// Selected processes of a log; empty for all.
     pids: Vec<i32>,
     asked: Question,
@@ -126,7 +126,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
         let has_times = at.is_some()
             || matches!(asked, Question::Thread(_, from, until) if from.is_some() || until.is_some());
         ensure!(
-            !has_times || matches!(source, Source::Log(..)),
+            !has_times || matches!(source, EventSource::Log(..)),
             "--at, --from and --until go with a log: they count from its start"
         );
         Ok(Self {
@@ -152,8 +152,8 @@ impl TryFrom<WhyArgs> for WhyConfig {
 pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     let is_json = config.is_json;
     let (file, wanted) = match &config.source {
-        Source::Log(file, wanted) => (file, wanted),
-        Source::Live(live) => {
+        EventSource::Log(file, wanted) => (file, wanted),
+        EventSource::Live(live) => {
             let (question, choice) = config.asked_since(MonotonicNs(0))?;
             let form = (config.is_brief, is_json);
             return live.trace(is_json, move |lines| {
@@ -182,12 +182,12 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;
-    Ok(exit::of_outcome(why.outcome()))
+    Ok(exit::from_outcome(why.outcome()))
 }
 
 impl WhyConfig {
     /// Returns the question and the selected spans, for events that begin at `start`.
-    fn asked_since(&self, start: MonotonicNs) -> anyhow::Result<(queries::Question, Choice)> {
+    fn asked_since(&self, start: MonotonicNs) -> anyhow::Result<(queries::Question, SpanChoice)> {
         let moment = |point: TimePoint| match point.moment(start) {
             Moment::Time(time) => Ok(time),
             Moment::Date(_) => anyhow::bail!("give times since the start of the log: 1.5s"),
@@ -201,7 +201,7 @@ impl WhyConfig {
                 until: time_of(*until)?,
             },
         };
-        let choice = Choice {
+        let choice = SpanChoice {
             slowest: self.slowest,
             is_by_kind: false,
             longer_than: self.longer_than,

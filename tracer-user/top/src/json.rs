@@ -26,12 +26,12 @@ pub fn json(shot: &Shot) -> Value {
         "has_switches": has_switches,
         "has_wakeups": has_wakeups,
         "has_other_threads": shot.has_others,
-        "threads": threads.into_iter().map(of_thread).collect::<Vec<_>>(),
-        "spans": spans.into_iter().map(of_spans).collect::<Vec<_>>(),
+        "threads": threads.into_iter().map(render_thread).collect::<Vec<_>>(),
+        "spans": spans.into_iter().map(render_spans).collect::<Vec<_>>(),
     })
 }
 
-fn of_thread(row: &ThreadRow) -> Value {
+fn render_thread(row: &ThreadRow) -> Value {
     let sum: &Sum = &row.sum;
     json!({
         "pid": row.thread.pid,
@@ -48,13 +48,13 @@ fn of_thread(row: &ThreadRow) -> Value {
         "syscalls": sum.calls,
         "user_events": sum.users,
         "ran_each_second_ns": row.minute,
-        "now": row.current.as_ref().map(|current| of_state(row, current)),
-        "waits_for": row.waits_for.map(of_waits_for),
+        "now": row.current.as_ref().map(|current| render_state(row, current)),
+        "waits_for": row.waits_for.map(render_waits_for),
     })
 }
 
 /// Returns the state of a thread and the time it has been in it.
-fn of_state(row: &ThreadRow, current: &Interval) -> Value {
+fn render_state(row: &ThreadRow, current: &Interval) -> Value {
     let for_ns = current.ns();
     match current.state {
         State::Running => json!({ "state": "running", "for_ns": for_ns, "cpu": current.cpu }),
@@ -78,7 +78,7 @@ fn of_state(row: &ThreadRow, current: &Interval) -> Value {
     }
 }
 
-fn of_waits_for(waits_for: WaitsFor) -> Value {
+fn render_waits_for(waits_for: WaitsFor) -> Value {
     match waits_for {
         WaitsFor::Behind(who, is_alone) => {
             json!({ "behind": tree_json::task(&who), "or_others": !is_alone })
@@ -87,7 +87,7 @@ fn of_waits_for(waits_for: WaitsFor) -> Value {
     }
 }
 
-fn of_spans(row: &SpanRow) -> Value {
+fn render_spans(row: &SpanRow) -> Value {
     json!({
         "name": String::from_utf8_lossy(&row.kind),
         "took": {
@@ -104,11 +104,11 @@ fn of_spans(row: &SpanRow) -> Value {
         "unpolled_ns": row.split.unpolled,
         "unknown_ns": row.split.unknown,
         "mean_each_second_ns": row.trend,
-        "slowest": row.slowest.as_ref().map(of_slowest),
+        "slowest": row.slowest.as_ref().map(render_slowest),
     })
 }
 
-fn of_slowest(span: &SlowSpan) -> Value {
+fn render_slowest(span: &SlowSpan) -> Value {
     json!({
         "pid": span.thread.pid,
         "tid": span.thread.tid,

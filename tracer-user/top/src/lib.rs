@@ -32,4 +32,4 @@ mod view;
 pub use model::{Model, Shot, Window};
 pub use once::{OnceForm, show_once};
 pub use show::{show_live, show_log};
-pub use source::{Recording, TopSetup};
+pub use source::{PlayedLog, TopSetup};

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::json::json;
-use super::model::{Losses, Model, Shot, Window};
+use super::model::{Model, Shot, ShownLosses, Window};
 use super::view::text;
 use tracer_answers::queries::{SpanSpec, follow};
 use tracer_event::document::document;
-use tracer_log_view::{Output, Walk, Wanted, open, outcome};
+use tracer_log_view::{Output, Walk, WantedEvents, open, outcome};
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
 
@@ -38,7 +38,7 @@ impl OnceForm {
 /// The log cannot be read, or the lines cannot be written.
 pub fn show_once(
     file: &Path,
-    wanted: &Wanted,
+    wanted: &WantedEvents,
     spans: Vec<SpanSpec>,
     (window, form): (Window, OnceForm),
 ) -> anyhow::Result<Outcome> {
@@ -46,7 +46,7 @@ pub fn show_once(
     let mut model = Model::new(spans).starting_at(walk.anchor().monotonic);
     follow(&mut walk, &mut model)?;
     let summary = walk.summary();
-    model.count_losses(Losses {
+    model.count_losses(ShownLosses {
         lost: summary.lost_in_trace(),
         not_reported: summary.not_reported(),
     });

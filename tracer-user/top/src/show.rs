@@ -10,9 +10,9 @@ use ratatui::crossterm::event::{self, Event};
 
 use super::model::Window;
 use super::screen::{Screen, Todo};
-use super::source::{Link, Play, Recording, TopSetup, Wish, play};
-use super::terminal::{Keys, Signals, Taken, ensure_terminal, wait_for_keys};
-use super::view::Look;
+use super::source::{Link, Play, PlayedLog, ShotRequest, TopSetup, play};
+use super::terminal::{Keys, SignalRequests, TerminalSession, ensure_terminal, wait_for_keys};
+use super::view::ScreenLook;
 use tracer_answers::queries::SpanSpec;
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::ColorChoice;
@@ -91,7 +91,7 @@ pub fn show_live<T>(
 /// # Errors
 ///
 /// There is no terminal, or the log cannot be read.
-pub fn show_log(recording: Recording, window: Window) -> anyhow::Result<Outcome> {
+pub fn show_log(recording: PlayedLog, window: Window) -> anyhow::Result<Outcome> {
     ensure_terminal()?;
     let play_first = Play {
         is_paused: recording.at > 0,
@@ -116,14 +116,14 @@ pub fn show_log(recording: Recording, window: Window) -> anyhow::Result<Outcome>
     Ok(Outcome::Complete)
 }
 
-fn look() -> Look {
-    Look::of_terminal(ColorChoice::Auto.is_coloured(&std::io::stdout()))
+fn look() -> ScreenLook {
+    ScreenLook::for_terminal(ColorChoice::Auto.is_coloured(&std::io::stdout()))
 }
 
 /// Shows the shots that come until the user or `has_ended` ends it.
 fn show(link: &Link, screen: &mut Screen, has_ended: impl Fn() -> bool) -> anyhow::Result<()> {
-    let signals = Signals::watch()?;
-    let mut taken = Taken::take()?;
+    let signals = SignalRequests::watch()?;
+    let mut taken = TerminalSession::take()?;
     let (mut seen, mut is_due) = (0, true);
     loop {
         if signals.ask_to_end() || link.is_over() || has_ended() {
@@ -166,7 +166,7 @@ fn show(link: &Link, screen: &mut Screen, has_ended: impl Fn() -> bool) -> anyho
                 Event::FocusGained | Event::FocusLost | Event::Paste(_) => {}
             }
         }
-        let wish: Wish = screen.wish();
+        let wish: ShotRequest = screen.wish();
         link.wish(&wish);
     }
 }

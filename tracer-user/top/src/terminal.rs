@@ -33,7 +33,7 @@ static MESSAGES: Mutex<Option<Messages>> = Mutex::new(None);
 const BUFFER: usize = 64 << 10;
 
 /// Terminal, as long as this process has it.
-pub struct Taken {
+pub struct TerminalSession {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
 }
 
@@ -87,7 +87,7 @@ pub fn wait_for_keys(longest: Duration) -> Keys {
     }
 }
 
-impl Taken {
+impl TerminalSession {
     /// Takes the terminal.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ fn blank() -> anyhow::Result<Terminal<CrosstermBackend<BufWriter<Stdout>>>> {
     Terminal::new(CrosstermBackend::new(output)).context("cannot draw on the terminal")
 }
 
-impl Drop for Taken {
+impl Drop for TerminalSession {
     fn drop(&mut self) {
         give_back();
     }
@@ -254,13 +254,13 @@ impl Drop for Messages {
 }
 
 /// Requests that came by signals.
-pub struct Signals {
+pub struct SignalRequests {
     end: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     resume: Arc<AtomicBool>,
 }
 
-impl Signals {
+impl SignalRequests {
     /// Installs the handlers of the signals.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ pub fn make_by(tools: &str, from: &str, exports: &str, to: &Path) -> anyhow::Res
 }
 
 /// Makes the archive `to` of one C file, for any C library.
-pub fn of_c(from: &str, to: &Path) -> anyhow::Result<()> {
+pub fn make_from_c(from: &str, to: &Path) -> anyhow::Result<()> {
     let folder = workspace::target("archive");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let object = folder.join("c.o");

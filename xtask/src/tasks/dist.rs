@@ -112,7 +112,7 @@ const COPIES: &[(Part, &str, &str)] = &[
 /// Builds, lays out and returns the folder.
 pub fn run() -> anyhow::Result<PathBuf> {
     build::run()?;
-    man::of_programs()?;
+    man::make_for_programs()?;
     let dist = workspace::target("dist");
     lay_out(&pieces()?, &dist)?;
     Ok(dist)
@@ -187,7 +187,7 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
             strip(to)?;
         }
         Content::Archive { from, exports } => archive::make(from, exports, to)?,
-        Content::CArchive { from } => archive::of_c(from, to)?,
+        Content::CArchive { from } => archive::make_from_c(from, to)?,
         // The folder may be moved.
         Content::Template { from } => fs::write(to, fill(from, WHEREVER, "lib")?)?,
         Content::Text(text) => fs::write(to, text)?,

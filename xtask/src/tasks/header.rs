@@ -4,7 +4,7 @@
 use std::fs;
 
 use anyhow::{Context as _, ensure};
-use tracer_common::event_type::{CType, DataLayout, KernelEventType, Member, Scalar};
+use tracer_common::event_type::{CType, DataLayout, DataMember, KernelEventType, Scalar};
 use tracer_common::kernel::KERNEL_EVENT_TYPES;
 
 use crate::workspace;
@@ -128,11 +128,11 @@ fn c_name(layout: &DataLayout) -> String {
     c_name
 }
 
-fn c_member(member: &Member) -> String {
+fn c_member(member: &DataMember) -> String {
     format!("linux_{}", member.name)
 }
 
-fn declared(member: &Member) -> String {
+fn declared(member: &DataMember) -> String {
     let CType { scalar, length } = member.c_type;
     let scalar = match scalar {
         Scalar::Char => "char",

@@ -354,7 +354,7 @@ impl ThreadState {
         };
         let header = pool.shape.chunk_at(base).header;
         let state = header.state.load(Acquire);
-        chunk_state::of(state) == chunk_state::OPEN
+        chunk_state::state_of(state) == chunk_state::OPEN
             && chunk_state::generation_of(state) == pool.generation
             && header.thread.load(Acquire) == self.identity().thread_word()
             && per_stream.chunk.load(Relaxed) != base.as_ptr()

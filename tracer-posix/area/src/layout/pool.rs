@@ -365,7 +365,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         let is_own = chunk_state::generation_of(word) == self.generation;
         let is_free = !is_own
             || matches!(
-                chunk_state::of(word),
+                chunk_state::state_of(word),
                 chunk_state::UNUSED | chunk_state::CLOSED
             );
         // In a window that was another stream's before, whatever it says is old.

@@ -131,7 +131,7 @@ fn owner(
     let state = chunk_ref.header.state.load(Acquire);
     let thread = chunk_ref.header.thread.load(Acquire);
     let (home, named) = chunk_ref.chunk()?.untrusted_home();
-    let is_open = chunk_state::of(state) == chunk_state::OPEN
+    let is_open = chunk_state::state_of(state) == chunk_state::OPEN
         && chunk_state::generation_of(state) == pool.generation;
     (is_open && home::namespace_of(home) == namespace).then_some(Owner {
         state,

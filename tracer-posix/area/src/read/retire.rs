@@ -217,7 +217,7 @@ impl Ended<'_> {
         let mut is_under_way = |chunk_ref: ChunkRef<'_>| {
             let word = chunk_ref.header.state.load(Acquire);
             let is_open = chunk_state::generation_of(word) == self.generation
-                && chunk_state::of(word) == chunk_state::OPEN;
+                && chunk_state::state_of(word) == chunk_state::OPEN;
             let thread = thread_of(chunk_ref.header.thread.load(Relaxed));
             let is_settled = self.has_restarted
                 && chunk_ref.header.restartable.load(Relaxed) == 1

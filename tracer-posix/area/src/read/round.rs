@@ -124,7 +124,7 @@ pub(super) fn present(
     is_there: impl FnOnce() -> bool,
 ) -> Option<Present> {
     let word = chunk_ref.header.state.load(Acquire);
-    let state = chunk_state::of(word);
+    let state = chunk_state::state_of(word);
     let is_readable = matches!(
         state,
         chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED

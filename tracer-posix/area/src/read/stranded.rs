@@ -341,7 +341,7 @@ fn note(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<No
     let link = chunk_ref.header.next.load(Acquire);
     let state = chunk_ref.header.state.load(Acquire);
     let is_open = chunk_state::generation_of(state) == pool.generation
-        && chunk_state::of(state) == chunk_state::OPEN;
+        && chunk_state::state_of(state) == chunk_state::OPEN;
     (!is_open).then_some((chunk_ref.ordinal, state, link))
 }
 
@@ -350,7 +350,7 @@ fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> O
     let state = chunk_ref.header.state.load(Acquire);
     let may_go_on = chunk_state::generation_of(state) == pool.generation
         && matches!(
-            chunk_state::of(state),
+            chunk_state::state_of(state),
             chunk_state::OPEN | chunk_state::ENDED
         );
     may_go_on.then(|| chunk_ref.header.chain.load(Relaxed))
@@ -369,7 +369,7 @@ fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<ChainNote> {
 /// Puts a stranded chunk where one of its state belongs.
 fn put_into_list(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>, state: u64) {
     let is_own = chunk_state::generation_of(state) == pool.generation;
-    match chunk_state::of(state) {
+    match chunk_state::state_of(state) {
         chunk_state::ENDED if is_own => {
             pool.ended().push(chunk_ref.ordinal);
         }

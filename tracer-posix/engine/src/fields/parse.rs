@@ -230,7 +230,7 @@ impl<'a> Words<'a> {
             "name" => Ok(Word::Name(self.quoted()?)),
             "level" => {
                 let level = self.token()?;
-                Level::of_word(level).map(Word::Level).ok_or(Malformed)
+                Level::from_word(level).map(Word::Level).ok_or(Malformed)
             }
             "span" => self.id().map(Word::Span),
             "parent" => self.id().map(Word::Parent),

@@ -40,7 +40,7 @@ impl Level {
     }
 
     /// Returns the level of this word.
-    pub(super) fn of_word(word: &str) -> Option<Self> {
+    pub(super) fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.word() == word)
     }
 }

@@ -311,7 +311,7 @@ impl<M: Medium> WriterCore<M> {
 
     /// Takes note of what was lost by now: so every packet says of losses before its events.
     pub fn count_losses(&mut self, lost: &Ledger) {
-        self.stream_losses = LossCounts::of_stream(lost);
+        self.stream_losses = LossCounts::from_ledger(lost);
         self.losses.set_stream(
             &self.losses_before,
             &self.losses_cleared,

@@ -99,7 +99,7 @@ fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let is = |ordinal: u32, wanted: u32| {
         let chunk_ref = pool.chunk_ref(ordinal);
         chunk_ref.is_some_and(|chunk_ref| {
-            chunk_state::of(chunk_ref.header.state.load(Acquire)) == wanted
+            chunk_state::state_of(chunk_ref.header.state.load(Acquire)) == wanted
         })
     };
     let lists: HashSet<u32> = [&control.oldest, &control.ended, &control.released]
@@ -465,7 +465,7 @@ fn open(pool: &AnyPool<'_>) -> Vec<u32> {
     let is_open = |ordinal: &u32| {
         let chunk_ref = pool.chunk_ref(*ordinal);
         chunk_ref.is_some_and(|chunk_ref| {
-            chunk_state::of(chunk_ref.header.state.load(Acquire)) == chunk_state::OPEN
+            chunk_state::state_of(chunk_ref.header.state.load(Acquire)) == chunk_state::OPEN
         })
     };
     let all = 0..pool.control.fresh.load(Acquire);
@@ -581,7 +581,7 @@ fn gone_on_with([stop, access]: [usize; 2]) -> [bool; 2] {
     for ordinal in listed(&pool, pool.control.ended.load(Acquire)) {
         let chunk_ref = pool.chunk_ref(ordinal);
         let state =
-            chunk_ref.map(|chunk_ref| chunk_state::of(chunk_ref.header.state.load(Acquire)));
+            chunk_ref.map(|chunk_ref| chunk_state::state_of(chunk_ref.header.state.load(Acquire)));
         assert_eq!(state, Some(chunk_state::ENDED), "it is open as well");
     }
     if !is_stopped.get() {

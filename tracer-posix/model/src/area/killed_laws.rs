@@ -108,7 +108,11 @@ impl<'a> User<'a> {
     pub(super) fn expect_own(&self) {
         if let Some(chunk_ref) = &self.chunk_ref {
             let state = chunk_ref.header.state.load(Acquire);
-            assert_eq!(chunk_state::of(state), chunk_state::OPEN, "taken away");
+            assert_eq!(
+                chunk_state::state_of(state),
+                chunk_state::OPEN,
+                "taken away"
+            );
             let thread = chunk_ref.header.thread.load(Relaxed);
             assert_eq!(thread, self.identity().thread_word(), "given away");
         }
@@ -178,7 +182,7 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     let are = |ordinals: &[u32], expected: u32| {
         ordinals.iter().all(|ordinal| {
             state(*ordinal).is_some_and(|(state, _)| {
-                chunk_state::of(state) == expected
+                chunk_state::state_of(state) == expected
                     && chunk_state::generation_of(state) == GENERATION
             })
         })

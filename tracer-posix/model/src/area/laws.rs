@@ -37,7 +37,7 @@ pub fn a_reader_beside_a_writer() {
         let writer = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let mut writer = Writer::of(&shared, FIRST);
+                let mut writer = Writer::for_owner(&shared, FIRST);
                 (0..3).for_each(|_| writer.emit());
                 writer.attempts
             }
@@ -65,7 +65,7 @@ pub fn a_watermark() {
         let writer = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let mut writer = Writer::of(&shared, FIRST);
+                let mut writer = Writer::for_owner(&shared, FIRST);
                 (0..2).for_each(|_| writer.emit());
                 writer.attempts
             }
@@ -91,7 +91,7 @@ pub fn a_chunk_that_is_taken_again() {
         let writer = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let mut writer = Writer::of(&shared, FIRST);
+                let mut writer = Writer::for_owner(&shared, FIRST);
                 writer.emit();
                 writer.emit();
                 let before = writer.attempts;
@@ -124,7 +124,7 @@ pub fn a_chunk_that_is_taken_again() {
 pub fn a_stream_taken_away() {
     check(|| {
         let shared = Arc::new(Shared::new());
-        let mut old = Writer::of(&shared, FIRST);
+        let mut old = Writer::for_owner(&shared, FIRST);
         let new = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {

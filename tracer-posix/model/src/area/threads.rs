@@ -92,7 +92,7 @@ impl Moment for Now<'_> {
 
 impl<'a> Writer<'a> {
     /// Returns the thread to which the chunk belongs already.
-    pub(super) fn of(shared: &'a Shared, tid: u64) -> Self {
+    pub(super) fn for_owner(shared: &'a Shared, tid: u64) -> Self {
         Self {
             shared,
             slot: &shared.slots[0],
@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
         let word = shared.state.load(Acquire);
         let is_own = chunk_state::generation_of(word) == generation;
         let is_free = matches!(
-            chunk_state::of(word),
+            chunk_state::state_of(word),
             chunk_state::UNUSED | chunk_state::CLOSED
         );
         if !is_free {
@@ -136,7 +136,7 @@ impl<'a> Writer<'a> {
                 &shared.slots[1]
             },
             generation,
-            ..Self::of(shared, tid)
+            ..Self::for_owner(shared, tid)
         })
     }
 
@@ -231,13 +231,13 @@ impl Reader {
         barrier();
         let word = shared.state.load(Acquire);
         let is_readable = matches!(
-            chunk_state::of(word),
+            chunk_state::state_of(word),
             chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
         );
         if chunk_state::generation_of(word) != self.generation || !is_readable {
             return;
         }
-        let is_closed = chunk_state::of(word) == chunk_state::CLOSED;
+        let is_closed = chunk_state::state_of(word) == chunk_state::CLOSED;
         let is_settled = is_closed || shared.chunk().under_way().is_none();
         let first = shared.first.load(Relaxed);
         let refused = shared.refused.load(Acquire);

@@ -13,7 +13,7 @@ use zerocopy::FromBytes as _;
 
 use super::folded::FrameId;
 use super::{FlameKind, Folded, FrameKind};
-use crate::queries::{Choice, Paths, Question};
+use crate::queries::{Paths, Question, SpanChoice};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -52,7 +52,7 @@ impl Flames {
     pub fn new(kind: FlameKind) -> Self {
         Self {
             kind,
-            paths: Paths::new(Question::Nothing, Choice::default()),
+            paths: Paths::new(Question::Nothing, SpanChoice::default()),
             absences: Absences::default(),
             folded: Folded::default(),
             known: HashMap::new(),
@@ -148,7 +148,7 @@ impl Flames {
     fn came_back(&mut self, thread: Thread, absence: &Absence, stack: Option<Frames>) {
         let left = self.left.remove(&thread);
         let waker = self.wakers.remove(&thread);
-        let name = self.paths.names().of(thread).to_vec();
+        let name = self.paths.names().get(thread).to_vec();
         let mut path = vec![self.folded.frame(FrameKind::Thread, &name)];
         match stack.or(left) {
             Some(frames) => path.extend(frames.iter()),

@@ -45,7 +45,7 @@ impl FrameKind {
 
 /// Frame, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Frame {
+pub struct ShownFrame {
     /// Name of the frame. Harmless: without control characters, and on one line.
     pub name: Arc<str>,
     /// Kind of the frame.
@@ -59,8 +59,8 @@ pub struct FrameId(u32);
 /// Paths of frames, the outermost first, each with its time.
 #[derive(Debug, Default)]
 pub struct Folded {
-    frames: Vec<Frame>,
-    ids: HashMap<Frame, u32>,
+    frames: Vec<ShownFrame>,
+    ids: HashMap<ShownFrame, u32>,
     paths: HashMap<Box<[FrameId]>, u64>,
     total: u64,
 }
@@ -69,12 +69,12 @@ impl Folded {
     /// Returns the frame of this kind with this name, which is any bytes.
     pub fn frame(&mut self, kind: FrameKind, untrusted: &[u8]) -> FrameId {
         let name = harmless(untrusted);
-        let mut frame = Frame {
+        let mut frame = ShownFrame {
             name: name.into(),
             kind,
         };
         if self.frames.len() >= MOST_FRAMES && !self.ids.contains_key(&frame) {
-            frame = Frame {
+            frame = ShownFrame {
                 name: TOO_MANY.into(),
                 kind: FrameKind::Mark,
             };
@@ -117,10 +117,10 @@ impl Folded {
 
     /// Returns all paths with their nanoseconds, in order of their names.
     #[must_use]
-    pub fn paths(&self) -> Vec<(Vec<&Frame>, u64)> {
+    pub fn paths(&self) -> Vec<(Vec<&ShownFrame>, u64)> {
         let frame = |id: &FrameId| self.frames.get(usize::try_from(id.0).ok()?);
         let paths = self.paths.iter();
-        let mut paths: Vec<(Vec<&Frame>, u64)> = paths
+        let mut paths: Vec<(Vec<&ShownFrame>, u64)> = paths
             .map(|(path, ns)| (path.iter().filter_map(frame).collect(), *ns))
             .collect();
         paths.sort();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{FlameKind, Flames, Folded, svg};
 use crate::queries::{Answering, follow_while};
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_log_view::{Walk, Wanted, open, outcome, report_missing};
+use tracer_log_view::{Walk, WantedEvents, open, outcome, report_missing};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::progress::Progress;
@@ -69,7 +69,7 @@ impl FlameSetup {
 ///
 /// The log cannot be read, has no events that the graph needs, or the output is there already or
 /// cannot be written.
-pub fn make(setup: &FlameSetup, file: &Path, wanted: Wanted) -> anyhow::Result<Outcome> {
+pub fn make(setup: &FlameSetup, file: &Path, wanted: WantedEvents) -> anyhow::Result<Outcome> {
     let log = open(file)?;
     let interruption = Interruption::watch()?;
     let destination = Destination::file(&setup.output, Some(file), setup.force)?;

@@ -17,7 +17,7 @@ mod make;
 mod svg;
 
 pub use fold::Flames;
-pub use folded::{Folded, Frame, FrameKind};
+pub use folded::{Folded, FrameKind, ShownFrame};
 pub use make::{FlameSetup, Form, make};
 pub use svg::svg;
 

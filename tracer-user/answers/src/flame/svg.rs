@@ -6,7 +6,7 @@ use anyhow::Context;
 use inferno::flamegraph::color::{Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, from_lines};
 
-use super::{FlameKind, Folded, Frame, FrameKind};
+use super::{FlameKind, Folded, FrameKind, ShownFrame};
 
 /// Colours of a report's page (`slices` of `page/colours.js`).
 const COLOURS: [u32; 8] = [
@@ -50,7 +50,7 @@ pub fn svg(kind: FlameKind, folded: &Folded, to: impl Write) -> anyhow::Result<(
 
 /// Returns the colour of a frame: one of two shades of its kind's, as the page has it
 /// (`flameColour` of `page/flames.js`).
-fn colour(frame: &Frame) -> Color {
+fn colour(frame: &ShownFrame) -> Color {
     let first = match frame.kind {
         FrameKind::User => 0,
         FrameKind::Inlined => 2,
@@ -110,7 +110,7 @@ mod tests {
             ("work", FrameKind::User),
             ("schedule", FrameKind::Kernel),
         ] {
-            let frame = Frame {
+            let frame = ShownFrame {
                 name: name.into(),
                 kind,
             };

@@ -2,7 +2,7 @@
 //! kinds.
 
 use serde_json::{Value, json};
-use tracer_analysis::{End, GroupId, Inside, Interval, Reason, State, Wait, Waker};
+use tracer_analysis::{GroupId, Inside, Interval, IntervalEnd, Reason, State, Wait, Waker};
 
 use crate::queries::Groups;
 use crate::queries::words::inside;
@@ -33,16 +33,16 @@ pub struct Code {
 
 impl Code {
     /// Returns the code of an interval.
-    pub fn of(interval: &Interval, is_apart: bool) -> Self {
+    pub fn from_interval(interval: &Interval, is_apart: bool) -> Self {
         let ending = match interval.end {
-            End::Open => Ending::Open,
-            End::Unsaid => Ending::Unsaid,
-            End::Woken(Waker::Unknown) => Ending::Woken,
-            End::Woken(Waker::Thread(_)) => Ending::WokenByThread,
-            End::Woken(Waker::Interrupt) => Ending::WokenByInterrupt,
-            End::Woken(Waker::SoftInterrupt) => Ending::WokenBySoftInterrupt,
-            End::Woken(Waker::Timer) => Ending::WokenByTimer,
-            End::GotCpu(_) => Ending::GotCpu,
+            IntervalEnd::Open => Ending::Open,
+            IntervalEnd::Unsaid => Ending::Unsaid,
+            IntervalEnd::Woken(Waker::Unknown) => Ending::Woken,
+            IntervalEnd::Woken(Waker::Thread(_)) => Ending::WokenByThread,
+            IntervalEnd::Woken(Waker::Interrupt) => Ending::WokenByInterrupt,
+            IntervalEnd::Woken(Waker::SoftInterrupt) => Ending::WokenBySoftInterrupt,
+            IntervalEnd::Woken(Waker::Timer) => Ending::WokenByTimer,
+            IntervalEnd::GotCpu(_) => Ending::GotCpu,
         };
         let state = match interval.state {
             State::Blocked(reason) => State::Blocked(reason.anywhere()),

@@ -11,14 +11,14 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Column of integers with seven bits a byte, the lowest first (LEB128). The first bytes of all
 /// integers are a plane of their own, the second ones another, and so on: bytes of the same meaning
 /// get shorter together.
-pub struct Column {
+pub struct IntegerColumn {
     name: &'static str,
     count: u64,
     planes: Vec<Plane>,
 }
 
 /// Column of texts, each with its length before it, within one plane.
-pub struct Texts {
+pub struct TextColumn {
     name: &'static str,
     count: u64,
     plane: Plane,
@@ -43,7 +43,7 @@ pub struct Deflated {
     pub planes: Vec<(u64, Vec<u8>)>,
 }
 
-impl Column {
+impl IntegerColumn {
     /// Creates an empty column.
     pub fn new(name: &'static str) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Column {
     }
 }
 
-impl Texts {
+impl TextColumn {
     /// Creates an empty column.
     pub fn new(name: &'static str) -> Self {
         Self {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn integers_are_as_the_page_reads_them() {
-        let mut column = Column::new("any");
+        let mut column = IntegerColumn::new("any");
         for value in [0_u64, 127, 128, 300, u64::MAX] {
             column.push(value);
         }
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn texts_are_as_the_page_reads_them() {
-        let mut texts = Texts::new("any");
+        let mut texts = TextColumn::new("any");
         let long = "x".repeat(300);
         texts.push("größe".as_bytes());
         texts.push(b"");

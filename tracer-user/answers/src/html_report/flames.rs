@@ -14,7 +14,7 @@ use crate::queries::follow_while;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
-use tracer_log_view::{Walk, Wanted, open};
+use tracer_log_view::{Walk, WantedEvents, open};
 
 /// Kinds of stacks that a log has, found out event by event.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Consumer for Graphs {
 /// The log cannot be read, or the error is that of `check`.
 pub fn flames(
     setup: &ReportSetup,
-    wanted: Wanted,
+    wanted: WantedEvents,
     seen: &StacksSeen,
     mut check: impl FnMut((u64, u64)) -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<Value>> {

@@ -10,7 +10,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use super::columns::Deflated;
-use super::recording::Rows;
+use super::recording::ReportRows;
 use crate::queries::words::{call_name, thread};
 use crate::queries::{tree_text, words};
 use crate::stat::Statistics;
@@ -25,7 +25,7 @@ const MOST_LINES: usize = 40;
 
 /// Origin of the log.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct LogOrigin {
     /// Name of the log.
     pub name: String,
     /// Time at which it was made.
@@ -37,19 +37,24 @@ pub struct Source {
 }
 
 /// Returns the header for these columns, without the tables of `stat`.
-pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &EventTypes) -> Value {
+pub fn header(
+    source: &LogOrigin,
+    rows: &ReportRows,
+    statistics: &Statistics,
+    types: &EventTypes,
+) -> Value {
     let (names, commands) = (statistics.paths.names(), statistics.paths.commands());
     let threads = rows.threads.entries().iter();
     let counts = rows.intervals.counts().iter();
     let threads: Vec<Value> = threads
         .zip(counts.chain(iter::repeat(&0)))
-        .map(|(of, count)| json!([of.pid, of.tid, harmless(names.of(*of)), count]))
+        .map(|(of, count)| json!([of.pid, of.tid, harmless(names.get(*of)), count]))
         .collect();
     // The name is that of the process, whichever thread is seen.
     let pids: BTreeSet<i32> = rows.threads.entries().iter().map(|of| of.pid).collect();
     let processes = pids.into_iter().map(|pid| {
         let leader = Thread { pid, tid: pid };
-        json!([pid, harmless(names.of(leader)), commands.of(pid)])
+        json!([pid, harmless(names.get(leader)), commands.get(pid)])
     });
     let processes: Vec<Value> = processes.collect();
     let tasks = rows.tasks.entries().iter();
@@ -140,7 +145,7 @@ fn slowest(start: u64, statistics: &Statistics) -> Vec<Value> {
     let shown = paths.shown().iter();
     shown
         .map(|shown| {
-            let mut object = why::of_shown(paths, shown, start);
+            let mut object = why::render_shown(paths, shown, start);
             let (mut text, mut left) = (String::new(), MOST_LINES);
             let span = &shown.span;
             let of = (&shown.blame, paths.functions());

@@ -6,24 +6,24 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use tracer_analysis::{End, Interval, State, Task, Thread, Wait, Waker};
+use tracer_analysis::{Interval, IntervalEnd, State, Task, Thread, Wait, Waker};
 
 use super::code::Code;
-use super::columns::Column;
+use super::columns::IntegerColumn;
 use super::dictionary::Dictionary;
 use super::guess::Guesses;
 
 /// Columns, and the guesses that keep them short.
 pub struct Intervals {
-    code: Column,
-    from: Column,
+    code: IntegerColumn,
+    from: IntegerColumn,
     ran: Ran,
     got: Got,
     off: Off,
     /// Threads that were not guessed.
-    thread: Column,
+    thread: IntegerColumn,
     /// Tasks that were not guessed; 0 is an unknown task, where there are too many.
-    task: Column,
+    task: IntegerColumn,
     /// Number of intervals of each thread.
     counts: Vec<u32>,
     /// End of the last interval of each thread.
@@ -35,23 +35,23 @@ pub struct Intervals {
 }
 
 struct Ran {
-    cpu: Column,
-    thread: Column,
-    to: Column,
+    cpu: IntegerColumn,
+    thread: IntegerColumn,
+    to: IntegerColumn,
 }
 
 struct Got {
-    cpu: Column,
-    thread: Column,
-    before: Column,
-    to: Column,
+    cpu: IntegerColumn,
+    thread: IntegerColumn,
+    before: IntegerColumn,
+    to: IntegerColumn,
 }
 
 struct Off {
-    waker: Column,
-    thread: Column,
-    cpu: Column,
-    to: Column,
+    waker: IntegerColumn,
+    thread: IntegerColumn,
+    cpu: IntegerColumn,
+    to: IntegerColumn,
 }
 
 /// Interval as its columns say it.
@@ -67,7 +67,7 @@ struct Row {
 
 impl Default for Intervals {
     fn default() -> Self {
-        let new = Column::new;
+        let new = IntegerColumn::new;
         Self {
             code: new("interval.code"),
             from: new("interval.from"),
@@ -112,7 +112,7 @@ impl Intervals {
     ) -> bool {
         let end = self.ends.get(&interval.thread).copied().unwrap_or_default();
         let skipped = from.wrapping_sub(end);
-        let code = Code::of(interval, skipped != 0);
+        let code = Code::from_interval(interval, skipped != 0);
         let index = codes.index(&code);
         let Some(index) = index.or_else(|| codes.index(&code.coarse())) else {
             return false;
@@ -124,9 +124,9 @@ impl Intervals {
             self.from.push_signed(skipped.cast_signed());
         }
         let task = match interval.end {
-            End::Woken(Waker::Thread(task)) => Some(task),
-            End::GotCpu(behind) => Some(behind.task),
-            End::Open | End::Unsaid | End::Woken(_) => None,
+            IntervalEnd::Woken(Waker::Thread(task)) => Some(task),
+            IntervalEnd::GotCpu(behind) => Some(behind.task),
+            IntervalEnd::Open | IntervalEnd::Unsaid | IntervalEnd::Woken(_) => None,
         };
         let task = task.map(|task| match tasks.index(&task) {
             Some(index) => {
@@ -217,7 +217,7 @@ impl Intervals {
     }
 
     /// Returns the columns.
-    pub fn into_columns(self) -> impl Iterator<Item = Column> {
+    pub fn into_columns(self) -> impl Iterator<Item = IntegerColumn> {
         let (ran, got, off) = (self.ran, self.got, self.off);
         [
             self.code,

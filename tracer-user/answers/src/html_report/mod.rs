@@ -22,5 +22,5 @@ mod page;
 mod recording;
 mod run;
 
-pub use of_trace::{Page, PageSetup};
+pub use of_trace::{PageSetup, TracePage};
 pub use run::{ReportSetup, SLOWEST, make};

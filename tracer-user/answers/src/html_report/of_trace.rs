@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::run::{ReportSetup, SLOWEST, make_into};
 use crate::queries::SpanSpec;
-use tracer_log_view::{Wanted, open};
+use tracer_log_view::{WantedEvents, open};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::terminal::Outcome;
@@ -32,7 +32,7 @@ pub struct PageSetup {
 
 /// Page that waits for the end of its trace.
 #[derive(Debug)]
-pub struct Page {
+pub struct TracePage {
     destination: Destination,
     setup: ReportSetup,
     /// Folder of the log, where the user did not ask for one: it is removed with this.
@@ -46,7 +46,7 @@ impl PageSetup {
     /// # Errors
     ///
     /// Something is there already, or nothing can be made there.
-    pub fn begin(&self, log: Option<&Path>) -> anyhow::Result<Page> {
+    pub fn begin(&self, log: Option<&Path>) -> anyhow::Result<TracePage> {
         let folder = match log {
             Some(_) => None,
             None => Some(
@@ -59,15 +59,15 @@ impl PageSetup {
             (None, Some(folder)) => folder.path().join(LOG),
             (None, None) => PathBuf::new(),
         };
-        Ok(Page {
+        Ok(TracePage {
             destination: Destination::file(&self.output, Some(&file), self.force)?,
             setup: ReportSetup {
                 file,
                 title: Some(self.title.clone()),
                 spans: self.spans.clone(),
-                wanted: Wanted {
+                wanted: WantedEvents {
                     inlined: self.inlined,
-                    ..Wanted::default()
+                    ..WantedEvents::default()
                 },
                 output: self.output.clone(),
                 force: self.force,
@@ -78,7 +78,7 @@ impl PageSetup {
     }
 }
 
-impl Page {
+impl TracePage {
     /// Returns the log to which the events of the trace are to go.
     #[must_use]
     pub fn log(&self) -> &Path {

@@ -4,14 +4,14 @@
 use std::io;
 
 use tracer_analysis::{
-    CallKey, CallRun, Found, Interrupt, InterruptRun, Interval, Span, State, Task, Thread,
+    CallKey, CallRun, Finding, Interrupt, InterruptRun, Interval, Span, State, Task, Thread,
 };
 use tracer_common::event_type::{EventTypeId, SystemEventType, system_event_type};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
 use super::code::Code;
-use super::columns::{Column, Deflated, Texts};
+use super::columns::{Deflated, IntegerColumn, TextColumn};
 use super::dictionary::Dictionary;
 use super::flames::StacksSeen;
 use super::intervals::Intervals;
@@ -20,7 +20,7 @@ use crate::stat::{Statistics, Sums, Watcher};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
-use tracer_event::probe::Arguments;
+use tracer_event::probe::ArgumentValues;
 use tracer_event::self_describing::push_typed_event;
 use tracer_event::summary::Summary;
 use tracer_event::words::{push_system, push_user};
@@ -42,16 +42,16 @@ const MOST_GAPS: usize = 65_536;
 const NO_MARKS: [&str; 6] = ["switch", "wakeup", "syscall", "irq", "softirq", "idle"];
 
 /// Content of the report.
-pub struct Recording {
+pub struct ReportContent {
     sums: Sums,
-    rows: Rows,
+    rows: ReportRows,
     types: EventTypes,
     words: Vec<u8>,
     stacks: StacksSeen,
 }
 
 /// Rows of the report.
-pub struct Rows {
+pub struct ReportRows {
     first: Option<MonotonicNs>,
     last: MonotonicNs,
     /// Threads of intervals, calls, spans and marks.
@@ -82,42 +82,42 @@ pub struct Rows {
 }
 
 struct CallRows {
-    thread: Column,
-    key: Column,
-    to: Column,
-    ns: Column,
-    returned: Column,
+    thread: IntegerColumn,
+    key: IntegerColumn,
+    to: IntegerColumn,
+    ns: IntegerColumn,
+    returned: IntegerColumn,
     last: u64,
 }
 
 struct Spans {
-    kind: Column,
-    thread: Column,
-    begun_by: Column,
-    to: Column,
-    ns: Column,
+    kind: IntegerColumn,
+    thread: IntegerColumn,
+    begun_by: IntegerColumn,
+    to: IntegerColumn,
+    ns: IntegerColumn,
     last: u64,
 }
 
 struct Marks {
-    event_type: Column,
-    thread: Column,
-    at: Column,
-    words: Texts,
+    event_type: IntegerColumn,
+    thread: IntegerColumn,
+    at: IntegerColumn,
+    words: TextColumn,
     last: u64,
 }
 
 struct Handled {
-    cpu: Column,
-    key: Column,
-    to: Column,
-    ns: Column,
+    cpu: IntegerColumn,
+    key: IntegerColumn,
+    to: IntegerColumn,
+    ns: IntegerColumn,
     last: u64,
 }
 
-impl Default for Rows {
+impl Default for ReportRows {
     fn default() -> Self {
-        let new = Column::new;
+        let new = IntegerColumn::new;
         Self {
             first: None,
             last: MonotonicNs(0),
@@ -151,7 +151,7 @@ impl Default for Rows {
                 event_type: new("mark.type"),
                 thread: new("mark.thread"),
                 at: new("mark.at"),
-                words: Texts::new("mark.words"),
+                words: TextColumn::new("mark.words"),
                 last: 0,
             },
             handled: Handled {
@@ -165,13 +165,13 @@ impl Default for Rows {
     }
 }
 
-impl Recording {
+impl ReportContent {
     /// Creates an empty recording of these spans, or of all whose names tell that they are spans,
     /// with `slowest` critical paths.
     pub fn new(spans: Vec<SpanSpec>, slowest: usize) -> Self {
         Self {
             sums: Sums::explaining(spans, slowest),
-            rows: Rows::default(),
+            rows: ReportRows::default(),
             types: EventTypes::default(),
             words: Vec::new(),
             stacks: StacksSeen::default(),
@@ -185,7 +185,7 @@ impl Recording {
 
     /// Ends the recording, as there are no more events: returns the rows, the statistics and the
     /// event types.
-    pub fn finish(mut self, summary: Summary) -> (Rows, Statistics, EventTypes) {
+    pub fn finish(mut self, summary: Summary) -> (ReportRows, Statistics, EventTypes) {
         let statistics = self.sums.finish(summary, &mut self.rows);
         (self.rows, statistics, self.types)
     }
@@ -197,9 +197,9 @@ impl Recording {
             Some(entry) => push_system(&mut self.words, entry, event.data),
             None => {
                 let name = self.types.name(event.header.event_type).unwrap_or_default();
-                if let Some(arguments) = Arguments::of(name, event.data) {
+                if let Some(arguments) = ArgumentValues::parse(name, event.data) {
                     arguments.push(&mut self.words);
-                } else if let Some(typed) = Typed::of_event(name, event.data) {
+                } else if let Some(typed) = Typed::parse_event(name, event.data) {
                     push_typed_event(&mut self.words, name, typed, Some(MOST_SHOWN));
                 } else {
                     push_user(&mut self.words, event.data, Some(MOST_SHOWN));
@@ -217,7 +217,7 @@ impl Recording {
     }
 }
 
-impl Consumer for Recording {
+impl Consumer for ReportContent {
     fn idle(&mut self, now: MonotonicNs) {
         self.sums.idle(now);
     }
@@ -263,7 +263,7 @@ fn since(at: u64, last: &mut u64) -> i64 {
     difference
 }
 
-impl Rows {
+impl ReportRows {
     fn begin(&mut self, at: MonotonicNs) {
         self.first.get_or_insert(at);
         self.last = self.last.max(at);
@@ -357,16 +357,16 @@ impl Rows {
             handled.to,
             handled.ns,
         ]);
-        let columns = columns.map(Column::finish);
+        let columns = columns.map(IntegerColumn::finish);
         columns.chain([marks.words.finish()]).collect()
     }
 }
 
-impl Watcher for Rows {
-    fn found(&mut self, found: &Found) {
+impl Watcher for ReportRows {
+    fn found(&mut self, found: &Finding) {
         match found {
-            Found::Interval(interval) => self.interval(interval),
-            Found::Birth(_) | Found::Death(_) | Found::Taken(_) => {}
+            Finding::Interval(interval) => self.interval(interval),
+            Finding::Birth(_) | Finding::Death(_) | Finding::Taken(_) => {}
         }
     }
 

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use super::flames::flames;
-use super::header::{Source, header, layout};
+use super::header::{LogOrigin, header, layout};
 use super::page;
-use super::recording::Recording;
+use super::recording::ReportContent;
 use crate::queries::{SpanSpec, follow_while};
 use crate::stat;
 use tracer_event::summary::Summary;
-use tracer_log_view::{Log, Walk, Wanted, open, outcome, report_missing};
+use tracer_log_view::{Log, Walk, WantedEvents, open, outcome, report_missing};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::progress::Progress;
@@ -26,7 +26,7 @@ pub struct ReportSetup {
     /// Spans to look at; without any, all whose names tell that they are spans.
     pub spans: Vec<SpanSpec>,
     /// Choice of its events.
-    pub wanted: Wanted,
+    pub wanted: WantedEvents,
     /// File to be made.
     pub output: PathBuf,
     /// Whether an existing file is replaced.
@@ -80,7 +80,7 @@ pub fn make_into<L: Log>(
     let wanted = setup.wanted.settled_in(&setup.file)?;
     let mut walk = Walk::new(log, wanted.clone());
     let progress = Progress::start();
-    let mut recording = Recording::new(setup.spans.clone(), setup.slowest);
+    let mut recording = ReportContent::new(setup.spans.clone(), setup.slowest);
     follow_while(&mut walk, &mut recording, |walk| {
         progress.show(walk.log().progress());
         interruption.check(destination.early_end())
@@ -122,13 +122,13 @@ struct Header<S: serde::Serialize> {
     stat: S,
 }
 
-fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> Source {
+fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> LogOrigin {
     let name = setup.file.file_name().unwrap_or(setup.file.as_os_str());
     let mut date = Vec::new();
     WallClock::new(walk.anchor()).push_date(&mut date, walk.anchor().realtime);
     let system = walk.log().system();
     let system = [&system.kernel_release[..], &system.machine[..]].join(&b' ');
-    Source {
+    LogOrigin {
         name: match &setup.title {
             Some(title) => title.clone(),
             None => name.to_string_lossy().into_owned(),

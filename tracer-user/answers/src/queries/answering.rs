@@ -58,12 +58,12 @@ mod tests {
     use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
     use tracer_engine::event::{Event, EventHeader, RealtimeNs, Truncation};
 
-    use super::super::{Choice, Question, SpanSpec};
+    use super::super::{Question, SpanChoice, SpanSpec};
     use super::*;
     use crate::flame::{FlameKind, FlameSetup, Form};
     use crate::stat::{self, View};
     use crate::why;
-    use tracer_binary::stacks::{Names, Stack};
+    use tracer_binary::stacks::{Stack, SymbolNames};
     use tracer_event::consumer::Lines;
 
     proptest! {
@@ -85,7 +85,7 @@ mod tests {
             types.define_user(b"x end", None);
             let between = SpanSpec::parse("y=x begin[0:2]..x end[1:3]").unwrap();
             let call = SpanSpec::parse("syscall:read").unwrap();
-            let names = Names::live();
+            let names = SymbolNames::live();
             let whole = Question::Thread { tid: None, from: None, until: None };
             let spans = [vec![between, call], Vec::new()].map(Question::Spans);
             for is_json in [false, true] {
@@ -164,10 +164,10 @@ mod tests {
         }
     }
 
-    fn choice() -> Choice {
-        Choice {
+    fn choice() -> SpanChoice {
+        SpanChoice {
             slowest: 3,
-            ..Choice::default()
+            ..SpanChoice::default()
         }
     }
 }

@@ -69,7 +69,7 @@ impl Commands {
 
     /// Returns the command line of a process; empty where it is not known.
     #[must_use]
-    pub fn of(&self, pid: i32) -> String {
+    pub fn get(&self, pid: i32) -> String {
         let line = self.lines.get(&pid);
         line.map_or_else(String::new, |line| for_people(line))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use tracer_analysis::Function;
+use tracer_analysis::FunctionId;
 
 use super::Groups;
 use tracer_binary::stacks::{Frame, Stack};
@@ -46,7 +46,7 @@ pub struct Place {
 pub struct Functions {
     /// Places, with harmless names.
     places: Vec<Place>,
-    known: HashMap<Place, Function>,
+    known: HashMap<Place, FunctionId>,
     /// The other names that words about a wait need: of control groups.
     pub groups: Groups,
 }
@@ -54,7 +54,7 @@ pub struct Functions {
 impl Functions {
     /// Returns the function of a stack that tells what its thread waits for: the innermost one of
     /// the program that is not of the C runtime. None where that has no name.
-    pub fn waiting(&mut self, stack: &Stack<'_>) -> Function {
+    pub fn waiting(&mut self, stack: &Stack<'_>) -> FunctionId {
         let frames = stack.frames();
         let mut frames = frames.iter().filter(|frame| !frame.is_kernel);
         let (nth, frame) = match frames
@@ -63,7 +63,7 @@ impl Functions {
             .find(|(_, one)| !is_runtime(one))
         {
             Some(found) => found,
-            None => return Function::NONE,
+            None => return FunctionId::NONE,
         };
         // Tables say each function; frame pointers, those that have one.
         let is_innermost = nth == 0 || stack.why_it_ends().is_some();
@@ -72,19 +72,19 @@ impl Functions {
                 name: Arc::clone(name),
                 is_innermost,
             }),
-            None => Function::NONE,
+            None => FunctionId::NONE,
         }
     }
 
-    fn function(&mut self, place: Place) -> Function {
+    fn function(&mut self, place: Place) -> FunctionId {
         if let Some(known) = self.known.get(&place) {
             return *known;
         }
         let number = u32::try_from(self.places.len() + 1).unwrap_or(0);
         if self.places.len() >= MOST_FUNCTIONS {
-            return Function::NONE;
+            return FunctionId::NONE;
         }
-        let function = Function(number);
+        let function = FunctionId(number);
         self.places.push(Place {
             name: shown(&place.name).into(),
             ..place
@@ -95,7 +95,7 @@ impl Functions {
 
     /// Returns the place of a function, with a harmless name; `None` where none is known.
     #[must_use]
-    pub fn place(&self, function: Function) -> Option<&Place> {
+    pub fn place(&self, function: FunctionId) -> Option<&Place> {
         let index = usize::try_from(function.0).ok()?.checked_sub(1)?;
         self.places.get(index)
     }
@@ -166,12 +166,12 @@ mod tests {
         assert_ne!(functions.function(place(&name, false)), function);
         let shown = &functions.place(function).unwrap().name;
         assert!(shown.starts_with("a\\u{1b}[2Jß") && shown.ends_with("ß…"));
-        assert_eq!(functions.place(Function::NONE), None);
-        assert_eq!(functions.place(Function(u32::MAX)), None);
+        assert_eq!(functions.place(FunctionId::NONE), None);
+        assert_eq!(functions.place(FunctionId(u32::MAX)), None);
         for nth in 0..MOST_FUNCTIONS {
             functions.function(place(&nth.to_string(), true));
         }
         let beyond = functions.function(place("one too many", true));
-        assert_eq!(beyond, Function::NONE);
+        assert_eq!(beyond, FunctionId::NONE);
     }
 }

@@ -1,6 +1,6 @@
 //! Spans of one kind, and those that are explained by themselves.
 
-use tracer_analysis::{Blame, Durations, Part, Span, Step, leaves};
+use tracer_analysis::{Blame, Durations, PathPart, Span, Step, leaves};
 use tracer_engine::event::MonotonicNs;
 
 /// Steps of one path that are given out one by one.
@@ -8,7 +8,7 @@ const MOST_SEGMENTS: usize = 10_000;
 
 /// Spans of one kind.
 #[derive(Debug)]
-pub struct Kind {
+pub struct SpanKind {
     /// Name of these spans.
     pub name: Vec<u8>,
     /// Durations of these spans.
@@ -64,12 +64,14 @@ impl Split {
     pub fn add(&mut self, steps: &[Step]) {
         for step in steps.iter().filter(|step| step.depth == 0) {
             let total = match step.part {
-                Part::Running => &mut self.running,
-                Part::Runnable(..) => &mut self.runnable,
-                Part::Blocked(..) | Part::StillBlocked(..) => &mut self.blocked,
-                Part::Stopped(_) | Part::StillStopped(_) => &mut self.stopped,
-                Part::Unpolled(_) => &mut self.unpolled,
-                Part::Underway | Part::Unmade(_) | Part::Unknown(_) => &mut self.unknown,
+                PathPart::Running => &mut self.running,
+                PathPart::Runnable(..) => &mut self.runnable,
+                PathPart::Blocked(..) | PathPart::StillBlocked(..) => &mut self.blocked,
+                PathPart::Stopped(_) | PathPart::StillStopped(_) => &mut self.stopped,
+                PathPart::Unpolled(_) => &mut self.unpolled,
+                PathPart::Underway | PathPart::Unmade(_) | PathPart::Unknown(_) => {
+                    &mut self.unknown
+                }
             };
             *total = total.saturating_add(step.ns());
         }
@@ -91,7 +93,7 @@ pub struct Explained {
 
 /// A span that is explained by itself.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ShownSpan {
     /// Its kind, by index.
     pub kind: usize,
     /// The span.

@@ -14,11 +14,11 @@ const MOST_NAMES: usize = 65_536;
 
 /// The last names of threads.
 #[derive(Debug)]
-pub struct Names {
+pub struct LastNames {
     names: HashMap<Thread, Vec<u8>>,
 }
 
-impl Default for Names {
+impl Default for LastNames {
     fn default() -> Self {
         Self {
             names: HashMap::new(),
@@ -26,7 +26,7 @@ impl Default for Names {
     }
 }
 
-impl Names {
+impl LastNames {
     /// Learns the name of a thread, unless `comm` is empty.
     pub fn learn(&mut self, thread: Thread, comm: &[u8]) {
         let count = self.names.len();
@@ -48,7 +48,7 @@ impl Names {
 
     /// Returns the name of a thread; empty where it is not known.
     #[must_use]
-    pub fn of(&self, thread: Thread) -> &[u8] {
+    pub fn get(&self, thread: Thread) -> &[u8] {
         self.names.get(&thread).map_or(&[], Vec::as_slice)
     }
 }

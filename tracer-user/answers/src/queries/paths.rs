@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    Behind, Blame, Counts, Durations, Found, History, Interval, Part, Span, Spans, State, Step,
-    Thread, ThreadStates, Threads, Unended, span_path,
+    Behind, Blame, Counts, Durations, Finding, History, Interval, PathPart, Span, Spans, State,
+    Step, Thread, ThreadGrouping, ThreadStates, Unended, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
@@ -12,12 +12,12 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
-use super::kind::{Explained, Kind, Shown, Split, segments};
-use super::question::{Choice, Question};
+use super::kind::{Explained, ShownSpan, SpanKind, Split, segments};
+use super::question::{Question, SpanChoice};
 use super::rules::rules;
 use super::stillness::Stillness;
-use super::unmet::{Known, none_named, unended_words, unmet};
-use super::{Commands, Functions, Groups, Names, Scope, SpanSpec};
+use super::unmet::{KnownEvents, none_named, unended_words, unmet};
+use super::{Commands, Functions, Groups, LastNames, Scope, SpanSpec};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -35,7 +35,7 @@ const MOST_CALLS: usize = 4096;
 #[derive(Debug)]
 pub struct Paths {
     question: Question,
-    choice: Choice,
+    choice: SpanChoice,
     /// Part of the trace: spans that end beyond it are not added.
     scope: Scope,
     /// Types so far, and counts of how often each system call was entered: where spans are asked
@@ -46,11 +46,11 @@ pub struct Paths {
     states: Option<ThreadStates>,
     history: History,
     spans: Spans,
-    names: Names,
+    names: LastNames,
     commands: Commands,
     functions: Functions,
-    kinds: Vec<Kind>,
-    shown: Vec<Shown>,
+    kinds: Vec<SpanKind>,
+    shown: Vec<ShownSpan>,
     first: MonotonicNs,
     last: MonotonicNs,
     /// The thread that is asked about, once it was seen.
@@ -77,7 +77,7 @@ pub struct Paths {
 impl Paths {
     /// Starts with nothing.
     #[must_use]
-    pub fn new(question: Question, choice: Choice) -> Self {
+    pub fn new(question: Question, choice: SpanChoice) -> Self {
         let mut paths = Self {
             question,
             choice,
@@ -87,7 +87,7 @@ impl Paths {
             states: None,
             history: History::default(),
             spans: Spans::default(),
-            names: Names::default(),
+            names: LastNames::default(),
             commands: Commands::default(),
             functions: Functions::default(),
             kinds: Vec::new(),
@@ -119,13 +119,13 @@ impl Paths {
 
     /// Returns the spans by kind, in the order in which they were found.
     #[must_use]
-    pub fn kinds(&self) -> &[Kind] {
+    pub fn kinds(&self) -> &[SpanKind] {
         &self.kinds
     }
 
     /// Returns the spans that are explained, the slowest first.
     #[must_use]
-    pub fn shown(&self) -> &[Shown] {
+    pub fn shown(&self) -> &[ShownSpan] {
         &self.shown
     }
 
@@ -205,7 +205,7 @@ impl Paths {
     }
 
     /// Returns the spans that were explained one by one since the last call.
-    pub fn take_shown(&mut self) -> Vec<Shown> {
+    pub fn take_shown(&mut self) -> Vec<ShownSpan> {
         std::mem::take(&mut self.shown)
     }
 
@@ -222,7 +222,7 @@ impl Paths {
     }
 
     /// Returns the slowest span since the last call, with its name.
-    pub fn take_slowest(&mut self) -> Option<(Vec<u8>, Shown)> {
+    pub fn take_slowest(&mut self) -> Option<(Vec<u8>, ShownSpan)> {
         if self.shown.is_empty() {
             return None;
         }
@@ -235,12 +235,12 @@ impl Paths {
     #[must_use]
     pub fn named(&self, mut steps: Vec<Step>) -> Vec<Step> {
         for step in &mut steps {
-            if let Part::Unmade(task)
-            | Part::Unpolled(task)
-            | Part::Runnable(_, Some(Behind { task, .. })) = &mut step.part
+            if let PathPart::Unmade(task)
+            | PathPart::Unpolled(task)
+            | PathPart::Runnable(_, Some(Behind { task, .. })) = &mut step.part
                 && task.comm == [0; COMM_BYTES]
             {
-                task.comm = as_comm(self.names.of(task.thread));
+                task.comm = as_comm(self.names.get(task.thread));
             }
         }
         steps
@@ -275,7 +275,7 @@ impl Paths {
 
     /// Returns the names of threads.
     #[must_use]
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &LastNames {
         &self.names
     }
 
@@ -295,7 +295,7 @@ impl Paths {
     }
 
     /// Finishes: there are no more events. What is found of threads then is given to `also`.
-    pub fn finish(&mut self, mut also: impl FnMut(&Found)) {
+    pub fn finish(&mut self, mut also: impl FnMut(&Finding)) {
         if let Some(states) = &mut self.states {
             states.stop(self.last);
         }
@@ -324,7 +324,7 @@ impl Paths {
         }
         let name = match tid {
             Some(tid) => format!("thread {tid}").into_bytes(),
-            None => self.names.of(thread).to_vec(),
+            None => self.names.get(thread).to_vec(),
         };
         let kind = self.kind(name);
         self.explain(
@@ -342,10 +342,10 @@ impl Paths {
     }
 
     fn kind(&mut self, name: Vec<u8>) -> usize {
-        self.kinds.push(Kind {
+        self.kinds.push(SpanKind {
             name,
             took: Durations::default(),
-            blame: Blame::new(Threads::ByName),
+            blame: Blame::new(ThreadGrouping::ByName),
             split: Split::default(),
         });
         self.kinds.len() - 1
@@ -406,11 +406,11 @@ impl Paths {
         if slower >= self.choice.slowest {
             return;
         }
-        let mut blame = Blame::new(Threads::Apart);
+        let mut blame = Blame::new(ThreadGrouping::Apart);
         blame.add(&steps);
-        let shown = Shown {
+        let shown = ShownSpan {
             kind,
-            comm: self.names.of(span.thread).to_vec(),
+            comm: self.names.get(span.thread).to_vec(),
             span,
             segments: if self.choice.is_without_segments {
                 Vec::new()
@@ -452,7 +452,7 @@ impl Paths {
     /// there is instead.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
-        let known = Known {
+        let known = KnownEvents {
             types: &self.types,
             calls: &self.calls,
             unended: self.spans.unended(),
@@ -533,7 +533,7 @@ impl Paths {
     }
 
     /// Handles a gap: events are missing. What is found of threads is given to `also`.
-    pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Found)) {
+    pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Finding)) {
         self.begin(gap.next);
         let history = &mut self.history;
         if let Some(states) = &mut self.states {
@@ -584,7 +584,7 @@ impl Paths {
     }
 
     /// Continues by one event. What is found of threads is given to `also`.
-    pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], also: impl FnMut(&Found)) {
+    pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], also: impl FnMut(&Finding)) {
         self.go_on_and(event, comm, also, |_| {});
     }
 
@@ -593,7 +593,7 @@ impl Paths {
         &mut self,
         event: &Event<'_>,
         comm: &[u8],
-        mut also: impl FnMut(&Found),
+        mut also: impl FnMut(&Finding),
         mut also_span: impl FnMut(&Span),
     ) {
         let header = event.header;
@@ -632,7 +632,7 @@ impl Paths {
                 history.add(&found);
                 stillness.look_at(&found);
                 also(&found);
-                if let Found::Birth(birth) = found
+                if let Finding::Birth(birth) = found
                     && !birth.is_same
                     && birth.thread != thread
                 {

@@ -24,7 +24,7 @@ pub enum Question {
 
 /// Spans that are explained one by one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Choice {
+pub struct SpanChoice {
     /// Number of the slowest spans that are explained.
     pub slowest: usize,
     /// Whether the slowest are chosen of each kind, and not of all together.

@@ -1,6 +1,6 @@
 //! Rules, made from the spans that people type and from the event types.
 
-use tracer_analysis::{Border, KeyOf, Pairs, Rule};
+use tracer_analysis::{Border, KeyOf, Pairs, SpanRule};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 
@@ -9,11 +9,11 @@ use super::span_spec::BorderSpec;
 
 /// Returns the rules of the spans that are meant, as far as their types are known, each with the
 /// name of the spans. Without any `specs`: all pairs of event types whose names show it.
-pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, Rule)> {
+pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, SpanRule)> {
     let mut wanted = Vec::new();
     let mut add = |name: Vec<u8>, begin, end, poll| {
         let is_kernels = [begin, end].iter().any(|border| is_kernels(types, border));
-        let rule = Rule {
+        let rule = SpanRule {
             begin,
             end,
             poll,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracer_analysis::{Found, Reason, State, ThreadStates};
+use tracer_analysis::{Finding, Reason, State, ThreadStates};
 
 use super::words::{duration, reason};
 
@@ -22,8 +22,8 @@ pub struct Stillness {
 
 impl Stillness {
     /// Learns from a finding about a thread.
-    pub fn look_at(&mut self, found: &Found) {
-        if let Found::Interval(interval) = found {
+    pub fn look_at(&mut self, found: &Finding) {
+        if let Finding::Interval(interval) = found {
             self.was(interval.state);
         }
     }

@@ -1,7 +1,9 @@
 //! Causes of time, for programs.
 
 use serde_json::{Map, Value, json};
-use tracer_analysis::{Blame, Node, Part, Reason, Step, Task, Then, Thread, Wait, Waker, Why};
+use tracer_analysis::{
+    Blame, Node, PathPart, Reason, Step, Task, Then, Thread, UnknownReason, Wait, Waker,
+};
 
 use super::Functions;
 use super::words::inside;
@@ -47,17 +49,17 @@ pub fn segments(segments: &[Step], functions: &Functions, start: u64) -> Value {
         .collect()
 }
 
-fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
+fn part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
     let object = match part {
-        Part::Running => json!({ "state": "running" }),
-        Part::Runnable(wait, behind) => json!({
+        PathPart::Running => json!({ "state": "running" }),
+        PathPart::Runnable(wait, behind) => json!({
             "state": "runnable",
             "wait": wait_word(*wait),
             "group": functions.groups.of_wait(*wait).map(|name| &**name),
             "behind": behind.as_ref().map(|behind| task(&behind.task)),
             "behind_others": behind.as_ref().and_then(|behind| behind.others),
         }),
-        Part::Blocked(reason, of) => json!({
+        PathPart::Blocked(reason, of) => json!({
             "state": "blocked",
             "in": inside(reason.inside),
             "function": name(reason, functions),
@@ -65,7 +67,7 @@ fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
             "io_wait": reason.is_io,
             "waker": waker(of),
         }),
-        Part::StillBlocked(reason, at) => json!({
+        PathPart::StillBlocked(reason, at) => json!({
             "state": "blocked",
             "in": inside(reason.inside),
             "function": name(reason, functions),
@@ -74,19 +76,19 @@ fn part(part: &Part, functions: &Functions) -> Map<String, Value> {
             "waker": null,
             "still_at": then(*at),
         }),
-        Part::StillStopped(at) => json!({
+        PathPart::StillStopped(at) => json!({
             "state": "stopped", "waker": null, "still_at": then(*at),
         }),
-        Part::Underway => json!({ "state": "waking" }),
-        Part::Stopped(of) => json!({ "state": "stopped", "waker": waker(of) }),
-        Part::Unmade(by) => json!({ "state": "unmade", "maker": task(by) }),
-        Part::Unpolled(next) => json!({ "state": "unpolled", "next": task(next) }),
-        Part::Unknown(why) => json!({
+        PathPart::Underway => json!({ "state": "waking" }),
+        PathPart::Stopped(of) => json!({ "state": "stopped", "waker": waker(of) }),
+        PathPart::Unmade(by) => json!({ "state": "unmade", "maker": task(by) }),
+        PathPart::Unpolled(next) => json!({ "state": "unpolled", "next": task(next) }),
+        PathPart::Unknown(why) => json!({
             "state": "unknown",
             "why": match why {
-                Why::Lost => "lost",
-                Why::NotSeen => "not_seen",
-                Why::TooLong => "too_long",
+                UnknownReason::Lost => "lost",
+                UnknownReason::NotSeen => "not_seen",
+                UnknownReason::TooLong => "too_long",
             },
         }),
     };

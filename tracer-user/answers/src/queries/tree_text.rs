@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tracer_analysis::{Blame, Node, Part, Task, Waker};
+use tracer_analysis::{Blame, Node, PathPart, Task, Waker};
 
 use super::Functions;
 use super::words::{duration, part, share};
@@ -116,19 +116,19 @@ fn mostly<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> String {
 }
 
 /// Returns the other thread that a part is about.
-fn task_of(part: &Part) -> Option<&Task> {
+fn task_of(part: &PathPart) -> Option<&Task> {
     match part {
-        Part::Runnable(_, behind) => behind.as_ref().map(|behind| &behind.task),
-        Part::Blocked(_, waker) | Part::Stopped(waker) => match waker {
+        PathPart::Runnable(_, behind) => behind.as_ref().map(|behind| &behind.task),
+        PathPart::Blocked(_, waker) | PathPart::Stopped(waker) => match waker {
             Waker::Thread(task) => Some(task),
             Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => None,
         },
-        Part::Unmade(task) | Part::Unpolled(task) => Some(task),
-        Part::Running
-        | Part::Underway
-        | Part::StillBlocked(..)
-        | Part::StillStopped(_)
-        | Part::Unknown(_) => None,
+        PathPart::Unmade(task) | PathPart::Unpolled(task) => Some(task),
+        PathPart::Running
+        | PathPart::Underway
+        | PathPart::StillBlocked(..)
+        | PathPart::StillStopped(_)
+        | PathPart::Unknown(_) => None,
     }
 }
 

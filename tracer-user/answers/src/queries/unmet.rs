@@ -22,7 +22,7 @@ const LISTED: usize = 8;
 const UNNAMED: &str = "posix_trace_unnamed_userevent";
 
 /// Facts about the events.
-pub struct Known<'a> {
+pub struct KnownEvents<'a> {
     /// Their types.
     pub types: &'a EventTypes,
     /// The native system calls that were entered, and how often.
@@ -34,7 +34,7 @@ pub struct Known<'a> {
 }
 
 /// Explains why there is no span of this kind, of which this many began and ended.
-pub fn unmet(spec: &SpanSpec, counts: Counts, known: &Known<'_>) -> String {
+pub fn unmet(spec: &SpanSpec, counts: Counts, known: &KnownEvents<'_>) -> String {
     if counts.ended > 0 {
         return format!(
             "{}: {} spans have ended, none of them of what is asked about (--longer-than, --at, \
@@ -71,7 +71,7 @@ pub fn unmet(spec: &SpanSpec, counts: Counts, known: &Known<'_>) -> String {
 }
 
 /// Explains why there is no span at all, where none was named.
-pub fn none_named(counts: Counts, known: &Known<'_>) -> String {
+pub fn none_named(counts: Counts, known: &KnownEvents<'_>) -> String {
     if counts.ended > 0 {
         return format!(
             "{} spans have ended, none of them of what is asked about (--longer-than, --at, --pid)",
@@ -93,7 +93,7 @@ pub fn none_named(counts: Counts, known: &Known<'_>) -> String {
 }
 
 /// Names other spans that may be asked for.
-fn what_else(known: &Known<'_>) -> String {
+fn what_else(known: &KnownEvents<'_>) -> String {
     let mut ways = Vec::new();
     let types = user_types(known.types);
     if !types.is_empty() {
@@ -111,7 +111,7 @@ fn what_else(known: &Known<'_>) -> String {
 }
 
 /// Explains, as far as is known, why spans have not ended: `: their threads ended before`.
-fn why_unended(known: &Known<'_>) -> String {
+fn why_unended(known: &KnownEvents<'_>) -> String {
     let why = unended_words(known.unended, known.interrupted);
     if why.is_empty() {
         String::new()
@@ -148,7 +148,7 @@ fn called(spec: &SpanSpec) -> String {
     }
 }
 
-fn named(name: &str, known: &Known<'_>) -> String {
+fn named(name: &str, known: &KnownEvents<'_>) -> String {
     let pairs = Pairs::among(known.types, |_, _| true);
     let all = pairs.all();
     let has_type = |prefix: &str| {
@@ -210,7 +210,7 @@ fn named(name: &str, known: &Known<'_>) -> String {
     )
 }
 
-fn call(name: &str, known: &Known<'_>) -> String {
+fn call(name: &str, known: &KnownEvents<'_>) -> String {
     if known.calls.is_empty() {
         let others = relatives(name);
         let instead = match others.first() {
@@ -233,7 +233,7 @@ fn call(name: &str, known: &Known<'_>) -> String {
     }
 }
 
-fn between(name: &str, begin: &BorderSpec, end: &BorderSpec, known: &Known<'_>) -> String {
+fn between(name: &str, begin: &BorderSpec, end: &BorderSpec, known: &KnownEvents<'_>) -> String {
     for border in [begin, end] {
         if known.types.id(&border.event).is_some() {
             continue;
@@ -269,19 +269,19 @@ fn user_types(types: &EventTypes) -> Vec<&[u8]> {
     names.filter(|name| *name != UNNAMED.as_bytes()).collect()
 }
 
-fn made(name: &str, known: &Known<'_>) -> bool {
+fn made(name: &str, known: &KnownEvents<'_>) -> bool {
     let nr = syscall_number(Table::Native, name).and_then(|nr| i32::try_from(nr).ok());
     nr.is_some_and(|nr| known.calls.contains_key(&nr))
 }
 
 /// Returns a call that was made and does what the other one does.
-fn others_made(name: &str, known: &Known<'_>) -> Option<&'static str> {
+fn others_made(name: &str, known: &KnownEvents<'_>) -> Option<&'static str> {
     let mut others = relatives(name).into_iter();
     others.find(|other| made(other, known))
 }
 
 /// Returns the calls that were made, the most frequent first.
-fn calls_made(known: &Known<'_>) -> Vec<String> {
+fn calls_made(known: &KnownEvents<'_>) -> Vec<String> {
     let mut calls: Vec<(i32, u64)> = known.calls.iter().map(|(nr, n)| (*nr, *n)).collect();
     calls.sort_by_key(|(nr, count)| (Reverse(*count), *nr));
     let calls = calls.into_iter().map(|(nr, _)| {
@@ -322,7 +322,7 @@ mod tests {
         }
         let nr = |name| i32::try_from(syscall_number(Table::Native, name).unwrap()).unwrap();
         let calls = BTreeMap::from([(nr("openat"), 3), (nr("read"), 9), (nr("epoll_pwait"), 1)]);
-        let known = Known {
+        let known = KnownEvents {
             types: &types,
             calls: &calls,
             unended: Unended {

@@ -1,7 +1,8 @@
 //! Words for people: durations, threads, and their activity.
 
 use tracer_analysis::{
-    Behind, CallKey, Function, Inside, Part, Reason, Task, Then, Thread, Wait, Waker, Why,
+    Behind, CallKey, FunctionId, Inside, PathPart, Reason, Task, Then, Thread, UnknownReason, Wait,
+    Waker,
 };
 
 use super::functions::{Functions, Place};
@@ -77,7 +78,7 @@ fn reason_at(why: Reason, functions: &Functions) -> String {
 /// Describes a function in which a thread was blocked: `at wait_for_lock`; `None` where it is not
 /// known.
 #[must_use]
-pub fn place(function: Function, functions: &Functions) -> Option<String> {
+pub fn place(function: FunctionId, functions: &Functions) -> Option<String> {
     let Place { name, is_innermost } = functions.place(function)?;
     let word = if *is_innermost { "at" } else { "within" };
     Some(format!("{word} {name}"))
@@ -110,15 +111,15 @@ fn waker(waker: &Waker) -> String {
 
 /// Describes a part of the time. `has_more` where parts within it follow.
 #[must_use]
-pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
+pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
     match part {
-        Part::Running => "ran".to_owned(),
-        Part::Runnable(Wait::Throttled(group), _) => {
+        PathPart::Running => "ran".to_owned(),
+        PathPart::Runnable(Wait::Throttled(group), _) => {
             let group = functions.groups.name(*group);
             format!("{} (cpu.max)", throttled(group.map(|name| &**name)))
         }
-        Part::Runnable(wait, behind) => runnable(*wait, behind.as_ref()),
-        Part::Blocked(why, of) => {
+        PathPart::Runnable(wait, behind) => runnable(*wait, behind.as_ref()),
+        PathPart::Blocked(why, of) => {
             let blocked = format!("blocked {}", reason_at(*why, functions));
             match of {
                 Waker::Unknown => format!("{blocked}, woken by an unknown waker"),
@@ -134,32 +135,34 @@ pub fn part(part: &Part, has_more: bool, functions: &Functions) -> String {
                 }
             }
         }
-        Part::Underway => "asked another CPU to wake it, which took so long".to_owned(),
-        Part::StillBlocked(why, at) => {
+        PathPart::Underway => "asked another CPU to wake it, which took so long".to_owned(),
+        PathPart::StillBlocked(why, at) => {
             format!(
                 "blocked {}: still blocked {}",
                 reason_at(*why, functions),
                 then(*at)
             )
         }
-        Part::StillStopped(at) => format!("stopped: still stopped {}", then(*at)),
-        Part::Stopped(of) => format!("stopped, continued by {}", waker(of)),
-        Part::Unmade(by) if by.thread == Thread::default() => {
+        PathPart::StillStopped(at) => format!("stopped: still stopped {}", then(*at)),
+        PathPart::Stopped(of) => format!("stopped, continued by {}", waker(of)),
+        PathPart::Unmade(by) if by.thread == Thread::default() => {
             "not there yet; who made it, meanwhile".to_owned()
         }
-        Part::Unmade(by) => format!("not there yet; {}, which made it, meanwhile", task(by)),
-        Part::Unpolled(next) if next.thread == Thread::default() => {
+        PathPart::Unmade(by) => format!("not there yet; {}, which made it, meanwhile", task(by)),
+        PathPart::Unpolled(next) if next.thread == Thread::default() => {
             "no thread worked on it; the one that did next, meanwhile".to_owned()
         }
-        Part::Unpolled(next) => {
+        PathPart::Unpolled(next) => {
             format!(
                 "no thread worked on it; {}, which did next, meanwhile",
                 task(next)
             )
         }
-        Part::Unknown(Why::Lost) => "unknown: events were lost".to_owned(),
-        Part::Unknown(Why::NotSeen) => "unknown: nothing was recorded of it then".to_owned(),
-        Part::Unknown(Why::TooLong) => "unknown: longer ago than is held".to_owned(),
+        PathPart::Unknown(UnknownReason::Lost) => "unknown: events were lost".to_owned(),
+        PathPart::Unknown(UnknownReason::NotSeen) => {
+            "unknown: nothing was recorded of it then".to_owned()
+        }
+        PathPart::Unknown(UnknownReason::TooLong) => "unknown: longer ago than is held".to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn consumer(
     lines: Lines,
 ) -> Box<dyn Consumer> {
     Box::new(Answering::new(Sums::new(spans), move |sums, summary| {
-        let statistics = Statistics::of(sums, summary);
+        let statistics = Statistics::finish(sums, summary);
         if statistics.paths.has_named_spans() {
             statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
         }

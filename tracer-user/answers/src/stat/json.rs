@@ -9,7 +9,7 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unende
 use super::kernel_json::{faults, interrupts, requests, signals};
 use super::{By, Group, SortBy, Statistics, View};
 use crate::queries::words::{call_name, inside};
-use crate::queries::{Functions, Kind, tree_json};
+use crate::queries::{Functions, SpanKind, tree_json};
 
 /// Renders statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -36,8 +36,9 @@ impl Serialize for Threads<'_> {
         let (start, functions) = (statistics.start.0, statistics.paths.functions());
         let threads = statistics.sorted(sort).into_iter();
         serializer.collect_seq(
-            threads
-                .map(|(thread, comm, total)| of_thread((*thread, comm, total), start, functions)),
+            threads.map(|(thread, comm, total)| {
+                render_thread((*thread, comm, total), start, functions)
+            }),
         )
     }
 }
@@ -46,9 +47,12 @@ impl Serialize for Threads<'_> {
 fn parts(statistics: &Statistics, view: View) -> Value {
     let (kinds, functions) = (statistics.paths.kinds(), statistics.paths.functions());
     let groups = statistics.groups(By::Comm, view.sort);
-    let by_name = groups.iter().map(|group| of_name(group, functions));
+    let by_name = groups.iter().map(|group| render_group(group, functions));
     let by_name: Vec<Value> = by_name.collect();
-    let spans: Vec<Value> = kinds.iter().map(|kind| of_kind(kind, functions)).collect();
+    let spans: Vec<Value> = kinds
+        .iter()
+        .map(|kind| render_kind(kind, functions))
+        .collect();
     let calls = statistics.calls.iter();
     let cpus = statistics.cpus.iter();
     let cpus: Vec<Value> = cpus
@@ -60,7 +64,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         .iter()
         .map(|(name, count)| json!({ "name": String::from_utf8_lossy(name), "count": count }));
     let events: Vec<Value> = events.collect();
-    let calls: Vec<Value> = calls.map(|(key, total)| of_call(*key, total)).collect();
+    let calls: Vec<Value> = calls.map(|(key, total)| render_call(*key, total)).collect();
     json!({
         "span_ns": statistics.span_ns,
         "stillness": statistics.paths.stillness(),
@@ -71,11 +75,11 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "by_comm": by_name,
         "commands": commands(statistics),
         "throttled_by": throttled_by(&statistics.all(), functions),
-        "wakeups": of_durations(&statistics.wakeups),
+        "wakeups": render_durations(&statistics.wakeups),
         "wakeup_ranges": ranges(&statistics.wakeups),
         "cpus": cpus,
         "spans": spans,
-        "unended": of_unended(statistics.paths.unended()),
+        "unended": render_unended(statistics.paths.unended()),
         "syscalls": calls,
         "faults": faults(statistics),
         "requests": requests(statistics),
@@ -96,7 +100,7 @@ fn commands(statistics: &Statistics) -> Vec<Value> {
     known.collect()
 }
 
-fn of_thread(
+fn render_thread(
     (thread, comm, total): (Thread, &[u8], &ThreadTotal),
     start: u64,
     functions: &Functions,
@@ -117,7 +121,7 @@ fn of_thread(
 }
 
 /// Renders the threads of one name.
-fn of_name(group: &Group, functions: &Functions) -> Value {
+fn render_group(group: &Group, functions: &Functions) -> Value {
     let mut row = json!({
         "comm": String::from_utf8_lossy(&group.comm),
         "processes": group.processes,
@@ -140,8 +144,8 @@ fn add_total(row: &mut Value, total: &ThreadTotal, functions: &Functions) {
         "blocked_in": blocked_in(total, functions),
         "preemptions": total.preempted,
         "migrations": total.migrations,
-        "waits": of_durations(&total.waits),
-        "wakeups": of_durations(&total.wakeups),
+        "waits": render_durations(&total.waits),
+        "wakeups": render_durations(&total.wakeups),
     });
     if let (Value::Object(row), Value::Object(members)) = (row, members) {
         row.extend(members);
@@ -183,7 +187,7 @@ fn ranges(durations: &Durations) -> Vec<Value> {
 
 /// Renders the spans that began and have not ended, by the reason.
 #[must_use]
-pub fn of_unended(unended: Unended) -> Value {
+pub fn render_unended(unended: Unended) -> Value {
     json!({
         "thread_ended": unended.thread_ended,
         "too_deep": unended.too_deep,
@@ -193,10 +197,10 @@ pub fn of_unended(unended: Unended) -> Value {
 }
 
 /// Renders the spans of one kind, with the activity of their own threads.
-pub fn of_kind(kind: &Kind, functions: &Functions) -> Value {
+pub fn render_kind(kind: &SpanKind, functions: &Functions) -> Value {
     json!({
         "name": String::from_utf8_lossy(&kind.name),
-        "took": of_durations(&kind.took),
+        "took": render_durations(&kind.took),
         "running_ns": kind.split.running,
         "runnable_ns": kind.split.runnable,
         "blocked_ns": kind.split.blocked,
@@ -207,18 +211,18 @@ pub fn of_kind(kind: &Kind, functions: &Functions) -> Value {
     })
 }
 
-fn of_call(key: CallKey, total: &CallTotal) -> Value {
+fn render_call(key: CallKey, total: &CallTotal) -> Value {
     json!({
         "name": call_name(key),
         "compat": key.is_compat,
         "count": total.count,
         "errors": total.errors,
-        "took": of_durations(&total.took),
+        "took": render_durations(&total.took),
     })
 }
 
 /// Renders durations, with their percentiles.
-pub fn of_durations(durations: &Durations) -> Value {
+pub fn render_durations(durations: &Durations) -> Value {
     json!({
         "count": durations.count(),
         "total_ns": durations.total(),

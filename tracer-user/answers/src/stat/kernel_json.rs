@@ -3,18 +3,18 @@
 
 use serde_json::{Value, json};
 use tracer_analysis::{
-    FaultTotal, Interrupt, InterruptKey, InterruptTotal, RequestKey, RequestTotal, Rows, SignalKey,
-    SignalTotal, Thread,
+    FaultTotal, Interrupt, InterruptKey, InterruptTotal, RequestKey, RequestTotal, SignalKey,
+    SignalTotal, Thread, TotalsByKey,
 };
 
 use super::Statistics;
-use super::json::of_durations;
+use super::json::render_durations;
 use tracer_event::fields::until_null;
 use tracer_event::value_names::{block_operation, softirq};
 use tracer_text::signal_name;
 
 /// Returns a row for each key, and one for the others.
-fn rows<K, V>(rows: &Rows<K, V>, row: impl Fn(Option<K>, &V) -> Value) -> Vec<Value>
+fn rows<K, V>(rows: &TotalsByKey<K, V>, row: impl Fn(Option<K>, &V) -> Value) -> Vec<Value>
 where
     K: Copy + Eq + Ord + std::hash::Hash,
     V: Default,
@@ -34,7 +34,7 @@ pub fn faults(statistics: &Statistics) -> Vec<Value> {
             json!({
                 "pid": of.map(|of| of.pid),
                 "tid": of.map(|of| of.tid),
-                "comm": of.map(|of| String::from_utf8_lossy(names.of(of))),
+                "comm": of.map(|of| String::from_utf8_lossy(names.get(of))),
                 "count": total.all(),
                 "user": total.user,
                 "kernel": total.kernel,
@@ -58,7 +58,7 @@ pub fn requests(statistics: &Statistics) -> Vec<Value> {
                 "count": total.issued,
                 "bytes": total.bytes,
                 "failed": total.failed,
-                "took": of_durations(&total.took),
+                "took": render_durations(&total.took),
             })
         },
     )

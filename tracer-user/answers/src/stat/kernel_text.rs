@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, RequestTotal, SignalTotal, Thread};
 
 use super::Statistics;
-use super::table::{Column, push_table};
+use super::table::{TableColumn, push_table};
 use crate::queries::words::{duration, thread};
 use tracer_event::fields::until_null;
 use tracer_event::value_names::{block_operation, softirq};
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
 
-const FAULTS: [Column<FaultTotal>; 7] = [
+const FAULTS: [TableColumn<FaultTotal>; 7] = [
     ("count", 10, |total| total.all().to_string()),
     ("user", 10, |total| total.user.to_string()),
     ("kernel", 10, |total| total.kernel.to_string()),
@@ -27,14 +27,14 @@ pub fn push_faults(out: &mut String, statistics: &Statistics) {
     let names = statistics.paths.names();
     let rows = totals.sorted().into_iter();
     let mut rows: Vec<_> = rows
-        .map(|(of, total)| (thread(of, names.of(of)), total.clone()))
+        .map(|(of, total)| (thread(of, names.get(of)), total.clone()))
         .collect();
     rows.sort_by_key(|(_, total)| Reverse(total.all()));
     let has_others = totals.others().is_some();
     push_table(out, "page faults", &FAULTS, &rows, has_others);
 }
 
-const REQUESTS: [Column<RequestTotal>; 6] = [
+const REQUESTS: [TableColumn<RequestTotal>; 6] = [
     ("count", 10, |total| total.issued.to_string()),
     ("bytes", 14, |total| total.bytes.to_string()),
     ("failed", 10, |total| total.failed.to_string()),
@@ -65,7 +65,7 @@ pub fn push_requests(out: &mut String, statistics: &Statistics) {
 /// A signal with its outcome.
 type Signal = (u32, SignalTotal);
 
-const SIGNALS: [Column<Signal>; 8] = [
+const SIGNALS: [TableColumn<Signal>; 8] = [
     ("signal", 12, |(signal, _)| {
         signal_name(*signal).map_or_else(|| signal.to_string(), str::to_owned)
     }),
@@ -112,7 +112,7 @@ const NOT_AMONG_THEM: &str = "those of CPUs are not among them (LOC, RES, CAL, T
 /// A CPU with the time that an interrupt took there.
 type OnCpu = (Option<u32>, InterruptTotal);
 
-const INTERRUPTS: [Column<OnCpu>; 5] = [
+const INTERRUPTS: [TableColumn<OnCpu>; 5] = [
     ("cpu", 6, |(cpu, _)| {
         cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string())
     }),

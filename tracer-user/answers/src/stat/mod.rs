@@ -26,7 +26,7 @@ use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 
 pub use consumer::consumer;
-pub use json::{json, of_kind, of_unended};
+pub use json::{json, render_kind, render_unended};
 pub use text::text;
 pub use view::{By, Group, SortBy, View};
 
@@ -88,13 +88,13 @@ impl Statistics {
         follow(&mut walk, &mut sums)?;
         Ok(Self {
             start: walk.anchor().monotonic,
-            ..Self::of(sums, &walk.summary())
+            ..Self::finish(sums, &walk.summary())
         })
     }
 
     /// Finishes the sums.
     #[must_use]
-    pub fn of(sums: Sums, summary: &Summary) -> Self {
+    pub fn finish(sums: Sums, summary: &Summary) -> Self {
         sums.finish(summary.clone(), &mut ())
     }
 
@@ -114,7 +114,7 @@ impl Statistics {
             pid: key.pid,
             tid: key.pid,
         };
-        match self.paths.names().of(leader) {
+        match self.paths.names().get(leader) {
             [] => until_null(&total.comm),
             name => name,
         }
@@ -122,9 +122,9 @@ impl Statistics {
 
     /// Returns a process and its command line, where that is known.
     fn command_of(&self, pid: i32) -> Option<(String, String)> {
-        let command = self.paths.commands().of(pid);
+        let command = self.paths.commands().get(pid);
         let leader = Thread { pid, tid: pid };
-        let label = thread(leader, self.paths.names().of(leader));
+        let label = thread(leader, self.paths.names().get(leader));
         (!command.is_empty()).then_some((label, command))
     }
 
@@ -213,7 +213,7 @@ mod tests {
             data: signal.as_bytes(),
         };
         sums.event(&EventView::bare(sent, b"")).unwrap();
-        let statistics = Statistics::of(sums, &Summary::default());
+        let statistics = Statistics::finish(sums, &Summary::default());
 
         let text = text(&statistics, View::default());
         let row = |start: &str| {
@@ -266,7 +266,7 @@ mod tests {
             data: left.as_bytes(),
         };
         sums.event(&EventView::bare(left, b"sed")).unwrap();
-        let statistics = Statistics::of(sums, &Summary::default());
+        let statistics = Statistics::finish(sums, &Summary::default());
         let text = text(&statistics, View::default());
         let line = text.lines().find(|line| line.ends_with("\\u{1b}[2J"));
         let words: Vec<&str> = line.unwrap().split_whitespace().collect();

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    CallRun, Calls, Faults, Found, InterruptRun, Interrupts, Requests, Signals, Span, ThreadTotals,
+    CallRun, Calls, Faults, Finding, InterruptRun, Interrupts, Requests, Signals, Span,
+    ThreadTotals,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
 use super::Statistics;
-use crate::queries::{Choice, Paths, Question, Scope, SpanSpec, made_by};
+use crate::queries::{Paths, Question, Scope, SpanChoice, SpanSpec, made_by};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -36,7 +37,7 @@ pub struct Sums {
 /// Receiver of the single findings that are summed up.
 pub trait Watcher {
     /// Takes a finding about a thread.
-    fn found(&mut self, _found: &Found) {}
+    fn found(&mut self, _found: &Finding) {}
     /// Takes a span that has ended.
     fn span(&mut self, _span: &Span) {}
     /// Takes a system call that has returned.
@@ -56,9 +57,9 @@ impl Sums {
 
     /// Starts as [`new`](Self::new), with the critical paths of the slowest spans, this many.
     pub fn explaining(spans: Vec<SpanSpec>, slowest: usize) -> Self {
-        let choice = Choice {
+        let choice = SpanChoice {
             slowest,
-            ..Choice::default()
+            ..SpanChoice::default()
         };
         Self {
             scope: Scope::default(),
@@ -108,7 +109,7 @@ impl Sums {
             .into_iter()
             .map(|one| (one.thread, one.name, one.total));
         let mut threads: Vec<_> = threads
-            .map(|(thread, total)| (thread, names.of(thread).to_vec(), total))
+            .map(|(thread, total)| (thread, names.get(thread).to_vec(), total))
             .chain(before)
             .filter(|(thread, _, total)| thread.tid != 0 && total.all() > 0)
             .collect();
@@ -185,14 +186,14 @@ impl Sums {
             }
         }
         let made = made_by(event);
-        let before = made.map(|made| self.paths.names().of(made).to_vec());
+        let before = made.map(|made| self.paths.names().get(made).to_vec());
         let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
         let watcher = std::cell::RefCell::new(watcher);
         self.paths.go_on_and(
             event,
             comm,
             |found| {
-                if let (Found::Birth(birth), Some(name)) = (found, &before)
+                if let (Finding::Birth(birth), Some(name)) = (found, &before)
                     && Some(birth.thread) == made
                 {
                     totals.0.begin(birth.thread, name);
@@ -234,13 +235,13 @@ impl Consumer for Sums {
 /// Sums over threads.
 type OfThreads<'a> = (&'a mut ThreadTotals, &'a mut Faults);
 
-fn add((totals, faults): &mut OfThreads<'_>, scope: &Scope, found: &Found) {
+fn add((totals, faults): &mut OfThreads<'_>, scope: &Scope, found: &Finding) {
     match found {
-        Found::Interval(interval) if scope.has_process(interval.thread.pid) => {
+        Finding::Interval(interval) if scope.has_process(interval.thread.pid) => {
             totals.add_within(interval, scope.from, scope.until);
             faults.note(interval);
         }
-        Found::Death(thread) => totals.end(*thread),
-        Found::Interval(_) | Found::Birth(_) | Found::Taken(_) => {}
+        Finding::Death(thread) => totals.end(*thread),
+        Finding::Interval(_) | Finding::Birth(_) | Finding::Taken(_) => {}
     }
 }

@@ -7,14 +7,14 @@ pub const LISTED: usize = 40;
 pub const LABEL: usize = 24;
 
 /// A column: its heading, its width, and its text for a row.
-pub type Column<T> = (&'static str, usize, fn(&T) -> String);
+pub type TableColumn<T> = (&'static str, usize, fn(&T) -> String);
 
 /// Appends a table of these rows: those that matter most first, and if there are too many, how many
 /// more there are. Nothing without any.
 pub fn push_table<T>(
     out: &mut String,
     heading: &str,
-    columns: &[Column<T>],
+    columns: &[TableColumn<T>],
     rows: &[(String, T)],
     has_others: bool,
 ) {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_table_lists_the_first_rows_and_says_how_many_more_there_are() {
-        let columns: [Column<u64>; 1] = [("count", 7, u64::to_string)];
+        let columns: [TableColumn<u64>; 1] = [("count", 7, u64::to_string)];
         let mut out = String::new();
         push_table(&mut out, "thing", &columns, &[], true);
         assert_eq!(out, "");

@@ -9,7 +9,7 @@ use super::kernel_text::{push_faults, push_interrupts, push_requests, push_signa
 use super::table::{LABEL, LISTED};
 use super::{By, Statistics, View};
 use crate::queries::words::{call_name, duration, inside, place, seconds, share};
-use crate::queries::{Functions, Kind};
+use crate::queries::{Functions, SpanKind};
 use tracer_text::escape::push_for_people;
 
 /// Renders statistics as tables.
@@ -215,7 +215,7 @@ fn push_cpus(out: &mut String, statistics: &Statistics) {
 
 fn push_spans(out: &mut String, statistics: &Statistics) {
     let kinds = statistics.paths.kinds().iter();
-    let mut kinds: Vec<&Kind> = kinds.filter(|kind| kind.took.count() > 0).collect();
+    let mut kinds: Vec<&SpanKind> = kinds.filter(|kind| kind.took.count() > 0).collect();
     let unended = statistics.paths.unended_line();
     if kinds.is_empty() {
         if let Some(unended) = unended {
@@ -307,7 +307,7 @@ fn push_calls(out: &mut String, statistics: &Statistics) {
         "system call", "calls", "errors", "total", "p50", "p99", "max"
     ));
     for (key, total) in statistics.calls.iter().take(LISTED) {
-        out.push_str(&of_call(*key, total));
+        out.push_str(&render_call(*key, total));
     }
     let rest = statistics.calls.get(LISTED..).unwrap_or_default();
     if !rest.is_empty() {
@@ -318,7 +318,7 @@ fn push_calls(out: &mut String, statistics: &Statistics) {
     }
 }
 
-fn of_call(key: CallKey, total: &CallTotal) -> String {
+fn render_call(key: CallKey, total: &CallTotal) -> String {
     format!(
         "{:<LABEL$}{:>10}{:>9}{:>10}{:>10}{:>10}{:>10}\n",
         call_name(key),

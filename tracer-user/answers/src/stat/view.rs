@@ -170,7 +170,7 @@ impl Statistics {
                     pid: of.pid,
                     tid: of.pid,
                 };
-                (leader, self.paths.names().of(leader).to_vec())
+                (leader, self.paths.names().get(leader).to_vec())
             }),
             By::Comm => self.together(|_, comm| (Thread::default(), comm.to_vec())),
         };

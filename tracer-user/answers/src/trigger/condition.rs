@@ -1,7 +1,7 @@
 //! Conditions that a trigger waits for, as people type them.
 
 use anyhow::{Context, bail, ensure};
-use tracer_common::event_type::{EventTypeId, Origin, system_event_type};
+use tracer_common::event_type::{EventOrigin, EventTypeId, system_event_type};
 
 use crate::queries::SpanSpec;
 use tracer_text::quantity::time;
@@ -146,7 +146,7 @@ fn limit(typed: &str) -> anyhow::Result<u64> {
 /// Returns the type of the kernel's events with this name. The trace system's own begin and end
 /// streams: a program's `start` is none of those.
 fn kernels(typed: &str) -> Option<EventTypeId> {
-    let named = type_named(typed).filter(|entry| entry.origin == Origin::Kernel);
+    let named = type_named(typed).filter(|entry| entry.origin == EventOrigin::Kernel);
     named.map(|entry| entry.id)
 }
 

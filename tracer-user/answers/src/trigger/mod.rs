@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub use condition::Condition;
 pub use recorder::FlightRecorder;
-pub use rule::Rule;
+pub use rule::TriggerRule;
 
 use tracer_log_view::log_output::LogSetup;
 
@@ -19,7 +19,7 @@ use tracer_log_view::log_output::LogSetup;
 #[derive(Clone, Debug)]
 pub struct TriggerSetup {
     /// Rules of which any one is enough.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<TriggerRule>,
     /// Time for which earlier events are held.
     pub keep: Duration,
     /// Logs that are written; after that strikes are only counted.

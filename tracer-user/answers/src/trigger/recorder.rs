@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::thread::JoinHandle;
 
-use tracer_analysis::{Blame, Found, Interval, State, Thread, Threads, critical_path};
+use tracer_analysis::{Blame, Finding, Interval, State, Thread, ThreadGrouping, critical_path};
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{ExitData, SignalDeliverData};
 use tracer_engine::event::{Event, MonotonicNs};
@@ -12,10 +12,10 @@ use tracer_engine::{EventTypes, Ledger};
 use zerocopy::FromBytes;
 
 use super::newest::{Block, Newest};
-use super::{Condition, Rule, TriggerSetup};
+use super::{Condition, TriggerRule, TriggerSetup};
 use crate::queries::words::{duration, seconds, thread};
-use crate::queries::{Choice, Paths, Question, tree_text};
-use tracer_event::consumer::{Consumer, Lines, Losses};
+use crate::queries::{Paths, Question, SpanChoice, tree_text};
+use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
@@ -73,9 +73,9 @@ impl FlightRecorder {
         } else {
             Question::Spans(spans)
         };
-        let choice = Choice {
+        let choice = SpanChoice {
             slowest: 1,
-            ..Choice::default()
+            ..SpanChoice::default()
         };
         let mut paths = Paths::new(question, choice);
         paths.hold(keep_ns);
@@ -174,7 +174,7 @@ impl FlightRecorder {
 
     /// Returns an interval that was longer than a condition allows.
     fn long_interval(&self, interval: &Interval) -> Option<Strike> {
-        let comm = self.paths.names().of(interval.thread);
+        let comm = self.paths.names().get(interval.thread);
         let rules = self.setup.rules.iter();
         let mut limits = rules
             .filter(|rule| rule.whose.is(interval.thread, comm))
@@ -188,7 +188,7 @@ impl FlightRecorder {
             (interval.from, interval.to),
             MOST_STEPS,
         );
-        let mut blame = Blame::new(Threads::Apart);
+        let mut blame = Blame::new(ThreadGrouping::Apart);
         blame.add(&self.paths.named(steps));
         let what = match interval.state {
             State::Runnable(_) => "waited for a CPU",
@@ -225,7 +225,7 @@ impl FlightRecorder {
         let mut text = format!(
             "{}: {}, at {}: {}\n",
             strike.what,
-            thread(strike.who, self.paths.names().of(strike.who)),
+            thread(strike.who, self.paths.names().get(strike.who)),
             seconds(at),
             path.display(),
         );
@@ -256,7 +256,7 @@ impl FlightRecorder {
 }
 
 /// Returns the limit that a condition has for a state.
-fn limit_of(rule: &Rule, state: State) -> Option<u64> {
+fn limit_of(rule: &TriggerRule, state: State) -> Option<u64> {
     match (&rule.condition, state) {
         (Condition::Runnable(limit), State::Runnable(_))
         | (Condition::Blocked(limit), State::Blocked(_)) => Some(*limit),
@@ -294,7 +294,7 @@ impl Consumer for FlightRecorder {
         self.paths.gap(gap);
     }
 
-    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
         self.lost = losses.by_cause.clone();
         Ok(())
     }
@@ -305,7 +305,7 @@ impl Consumer for FlightRecorder {
         self.newest.push(event, comm);
         let (rules, long) = (&self.setup.rules, &mut self.long);
         self.paths.go_on(event, comm, |found| {
-            if let Found::Interval(interval) = found
+            if let Finding::Interval(interval) = found
                 && interval.is_over()
                 && rules.iter().any(|rule| {
                     limit_of(rule, interval.state).is_some_and(|limit| interval.ns() > limit)

@@ -15,7 +15,7 @@ pub struct Whose {
 
 /// A condition, and the threads that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct TriggerRule {
     /// The condition.
     pub condition: Condition,
     /// Threads that it is about.
@@ -25,7 +25,7 @@ pub struct Rule {
 const FORMS: &str =
     "give && comm == \"NAME\", && pid == NUMBER or && tid == NUMBER behind a condition";
 
-impl Rule {
+impl TriggerRule {
     /// Reads a condition, and the threads behind `&&`: `blocked > 100ms && comm == "victim"`.
     ///
     /// # Errors
@@ -83,15 +83,15 @@ mod tests {
 
     #[test]
     fn a_condition_is_held_to_the_thread_it_names() {
-        let rule = Rule::parse("blocked > 100ms && comm == \"a b\" && pid == 7").unwrap();
+        let rule = TriggerRule::parse("blocked > 100ms && comm == \"a b\" && pid == 7").unwrap();
         assert_eq!(rule.condition, Condition::Blocked(100_000_000));
         let thread = |pid, tid| Thread { pid, tid };
         assert!(rule.whose.is(thread(7, 9), b"a b"));
         assert!(!rule.whose.is(thread(8, 9), b"a b"));
         assert!(!rule.whose.is(thread(7, 9), b"a"));
-        let all = Rule::parse("exit != 0").unwrap();
+        let all = TriggerRule::parse("exit != 0").unwrap();
         assert!(all.whose.is(thread(1, 1), b""));
-        let one = Rule::parse("runnable > 1ms&&tid==9").unwrap();
+        let one = TriggerRule::parse("runnable > 1ms&&tid==9").unwrap();
         assert!(one.whose.is(thread(7, 9), b"x") && !one.whose.is(thread(9, 7), b"x"));
     }
 
@@ -105,7 +105,7 @@ mod tests {
             "blocked > 1ms && cpu == 1",
             "&& pid == 1",
         ] {
-            assert!(Rule::parse(typed).is_err(), "{typed}");
+            assert!(TriggerRule::parse(typed).is_err(), "{typed}");
         }
     }
 }

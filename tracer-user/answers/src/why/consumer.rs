@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use tracer_text::say;
 
 use super::{Why, json, text};
-use crate::queries::{Answering, Choice, Paths, Question};
+use crate::queries::{Answering, Paths, Question, SpanChoice};
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::document::document;
 
@@ -13,13 +13,13 @@ use tracer_event::document::document;
 #[must_use]
 pub fn consumer(
     question: Question,
-    choice: Choice,
+    choice: SpanChoice,
     (is_brief, is_json): (bool, bool),
     lines: Lines,
 ) -> Box<dyn Consumer> {
     let paths = Paths::new(question, choice);
     Box::new(Answering::new(paths, move |paths, summary| {
-        let why = Why::of(paths, summary);
+        let why = Why::finish(paths, summary);
         let unanswered = why.unanswered();
         if unanswered.is_none() {
             why.paths.unmet().iter().for_each(|unmet| say(unmet));

@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 
 use super::Why;
-use crate::queries::{Paths, Shown, tree_json};
-use crate::stat::{of_kind, of_unended};
+use crate::queries::{Paths, ShownSpan, tree_json};
+use crate::stat::{render_kind, render_unended};
 
 /// Renders the answer as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
 pub fn json(why: &Why) -> Value {
     let kinds = why.paths.kinds().iter();
     let functions = why.paths.functions();
-    let kinds: Vec<Value> = kinds.map(|kind| of_kind(kind, functions)).collect();
+    let kinds: Vec<Value> = kinds.map(|kind| render_kind(kind, functions)).collect();
     let start = why.start.0;
     let shown: Vec<Value> = why
         .paths
         .shown()
         .iter()
-        .map(|shown| of_shown(&why.paths, shown, start))
+        .map(|shown| render_shown(&why.paths, shown, start))
         .collect();
     let (has_switches, has_wakeups) = why.paths.has_switches_and_wakeups();
     json!({
@@ -27,7 +27,7 @@ pub fn json(why: &Why) -> Value {
         "has_wakeups": has_wakeups,
         "not_followed": why.paths.unfollowed(),
         "interrupted": why.paths.interrupted(),
-        "unended": of_unended(why.paths.unended()),
+        "unended": render_unended(why.paths.unended()),
         "spans": kinds,
         "slowest": shown,
     })
@@ -35,7 +35,7 @@ pub fn json(why: &Why) -> Value {
 
 /// Renders a span that is explained by itself; times count from `start` on.
 #[must_use]
-pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
+pub fn render_shown(paths: &Paths, shown: &ShownSpan, start: u64) -> Value {
     let span = &shown.span;
     let kind = paths.kinds().get(shown.kind);
     let mut one = json!({

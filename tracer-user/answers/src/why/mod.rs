@@ -12,7 +12,7 @@ use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 
 pub use consumer::consumer;
-pub use json::{json, of_shown};
+pub use json::{json, render_shown};
 pub use text::text;
 
 /// An answer.
@@ -40,13 +40,13 @@ impl Why {
         let start = walk.anchor().monotonic;
         Ok(Self {
             start,
-            ..Self::of(paths, &walk.summary())
+            ..Self::finish(paths, &walk.summary())
         })
     }
 
     /// Returns the findings.
     #[must_use]
-    pub fn of(mut paths: Paths, summary: &Summary) -> Self {
+    pub fn finish(mut paths: Paths, summary: &Summary) -> Self {
         paths.finish(|_| {});
         Self {
             start: paths.first(),

@@ -2,7 +2,7 @@
 
 use super::Why;
 use crate::queries::words::{duration, seconds, share, thread};
-use crate::queries::{Kind, Shown, tree_text};
+use crate::queries::{ShownSpan, SpanKind, tree_text};
 use tracer_text::escape::push_for_people;
 
 /// Lines of the tree of one span, or of a kind of spans.
@@ -25,7 +25,7 @@ pub fn text(why: &Why, is_brief: bool) -> String {
 fn answer(why: &Why, is_brief: bool) -> String {
     let mut out = String::new();
     let kinds = why.paths.kinds().iter();
-    let mut kinds: Vec<&Kind> = kinds.filter(|kind| kind.took.count() > 0).collect();
+    let mut kinds: Vec<&SpanKind> = kinds.filter(|kind| kind.took.count() > 0).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.took.total()));
     if why.lost > 0 {
         let but_for = why.summary.but_for();
@@ -80,7 +80,7 @@ fn answer(why: &Why, is_brief: bool) -> String {
     out
 }
 
-fn push_kind(out: &mut String, why: &Why, kind: &Kind, mut lines: usize) {
+fn push_kind(out: &mut String, why: &Why, kind: &SpanKind, mut lines: usize) {
     let took = &kind.took;
     let known = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), duration);
     out.push_str(&format!(
@@ -96,7 +96,7 @@ fn push_kind(out: &mut String, why: &Why, kind: &Kind, mut lines: usize) {
     tree_text::push(out, of, took.total(), &mut lines);
 }
 
-fn push_shown(out: &mut String, why: &Why, position: usize, shown: &Shown, mut lines: usize) {
+fn push_shown(out: &mut String, why: &Why, position: usize, shown: &ShownSpan, mut lines: usize) {
     let span = &shown.span;
     let kind = why.paths.kinds().get(shown.kind);
     let all = kind.map_or(0, |kind| kind.took.total());

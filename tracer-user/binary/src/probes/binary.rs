@@ -15,7 +15,7 @@ use object::{
     SymbolFlags,
 };
 
-use super::bounded::{Bounded, Budget, MOST_BYTES};
+use super::bounded::{Bounded, MOST_BYTES, ReadBudget};
 use super::debug_data::DebugData;
 use super::dwarf::{self, Entries};
 use super::fuse_check::Unsafe;
@@ -27,7 +27,7 @@ use super::unwind_data::UnwindData;
 
 /// Identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FileIdentity {
     device: u64,
     inode: u64,
 }
@@ -38,7 +38,7 @@ pub struct Identity {
 pub struct Binary {
     path: PathBuf,
     file: File,
-    identity: Identity,
+    identity: FileIdentity,
     /// Root that the path of the file starts from: symbols of a stripped file may be found below
     /// it.
     root: PathBuf,
@@ -142,7 +142,7 @@ impl Binary {
     ///
     /// It cannot be opened, or is none.
     pub fn open(location: &Path, path: &Path, root: &Path) -> Result<Self, BinaryError> {
-        Self::of(open_ordinary(location), path, root)
+        Self::from_opened(open_ordinary(location), path, root)
     }
 
     /// Opens the file as [`open`](Self::open) does, by the name that it has for the process that
@@ -152,7 +152,7 @@ impl Binary {
     ///
     /// It cannot be opened, or is no program or library.
     pub fn open_below(root: &Path, path: &Path) -> Result<Self, BinaryError> {
-        Self::of(open_ordinary_below(root, path), path, root)
+        Self::from_opened(open_ordinary_below(root, path), path, root)
     }
 
     /// Takes a file that is open already, or could not be opened: see [`open`](Self::open).
@@ -160,7 +160,11 @@ impl Binary {
     /// # Errors
     ///
     /// It cannot be read, or is no program.
-    pub fn of(opened: io::Result<File>, path: &Path, root: &Path) -> Result<Self, BinaryError> {
+    pub fn from_opened(
+        opened: io::Result<File>,
+        path: &Path,
+        root: &Path,
+    ) -> Result<Self, BinaryError> {
         let unreadable = |source| BinaryError::Unreadable {
             path: path.to_owned(),
             source,
@@ -169,7 +173,7 @@ impl Binary {
         let metadata = file.metadata().map_err(unreadable)?;
         let binary = Self {
             path: path.to_owned(),
-            identity: Identity {
+            identity: FileIdentity {
                 device: metadata.dev(),
                 inode: metadata.ino(),
             },
@@ -202,7 +206,7 @@ impl Binary {
 
     /// Returns the identity of the file.
     #[must_use]
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
@@ -257,7 +261,7 @@ impl Binary {
     ///
     /// It cannot be read.
     pub fn functions(&self) -> Result<Vec<Function>, BinaryError> {
-        let mut functions = self.read(|parsed| functions(parsed, &Segments::of(parsed)))?;
+        let mut functions = self.read(|parsed| functions(parsed, &Segments::read(parsed)))?;
         if !self.has_symbols()? {
             functions.extend(self.functions_for_debuggers());
         }
@@ -277,7 +281,7 @@ impl Binary {
             let is_start = |address| segments.offset(address, true) == Some(function.offset);
             dwarf::signature(parsed, is_start, left)
         };
-        let found = self.read(|parsed| look(parsed, &Segments::of(parsed), left));
+        let found = self.read(|parsed| look(parsed, &Segments::read(parsed), left));
         match found {
             Ok(Some(found)) => Some(found),
             _ => self.for_debuggers(|parsed, segments| look(parsed, &segments, left))?,
@@ -286,14 +290,14 @@ impl Binary {
 
     /// Returns its debugger's part, or that of the file that has it.
     pub(crate) fn debug_data(&self) -> Option<DebugData> {
-        let own = self.read(|parsed| DebugData::of(Segments::of(parsed), parsed));
-        let others = || self.for_debuggers(|parsed, segments| DebugData::of(segments, parsed));
+        let own = self.read(|parsed| DebugData::read(Segments::read(parsed), parsed));
+        let others = || self.for_debuggers(|parsed, segments| DebugData::read(segments, parsed));
         own.ok().flatten().or_else(|| others()?)
     }
 
     /// Returns its unwind data; `None` where it has none.
     pub(crate) fn unwind_data(&self) -> Option<UnwindData> {
-        let read = self.read(|parsed| UnwindData::of(Segments::of(parsed), parsed));
+        let read = self.read(|parsed| UnwindData::read(Segments::read(parsed), parsed));
         read.ok().flatten()
     }
 
@@ -308,7 +312,7 @@ impl Binary {
     fn for_debuggers<T>(&self, look: impl FnOnce(&Parsed<'_>, Segments) -> T) -> Option<T> {
         let found = self.read(|parsed| {
             let id = parsed.build_id().ok().flatten()?.to_vec();
-            Some((id, Segments::of(parsed)))
+            Some((id, Segments::read(parsed)))
         });
         let (id, segments) = found.ok().flatten()?;
         let (first, rest) = id.split_first()?;
@@ -323,7 +327,7 @@ impl Binary {
             .join(format!("{}.debug", hex(rest)));
         let file = open_ordinary_below(&self.root, &path).ok()?;
         let cache = ReadCache::new(&file);
-        let budget = Budget::default();
+        let budget = ReadBudget::default();
         let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
         // Addresses are those of the file itself, whose segments the other has only in name.
         Some(look(&parsed, segments))
@@ -388,7 +392,7 @@ impl Binary {
             let notes = notes::parse(bytes.unwrap_or_default())?;
             let locator = SiteLocator {
                 base,
-                segments: Segments::of(parsed),
+                segments: Segments::read(parsed),
                 variables: variables(parsed, &notes),
             };
             let probes = notes
@@ -403,7 +407,7 @@ impl Binary {
 
     fn read<T>(&self, look: impl FnOnce(&Parsed<'_>) -> T) -> Result<T, BinaryError> {
         let cache = ReadCache::new(&self.file);
-        let budget = Budget::default();
+        let budget = ReadBudget::default();
         let parsed = object::File::parse(Bounded::new(&cache, &budget));
         let found = parsed.map(|parsed| look(&parsed));
         if budget.is_exceeded() {
@@ -448,7 +452,7 @@ pub(super) struct Segments(Vec<Segment>);
 const MOST_SEGMENTS: usize = 64;
 
 impl Segments {
-    pub(super) fn of<'a, R: ReadRef<'a>>(parsed: &object::File<'a, R>) -> Self {
+    pub(super) fn read<'a, R: ReadRef<'a>>(parsed: &object::File<'a, R>) -> Self {
         let segments = parsed.segments().map(|segment| {
             let (offset, bytes) = segment.file_range();
             let flags = match segment.flags() {

@@ -15,12 +15,12 @@ const MOST_NAME_BYTES: u64 = 64 << 10;
 
 /// Bytes that may still be read.
 #[derive(Debug)]
-pub struct Budget {
+pub struct ReadBudget {
     left: Cell<u64>,
     is_exceeded: Cell<bool>,
 }
 
-impl Default for Budget {
+impl Default for ReadBudget {
     fn default() -> Self {
         Self {
             left: Cell::new(MOST_BYTES),
@@ -29,7 +29,7 @@ impl Default for Budget {
     }
 }
 
-impl Budget {
+impl ReadBudget {
     /// Tells whether more was asked for than may be read.
     pub fn is_exceeded(&self) -> bool {
         self.is_exceeded.get()
@@ -53,12 +53,12 @@ impl Budget {
 #[derive(Clone, Copy, Debug)]
 pub struct Bounded<'b, R> {
     file: R,
-    budget: &'b Budget,
+    budget: &'b ReadBudget,
 }
 
 impl<'b, R> Bounded<'b, R> {
     /// Reads `file` within the budget.
-    pub fn new(file: R, budget: &'b Budget) -> Self {
+    pub fn new(file: R, budget: &'b ReadBudget) -> Self {
         Self { file, budget }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(MOST_BYTES * 100).unwrap();
         let cache = ReadCache::new(&file);
-        let budget = Budget::default();
+        let budget = ReadBudget::default();
         let bounded = Bounded::new(&cache, &budget);
 
         assert_eq!(bounded.read_bytes_at(MOST_BYTES * 99, 4), Ok(&[0; 4][..]));

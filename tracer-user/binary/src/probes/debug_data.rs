@@ -18,7 +18,7 @@ use super::binary::Segments;
 use super::bounded::MOST_BYTES;
 
 /// Section, as it is read.
-pub type Slice<'a> = EndianSlice<'a, NativeEndian>;
+pub type SectionSlice<'a> = EndianSlice<'a, NativeEndian>;
 
 /// The sections that are looked at. Without lines and lists, units that name them are not read.
 const READ: [SectionId; 9] = [
@@ -45,7 +45,7 @@ pub(crate) struct DebugData {
 impl DebugData {
     /// Reads the debugger's part of a file whose own segments give the addresses; `None` where it
     /// has none.
-    pub(super) fn of<'a, R: ReadRef<'a>>(
+    pub(super) fn read<'a, R: ReadRef<'a>>(
         segments: Segments,
         parsed: &object::File<'a, R>,
     ) -> Option<Self> {
@@ -63,7 +63,7 @@ impl DebugData {
     }
 
     /// Returns the sections, parsed.
-    pub fn dwarf(&self) -> Dwarf<Slice<'_>> {
+    pub fn dwarf(&self) -> Dwarf<SectionSlice<'_>> {
         self.sections
             .borrow(|bytes| EndianSlice::new(bytes, NativeEndian))
     }

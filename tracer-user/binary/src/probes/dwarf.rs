@@ -14,10 +14,10 @@ use gimli::{
 use object::ReadRef;
 use tracer_common::kernel::{PROBE_ARGUMENTS, typed_data};
 
-use super::debug_data::{Slice, info_bytes, sections};
+use super::debug_data::{SectionSlice, info_bytes, sections};
 use super::types::{Signature, ValueType};
 
-type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+type Entry<'a> = DebuggingInformationEntry<SectionSlice<'a>>;
 
 /// Allowance of entries to look at, for all functions together: some seconds of work. A function
 /// for which nothing is left is treated as one without a debugger's part.
@@ -93,8 +93,8 @@ pub fn signature<'a, R: ReadRef<'a>>(
 
 /// Unit, with the data by which its entries are read.
 struct Of<'d, 'a> {
-    dwarf: &'d Dwarf<Slice<'a>>,
-    unit: &'d Unit<Slice<'a>>,
+    dwarf: &'d Dwarf<SectionSlice<'a>>,
+    unit: &'d Unit<SectionSlice<'a>>,
 }
 
 impl<'a> Of<'_, 'a> {
@@ -183,7 +183,7 @@ impl<'a> Of<'_, 'a> {
         &self,
         entry: &Entry<'a>,
         name: constants::DwAt,
-    ) -> Option<AttributeValue<Slice<'a>>> {
+    ) -> Option<AttributeValue<SectionSlice<'a>>> {
         let mut entry = entry.clone();
         for _ in 0..MOST_STEPS {
             if let Some(value) = entry.attr_value(name) {
@@ -198,7 +198,7 @@ impl<'a> Of<'_, 'a> {
     }
 
     /// Returns the entry of this unit that is referred to.
-    fn entry(&self, reference: AttributeValue<Slice<'a>>) -> Option<Entry<'a>> {
+    fn entry(&self, reference: AttributeValue<SectionSlice<'a>>) -> Option<Entry<'a>> {
         let offset = match reference {
             AttributeValue::UnitRef(offset) => offset,
             AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&self.unit.header)?,
@@ -219,7 +219,7 @@ impl<'a> Of<'_, 'a> {
     }
 
     /// Returns the type that is referred to; `None` where it is passed in no register of its own.
-    fn value_type(&self, reference: AttributeValue<Slice<'a>>) -> Option<ValueType> {
+    fn value_type(&self, reference: AttributeValue<SectionSlice<'a>>) -> Option<ValueType> {
         let entry = self.unqualified(reference)?.0;
         match entry.tag() {
             constants::DW_TAG_base_type => self.base(&entry),
@@ -259,7 +259,10 @@ impl<'a> Of<'_, 'a> {
     }
 
     /// Returns the type behind other names and qualifiers, and whether it is constant.
-    fn unqualified(&self, reference: AttributeValue<Slice<'a>>) -> Option<(Entry<'a>, bool)> {
+    fn unqualified(
+        &self,
+        reference: AttributeValue<SectionSlice<'a>>,
+    ) -> Option<(Entry<'a>, bool)> {
         let mut entry = self.entry(reference)?;
         let mut is_constant = false;
         for _ in 0..MOST_STEPS {
@@ -340,7 +343,7 @@ mod tests {
         std::fs::read(made).unwrap()
     }
 
-    fn of(program: &[u8], function: &str) -> Option<Signature> {
+    fn read_signature(program: &[u8], function: &str) -> Option<Signature> {
         let parsed = object::File::parse(program).ok()?;
         let found = parsed
             .symbols()
@@ -354,7 +357,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [plain, packed] = ["plain", "packed"].map(|name| folder.path().join(name));
         std::fs::write(&plain, program()).unwrap();
-        let expected = of(&program(), "known");
+        let expected = read_signature(&program(), "known");
         assert!(expected.is_some());
         for format in ["zlib", "zstd"] {
             let mut objcopy = Command::new("objcopy");
@@ -365,7 +368,7 @@ mod tests {
             let info = parsed.section_by_name(".debug_info").unwrap();
             let range = info.compressed_file_range().unwrap();
             assert!(range.format != object::CompressionFormat::None, "{format}");
-            assert_eq!(of(&program, "known"), expected, "{format}");
+            assert_eq!(read_signature(&program, "known"), expected, "{format}");
         }
     }
 
@@ -373,7 +376,7 @@ mod tests {
     fn arguments_have_their_names_and_types() {
         let program = program();
         let shown = |function| -> Vec<(String, u8)> {
-            let values = of(&program, function).unwrap().values;
+            let values = read_signature(&program, function).unwrap().values;
             let values = values.into_iter();
             values.map(|(name, kind)| (name, kind.kind)).collect()
         };
@@ -399,8 +402,8 @@ mod tests {
             shown("behind"),
             behind.map(|(name, kind)| (name.to_owned(), kind))
         );
-        assert_eq!(of(&program, "returned"), None);
-        assert_eq!(of(&program, "nothing"), None);
+        assert_eq!(read_signature(&program, "returned"), None);
+        assert_eq!(read_signature(&program, "nothing"), None);
         assert_eq!(shown("main"), []);
     }
 
@@ -436,7 +439,7 @@ mod tests {
                 let at = start + (seed >> 20) % bytes;
                 damaged[usize::try_from(at).unwrap()] = (seed >> 56) as u8;
             }
-            if let Some(found) = of(&damaged, "known") {
+            if let Some(found) = read_signature(&damaged, "known") {
                 assert!(found.values.len() <= PROBE_ARGUMENTS);
                 assert!(
                     found

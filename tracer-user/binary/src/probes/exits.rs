@@ -306,7 +306,7 @@ mod tests {
     const START: u64 = 0x1000;
 
     #[cfg(target_arch = "x86_64")]
-    fn of(code: &[u8]) -> Result<Borders, NotDecoded> {
+    fn find_borders(code: &[u8]) -> Result<Borders, NotDecoded> {
         let code = code.to_vec();
         borders(
             &[Piece {
@@ -322,37 +322,52 @@ mod tests {
     fn each_return_is_found_and_a_tail_call_too() {
         // test %edi,%edi; je 1f; xor %eax,%eax; ret; 1: jmp far away
         let code = [0x85, 0xff, 0x74, 0x03, 0x31, 0xc0, 0xc3, 0xe9, 0, 1, 0, 0];
-        let found = of(&code).unwrap();
+        let found = find_borders(&code).unwrap();
         assert_eq!(found.entry, START);
         assert_eq!(found.returns, [START + 6]);
         assert_eq!(found.tail_calls, [START + 7]);
         // jmp *0x100(%rip)
-        let found = of(&[0xff, 0x25, 0, 1, 0, 0]).unwrap();
+        let found = find_borders(&[0xff, 0x25, 0, 1, 0, 0]).unwrap();
         assert_eq!(found.tail_calls, [START]);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn what_is_not_certain_is_refused() {
-        assert_eq!(of(&[]), Err(NotDecoded::NoSize));
+        assert_eq!(find_borders(&[]), Err(NotDecoded::NoSize));
         // je far away; ret
         let code = [0x0f, 0x84, 0, 1, 0, 0, 0xc3];
-        assert_eq!(of(&code), Err(NotDecoded::ConditionalLeave(0)));
+        assert_eq!(find_borders(&code), Err(NotDecoded::ConditionalLeave(0)));
         // jmp *%rax; jmp *0x10(%rax)
-        assert_eq!(of(&[0xff, 0xe0]), Err(NotDecoded::ComputedJump(0)));
-        assert_eq!(of(&[0xff, 0x60, 0x10]), Err(NotDecoded::ComputedJump(0)));
-        assert_eq!(of(&[0x90, 0x06]), Err(NotDecoded::NoInstruction(1)));
+        assert_eq!(
+            find_borders(&[0xff, 0xe0]),
+            Err(NotDecoded::ComputedJump(0))
+        );
+        assert_eq!(
+            find_borders(&[0xff, 0x60, 0x10]),
+            Err(NotDecoded::ComputedJump(0))
+        );
+        assert_eq!(
+            find_borders(&[0x90, 0x06]),
+            Err(NotDecoded::NoInstruction(1))
+        );
         // nop; jmp to itself
-        assert_eq!(of(&[0x90, 0xeb, 0xfe]), Err(NotDecoded::NeverReturns));
+        assert_eq!(
+            find_borders(&[0x90, 0xeb, 0xfe]),
+            Err(NotDecoded::NeverReturns)
+        );
         // nop; jmp to the start
-        assert_eq!(of(&[0x90, 0xeb, 0xfd]), Err(NotDecoded::LoopsToStart(1)));
+        assert_eq!(
+            find_borders(&[0x90, 0xeb, 0xfd]),
+            Err(NotDecoded::LoopsToStart(1))
+        );
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn switches_stay_in_their_function() {
         let stays = |code: &[u8]| {
-            let found = of(code).unwrap();
+            let found = find_borders(code).unwrap();
             assert_eq!((found.returns.len(), found.tail_calls.len()), (1, 0));
         };
         // add %rdx,%rax; jmp *%rax; ret
@@ -368,7 +383,7 @@ mod tests {
     fn a_table_may_be_of_functions_where_there_are_tail_calls() {
         // jmp *0(,%rax,8); ret
         let code = vec![0xff, 0x24, 0xc5, 0, 0, 0, 0, 0xc3];
-        assert_eq!(of(&code), Err(NotDecoded::ComputedJump(0)));
+        assert_eq!(find_borders(&code), Err(NotDecoded::ComputedJump(0)));
         let of_go = Piece {
             offset: START,
             code,
@@ -405,7 +420,7 @@ mod tests {
         let code = [
             0x49, 0x3b, 0x66, 0x10, 0x76, 2, 0x90, 0xc3, 0xe8, 0, 1, 0, 0, 0xeb, 0xf1,
         ];
-        let found = of(&code).unwrap();
+        let found = find_borders(&code).unwrap();
         assert_eq!(found.entry, START + 6);
         assert_eq!(found.returns, [START + 7]);
     }

@@ -68,7 +68,7 @@ pub fn is_there(pid: i32) -> bool {
 /// # Errors
 ///
 /// There is no such process, it may not be looked at, or keeps the kernel from answering.
-pub fn of_process(pid: i32, warnings: &mut Vec<String>) -> io::Result<Vec<Used>> {
+pub fn find_in_process(pid: i32, warnings: &mut Vec<String>) -> io::Result<Vec<Used>> {
     let (used, is_whole) = bounded_proc::before_tracing(pid, move || -> io::Result<_> {
         let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
         let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
@@ -130,7 +130,7 @@ fn code_mapping(line: &[u8]) -> Option<(String, &Path)> {
 /// # Errors
 ///
 /// There is no such command, or it is no program.
-pub fn of_command(command: &OsStr) -> Result<Vec<Used>, BinaryError> {
+pub fn find_for_command(command: &OsStr) -> Result<Vec<Used>, BinaryError> {
     let mut path = on_path(command).unwrap_or_else(|| command.into());
     for _ in 0..MAX_INTERPRETERS {
         match interpreter_of_script(&path) {
@@ -167,7 +167,7 @@ fn on_path(command: &OsStr) -> Option<PathBuf> {
 }
 
 /// Returns the program that a name in the folders of `PATH` leads to.
-pub fn of_link(name: &OsStr) -> Option<Binary> {
+pub fn open_linked(name: &OsStr) -> Option<Binary> {
     here(on_path(name)?).open().ok()
 }
 
@@ -247,21 +247,22 @@ mod tests {
     #[test]
     fn a_process_uses_its_program() {
         let own = std::env::current_exe().unwrap();
-        let used = of_process(i32::try_from(std::process::id()).unwrap(), &mut Vec::new()).unwrap();
+        let used =
+            find_in_process(i32::try_from(std::process::id()).unwrap(), &mut Vec::new()).unwrap();
         let program = used.iter().find(|used| used.path == own).unwrap();
         assert_eq!(program.open().unwrap().path(), own);
     }
 
     #[test]
     fn a_command_will_use_its_program_and_its_libraries() {
-        let used = of_command(OsStr::new("sh")).unwrap();
+        let used = find_for_command(OsStr::new("sh")).unwrap();
         let named = |word: &str| {
             used.iter()
                 .any(|used| used.path.to_string_lossy().contains(word))
         };
         assert!(named("/sh"), "{used:?}");
         assert!(named("libc"), "{used:?}");
-        assert!(of_command(OsStr::new("no such command")).is_err());
+        assert!(find_for_command(OsStr::new("no such command")).is_err());
     }
 
     #[test]
@@ -269,7 +270,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
         fs::write(&script, "#! /bin/sh -e\nexit\n").unwrap();
-        let used = of_command(script.as_os_str()).unwrap();
+        let used = find_for_command(script.as_os_str()).unwrap();
         assert_eq!(used[0].path, Path::new("/bin/sh"));
     }
 }

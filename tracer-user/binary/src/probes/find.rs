@@ -75,7 +75,7 @@ pub struct Probes {
 /// Reason why a probe cannot be set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FindError {
+pub enum FindProbeError {
     /// Process whose files cannot be looked at.
     #[error("the files of process {pid} cannot be looked at (run as root, or give CAP_SYS_PTRACE)")]
     Maps {
@@ -229,13 +229,13 @@ pub fn find(
     specs: &[ProbeSpec],
     with_trace_points: bool,
     subject: Subject<'_>,
-) -> Result<Probes, FindError> {
+) -> Result<Probes, FindProbeError> {
     let mut probes = Probes::default();
     if specs.is_empty() && !with_trace_points {
         return Ok(probes);
     }
     if specs.len() > MAX_PROBES {
-        return Err(FindError::TooMany { asked: specs.len() });
+        return Err(FindProbeError::TooMany { asked: specs.len() });
     }
     let used = used_by(subject, &mut probes.warnings)?;
     let mut kinds: Vec<ProbeKind> = Vec::new();
@@ -255,7 +255,7 @@ pub fn find(
             });
             // A function of one name may have other arguments in each file.
             if probe >= MAX_PROBES {
-                return Err(FindError::TooMany { asked: probe + 1 });
+                return Err(FindProbeError::TooMany { asked: probe + 1 });
             }
             location.site.probe = u16::try_from(probe).unwrap_or(u16::MAX);
             probes.locations.push(location);
@@ -263,7 +263,7 @@ pub fn find(
     }
     if with_trace_points {
         if kinds.len() >= MAX_PROBES {
-            return Err(FindError::TooMany {
+            return Err(FindProbeError::TooMany {
                 asked: kinds.len() + 1,
             });
         }
@@ -276,10 +276,10 @@ pub fn find(
 }
 
 /// Finds all trace points of these files, as the probe with this index.
-fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindError> {
+fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindProbeError> {
     let (provider, name) = TRACE_POINT;
     let found = usdt(provider, name, used).map_err(|error| match error {
-        FindError::NoUsdt { files, .. } => FindError::NoTracePoints { files },
+        FindProbeError::NoUsdt { files, .. } => FindProbeError::NoTracePoints { files },
         other => other,
     })?;
     let locations = found.into_iter().map(|(mut location, _)| {
@@ -296,13 +296,13 @@ type Known = (Location, Option<Signature>);
 fn used_by(
     subject: Subject<'_>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Arc<Binary>>, FindError> {
+) -> Result<Vec<Arc<Binary>>, FindProbeError> {
     let used: Vec<Used> = match subject {
-        Subject::Command(command) => files::of_command(command)?,
+        Subject::Command(command) => files::find_for_command(command)?,
         Subject::Processes(pids) => {
             let mut used = Vec::new();
             for pid in pids {
-                match files::of_process(*pid, warnings) {
+                match files::find_in_process(*pid, warnings) {
                     Ok(files) => used.extend(files),
                     // Of many, some end meanwhile.
                     Err(_) if pids.len() > 1 && !files::is_there(*pid) => {}
@@ -310,7 +310,7 @@ fn used_by(
                     Err(error) if pids.len() > 1 && error.kind() == ErrorKind::TimedOut => {
                         warnings.push(format!("{error}: its files are not looked at"));
                     }
-                    Err(source) => return Err(FindError::Maps { pid: *pid, source }),
+                    Err(source) => return Err(FindProbeError::Maps { pid: *pid, source }),
                 }
             }
             used
@@ -345,7 +345,7 @@ fn locations_of(
     used: &[Arc<Binary>],
     subject: Subject<'_>,
     (left, warnings): &mut (&mut Entries, &mut Vec<String>),
-) -> Result<Vec<Known>, FindError> {
+) -> Result<Vec<Known>, FindProbeError> {
     match spec {
         ProbeSpec::Usdt { provider, name } => usdt(provider, name, used),
         ProbeSpec::Function {
@@ -462,11 +462,11 @@ fn instruction(binary: &Arc<Binary>, offset: u64, site: ProbeSite) -> Location {
 fn bordered(
     binaries: &[Arc<Binary>],
     symbol: &str,
-) -> Result<Vec<(Arc<Binary>, Borders)>, FindError> {
+) -> Result<Vec<(Arc<Binary>, Borders)>, FindProbeError> {
     let mut found = Vec::new();
     for (binary, function) in functions(binaries, symbol, 0)? {
         let borders = borders_of(&binary, &function)?;
-        let borders = borders.map_err(|why| FindError::NotDecoded {
+        let borders = borders.map_err(|why| FindProbeError::NotDecoded {
             file: binary.path().to_owned(),
             symbol: symbol.to_owned(),
             why,
@@ -511,10 +511,10 @@ fn warn_of_returns(
     found: &[(Arc<Binary>, Function)],
     symbol: &str,
     warnings: &mut Vec<String>,
-) -> Result<(), FindError> {
+) -> Result<(), FindProbeError> {
     for (binary, _) in found {
         if binary.is_of_go()? {
-            return Err(FindError::ReturnInGo {
+            return Err(FindProbeError::ReturnInGo {
                 file: binary.path().to_owned(),
                 symbol: symbol.to_owned(),
             });
@@ -531,7 +531,7 @@ fn warn_of_returns(
     Ok(())
 }
 
-fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, FindError> {
+fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, FindProbeError> {
     let mut locations = Vec::new();
     let mut similar = None;
     for binary in used {
@@ -544,7 +544,7 @@ fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, 
         }
     }
     if locations.is_empty() {
-        return Err(FindError::NoUsdt {
+        return Err(FindProbeError::NoUsdt {
             provider: provider.to_owned(),
             name: name.to_owned(),
             files: used.len(),
@@ -618,7 +618,7 @@ fn named(
     file: &Path,
     used: &[Arc<Binary>],
     subject: Subject<'_>,
-) -> Result<Vec<Arc<Binary>>, FindError> {
+) -> Result<Vec<Arc<Binary>>, FindProbeError> {
     if file.as_os_str().as_bytes().contains(&b'/') {
         return at_path(file, used, subject);
     }
@@ -628,7 +628,7 @@ fn named(
         .cloned()
         .collect();
     if called.is_empty()
-        && let Some(linked) = files::of_link(file.as_os_str())
+        && let Some(linked) = files::open_linked(file.as_os_str())
     {
         // `python3` is a link to `python3.11`, and only that is mapped.
         let is_it = |binary: &&Arc<Binary>| binary.identity() == linked.identity();
@@ -636,7 +636,7 @@ fn named(
     }
     if called.is_empty() {
         let mapped = used.iter().filter_map(|binary| binary.path().file_name());
-        return Err(FindError::NotMapped {
+        return Err(FindProbeError::NotMapped {
             file: file.to_owned(),
             mapped: mapped
                 .map(|name| name.to_string_lossy().into_owned())
@@ -656,7 +656,7 @@ fn at_path(
     file: &Path,
     used: &[Arc<Binary>],
     subject: Subject<'_>,
-) -> Result<Vec<Arc<Binary>>, FindError> {
+) -> Result<Vec<Arc<Binary>>, FindProbeError> {
     let typed = file.as_os_str().as_bytes();
     let is_it = |binary: &&Arc<Binary>| {
         let path = binary.path().as_os_str().as_bytes();
@@ -711,7 +711,7 @@ fn functions(
     binaries: &[Arc<Binary>],
     symbol: &str,
     offset: u64,
-) -> Result<Vec<(Arc<Binary>, Function)>, FindError> {
+) -> Result<Vec<(Arc<Binary>, Function)>, FindProbeError> {
     let mut found: Vec<(Arc<Binary>, Function)> = Vec::new();
     for binary in binaries {
         let of_name = binary.functions()?.into_iter();
@@ -729,10 +729,10 @@ fn functions(
         let file = binary.path().to_owned();
         let symbol = symbol.to_owned();
         if function.is_indirect {
-            return Err(FindError::Indirect { file, symbol });
+            return Err(FindProbeError::Indirect { file, symbol });
         }
         if offset >= function.size && offset > 0 {
-            return Err(FindError::Outside {
+            return Err(FindProbeError::Outside {
                 file,
                 symbol,
                 size: function.size,
@@ -740,7 +740,7 @@ fn functions(
             });
         }
         if offset > 0 && !begins_at(binary, function, offset)? {
-            return Err(FindError::NoInstruction {
+            return Err(FindProbeError::NoInstruction {
                 file,
                 symbol,
                 offset,
@@ -748,7 +748,7 @@ fn functions(
         }
     }
     match (found.is_empty(), binaries.first()) {
-        (true, Some(binary)) => Err(FindError::NoFunction {
+        (true, Some(binary)) => Err(FindProbeError::NoFunction {
             file: binary.path().to_owned(),
             link: binary.own_name(),
             symbol: symbol.to_owned(),
@@ -809,7 +809,7 @@ mod tests {
         i32::try_from(std::process::id()).unwrap()
     }
 
-    fn found(spec: ProbeSpec) -> Result<Probes, FindError> {
+    fn found(spec: ProbeSpec) -> Result<Probes, FindProbeError> {
         find(&[spec], false, Subject::Processes(&[own_pid()]))
     }
 

@@ -32,12 +32,12 @@ mod spec;
 mod types;
 mod unwind_data;
 
-pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
-pub use bounded::{Bounded, Budget};
-pub(crate) use debug_data::{DebugData, Slice};
+pub use binary::{Binary, BinaryError, FileIdentity, Function, StaticProbe};
+pub use bounded::{Bounded, ReadBudget};
+pub(crate) use debug_data::{DebugData, SectionSlice};
 pub(crate) use files::root_of;
-pub use files::{Used, here, of_command, of_process};
-pub use find::{FindError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
+pub use files::{Used, find_for_command, find_in_process, here};
+pub use find::{FindProbeError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
 pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
 pub use types::{NotATypeError, Signature, ValueType};

@@ -84,7 +84,7 @@ impl ValueType {
         size: 8,
     };
 
-    fn of(word: &str) -> Result<Self, NotATypeError> {
+    fn parse_word(word: &str) -> Result<Self, NotATypeError> {
         let known = WORDS.iter().find(|(known, ..)| *known == word);
         let (_, kind, size) = known.ok_or_else(|| NotATypeError::Word {
             word: word.to_owned(),
@@ -124,7 +124,7 @@ pub fn list(typed: &str) -> Result<Vec<ValueType>, NotATypeError> {
     if words.len() > PROBE_ARGUMENTS {
         return Err(NotATypeError::TooMany { count: words.len() });
     }
-    words.into_iter().map(ValueType::of).collect()
+    words.into_iter().map(ValueType::parse_word).collect()
 }
 
 /// Returns the one type in a list.
@@ -243,7 +243,7 @@ mod tests {
     use tracer_common::kernel::probe_kind;
 
     use super::*;
-    use tracer_text::self_describing::{Typed, Value};
+    use tracer_text::self_describing::{Typed, TypedValue};
 
     #[test]
     fn words_are_types() {
@@ -290,19 +290,19 @@ mod tests {
         let data = signature.data(probe_kind::TYPED_FUNCTION, &values, |nth| {
             (nth == 0).then_some((&b"/etc"[..], true))
         });
-        let typed = Typed::of(&data).unwrap();
+        let typed = Typed::parse(&data).unwrap();
         let shown: Vec<_> = typed.iter().map(|(_, value)| value).collect();
-        let text = Value::Text {
+        let text = TypedValue::Text {
             bytes: b"/etc",
             has_more: true,
         };
         let expected = [
             text,
-            Value::Address(0),
-            Value::Signed(-1),
-            Value::Flag(true),
-            Value::Unread,
-            Value::Unread,
+            TypedValue::Address(0),
+            TypedValue::Signed(-1),
+            TypedValue::Flag(true),
+            TypedValue::Unread,
+            TypedValue::Unread,
         ];
         assert_eq!(shown, expected);
     }

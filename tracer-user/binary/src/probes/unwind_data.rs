@@ -32,7 +32,7 @@ pub(crate) struct UnwindData {
 
 impl UnwindData {
     /// Reads the unwind data of a file with these segments; `None` where it has none.
-    pub(super) fn of<'a, R: ReadRef<'a>>(
+    pub(super) fn read<'a, R: ReadRef<'a>>(
         segments: Segments,
         parsed: &object::File<'a, R>,
     ) -> Option<Self> {
@@ -60,9 +60,9 @@ impl UnwindData {
     }
 
     /// Reads the unwind data of a program or library in memory.
-    pub fn of_image(image: &[u8]) -> Option<Self> {
+    pub fn read_image(image: &[u8]) -> Option<Self> {
         let parsed = object::File::parse(image).ok()?;
-        Self::of(Segments::of(&parsed), &parsed)
+        Self::read(Segments::read(&parsed), &parsed)
     }
 
     /// Returns the address of what is at this offset in the file.

@@ -10,17 +10,17 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Stack, as its event has it.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
+pub struct RecordedStack<'a> {
     /// Facts known beside the addresses.
     pub head: StackData,
     kernel: &'a [u8],
     user: &'a [u8],
 }
 
-impl<'a> Taken<'a> {
+impl<'a> RecordedStack<'a> {
     /// Returns the stack in an event's data; `None` where that is not as its type says.
     #[must_use]
-    pub fn of(untrusted: &'a [u8]) -> Option<Self> {
+    pub fn parse(untrusted: &'a [u8]) -> Option<Self> {
         let (head, frames) = StackData::read_from_prefix(untrusted).ok()?;
         let bytes = |count: u16| usize::from(count) * size_of::<u64>();
         let (kernel, rest) = frames.split_at_checked(bytes(head.kernel_frames))?;
@@ -63,7 +63,7 @@ pub struct Mapping {
 impl Mapping {
     /// Returns the mapping in an event's data; `None` where that is not as its type says.
     #[must_use]
-    pub fn of(untrusted: &[u8]) -> Option<Self> {
+    pub fn parse(untrusted: &[u8]) -> Option<Self> {
         const PATH: usize = offset_of!(MappingData, path);
         let word = |at: usize| {
             let bytes = untrusted.get(at..)?.first_chunk()?;
@@ -140,10 +140,10 @@ mod tests {
         };
         let mut data = Vec::new();
         push_mapping(&mut data, &mapping);
-        assert_eq!(Mapping::of(&data), Some(mapping));
+        assert_eq!(Mapping::parse(&data), Some(mapping));
         // Of any length, it is refused or read within it.
         for length in 0..data.len() {
-            let _ = Mapping::of(&data[..length]);
+            let _ = Mapping::parse(&data[..length]);
         }
         let mut data = Vec::new();
         push_symbol(&mut data, 7, 2, "main");
@@ -163,11 +163,11 @@ mod tests {
         };
         let mut data = head.as_bytes().to_vec();
         data.extend_from_slice([1_u64, 2, 3].as_bytes());
-        let taken = Taken::of(&data).unwrap();
+        let taken = RecordedStack::parse(&data).unwrap();
         assert_eq!(taken.kernel().collect::<Vec<_>>(), [1]);
         assert_eq!(taken.user().collect::<Vec<_>>(), [2, 3]);
         for length in 0..data.len() {
-            assert!(Taken::of(&data[..length]).is_none());
+            assert!(RecordedStack::parse(&data[..length]).is_none());
         }
     }
 }

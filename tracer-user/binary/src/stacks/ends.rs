@@ -4,7 +4,7 @@ use tracer_common::kernel::stack_ends;
 
 /// Reason why the functions of the program end where they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StackEnd {
     /// Beginning of the program, or of the thread.
     Beginning,
     /// Memory that was not copied.
@@ -17,10 +17,10 @@ pub enum End {
     Damaged,
 }
 
-impl End {
+impl StackEnd {
     /// Returns the reason in an event's data; `None` where it has none.
     #[must_use]
-    pub fn of(ends: u32) -> Option<Self> {
+    pub fn from_number(ends: u32) -> Option<Self> {
         Some(match ends {
             stack_ends::BEGINNING => Self::Beginning,
             stack_ends::MEMORY => Self::Memory,

@@ -36,7 +36,7 @@ pub fn binary(
         if !is_unknown && build_id(&file, build_ids) != mapping.build_id {
             continue;
         }
-        return Binary::of(Ok(file), path, root).ok();
+        return Binary::from_opened(Ok(file), path, root).ok();
     }
     None
 }

@@ -14,9 +14,9 @@ use gimli::{
 };
 
 use super::modules::demangled;
-use crate::probes::{DebugData, Slice};
+use crate::probes::{DebugData, SectionSlice};
 
-type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+type Entry<'a> = DebuggingInformationEntry<SectionSlice<'a>>;
 
 /// Time for which a file is read, and all of them.
 const LONGEST_OF_FILE: Duration = Duration::from_secs(5);
@@ -123,7 +123,7 @@ impl Clock {
 impl Inlined {
     /// Reads the functions in others from the debugger's part of a file; `None` where that is
     /// larger than may be read.
-    pub fn of(data: DebugData, allowance: &mut Allowance) -> Option<Self> {
+    pub fn from_debug_data(data: DebugData, allowance: &mut Allowance) -> Option<Self> {
         allowance.bytes = allowance.bytes.checked_sub(data.bytes)?;
         Some(Self {
             data,
@@ -215,7 +215,7 @@ impl Inlined {
 }
 
 impl Units {
-    fn read(&mut self, dwarf: &Dwarf<Slice<'_>>, clock: &mut Clock) -> Option<()> {
+    fn read(&mut self, dwarf: &Dwarf<SectionSlice<'_>>, clock: &mut Clock) -> Option<()> {
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             clock.look()?;
@@ -236,7 +236,7 @@ impl Units {
 /// Appends the ranges of `of`, as far as there is space.
 fn push_ranges(
     to: &mut Vec<Range>,
-    ranges: Option<RangeIter<Slice<'_>>>,
+    ranges: Option<RangeIter<SectionSlice<'_>>>,
     of: usize,
     clock: &mut Clock,
 ) -> Option<()> {
@@ -258,8 +258,8 @@ fn push_ranges(
 
 /// Unit, with the data by which its entries are read.
 struct Of<'d, 'a> {
-    dwarf: &'d Dwarf<Slice<'a>>,
-    unit: &'d Unit<Slice<'a>>,
+    dwarf: &'d Dwarf<SectionSlice<'a>>,
+    unit: &'d Unit<SectionSlice<'a>>,
     headers: &'d [usize],
 }
 
@@ -324,7 +324,7 @@ impl<'a> Of<'_, 'a> {
     fn name(&self, entry: &Entry<'a>, clock: &mut Clock) -> Option<Arc<str>> {
         let mut entry = entry.clone();
         // Where that is in another unit.
-        let mut other: Option<Unit<Slice<'a>>> = None;
+        let mut other: Option<Unit<SectionSlice<'a>>> = None;
         let mut name: Option<String> = None;
         for _ in 0..MOST_STEPS {
             clock.look()?;
@@ -355,9 +355,9 @@ impl<'a> Of<'_, 'a> {
     /// Returns the entry that is referred to, and its unit where that is not `unit`.
     fn origin(
         &self,
-        unit: &Unit<Slice<'a>>,
-        reference: AttributeValue<Slice<'a>>,
-    ) -> Option<(Option<Unit<Slice<'a>>>, Entry<'a>)> {
+        unit: &Unit<SectionSlice<'a>>,
+        reference: AttributeValue<SectionSlice<'a>>,
+    ) -> Option<(Option<Unit<SectionSlice<'a>>>, Entry<'a>)> {
         let at = match reference {
             AttributeValue::UnitRef(offset) => return Some((None, unit.entry(offset).ok()?)),
             AttributeValue::DebugInfoRef(offset) => offset,
@@ -409,7 +409,7 @@ mod tests {
         let path = folder.join("read");
         std::fs::write(&path, program).unwrap();
         let binary = Binary::open(&path, &path, Path::new("/")).ok()?;
-        Inlined::of(binary.debug_data()?, &mut Allowance::default())
+        Inlined::from_debug_data(binary.debug_data()?, &mut Allowance::default())
     }
 
     #[test]
@@ -438,7 +438,7 @@ mod tests {
         allowance.bytes = 10;
         let binary = Binary::open(&folder.path().join("a"), Path::new("a"), Path::new("/"));
         let data = binary.unwrap().debug_data().unwrap();
-        assert!(Inlined::of(data, &mut allowance).is_none());
+        assert!(Inlined::from_debug_data(data, &mut allowance).is_none());
     }
 
     #[test]

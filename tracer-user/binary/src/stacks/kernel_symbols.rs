@@ -13,10 +13,10 @@ pub struct KernelSymbols {
 impl KernelSymbols {
     /// Reads the symbols of the running kernel; none where it does not give them.
     pub fn read() -> Self {
-        Self::of(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+        Self::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
     }
 
-    fn of(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_address_is_in_the_function_that_begins_before_it() {
-        let symbols = KernelSymbols::of(
+        let symbols = KernelSymbols::parse(
             "ffffffff81000000 T _stext\nffffffff81000100 t second\nffffffff81000080 D data\n\
              ffffffff81000100 t alias\n",
         );
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(found(0xffff_ffff_8100_0090).as_deref(), Some("_stext+144"));
         assert_eq!(found(0xffff_ffff_8100_0101).as_deref(), Some("second+1"));
         assert_eq!(found(5), None);
-        let hidden = KernelSymbols::of("0000000000000000 T _stext\n");
+        let hidden = KernelSymbols::parse("0000000000000000 T _stext\n");
         assert_eq!(hidden.find(5), None);
     }
 }

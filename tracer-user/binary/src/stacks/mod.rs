@@ -19,13 +19,13 @@ mod perf_map;
 mod shown;
 mod spaces;
 
-pub use data::{Mapping, Taken, push_mapping, push_symbol};
-pub use ends::End;
+pub use data::{Mapping, RecordedStack, push_mapping, push_symbol};
+pub use ends::StackEnd;
 pub use files::binary;
 pub use modules::demangled;
-pub use names::{Frame, Names};
+pub use names::{Frame, SymbolNames};
 pub use options::StackOptions;
-pub use pending::{Owned, Pending};
+pub use pending::{Owned, PendingStacks};
 pub use shown::Stack;
 pub use spaces::{BuildIds, read_mappings};
 

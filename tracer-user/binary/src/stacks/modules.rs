@@ -13,7 +13,7 @@ pub struct Module {
 
 impl Module {
     /// Builds a module of these functions.
-    pub fn of(mut functions: Vec<Function>) -> Self {
+    pub fn from_functions(mut functions: Vec<Function>) -> Self {
         // Of several names for one address, the one that looks least like an internal one.
         let rank = |function: &Function| {
             let underscores = function.name.bytes().take_while(|byte| *byte == b'_');
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn an_offset_is_in_the_function_that_has_it() {
-        let module = Module::of(vec![
+        let module = Module::from_functions(vec![
             function("__libc_read", 16, 8),
             function("read", 16, 8),
             function("_start", 64, 0),

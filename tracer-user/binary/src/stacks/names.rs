@@ -13,7 +13,7 @@ use super::kernel_symbols::KernelSymbols;
 use super::modules::Module;
 use super::perf_map::PerfMap;
 use super::spaces::{BuildIds, Spaces};
-use super::{Mapping, Taken, files};
+use super::{Mapping, RecordedStack, files};
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -35,7 +35,7 @@ pub struct Frame {
 
 /// Resolver of addresses to names.
 #[derive(Clone, Debug, Default)]
-pub struct Names(Arc<Mutex<Inner>>);
+pub struct SymbolNames(Arc<Mutex<Inner>>);
 
 /// Function that hands over the events of a log that name addresses.
 struct SymbolReader(Box<ReadSymbols>);
@@ -109,7 +109,7 @@ const OF_RECORDING: [&str; 9] = [
     "__bpf_prog_",
 ];
 
-impl Names {
+impl SymbolNames {
     /// Returns names for what happens now.
     #[must_use]
     pub fn live() -> Self {
@@ -125,7 +125,7 @@ impl Names {
     /// `read` hands over each event of the log that names an address. It is called when the first
     /// name is asked for.
     #[must_use]
-    pub fn of_log(read: impl FnOnce(&mut dyn FnMut(&Event<'_>)) + Send + 'static) -> Self {
+    pub fn from_log(read: impl FnOnce(&mut dyn FnMut(&Event<'_>)) + Send + 'static) -> Self {
         let inner = Inner {
             reader: Some(SymbolReader(Box::new(read))),
             ..Inner::default()
@@ -152,7 +152,7 @@ impl Names {
         let mut inner = self.inner();
         match event.header.event_type {
             EventTypeId::MAPPING => {
-                if let Some(mapping) = Mapping::of(event.data) {
+                if let Some(mapping) = Mapping::parse(event.data) {
                     inner.spaces.map(pid, mapping);
                 }
             }
@@ -165,7 +165,7 @@ impl Names {
 
     /// Notes the addresses of a stack, whose names [`take_seen`](Self::take_seen) gives at the end.
     pub fn note(&self, pid: i32, untrusted: &[u8]) {
-        let Some(taken) = Taken::of(untrusted) else {
+        let Some(taken) = RecordedStack::parse(untrusted) else {
             return;
         };
         let mut inner = self.inner();
@@ -198,7 +198,7 @@ impl Names {
     }
 
     /// Returns the functions of a stack, the innermost first.
-    pub(super) fn frames(&self, pid: i32, taken: &Taken<'_>) -> Vec<Frame> {
+    pub(super) fn frames(&self, pid: i32, taken: &RecordedStack<'_>) -> Vec<Frame> {
         let mut inner = self.inner();
         let mut frames = Vec::new();
         let mut is_of_recording = true;
@@ -274,7 +274,7 @@ impl Inner {
                 module.and_then(|module| module.find(offset))
             } else if self.is_live && mapping.path.is_empty() {
                 let map = self.perf_maps.entry(pid);
-                map.or_insert_with(|| PerfMap::of_process(pid)).find(at)
+                map.or_insert_with(|| PerfMap::from_process(pid)).find(at)
             } else {
                 None
             };
@@ -330,12 +330,12 @@ impl Inner {
             && let Some(data) = binary.debug_data()
         {
             let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
-            match Inlined::of(data, &mut inlined.allowance) {
+            match Inlined::from_debug_data(data, &mut inlined.allowance) {
                 Some(file) => drop(inlined.files.insert(key, file)),
                 None => inlined.say_missing(key, "they would take too much memory"),
             }
         }
-        Some(Module::of(binary.functions().ok()?))
+        Some(Module::from_functions(binary.functions().ok()?))
     }
 }
 

@@ -7,7 +7,7 @@ use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 use tracer_engine::event::{Event, EventHeader};
 
-use super::{NEXT_USER_EVENT, Names, Stack, Taken};
+use super::{NEXT_USER_EVENT, RecordedStack, Stack, SymbolNames};
 
 /// Stacks that wait at a time. Beyond that, all are forgotten: their events were not wanted.
 const MOST: usize = 16_384;
@@ -21,7 +21,7 @@ const LONGEST_BEFORE: u64 = 100_000_000;
 
 /// Stacks whose events have not come yet.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct PendingStacks {
     /// Stacks by the time and thread of their events.
     by_time: HashMap<(u64, i32), Owned>,
     /// Stacks of user events, by the address of the trace point and the thread, with their own
@@ -43,7 +43,7 @@ pub struct Owned {
 impl Owned {
     /// Copies the stack of an event.
     #[must_use]
-    pub fn of(event: &Event<'_>) -> Self {
+    pub fn from_event(event: &Event<'_>) -> Self {
         Self {
             pid: event.header.pid,
             tid: event.header.tid,
@@ -53,7 +53,7 @@ impl Owned {
 
     /// Returns the stack, to be shown with these names.
     #[must_use]
-    pub fn named<'a>(&'a self, names: &'a Names) -> Stack<'a> {
+    pub fn named<'a>(&'a self, names: &'a SymbolNames) -> Stack<'a> {
         Stack {
             pid: self.pid,
             data: &self.data,
@@ -62,7 +62,7 @@ impl Owned {
     }
 }
 
-impl Pending {
+impl PendingStacks {
     /// Tells whether no stack waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -72,7 +72,7 @@ impl Pending {
     /// Takes a stack that belongs to an event, until that comes; false where it is an event of its
     /// own.
     pub fn put(&mut self, event: &Event<'_>) -> bool {
-        match Taken::of(event.data) {
+        match RecordedStack::parse(event.data) {
             Some(taken) if taken.head.event_type != 0 => {
                 let header = &event.header;
                 if taken.head.event_type == NEXT_USER_EVENT.0 {
@@ -86,20 +86,20 @@ impl Pending {
                     0 => (header.time.0, header.tid),
                     woken => (WHEN_WOKEN, woken.cast_signed()),
                 };
-                self.by_time.insert(key, Owned::of(event));
+                self.by_time.insert(key, Owned::from_event(event));
                 true
             }
             _ => false,
         }
     }
 
-    fn put_by_address(&mut self, event: &Event<'_>, taken: &Taken<'_>) {
+    fn put_by_address(&mut self, event: &Event<'_>, taken: &RecordedStack<'_>) {
         if self.by_address.len() >= MOST {
             self.by_address.clear();
         }
         if let Some(address) = taken.user().next() {
             let key = (address, event.header.tid);
-            let timed = (event.header.time.0, Owned::of(event));
+            let timed = (event.header.time.0, Owned::from_event(event));
             self.by_address.insert(key, timed);
         }
     }
@@ -132,7 +132,7 @@ impl Pending {
             return (waker_tid(event.data) == Some(stack.tid)).then_some(stack);
         }
         let key = (header.time.0, header.tid);
-        let taken = Taken::of(&self.by_time.get(&key)?.data)?;
+        let taken = RecordedStack::parse(&self.by_time.get(&key)?.data)?;
         if taken.head.event_type != header.event_type.0 {
             return None;
         }
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn the_stack_of_a_user_event_waits_for_that_of_its_thread_and_trace_point() {
         const USER: EventTypeId = EventTypeId(1030);
-        let mut pending = Pending::default();
-        let put = |pending: &mut Pending, time, tid, address: u64| {
+        let mut pending = PendingStacks::default();
+        let put = |pending: &mut PendingStacks, time, tid, address: u64| {
             let mut data = StackData::new_zeroed();
             (data.event_type, data.user_frames) = (NEXT_USER_EVENT.0, 1);
             let data = [data.as_bytes(), address.as_bytes()].concat();
@@ -182,13 +182,13 @@ mod tests {
                 data: &data
             }));
         };
-        let take = |pending: &mut Pending, event_type, time, tid, address| {
+        let take = |pending: &mut PendingStacks, event_type, time, tid, address| {
             let header = EventHeader {
                 program_address: address,
                 ..header(event_type, time, tid)
             };
             let taken = pending.take(&Event { header, data: &[] })?;
-            Some(Taken::of(&taken.data)?.head.event_type)
+            Some(RecordedStack::parse(&taken.data)?.head.event_type)
         };
         put(&mut pending, 10, 7, 0x400);
         // A handler has interrupted it there, and is done first.
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_stack_comes_with_its_event_and_with_no_other() {
-        let mut pending = Pending::default();
+        let mut pending = PendingStacks::default();
         let mut put = |time, tid, of: EventTypeId, woken_tid| {
             let mut data = StackData::new_zeroed();
             (data.event_type, data.woken_tid) = (of.0, woken_tid);

@@ -20,7 +20,7 @@ pub struct PerfMap {
 impl PerfMap {
     /// Reads the functions that process `pid` lists. Only a file of root's or of the process's own
     /// user is believed.
-    pub fn of_process(pid: i32) -> Self {
+    pub fn from_process(pid: i32) -> Self {
         Self::read(pid).unwrap_or_default()
     }
 
@@ -34,10 +34,10 @@ impl PerfMap {
         if by != 0 && by != owner {
             return None;
         }
-        Some(Self::of(BufReader::new(file).take(MOST_BYTES)))
+        Some(Self::parse(BufReader::new(file).take(MOST_BYTES)))
     }
 
-    fn of(text: impl BufRead) -> Self {
+    fn parse(text: impl BufRead) -> Self {
         let mut functions: Vec<(u64, u64, Arc<str>)> = Vec::new();
         for line in text.split(b'\n') {
             let Ok(line) = line else { break };
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_later_of_two_counts_and_what_is_no_line_does_not() {
         let text: &[u8] = b"1000 10 py::old\nnonsense\n1000 20 py::new:/x y.py\n2000 5 f\n\xff";
-        let map = PerfMap::of(text);
+        let map = PerfMap::parse(text);
         let found = |address| map.find(address).map(|(name, _)| name.to_string());
         assert_eq!(found(0x101f).as_deref(), Some("py::new:/x y.py"));
         assert_eq!(found(0x1020), None);

@@ -2,8 +2,8 @@
 
 use tracer_common::event_type::EventTypeId;
 
-use super::names::{Frame, Names};
-use super::{End, Mapping, Taken};
+use super::names::{Frame, SymbolNames};
+use super::{Mapping, RecordedStack, StackEnd};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_for_people, push_json_string};
 
@@ -15,20 +15,21 @@ pub struct Stack<'a> {
     /// The data of the stack's event.
     pub data: &'a [u8],
     /// Resolver of its addresses.
-    pub names: &'a Names,
+    pub names: &'a SymbolNames,
 }
 
 impl Stack<'_> {
     /// Tells whether it is that of an event of this type.
     #[must_use]
     pub fn is_of(&self, id: EventTypeId) -> bool {
-        Taken::of(self.data).is_some_and(|taken| taken.head.event_type == id.0)
+        RecordedStack::parse(self.data).is_some_and(|taken| taken.head.event_type == id.0)
     }
 
     /// Returns its functions, the innermost first.
     #[must_use]
     pub fn frames(&self) -> Vec<Frame> {
-        Taken::of(self.data).map_or_else(Vec::new, |taken| self.names.frames(self.pid, &taken))
+        RecordedStack::parse(self.data)
+            .map_or_else(Vec::new, |taken| self.names.frames(self.pid, &taken))
     }
 
     /// Appends a line for each function.
@@ -38,7 +39,7 @@ impl Stack<'_> {
             push_frame(out, &frame);
             out.push(b'\n');
         }
-        if let Some(why) = self.why_it_ends().and_then(End::in_words) {
+        if let Some(why) = self.why_it_ends().and_then(StackEnd::in_words) {
             out.extend_from_slice(format!("        ... {why}\n").as_bytes());
         }
     }
@@ -46,8 +47,8 @@ impl Stack<'_> {
     /// Returns the reason why the functions of the program end where they do; `None` where it is
     /// unknown.
     #[must_use]
-    pub fn why_it_ends(&self) -> Option<End> {
-        End::of(Taken::of(self.data)?.head.ends)
+    pub fn why_it_ends(&self) -> Option<StackEnd> {
+        StackEnd::from_number(RecordedStack::parse(self.data)?.head.ends)
     }
 
     /// Appends a JSON list of the functions.

@@ -12,7 +12,7 @@ use object::read::ReadCache;
 
 use super::Mapping;
 use crate::bounded_proc;
-use crate::probes::{Bounded, Budget, open_ordinary};
+use crate::probes::{Bounded, ReadBudget, open_ordinary};
 
 /// Bytes of `maps` that are read.
 const MOST_MAPS_BYTES: u64 = 32 << 20;
@@ -60,7 +60,7 @@ pub type BuildIds = HashMap<(u64, u64), Vec<u8>>;
 /// Returns the code that process `pid` has mapped now, with build identifiers, those that are known
 /// in `ids`; nothing where it may not be looked at or has ended.
 pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
-    let text = bounded_proc::of_process(pid, move || {
+    let text = bounded_proc::ask_process(pid, move || {
         let maps = File::open(format!("/proc/{pid}/maps"))?;
         let mut text = Vec::new();
         BufReader::new(maps)
@@ -118,7 +118,7 @@ pub fn build_id(file: &File, ids: &mut BuildIds) -> Vec<u8> {
         return known.clone();
     }
     let cache = ReadCache::new(file);
-    let budget = Budget::default();
+    let budget = ReadBudget::default();
     let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok();
     let id = parsed.and_then(|parsed| Some(parsed.build_id().ok()??.to_vec()));
     let id = id.unwrap_or_default();

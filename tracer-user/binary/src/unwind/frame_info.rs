@@ -50,7 +50,7 @@ pub struct FrameInfo {
 
 /// Rule that leads from a function to its caller, at an address.
 #[derive(Debug)]
-pub struct Rule {
+pub struct UnwindRule {
     cfa: CfaRule<usize>,
     registers: Vec<(u16, RegisterRule<usize>)>,
     return_register: u16,
@@ -74,14 +74,14 @@ pub enum Halt {
 
 /// Data that the callers of a stack are found from.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct UnwindSource<'a> {
     /// The memory of the thread.
     pub memory: Memory<'a>,
     /// Expressions that may still be computed.
     expressions: Cell<u32>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> UnwindSource<'a> {
     /// Returns the source with this copied memory.
     pub fn new(memory: Memory<'a>) -> Self {
         Self {
@@ -216,7 +216,7 @@ impl FrameInfo {
 
     /// Finds the rule that leads from the function at this address to its caller; `None` where the
     /// file has none.
-    pub fn rule(&self, address: u64, context: &mut UnwindContext<usize>) -> Option<Rule> {
+    pub fn rule(&self, address: u64, context: &mut UnwindContext<usize>) -> Option<UnwindRule> {
         let section = self.section();
         let offset = EhFrameOffset(self.entry(address)?);
         let entry = section
@@ -232,7 +232,7 @@ impl FrameInfo {
             .ok()?;
         let registers = row.registers().take(MOST_RULES);
         let registers = registers.map(|(register, rule)| (register.0, rule.clone()));
-        Some(Rule {
+        Some(UnwindRule {
             cfa: row.cfa().clone(),
             registers: registers.collect(),
             return_register: entry.cie().return_address_register().0,
@@ -244,9 +244,9 @@ impl FrameInfo {
     /// Finds the caller of the function that has these registers.
     pub fn caller(
         &self,
-        rule: &Rule,
+        rule: &UnwindRule,
         registers: &Registers,
-        source: &Source<'_>,
+        source: &UnwindSource<'_>,
     ) -> Result<Caller, Halt> {
         let of = Computation {
             info: self,
@@ -255,7 +255,7 @@ impl FrameInfo {
             source,
         };
         let frame = of.cfa()?;
-        let mut caller = registers.of_caller(frame);
+        let mut caller = registers.restore_caller(frame);
         let mut returns = caller.get(rule.return_register);
         for (index, rule_of) in &rule.registers {
             let value = of.value(*index, rule_of, frame);
@@ -283,9 +283,9 @@ impl FrameInfo {
 /// Inputs from which the values of a caller's registers are computed.
 struct Computation<'a> {
     info: &'a FrameInfo,
-    rule: &'a Rule,
+    rule: &'a UnwindRule,
     registers: &'a Registers,
-    source: &'a Source<'a>,
+    source: &'a UnwindSource<'a>,
 }
 
 impl Computation<'_> {

@@ -20,7 +20,7 @@ use gimli::UnwindContext;
 use tracer_common::kernel::{REGISTERS, stack_ends};
 
 use crate::stacks::{BuildIds, Mapping, binary};
-use frame_info::{FrameInfo, Halt, Rule, Source};
+use frame_info::{FrameInfo, Halt, UnwindRule, UnwindSource};
 use memory::Memory;
 use registers::Registers;
 
@@ -50,7 +50,7 @@ pub struct Copied<'a> {
 
 /// The functions that a thread was in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct UnwoundStack {
     /// Addresses in the functions, the innermost first.
     pub addresses: Vec<u64>,
     /// Reason why they end there: see [`stack_ends`].
@@ -68,7 +68,7 @@ pub struct Unwinder {
     /// Bytes of all of those.
     bytes: u64,
     /// Rules by file, and address in it.
-    rules: HashMap<(u32, u64), Option<Arc<Rule>>>,
+    rules: HashMap<(u32, u64), Option<Arc<UnwindRule>>>,
     context: UnwindContext<usize>,
     build_ids: BuildIds,
     /// Number of times that everything was forgotten: an index that a mapping has from before no
@@ -78,9 +78,15 @@ pub struct Unwinder {
 
 impl Unwinder {
     /// Finds the functions that a thread of process `pid` was in, `most` of them at most.
-    pub fn find(&mut self, pid: i32, space: &mut Space, copied: &Copied<'_>, most: usize) -> Found {
-        let mut found = Found::default();
-        let mut registers = match Registers::of_kernel(copied.registers) {
+    pub fn find(
+        &mut self,
+        pid: i32,
+        space: &mut Space,
+        copied: &Copied<'_>,
+        most: usize,
+    ) -> UnwoundStack {
+        let mut found = UnwoundStack::default();
+        let mut registers = match Registers::from_kernel(copied.registers) {
             Ok(registers) => registers,
             // Its file would say, in another form.
             Err(ip) => {
@@ -92,7 +98,7 @@ impl Unwinder {
         if registers.ip == 0 {
             return found;
         }
-        let source = Source::new(Memory {
+        let source = UnwindSource::new(Memory {
             start: registers.stack(),
             bytes: copied.memory,
         });
@@ -138,7 +144,7 @@ impl Unwinder {
         pid: i32,
         space: &mut Space,
         registers: &Registers,
-        source: &Source<'_>,
+        source: &UnwindSource<'_>,
         is_exact: bool,
     ) -> Result<frame_info::Caller, Stop> {
         // A function may end with a call.
@@ -271,7 +277,7 @@ mod tests {
         space
     }
 
-    fn found(file: &Path, registers: &[u64; REGISTERS], memory: &[u8]) -> Found {
+    fn found(file: &Path, registers: &[u64; REGISTERS], memory: &[u8]) -> UnwoundStack {
         let mut unwinder = Unwinder::default();
         let copied = Copied { registers, memory };
         let pid = i32::try_from(std::process::id()).unwrap();
@@ -319,7 +325,7 @@ mod tests {
         let of = found(&file, &registers(at("inner")), &words(&circle));
         assert_eq!((of.addresses.len(), of.ends), (127, stack_ends::COUNT));
         // A thread of the kernel, and a program of 32 bits.
-        assert_eq!(found(&file, &registers(0), &[]), Found::default());
+        assert_eq!(found(&file, &registers(0), &[]), UnwoundStack::default());
         let mut narrow = registers(at("inner"));
         narrow[17] = 0x23;
         let of = found(&file, &narrow, &memory);

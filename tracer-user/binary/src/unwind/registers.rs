@@ -70,7 +70,7 @@ impl Registers {
     /// # Errors
     ///
     /// The program has 32 bits; the error is the address at which it continues.
-    pub fn of_kernel(words: &[u64; REGISTERS]) -> Result<Self, u64> {
+    pub fn from_kernel(words: &[u64; REGISTERS]) -> Result<Self, u64> {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
         let (at, bits, value) = MACHINE.narrow;
         if word(at) & bits == value {
@@ -88,7 +88,7 @@ impl Registers {
 
     /// Returns the registers of a function's caller as far as they are known: its stack pointer,
     /// and those that functions leave as they were.
-    pub fn of_caller(&self, stack: u64) -> Self {
+    pub fn restore_caller(&self, stack: u64) -> Self {
         let mut values = [None; COUNT];
         for index in MACHINE.saved {
             if let (Some(to), Some(from)) = (values.get_mut(*index), self.values.get(*index)) {

@@ -9,7 +9,7 @@ const MOST_MAPPINGS: usize = 65_536;
 
 /// A mapping of a process.
 #[derive(Clone, Debug)]
-pub struct Mapped {
+pub struct SpaceMapping {
     /// The mapping.
     pub mapping: Mapping,
     /// Index among the [`Unwinder`](super::Unwinder)'s files, once that was looked up, with the
@@ -19,7 +19,7 @@ pub struct Mapped {
 
 /// The code that a process has mapped, by address.
 #[derive(Clone, Debug, Default)]
-pub struct Space(BTreeMap<u64, Mapped>);
+pub struct Space(BTreeMap<u64, SpaceMapping>);
 
 impl Space {
     /// Notes a mapping, which replaces what was there; false where there are too many.
@@ -35,7 +35,7 @@ impl Space {
         if self.0.len() >= MOST_MAPPINGS {
             return false;
         }
-        let mapped = Mapped {
+        let mapped = SpaceMapping {
             mapping: mapping.clone(),
             file: None,
         };
@@ -50,13 +50,13 @@ impl Space {
     }
 
     /// Returns the mapping that has an address.
-    pub fn find(&self, address: u64) -> Option<&Mapped> {
+    pub fn find(&self, address: u64) -> Option<&SpaceMapping> {
         let (_, mapped) = self.0.range(..=address).next_back()?;
         (address < mapped.mapping.end).then_some(mapped)
     }
 
     /// Returns the mapping that has an address, mutable.
-    pub(super) fn find_mut(&mut self, address: u64) -> Option<&mut Mapped> {
+    pub(super) fn find_mut(&mut self, address: u64) -> Option<&mut SpaceMapping> {
         let (_, mapped) = self.0.range_mut(..=address).next_back()?;
         (address < mapped.mapping.end).then_some(mapped)
     }

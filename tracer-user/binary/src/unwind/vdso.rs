@@ -23,7 +23,7 @@ pub fn unwind_data() -> Option<UnwindData> {
     let mut image = vec![0; usize::try_from(bytes).ok()?];
     let memory = File::open("/proc/self/mem").ok()?;
     memory.read_exact_at(&mut image, start).ok()?;
-    UnwindData::of_image(&image)
+    UnwindData::read_image(&image)
 }
 
 #[cfg(test)]

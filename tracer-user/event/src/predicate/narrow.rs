@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn types(text: &str) -> Vec<EventTypeId> {
-        narrowed(text).selection.of_kernel()
+        narrowed(text).selection.kernel_types()
     }
 
     fn has_call(text: &str, name: &str) -> bool {
@@ -209,7 +209,7 @@ mod tests {
             types("has(child_pid)"),
             [EventTypeId::FORK, EventTypeId::THREAD_CREATE]
         );
-        let all = Selection::usual().with_syscalls().of_kernel();
+        let all = Selection::usual().with_syscalls().kernel_types();
         assert_eq!(types("comm == \"x\""), all);
         assert_eq!(types("ret < 0 || comm == \"x\""), all);
         assert_eq!(types("!(ret < 0 || comm == \"x\")").len(), all.len());

@@ -39,7 +39,7 @@ struct Entry {
 
 impl OpenCall {
     /// Makes a call, with its entry.
-    pub fn of(
+    pub fn new(
         line: &EventView<'_>,
         key: CallKey,
         is_wanted: bool,

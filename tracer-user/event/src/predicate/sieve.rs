@@ -95,7 +95,7 @@ impl Sieve {
     /// to learn what its thread does.
     pub fn offer(&mut self, line: &EventView<'_>, is_wanted: bool, show: Show<'_>) {
         let header = line.event.header;
-        let call = CallFacts::of(header.event_type, header.time, line.event.data);
+        let call = CallFacts::parse(header.event_type, header.time, line.event.data);
         if let Mode::Note(settled) = &mut self.mode {
             settled.look_at(header.time);
         }
@@ -179,7 +179,7 @@ impl Sieve {
             Some(is_chosen) if !self.needs_exit && !self.varies && is_wanted => {
                 OpenCall::known(header.time, call.key(), is_wanted, is_chosen)
             }
-            _ => OpenCall::of(line, call.key(), is_wanted, settled),
+            _ => OpenCall::new(line, call.key(), is_wanted, settled),
         };
         self.open(header.tid, open, show);
     }
@@ -209,7 +209,7 @@ impl Sieve {
         let entry = open.line();
         let entered = entry.as_ref().and_then(|entry| {
             let event = &entry.event;
-            CallFacts::of(event.header.event_type, event.header.time, event.data)
+            CallFacts::parse(event.header.event_type, event.header.time, event.data)
         });
         let whole = entered.map_or(*call, |entered| call.with(&entered));
         if let Some(entry) = &entry
@@ -246,7 +246,7 @@ impl Sieve {
             return;
         }
         let header = line.event.header;
-        let facts = CallFacts::of(header.event_type, header.time, line.event.data);
+        let facts = CallFacts::parse(header.event_type, header.time, line.event.data);
         if self.chooses(&line, facts) {
             self.note_chosen(&line);
             self.show(&line, show);
@@ -267,7 +267,7 @@ impl Sieve {
         let Some(expression) = &self.expression else {
             return true;
         };
-        expression.judge(&Facts::of(line, self.start, call)) == Verdict::True
+        expression.judge(&Facts::new(line, self.start, call)) == Verdict::True
     }
 
     /// Tells whether an event is chosen that belongs to no system call. Marks of lost events are
@@ -284,7 +284,7 @@ impl Sieve {
         let Some(expression) = &self.expression else {
             return true;
         };
-        expression.judge(&Facts::of(line, self.start, None)) == Verdict::True
+        expression.judge(&Facts::new(line, self.start, None)) == Verdict::True
     }
 
     fn note_chosen(&mut self, line: &EventView<'_>) {

@@ -12,9 +12,9 @@ use zerocopy::FromBytes as _;
 
 use super::variables::{ARGUMENTS, Asked, FILLED};
 use crate::event_view::EventView;
-use crate::fields::{self, Value, table, value};
+use crate::fields::{self, FieldValue, table, value};
 use crate::kernel_words::{push_returned, push_syscall_name};
-use crate::probe::{Argument, Arguments};
+use crate::probe::{ArgumentValue, ArgumentValues};
 use crate::self_describing::push_typed_value;
 use crate::task_state::task_state;
 use crate::waits_in::{WaitsIn, push_waits_in};
@@ -64,7 +64,7 @@ struct Left<'a> {
 
 impl<'a> CallFacts<'a> {
     /// Returns the call that an event is an end of, if it is one and its data is whole.
-    pub fn of(id: EventTypeId, at: MonotonicNs, untrusted: &'a [u8]) -> Option<Self> {
+    pub fn parse(id: EventTypeId, at: MonotonicNs, untrusted: &'a [u8]) -> Option<Self> {
         if id == EventTypeId::SYSCALL_ENTER {
             let (call, _) = SyscallEnterData::read_from_prefix(untrusted).ok()?;
             let table = table(call.compat);
@@ -192,7 +192,7 @@ impl<'a> CallFacts<'a> {
 
 impl<'a> Facts<'a> {
     /// Returns the facts about an event, times being from `start` on.
-    pub fn of(line: &'a EventView<'a>, start: MonotonicNs, call: Option<CallFacts<'a>>) -> Self {
+    pub fn new(line: &'a EventView<'a>, start: MonotonicNs, call: Option<CallFacts<'a>>) -> Self {
         Self { line, start, call }
     }
 
@@ -234,19 +234,19 @@ impl<'a> Facts<'a> {
             if field.kind == FieldKind::Arguments {
                 return None;
             }
-            return of_field(value(field, data)?);
+            return convert_field(value(field, data)?);
         }
-        if let Some(arguments) = Arguments::of(self.line.name, data) {
+        if let Some(arguments) = ArgumentValues::parse(self.line.name, data) {
             let (_, argument) = arguments.iter().find(|(found, _)| *found == name)?;
             return match argument {
-                Argument::Unread => None,
-                Argument::Unsigned(value) => Some(unsigned(value)),
-                Argument::Signed(value) => Some(signed(value)),
+                ArgumentValue::Unread => None,
+                ArgumentValue::Unsigned(value) => Some(unsigned(value)),
+                ArgumentValue::Signed(value) => Some(signed(value)),
             };
         }
-        if let Some(typed) = Typed::of_event(self.line.name, data) {
+        if let Some(typed) = Typed::parse_event(self.line.name, data) {
             let (_, value) = typed.iter().find(|(found, _)| *found == name)?;
-            return of_typed(value);
+            return convert_typed(value);
         }
         match name {
             "text" => as_text(data).map(|text| bytes(text.as_bytes())),
@@ -265,40 +265,42 @@ impl VariableResolver for Facts<'_> {
     }
 }
 
-fn of_field<'v>(value: Value<'v>) -> Option<CowVal<'v, 'v>> {
+fn convert_field<'v>(value: FieldValue<'v>) -> Option<CowVal<'v, 'v>> {
     Some(match value {
-        Value::Signed(value) => signed(value.into()),
-        Value::Unsigned(value) | Value::Signal(value) | Value::Named(value, None) => {
-            signed(value.into())
-        }
-        Value::Large(value) | Value::Address(value) => unsigned(value),
-        Value::Named(_, Some(name)) => word(name),
-        Value::Syscall(table, nr) => written(|out| push_syscall_name(out, table, nr)),
-        Value::Result(returned) => signed(returned.value),
-        Value::ShownResult(returned) => written(|out| push_returned(out, returned)),
-        Value::Bytes(found) => bytes(found),
-        Value::TaskState(bits) => word(task_state(bits, false).0),
-        Value::WaitsIn(WaitsIn::Unknown) => return None,
-        Value::WaitsIn(waits_in) => written(|out| push_waits_in(out, waits_in)),
-        Value::Flag(flag) => truth(flag),
-        Value::Strings(arguments) => texts(arguments.iter().map(Some), arguments.has_more()),
-        Value::Arguments(_) | Value::NamedArguments(..) | Value::Filled(..) | Value::Set(_) => {
+        FieldValue::Signed(value) => signed(value.into()),
+        FieldValue::Unsigned(value)
+        | FieldValue::Signal(value)
+        | FieldValue::Named(value, None) => signed(value.into()),
+        FieldValue::Large(value) | FieldValue::Address(value) => unsigned(value),
+        FieldValue::Named(_, Some(name)) => word(name),
+        FieldValue::Syscall(table, nr) => written(|out| push_syscall_name(out, table, nr)),
+        FieldValue::Result(returned) => signed(returned.value),
+        FieldValue::ShownResult(returned) => written(|out| push_returned(out, returned)),
+        FieldValue::Bytes(found) => bytes(found),
+        FieldValue::TaskState(bits) => word(task_state(bits, false).0),
+        FieldValue::WaitsIn(WaitsIn::Unknown) => return None,
+        FieldValue::WaitsIn(waits_in) => written(|out| push_waits_in(out, waits_in)),
+        FieldValue::Flag(flag) => truth(flag),
+        FieldValue::Strings(arguments) => texts(arguments.iter().map(Some), arguments.has_more()),
+        FieldValue::Arguments(_)
+        | FieldValue::NamedArguments(..)
+        | FieldValue::Filled(..)
+        | FieldValue::Set(_) => {
             return None;
         }
     })
 }
 
 /// Returns a value of data that describes itself, as JSON shows it.
-fn of_typed<'v>(value: self_describing::Value<'v>) -> Option<CowVal<'v, 'v>> {
+fn convert_typed<'v>(value: self_describing::TypedValue<'v>) -> Option<CowVal<'v, 'v>> {
     Some(match value {
-        self_describing::Value::Unread => return None,
-        self_describing::Value::Signed(value) => signed(value),
-        self_describing::Value::Unsigned(value) | self_describing::Value::Address(value) => {
-            unsigned(value)
-        }
-        self_describing::Value::Flag(flag) => truth(flag),
-        self_describing::Value::Character(byte) => signed(byte.into()),
-        self_describing::Value::Text { bytes, has_more } => text(Text {
+        self_describing::TypedValue::Unread => return None,
+        self_describing::TypedValue::Signed(value) => signed(value),
+        self_describing::TypedValue::Unsigned(value)
+        | self_describing::TypedValue::Address(value) => unsigned(value),
+        self_describing::TypedValue::Flag(flag) => truth(flag),
+        self_describing::TypedValue::Character(byte) => signed(byte.into()),
+        self_describing::TypedValue::Text { bytes, has_more } => text(Text {
             argument: 0,
             bytes,
             has_more,

@@ -8,7 +8,7 @@ use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData};
 use tracer_engine::event::MonotonicNs;
 
 use super::objects::Objects;
-use crate::names::Thread;
+use crate::names::LogThread;
 use tracer_event::event_view::EventView;
 use tracer_event::task_state::task_state;
 use tracer_text::digits::push_decimal;
@@ -39,7 +39,7 @@ pub enum CpuRow {
 /// Thread on a CPU.
 #[derive(Debug)]
 struct Running {
-    thread: Thread,
+    thread: LogThread,
     comm: Vec<u8>,
     since: MonotonicNs,
     /// Flow that ends where this begins.
@@ -62,21 +62,26 @@ impl Running {
 
 /// CPUs.
 #[derive(Debug, Default)]
-pub struct Cpus {
+pub struct CpuSlices {
     running: HashMap<u32, Running>,
     /// Time of the first event: the first thread seen to leave a CPU was on it from here.
     start: Option<MonotonicNs>,
     /// CPUs of which something is known.
     seen: HashSet<u32>,
-    woken: HashMap<Thread, u64>,
+    woken: HashMap<LogThread, u64>,
     flows: u64,
     named: HashSet<i32>,
 }
 
-impl Cpus {
+impl CpuSlices {
     /// Notes a switch or a wake-up, and adds the slices and flows that follow from it. Returns true
     /// for a valid switch, which is not shown otherwise.
-    pub fn note(&mut self, entry: &EventView<'_>, thread: Thread, objects: &mut Objects) -> bool {
+    pub fn note(
+        &mut self,
+        entry: &EventView<'_>,
+        thread: LogThread,
+        objects: &mut Objects,
+    ) -> bool {
         self.start.get_or_insert(entry.at());
         let event = &entry.event;
         let Some(cpu) = event.header.cpu else {
@@ -112,7 +117,7 @@ impl Cpus {
     fn leave(
         &mut self,
         entry: &EventView<'_>,
-        thread: Thread,
+        thread: LogThread,
         cpu: u32,
         objects: &mut Objects,
     ) -> Option<()> {
@@ -149,7 +154,7 @@ impl Cpus {
 
     /// Begins a flow from the waker, where it is on the CPU, to the moment when the woken thread
     /// gets a CPU.
-    fn wake(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32, objects: &mut Objects) {
+    fn wake(&mut self, entry: &EventView<'_>, thread: LogThread, cpu: u32, objects: &mut Objects) {
         self.woken.remove(&thread);
         let waker_end = std::mem::offset_of!(WakeupData, waker_context);
         let Some(data) = read_grown::<WakeupData>(entry.event.data, waker_end) else {
@@ -183,7 +188,7 @@ impl Cpus {
             self.seen.insert(cpu);
         }
         let line = self.named(cpu, CpuRow::Threads, objects);
-        let Thread { pid, tid } = running.thread;
+        let LogThread { pid, tid } = running.thread;
         objects.begin("X", line).text("cat", b"sched");
         objects.text("name", &running.comm);
         objects.time("ts", running.since.0);
@@ -212,7 +217,7 @@ impl Cpus {
     }
 
     /// Returns the thread that a CPU's row is shown as; adds its name if that was not done before.
-    pub fn named(&mut self, cpu: u32, row: CpuRow, objects: &mut Objects) -> Thread {
+    pub fn named(&mut self, cpu: u32, row: CpuRow, objects: &mut Objects) -> LogThread {
         let line = Self::thread(cpu, row);
         if self.named.is_empty() {
             objects.name("process_name", line, b"CPUs");
@@ -228,14 +233,14 @@ impl Cpus {
         line
     }
 
-    fn thread(cpu: u32, row: CpuRow) -> Thread {
+    fn thread(cpu: u32, row: CpuRow) -> LogThread {
         let index = match row {
             CpuRow::Threads => 0,
             CpuRow::Interrupts => 1,
             CpuRow::Idle => 2,
         };
         let cpu = i32::try_from(cpu % (1 << 16)).unwrap_or(0);
-        Thread {
+        LogThread {
             pid: CPUS,
             // A viewer must not take one for the process's first thread.
             tid: CPUS + 1 + 3 * cpu + index,

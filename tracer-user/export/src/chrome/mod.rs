@@ -14,12 +14,12 @@ use std::rc::Rc;
 use anyhow::Context;
 use tracer_engine::EventTypes;
 
-use super::Origin;
+use super::TraceOrigin;
 use super::carried::Carried;
-use super::names::{Names, News, Thread};
+use super::names::{LogThread, News, WrittenNames};
 use super::parts::Parts;
-use super::slices::{Extent, Key, Mark, Slice, Track};
-use cpus::{CpuRow, Cpus};
+use super::slices::{Key, Mark, Slice, SliceExtent, Track};
+use cpus::{CpuRow, CpuSlices};
 use objects::Objects;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -33,8 +33,8 @@ use tracer_text::push_short_name;
 pub struct Chrome {
     out: Box<dyn Write + Send>,
     objects: Objects,
-    names: Names,
-    cpus: Cpus,
+    names: WrittenNames,
+    cpus: CpuSlices,
     parts: Parts,
     marks: Vec<Mark<Carried>>,
 }
@@ -45,7 +45,7 @@ impl Chrome {
     /// # Errors
     ///
     /// It cannot be written.
-    pub fn new(mut out: Box<dyn Write + Send>, origin: &Origin) -> anyhow::Result<Self> {
+    pub fn new(mut out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
         let mut head =
             b"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"made_by\":\"tracer-user ".to_vec();
         head.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
@@ -60,8 +60,8 @@ impl Chrome {
         Ok(Self {
             out,
             objects: Objects::default(),
-            names: Names::default(),
-            cpus: Cpus::default(),
+            names: WrittenNames::default(),
+            cpus: CpuSlices::default(),
             parts: Parts::new(Rc::clone(&origin.is_wanted)),
             marks: Vec::new(),
         })
@@ -73,7 +73,7 @@ impl Chrome {
             .context(CANNOT_WRITE)
     }
 
-    fn write_names(&mut self, entry: &EventView<'_>, thread: Thread) {
+    fn write_names(&mut self, entry: &EventView<'_>, thread: LogThread) {
         let comm = entry.comm;
         if self.names.news(thread, comm) == News::None {
             return;
@@ -103,18 +103,18 @@ impl Chrome {
             // and end.
             let is_at_once = mark.row == 0 && !mark.begins_with_outer;
             match mark.extent {
-                Extent::Whole(slice, end, carried) if is_at_once => {
+                SliceExtent::Whole(slice, end, carried) if is_at_once => {
                     self.begin_slice("X", position, &slice);
                     let parts = [&slice.arguments, &carried];
                     let length = end.0.saturating_sub(slice.at.0);
                     self.objects.time("dur", length).carried(parts).end();
                 }
-                Extent::Whole(slice, end, carried) => {
+                SliceExtent::Whole(slice, end, carried) => {
                     self.begin(position, &slice);
                     self.end(position, end.0, &carried);
                 }
-                Extent::Begin(slice) => self.begin(position, &slice),
-                Extent::End(end, carried) => self.end(position, end.0, &carried),
+                SliceExtent::Begin(slice) => self.begin(position, &slice),
+                SliceExtent::End(end, carried) => self.end(position, end.0, &carried),
             }
         }
     }
@@ -156,7 +156,7 @@ impl Chrome {
         self.objects.text("id", id.as_bytes());
     }
 
-    fn instant(&mut self, entry: &EventView<'_>, thread: Thread) {
+    fn instant(&mut self, entry: &EventView<'_>, thread: LogThread) {
         let scope: &[u8] = if thread.pid == 0 { b"g" } else { b"t" };
         let class = entry.entry.map_or("user", |_| "system");
         self.objects.begin("i", thread).text("s", scope);
@@ -184,7 +184,7 @@ impl Chrome {
 /// Position of a slice.
 #[derive(Clone, Copy)]
 struct Position {
-    thread: Thread,
+    thread: LogThread,
     row: u32,
 }
 
@@ -197,7 +197,7 @@ impl Consumer for Chrome {
 
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         let header = &entry.event.header;
-        let thread = Thread::of(header);
+        let thread = LogThread::from_event(header);
         self.write_names(entry, thread);
         if !self.cpus.note(entry, thread, &mut self.objects) {
             let is_part = self.parts.take(entry, thread, None, &mut self.marks);
@@ -238,16 +238,16 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::testing::{Written, origin_of};
+    use crate::testing::{MemoryFile, origin_of};
     use tracer_log_view::test_log::TestLog;
-    use tracer_log_view::{Log as _, Pause, Walk, Wanted};
+    use tracer_log_view::{Log as _, Pause, Walk, WantedEvents};
 
     fn exported(log: TestLog) -> Vec<Value> {
-        let written = Written::default();
+        let written = MemoryFile::default();
         let origin = origin_of(&log);
         let mut chrome = Box::new(Chrome::new(Box::new(written.clone()), &origin).unwrap());
         chrome.learn_types(log.event_types());
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         while walk.go_on(9, |entry| chrome.event(entry)).unwrap() == Pause::Midway {}
         let summary = Summary {
             last: MonotonicNs(9_000),

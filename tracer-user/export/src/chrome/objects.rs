@@ -3,7 +3,7 @@
 use tracer_engine::event::MonotonicNs;
 
 use crate::carried::{Carried, Item};
-use crate::names::Thread;
+use crate::names::LogThread;
 use tracer_syscalls::shown::push_address;
 use tracer_text::digits::{push_decimal, push_filled};
 use tracer_text::escape::push_json_string;
@@ -31,7 +31,7 @@ impl Objects {
     }
 
     /// Begins an object: its phase, and the thread that it is shown with.
-    pub fn begin(&mut self, phase: &str, thread: Thread) -> &mut Self {
+    pub fn begin(&mut self, phase: &str, thread: LogThread) -> &mut Self {
         let start: &[u8] = if self.is_first { b"\n" } else { b",\n" };
         self.is_first = false;
         self.bytes.extend_from_slice(start);
@@ -106,7 +106,7 @@ impl Objects {
     }
 
     /// Adds the name of a process or thread.
-    pub fn name(&mut self, what: &str, thread: Thread, name: &[u8]) {
+    pub fn name(&mut self, what: &str, thread: LogThread, name: &[u8]) {
         self.begin("M", thread).text("name", what.as_bytes());
         self.raw(",\"args\":{\"name\":");
         push_json_string(&mut self.bytes, name);
@@ -114,7 +114,7 @@ impl Objects {
     }
 
     /// Adds a flow's beginning or end, which belongs to the slice of its thread at that time.
-    pub fn flow(&mut self, phase: &str, thread: Thread, at: MonotonicNs, id: u64) {
+    pub fn flow(&mut self, phase: &str, thread: LogThread, at: MonotonicNs, id: u64) {
         self.begin(phase, thread).text("cat", b"wakeup");
         self.text("name", b"wake-up").integer("id", id);
         self.time("ts", at.0).text("bp", b"e").end();

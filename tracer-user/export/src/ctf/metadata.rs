@@ -8,13 +8,17 @@ use tracer_engine::ClockPair;
 
 use super::fields::{BYTES, TEXT};
 use super::packet::MAGIC;
-use super::{Class, Origin};
-use crate::plain::{Shape, shape};
+use super::{Class, TraceOrigin};
+use crate::plain::{ValueShape, shape};
 use tracer_text::escape::push_for_people;
 
 /// Returns the description. Every name of a field begins with an underscore, which readers remove:
 /// so none is a word of the language.
-pub fn text(origin: &Origin, uuid: &[u8; 16], classes: &BTreeMap<u32, (Vec<u8>, Class)>) -> String {
+pub fn text(
+    origin: &TraceOrigin,
+    uuid: &[u8; 16],
+    classes: &BTreeMap<u32, (Vec<u8>, Class)>,
+) -> String {
     let mut out = format!(
         "/* CTF 1.8 */\n\n{TYPES}\n{}{}{}{STREAM}",
         trace(uuid),
@@ -91,7 +95,7 @@ fn trace(uuid: &[u8; 16]) -> String {
     )
 }
 
-fn environment(origin: &Origin) -> String {
+fn environment(origin: &TraceOrigin) -> String {
     format!(
         "env {{\n\ttracer_name = \"tracer-user\";\n\ttracer_version = {};\n\ttrace_name = {};\n}};\n\n",
         literal(env!("CARGO_PKG_VERSION").as_bytes()),
@@ -117,11 +121,11 @@ fn push_fields(out: &mut String, entry: &SystemEventType) {
     for field in entry.fields {
         let name = field.name;
         let _ = match shape(field.kind) {
-            Shape::Signed => writeln!(out, "\t\tint64_t _{name};"),
-            Shape::Unsigned => writeln!(out, "\t\tuint64_t _{name};"),
-            Shape::Truth => writeln!(out, "\t\tuint8_t _{name};"),
-            Shape::Text => writeln!(out, "\t\tstring _{name};"),
-            Shape::Integers => writeln!(
+            ValueShape::Signed => writeln!(out, "\t\tint64_t _{name};"),
+            ValueShape::Unsigned => writeln!(out, "\t\tuint64_t _{name};"),
+            ValueShape::Truth => writeln!(out, "\t\tuint8_t _{name};"),
+            ValueShape::Text => writeln!(out, "\t\tstring _{name};"),
+            ValueShape::Integers => writeln!(
                 out,
                 "\t\tuint32_t _{name}_length;\n\t\tint64_t _{name}[_{name}_length];"
             ),
@@ -168,7 +172,7 @@ mod tests {
     use super::*;
 
     fn described(classes: &BTreeMap<u32, (Vec<u8>, Class)>) -> String {
-        let origin = Origin {
+        let origin = TraceOrigin {
             attributes: Attributes::default().with_name("a\"b"),
             anchor: ClockPair {
                 monotonic: MonotonicNs(1),

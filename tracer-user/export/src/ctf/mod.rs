@@ -19,9 +19,9 @@ use tracer_common::event_type::SystemEventType;
 use tracer_engine::ClockPair;
 use tracer_engine::event::Truncation;
 
-use super::Origin;
+use super::TraceOrigin;
 use packet::{Packet, PacketHeader};
-use tracer_event::consumer::{Consumer, Losses};
+use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
 use tracer_output::output_file;
@@ -50,7 +50,7 @@ enum Class {
 pub struct Ctf {
     folder: PathBuf,
     stream: Box<dyn Write + Send>,
-    origin: Origin,
+    origin: TraceOrigin,
     header: PacketHeader,
     packet: Packet,
     /// Names and classes by id in the stream.
@@ -64,7 +64,7 @@ impl Ctf {
     /// # Errors
     ///
     /// They cannot be made.
-    pub fn new(folder: &Path, origin: Origin) -> anyhow::Result<Self> {
+    pub fn new(folder: &Path, origin: TraceOrigin) -> anyhow::Result<Self> {
         let mut stream = tracer_output::destination::writer(&folder.join("stream"))?;
         let header = PacketHeader {
             uuid: uuid(origin.anchor),
@@ -137,7 +137,7 @@ impl Consumer for Ctf {
         Ok(())
     }
 
-    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
         let total = losses.total();
         if self.packet.lost == total {
             return Ok(());
@@ -181,18 +181,18 @@ mod tests {
     use super::*;
     use tracer_common::event_type::EventTypeId;
     use tracer_log_view::test_log::TestLog;
-    use tracer_log_view::{Log, Pause, Walk, Wanted};
+    use tracer_log_view::{Log, Pause, Walk, WantedEvents};
 
     fn exported(log: TestLog) -> (String, Vec<u8>) {
         let folder = tempfile::tempdir().unwrap();
-        let origin = Origin {
+        let origin = TraceOrigin {
             attributes: log.header().attributes.clone(),
             anchor: log.header().anchor,
             system: tracer_log::System::default(),
             is_wanted: std::rc::Rc::new(|_, _| true),
         };
         let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         while walk.go_on(3, |entry| ctf.event(entry)).unwrap() == Pause::Midway {
             ctf.count_losses(&walk.losses()).unwrap();
         }

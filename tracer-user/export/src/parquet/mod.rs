@@ -15,8 +15,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::Origin;
-use rows::Rows;
+use super::TraceOrigin;
+use rows::RowGroup;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
@@ -53,7 +53,7 @@ const MOST_BYTES: usize = 12 << 20;
 /// Exporter that writes a file.
 pub struct Parquet {
     file: SerializedFileWriter<Box<dyn Write + Send>>,
-    rows: Rows,
+    rows: RowGroup,
     calls: CallTimes,
 }
 
@@ -63,7 +63,7 @@ impl Parquet {
     /// # Errors
     ///
     /// It cannot be written.
-    pub fn new(out: Box<dyn Write + Send>, origin: &Origin) -> anyhow::Result<Self> {
+    pub fn new(out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
         let schema = parse_message_type(SCHEMA).context(CANNOT_WRITE)?;
         let by_time = SortingColumn {
             column_idx: 0,
@@ -98,7 +98,7 @@ impl Parquet {
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
         Ok(Self {
             file: file.context(CANNOT_WRITE)?,
-            rows: Rows::default(),
+            rows: RowGroup::default(),
             calls: CallTimes::default(),
         })
     }
@@ -156,16 +156,16 @@ mod tests {
     use tracer_engine::event::MonotonicNs;
 
     use super::*;
-    use crate::testing::{Written, origin_of};
+    use crate::testing::{MemoryFile, origin_of};
     use tracer_log_view::test_log::TestLog;
-    use tracer_log_view::{Pause, Walk, Wanted};
+    use tracer_log_view::{Pause, Walk, WantedEvents};
 
     fn exported(log: TestLog) -> SerializedFileReader<Bytes> {
-        let written = Written::default();
+        let written = MemoryFile::default();
         let origin = origin_of(&log);
         let out = Box::new(written.clone());
         let mut parquet = Box::new(Parquet::new(out, &origin).unwrap());
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         while walk.go_on(9, |entry| parquet.event(entry)).unwrap() == Pause::Midway {}
         let summary = Summary {
             last: MonotonicNs(9_000),

@@ -14,7 +14,7 @@ use tracer_text::escape::push_for_people;
 
 /// Rows of a group that is being filled. Each member is a column, in the schema's order.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct RowGroup {
     time: Vec<i64>,
     ns: Vec<i64>,
     event_type: Texts,
@@ -60,7 +60,7 @@ impl Texts {
     }
 }
 
-impl Rows {
+impl RowGroup {
     /// Adds the row of an event; `took` is the duration of the call that it ends.
     pub fn push(&mut self, entry: &EventView<'_>, took: Option<u64>) {
         let header = &entry.event.header;

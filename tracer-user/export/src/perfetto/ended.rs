@@ -10,17 +10,17 @@ use std::collections::{HashMap, VecDeque};
 
 use tracer_engine::event::MonotonicNs;
 
-use super::switches::Task;
-use crate::names::Thread;
+use super::switches::SwitchedTask;
+use crate::names::LogThread;
 
 /// Limit of ends that are held back: many more than there are between a wake-up and its completion.
 const MOST_HELD: usize = 4096;
 
 /// End of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct ThreadEnd {
     /// Thread that ends.
-    pub task: Task,
+    pub task: SwitchedTask,
     /// CPU of the last event that concerned it.
     pub cpu: u32,
     /// Time right after that event: behind everything of the same time.
@@ -29,19 +29,19 @@ pub struct End {
 
 /// Ends that are held back.
 #[derive(Debug, Default)]
-pub struct Ended {
+pub struct HeldEnds {
     /// Ends by thread, each with whether the thread was heard of since it was queued.
-    held: HashMap<i32, (End, bool)>,
+    held: HashMap<i32, (ThreadEnd, bool)>,
     queue: VecDeque<i32>,
 }
 
-impl Ended {
+impl HeldEnds {
     /// Holds back the end of a thread that leaves a CPU for good. Returns one that is held no
     /// longer.
-    pub fn hold(&mut self, task: Task, cpu: u32, at: MonotonicNs) -> Option<End> {
+    pub fn hold(&mut self, task: SwitchedTask, cpu: u32, at: MonotonicNs) -> Option<ThreadEnd> {
         let tid = task.tid;
         let at = behind(at);
-        let end = End { task, cpu, at };
+        let end = ThreadEnd { task, cpu, at };
         let before = self.held.insert(tid, (end, false));
         if before.is_some() {
             return None;
@@ -55,7 +55,7 @@ impl Ended {
     }
 
     /// Notes that something is heard of a thread: its process continues.
-    pub fn hear(&mut self, thread: Thread, cpu: u32, at: MonotonicNs) {
+    pub fn hear(&mut self, thread: LogThread, cpu: u32, at: MonotonicNs) {
         let own = behind(at);
         // A process ends with its main thread, and has to be there for the end of another one.
         let main = if thread.pid == thread.tid {
@@ -71,14 +71,14 @@ impl Ended {
     }
 
     /// Returns the end of a thread whose tid another one gets.
-    pub fn release(&mut self, tid: i32) -> Option<End> {
+    pub fn release(&mut self, tid: i32) -> Option<ThreadEnd> {
         let (end, _) = self.held.remove(&tid)?;
         self.queue.retain(|queued| *queued != tid);
         Some(end)
     }
 
     /// Returns all remaining ends, in the order in which they came.
-    pub fn release_all(&mut self) -> impl Iterator<Item = End> + use<> {
+    pub fn release_all(&mut self) -> impl Iterator<Item = ThreadEnd> + use<> {
         let mut held = std::mem::take(&mut self.held);
         let queue = std::mem::take(&mut self.queue);
         queue
@@ -87,7 +87,7 @@ impl Ended {
     }
 
     /// Returns the held end whose thread was not heard of for longest.
-    fn release_oldest(&mut self) -> Option<End> {
+    fn release_oldest(&mut self) -> Option<ThreadEnd> {
         // Each is passed over once at most.
         for _ in 0..=self.queue.len() {
             let tid = self.queue.pop_front()?;
@@ -111,8 +111,8 @@ fn behind(at: MonotonicNs) -> MonotonicNs {
 mod tests {
     use super::*;
 
-    fn hold(ended: &mut Ended, tid: i32, at: u64) -> Option<i32> {
-        let task = Task {
+    fn hold(ended: &mut HeldEnds, tid: i32, at: u64) -> Option<i32> {
+        let task = SwitchedTask {
             tid,
             comm: b"x".to_vec(),
         };
@@ -120,18 +120,18 @@ mod tests {
         released.map(|end| end.task.tid)
     }
 
-    fn thread(pid: i32, tid: i32) -> Thread {
-        Thread { pid, tid }
+    fn thread(pid: i32, tid: i32) -> LogThread {
+        LogThread { pid, tid }
     }
 
-    fn left(ended: &mut Ended) -> Vec<(i32, u64)> {
+    fn left(ended: &mut HeldEnds) -> Vec<(i32, u64)> {
         let ends = ended.release_all();
         ends.map(|end| (end.task.tid, end.at.0)).collect()
     }
 
     #[test]
     fn an_end_is_when_the_thread_is_heard_of_last() {
-        let mut ended = Ended::default();
+        let mut ended = HeldEnds::default();
         hold(&mut ended, 7, 10);
         hold(&mut ended, 8, 11);
         ended.hear(thread(7, 7), 1, MonotonicNs(12));
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_main_thread_ends_no_earlier_than_its_process_is_heard_of() {
-        let mut ended = Ended::default();
+        let mut ended = HeldEnds::default();
         hold(&mut ended, 7, 10);
         ended.hear(thread(7, 8), 1, MonotonicNs(20));
         assert_eq!(left(&mut ended), [(7, 22)]);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_tid_that_is_given_again_ends_its_thread_before() {
-        let mut ended = Ended::default();
+        let mut ended = HeldEnds::default();
         hold(&mut ended, 7, 10);
         assert_eq!(ended.release(7).unwrap().at, MonotonicNs(11));
         assert_eq!(ended.release(7), None);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn ends_without_tid_are_held_in_bounded_memory() {
-        let mut ended = Ended::default();
+        let mut ended = HeldEnds::default();
         let mut released = Vec::new();
         for tid in 0..20_000 {
             released.extend(hold(&mut ended, tid, 1));

@@ -9,15 +9,15 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
-use super::ended::{End, Ended};
+use super::ended::{HeldEnds, ThreadEnd};
 use super::packet;
 use super::schema::{
     Data, Ftrace, FtraceEvent, FtraceEventBundle, SchedProcessExec, SchedProcessExit,
     SchedProcessFree, SchedSwitch, SchedWaking, TaskNewtask, TaskRename, TracePacket,
 };
-use super::switches::{ASLEEP, MOST_CPUS, RUNNABLE, Switch, Switches, Task};
+use super::switches::{ASLEEP, LastSwitches, MOST_CPUS, RUNNABLE, Switch, SwitchedTask};
 use super::text::text;
-use crate::names::Thread;
+use crate::names::LogThread;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
@@ -29,9 +29,9 @@ const MOST_PENDING: usize = 2048;
 /// Activity of the kernel's scheduler.
 #[derive(Debug, Default)]
 pub struct Scheduler {
-    switches: Switches,
+    switches: LastSwitches,
     bundles: Bundles,
-    ended: Ended,
+    ended: HeldEnds,
     has_lost: bool,
 }
 
@@ -40,13 +40,13 @@ pub struct Scheduler {
 struct Bundles {
     by_cpu: BTreeMap<u32, Vec<FtraceEvent>>,
     /// Thread that came last to each CPU.
-    on_cpu: BTreeMap<u32, Task>,
+    on_cpu: BTreeMap<u32, SwitchedTask>,
     pending: usize,
 }
 
 impl Scheduler {
     /// Notes an event. Returns true for switches and wake-ups, which are shown in no other way.
-    pub fn note(&mut self, entry: &EventView<'_>, thread: Thread) -> bool {
+    pub fn note(&mut self, entry: &EventView<'_>, thread: LogThread) -> bool {
         let Some(cpu) = entry.event.header.cpu else {
             return false;
         };
@@ -108,7 +108,7 @@ impl Scheduler {
             .collect()
     }
 
-    fn come(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
+    fn come(&mut self, entry: &EventView<'_>, thread: LogThread, cpu: u32) -> Option<()> {
         let least = std::mem::offset_of!(SwitchInData, others);
         let data: SwitchInData = read_grown(entry.event.data, least)?;
         let prev = task(data.prev_tid, &data.prev_comm);
@@ -120,7 +120,7 @@ impl Scheduler {
         Some(())
     }
 
-    fn leave(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
+    fn leave(&mut self, entry: &EventView<'_>, thread: LogThread, cpu: u32) -> Option<()> {
         let state_end = std::mem::offset_of!(SwitchOutData, ran_ns);
         let data: SwitchOutData = read_grown(entry.event.data, state_end)?;
         let switch = Switch {
@@ -141,7 +141,7 @@ impl Scheduler {
         Some(())
     }
 
-    fn wake(&mut self, entry: &EventView<'_>, thread: Thread, cpu: u32) -> Option<()> {
+    fn wake(&mut self, entry: &EventView<'_>, thread: LogThread, cpu: u32) -> Option<()> {
         let waker_end = std::mem::offset_of!(WakeupData, waker_context);
         let data: WakeupData = read_grown(entry.event.data, waker_end)?;
         let waking = SchedWaking {
@@ -156,7 +156,7 @@ impl Scheduler {
             waker_context::SOFTIRQ | waker_context::TIMER => Some(SOFT_IRQ),
             _ => None,
         };
-        let waker = Thread {
+        let waker = LogThread {
             pid: data.waker_pid.cast_signed(),
             tid: data.waker_tid.cast_signed(),
         };
@@ -174,7 +174,7 @@ impl Scheduler {
         {
             // The one before ends before this one begins.
             let at = end.at.min(at);
-            self.bundles.end(End { cpu, at, ..end });
+            self.bundles.end(ThreadEnd { cpu, at, ..end });
         }
         self.bundles.push((cpu, at, tid), event);
     }
@@ -241,7 +241,7 @@ impl Bundles {
         self.push(source, Ftrace::SchedSwitch(event));
     }
 
-    fn end(&mut self, end: End) {
+    fn end(&mut self, end: ThreadEnd) {
         let tid = end.task.tid;
         let free = SchedProcessFree {
             comm: Some(end.task.name()),
@@ -252,7 +252,7 @@ impl Bundles {
 }
 
 /// Returns the kernel's event of a beginning, a new program, an end or a new name.
-fn life_of(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
+fn life_of(entry: &EventView<'_>, thread: LogThread) -> Option<Ftrace> {
     /// `CLONE_THREAD` of `<linux/sched.h>`.
     const CLONE_THREAD: u64 = 0x0001_0000;
     let event = &entry.event;
@@ -296,7 +296,7 @@ fn life_of(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
 /// Returns the event of the name that a thread has from an exec on. The kernel has an event of its
 /// own for that, and so does a log that was asked for it; for the engine it is what names the
 /// process anew.
-fn exec_name(entry: &EventView<'_>, thread: Thread) -> Option<Ftrace> {
+fn exec_name(entry: &EventView<'_>, thread: LogThread) -> Option<Ftrace> {
     let event = &entry.event;
     if event.header.event_type != EventTypeId::EXEC {
         return None;
@@ -330,21 +330,21 @@ fn shown_state(bits: u32, is_preempted: bool) -> i64 {
     }
 }
 
-fn task(tid: u32, comm: &[u8]) -> Task {
-    Task {
+fn task(tid: u32, comm: &[u8]) -> SwitchedTask {
+    SwitchedTask {
         tid: tid.cast_signed(),
         comm: until_null(comm).to_vec(),
     }
 }
 
-fn own_task(entry: &EventView<'_>, thread: Thread) -> Task {
-    Task {
+fn own_task(entry: &EventView<'_>, thread: LogThread) -> SwitchedTask {
+    SwitchedTask {
         tid: thread.tid,
         comm: entry.comm.unwrap_or_default().to_vec(),
     }
 }
 
-impl Task {
+impl SwitchedTask {
     fn name(&self) -> String {
         text(&self.comm)
     }

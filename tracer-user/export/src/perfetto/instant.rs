@@ -20,13 +20,13 @@ mod kind {
 }
 
 /// Returns the instant of an event, with its data.
-pub fn of(entry: &EventView<'_>, track: u64) -> TrackEvent {
+pub fn build(entry: &EventView<'_>, track: u64) -> TrackEvent {
     let (category, name) = match entry.entry {
         Some(system) => ("system", short_name(system)),
         None => ("user", text(entry.name)),
     };
     TrackEvent {
-        debug_annotations: annotations(&Carried::of(entry)),
+        debug_annotations: annotations(&Carried::from_event(entry)),
         ..named(kind::INSTANT, track, category, name)
     }
 }
@@ -57,20 +57,20 @@ pub fn end(carried: &Carried, track: u64) -> TrackEvent {
 }
 
 /// Returns the instant for the stack of an event of the scheduler, which has no instant itself.
-pub fn of_stack(entry: &EventView<'_>, track: u64) -> TrackEvent {
+pub fn build_stack(entry: &EventView<'_>, track: u64) -> TrackEvent {
     let name = entry.entry.map_or_else(String::new, short_name);
     named(kind::INSTANT, track, "stack", name)
 }
 
 /// Returns one side of a wake-up: that of the waker or that of the woken thread. It names the
 /// other.
-pub fn of_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
+pub fn build_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
     let name = format!("{name} {}", text(other));
     named(kind::INSTANT, track, "wakeup", name.trim_end().to_owned())
 }
 
 /// Returns the instant at which `count` events are known to be lost.
-pub fn of_loss(count: u64) -> TrackEvent {
+pub fn build_loss(count: u64) -> TrackEvent {
     TrackEvent {
         debug_annotations: vec![annotation(
             Cow::Borrowed("count"),
@@ -86,7 +86,7 @@ pub fn of_loss(count: u64) -> TrackEvent {
 }
 
 /// Returns the instant at which the trace ended.
-pub fn of_end() -> TrackEvent {
+pub fn build_end() -> TrackEvent {
     let name = "the trace ended".to_owned();
     named(kind::INSTANT, TRACE_TRACK, "system", name)
 }
@@ -119,13 +119,13 @@ fn annotations(carried: &Carried) -> Vec<DebugAnnotation> {
                 Item::Pointer(address) => annotation(name, AnnotationValue::Pointer(*address)),
                 Item::Text(bytes) => annotation(name, AnnotationValue::String(text(bytes))),
                 Item::Words(words) => annotation(name, AnnotationValue::String(words.clone())),
-                Item::Integers(values) => of_integers(name, values),
+                Item::Integers(values) => annotate_integers(name, values),
             }
         })
         .collect()
 }
 
-fn of_integers(name: Cow<'_, str>, values: &[i64]) -> DebugAnnotation {
+fn annotate_integers(name: Cow<'_, str>, values: &[i64]) -> DebugAnnotation {
     let element = |value: &i64| DebugAnnotation {
         value: Some(AnnotationValue::Int(*value)),
         ..DebugAnnotation::default()
@@ -138,7 +138,7 @@ fn of_integers(name: Cow<'_, str>, values: &[i64]) -> DebugAnnotation {
 }
 
 /// Returns the functions of a stack, the innermost first, by the ids of their names.
-pub fn of_frames(names: &[u64]) -> DebugAnnotation {
+pub fn annotate_frames(names: &[u64]) -> DebugAnnotation {
     let element = |name: &u64| DebugAnnotation {
         value: Some(AnnotationValue::Interned(*name)),
         ..DebugAnnotation::default()

@@ -34,21 +34,21 @@ use std::rc::Rc;
 use anyhow::Context;
 use prost::Message;
 
-use super::Origin;
+use super::TraceOrigin;
 use super::carried::Carried;
-use super::names::Thread;
+use super::names::LogThread;
 use super::parts::Parts;
-use super::slices::{Extent, Mark};
+use super::slices::{Mark, SliceExtent};
 use ftrace::Scheduler;
 use schema::{
     AnnotationValue, Clock, ClockSnapshot, Data, DebugAnnotation, PerfSample, SystemInfo, Trace,
     TracePacket, TrackEvent, Utsname,
 };
-use stacks::Stacks;
+use stacks::WrittenStacks;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
-use tracer_event::consumer::{Consumer, Losses};
+use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
 use tracks::Tracks;
@@ -71,7 +71,7 @@ pub struct Perfetto {
     scheduler: Scheduler,
     parts: Parts,
     wakeups: Wakeups,
-    stacks: Stacks,
+    stacks: WrittenStacks,
     marks: Vec<Mark<Carried>>,
     lost: u64,
     /// Time of the last event.
@@ -84,7 +84,7 @@ impl Perfetto {
     /// # Errors
     ///
     /// It cannot be written.
-    pub fn new(out: Box<dyn Write + Send>, origin: &Origin) -> anyhow::Result<Self> {
+    pub fn new(out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
         let mut out = Packets {
             out,
             buffer: Vec::new(),
@@ -98,7 +98,7 @@ impl Perfetto {
         if let Some(system) = system(origin) {
             out.write(packet(now, Data::SystemInfo(system)))?;
         }
-        for packet in Tracks::of_trace(now, origin) {
+        for packet in Tracks::describe_trace(now, origin) {
             out.write(packet)?;
         }
         Ok(Self {
@@ -107,7 +107,7 @@ impl Perfetto {
             scheduler: Scheduler::default(),
             parts: Parts::new(Rc::clone(&origin.is_wanted)),
             wakeups: Wakeups::default(),
-            stacks: Stacks::default(),
+            stacks: WrittenStacks::default(),
             marks: Vec::new(),
             lost: 0,
             now,
@@ -154,7 +154,7 @@ impl Perfetto {
         let frames = stack.and_then(|list| self.stacks.names_of(list));
         event
             .debug_annotations
-            .extend(frames.map(instant::of_frames));
+            .extend(frames.map(instant::annotate_frames));
         self.write_event(at, event)
     }
 
@@ -178,9 +178,9 @@ impl Perfetto {
                 self.out.write(descriptor)?;
             }
             let (begun, ended) = match mark.extent {
-                Extent::Whole(slice, at, carried) => (Some(slice), Some((at, carried))),
-                Extent::Begin(slice) => (Some(slice), None),
-                Extent::End(at, carried) => (None, Some((at, carried))),
+                SliceExtent::Whole(slice, at, carried) => (Some(slice), Some((at, carried))),
+                SliceExtent::Begin(slice) => (Some(slice), None),
+                SliceExtent::End(at, carried) => (None, Some((at, carried))),
             };
             if let Some(slice) = begun {
                 let beginning = instant::beginning(slice.key, &slice.name, &slice.arguments, track);
@@ -197,7 +197,7 @@ impl Perfetto {
     fn write_wakeups(
         &mut self,
         entry: &EventView<'_>,
-        thread: Thread,
+        thread: LogThread,
         stack: Option<u64>,
     ) -> anyhow::Result<()> {
         let comm = entry.comm.unwrap_or_default();
@@ -209,7 +209,7 @@ impl Perfetto {
             self.parts
                 .before_instant(entry, waker.thread, &mut self.marks);
             self.write_marks()?;
-            let mut event = instant::of_wakeup("wakes", comm, self.tracks.uuid(waker.thread));
+            let mut event = instant::build_wakeup("wakes", comm, self.tracks.uuid(waker.thread));
             event.flow_ids.push(waker.flow);
             // That of a wake-up is its waker's.
             self.write_stacked(entry.at(), event, stack)?;
@@ -218,7 +218,7 @@ impl Perfetto {
             self.parts.before_instant(entry, thread, &mut self.marks);
             self.write_marks()?;
             let track = self.tracks.uuid(thread);
-            let mut event = instant::of_wakeup("woken by", &waker.comm, track);
+            let mut event = instant::build_wakeup("woken by", &waker.comm, track);
             event.terminating_flow_ids.push(waker.flow);
             self.write_event(entry.at(), event)?;
         }
@@ -228,7 +228,7 @@ impl Perfetto {
 
 /// Returns the description of the system. The states of threads depend on it: the written ones are
 /// those that the tracepoint shows since Linux 4.14.
-fn system(origin: &Origin) -> Option<SystemInfo> {
+fn system(origin: &TraceOrigin) -> Option<SystemInfo> {
     let release = text::text(&origin.system.kernel_release);
     let machine = text::text(&origin.system.machine);
     (!release.is_empty()).then(|| SystemInfo {
@@ -241,7 +241,7 @@ fn system(origin: &Origin) -> Option<SystemInfo> {
 }
 
 /// Returns the moment when the log was made, on every clock.
-fn clocks(origin: &Origin) -> ClockSnapshot {
+fn clocks(origin: &TraceOrigin) -> ClockSnapshot {
     /// Clock ids of `BuiltinClock`.
     const REALTIME: u32 = 1;
     const MONOTONIC: u32 = 3;
@@ -292,7 +292,7 @@ impl Consumer for Perfetto {
 
     fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
         let header = &entry.event.header;
-        let thread = Thread::of(header);
+        let thread = LogThread::from_event(header);
         self.now = entry.at();
         for packet in self.tracks.before(entry, thread) {
             self.out.write(packet)?;
@@ -305,7 +305,7 @@ impl Consumer for Perfetto {
             if is_switch && stack.is_some() {
                 self.parts.before_instant(entry, thread, &mut self.marks);
                 self.write_marks()?;
-                let of_stack = instant::of_stack(entry, self.tracks.uuid(thread));
+                let of_stack = instant::build_stack(entry, self.tracks.uuid(thread));
                 self.write_stacked(entry.at(), of_stack, stack)?;
             }
         } else if entry.event.header.event_type == EventTypeId::SAMPLE {
@@ -315,7 +315,7 @@ impl Consumer for Perfetto {
             self.write_marks()?;
             if !is_part {
                 let track = self.tracks.uuid(thread);
-                self.write_stacked(entry.at(), instant::of(entry, track), stack)?;
+                self.write_stacked(entry.at(), instant::build(entry, track), stack)?;
             }
         }
         self.parts.after(entry, thread, &mut self.marks);
@@ -327,7 +327,7 @@ impl Consumer for Perfetto {
         Ok(())
     }
 
-    fn count_losses(&mut self, losses: &Losses) -> anyhow::Result<()> {
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
         let total = losses.total();
         let lost = total.saturating_sub(self.lost);
         if lost == 0 {
@@ -335,7 +335,7 @@ impl Consumer for Perfetto {
         }
         self.lost = total;
         self.scheduler.lose();
-        let instant = instant::of_loss(lost);
+        let instant = instant::build_loss(lost);
         self.out.write(packet(self.now, Data::TrackEvent(instant)))
     }
 
@@ -347,7 +347,7 @@ impl Consumer for Perfetto {
         }
         // What has not ended by then goes up to the last moment that is heard of.
         if let Some(at) = summary.ended.filter(|at| *at > self.now) {
-            self.write_event(at, instant::of_end())?;
+            self.write_event(at, instant::build_end())?;
         }
         self.out.out.flush().context(CANNOT_WRITE)
     }
@@ -380,17 +380,17 @@ mod tests {
 
     use super::schema::Ftrace;
     use super::*;
-    use crate::testing::{Written, origin_of};
+    use crate::testing::{MemoryFile, origin_of};
     use tracer_log_view::test_log::TestLog;
-    use tracer_log_view::{Log as _, Pause, Walk, Wanted};
+    use tracer_log_view::{Log as _, Pause, Walk, WantedEvents};
 
     fn exported(log: TestLog) -> Vec<TracePacket> {
-        let written = Written::default();
+        let written = MemoryFile::default();
         let origin = origin_of(&log);
         let out = Box::new(written.clone());
         let mut perfetto = Box::new(Perfetto::new(out, &origin).unwrap());
         perfetto.learn_types(log.event_types());
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         while walk.go_on(9, |entry| perfetto.event(entry)).unwrap() == Pause::Midway {}
         perfetto.count_losses(&walk.losses()).unwrap();
         let summary = Summary {

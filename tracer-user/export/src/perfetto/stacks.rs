@@ -13,7 +13,7 @@ const MOST_PARTS: usize = 1 << 18;
 
 /// Parts written so far.
 #[derive(Debug, Default)]
-pub struct Stacks {
+pub struct WrittenStacks {
     known: HashMap<(i32, Vec<u8>), u64>,
     names: Ids<String>,
     paths: Ids<String>,
@@ -48,7 +48,7 @@ impl<K> Default for Ids<K> {
 
 impl<K: Clone + Eq + Hash> Ids<K> {
     /// Returns the id of a thing, and whether it is new.
-    fn of(&mut self, key: &K) -> (u64, bool) {
+    fn get_or_assign(&mut self, key: &K) -> (u64, bool) {
         if let Some(known) = self.ids.get(key) {
             return (*known, false);
         }
@@ -61,7 +61,7 @@ impl<K: Clone + Eq + Hash> Ids<K> {
     }
 }
 
-impl Stacks {
+impl WrittenStacks {
     /// Returns the id of a stack, and the data to be written before it is used, if any.
     pub fn id(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
         let key = (stack.pid, stack.data.to_vec());
@@ -145,7 +145,7 @@ impl Stacks {
             None if frame.is_kernel => (self.mapping_of("[kernel]", new), frame.address),
             None => (self.mapping_of("[unknown]", new), frame.address),
         };
-        let (id, is_new) = self.frames.of(&(mapping, rel_pc, name));
+        let (id, is_new) = self.frames.get_or_assign(&(mapping, rel_pc, name));
         if is_new {
             new.frames.push(Frame {
                 iid: Some(id),
@@ -179,7 +179,7 @@ impl Stacks {
         let build_id = if mapping.build_id.is_empty() {
             0
         } else {
-            let (id, is_new) = self.build_ids.of(&mapping.build_id);
+            let (id, is_new) = self.build_ids.get_or_assign(&mapping.build_id);
             if is_new {
                 new.build_ids.push(InternedString {
                     iid: Some(id),
@@ -195,7 +195,7 @@ impl Stacks {
             path,
             build_id,
         );
-        let (id, is_new) = self.mappings.of(&key);
+        let (id, is_new) = self.mappings.get_or_assign(&key);
         if is_new {
             new.mappings.push(Mapping {
                 iid: Some(id),
@@ -227,7 +227,7 @@ fn line(frame: &stacks::Frame) -> String {
 }
 
 fn interned(ids: &mut Ids<String>, name: &str, new: &mut Vec<InternedString>) -> u64 {
-    let (id, is_new) = ids.of(&name.to_owned());
+    let (id, is_new) = ids.get_or_assign(&name.to_owned());
     if is_new {
         new.push(InternedString {
             iid: Some(id),

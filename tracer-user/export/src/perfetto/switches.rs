@@ -15,14 +15,14 @@ pub const MOST_CPUS: usize = 65_536;
 
 /// Thread, or the idle task: 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct SwitchedTask {
     /// Id of the thread.
     pub tid: i32,
     /// Name of the thread: any bytes.
     pub comm: Vec<u8>,
 }
 
-impl Task {
+impl SwitchedTask {
     fn idle() -> Self {
         Self {
             tid: 0,
@@ -39,11 +39,11 @@ pub struct Switch {
     /// Time of the switch.
     pub at: MonotonicNs,
     /// Thread that leaves.
-    pub prev: Task,
+    pub prev: SwitchedTask,
     /// State in which it leaves, as the kernel's tracepoint shows it.
     pub prev_state: i64,
     /// Thread that comes.
-    pub next: Task,
+    pub next: SwitchedTask,
 }
 
 /// State of a runnable thread.
@@ -55,7 +55,7 @@ pub const ASLEEP: i64 = 1;
 
 /// Last known switch of each CPU.
 #[derive(Debug, Default)]
-pub struct Switches {
+pub struct LastSwitches {
     cpus: BTreeMap<u32, Cpu>,
 }
 
@@ -68,13 +68,13 @@ enum Cpu {
     Left(Switch),
 }
 
-impl Switches {
+impl LastSwitches {
     /// Notes a switch to a traced thread, away from `prev`.
     pub fn come(
         &mut self,
         (cpu, at): (u32, MonotonicNs),
-        thread: Task,
-        prev: Task,
+        thread: SwitchedTask,
+        prev: SwitchedTask,
         mut emit: impl FnMut(Switch),
     ) {
         if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&cpu) {
@@ -92,8 +92,8 @@ impl Switches {
             Some(Cpu::Left(left)) if left.next.tid == came.next.tid => came = left,
             Some(Cpu::Left(mut before) | Cpu::Came(mut before)) => {
                 if before.next.tid != came.prev.tid {
-                    before.next = Task::idle();
-                    came.prev = Task::idle();
+                    before.next = SwitchedTask::idle();
+                    came.prev = SwitchedTask::idle();
                 }
                 emit(before);
             }
@@ -113,7 +113,7 @@ impl Switches {
             Some(Cpu::Came(came)) if came.next.tid == tid => emit(came),
             Some(Cpu::Left(mut before) | Cpu::Came(mut before)) => {
                 // The switch to the thread that leaves now is not in the log.
-                before.next = Task::idle();
+                before.next = SwitchedTask::idle();
                 emit(before);
             }
             None => {}
@@ -133,8 +133,8 @@ impl Switches {
 mod tests {
     use super::*;
 
-    fn task(tid: i32) -> Task {
-        Task {
+    fn task(tid: i32) -> SwitchedTask {
+        SwitchedTask {
             tid,
             comm: if tid == 0 {
                 b"swapper".to_vec()
@@ -151,7 +151,7 @@ mod tests {
     type Step = (u64, Result<(i32, i32), (i32, i32)>);
 
     fn seen(steps: &[Step]) -> Seen {
-        let mut switches = Switches::default();
+        let mut switches = LastSwitches::default();
         let mut seen = Vec::new();
         let mut emit = |switch: Switch| {
             seen.push((switch.at.0, switch.prev.tid, switch.next.tid));

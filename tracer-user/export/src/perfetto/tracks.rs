@@ -11,8 +11,8 @@ use zerocopy::FromBytes;
 use super::packet;
 use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::text::text;
-use crate::Origin;
-use crate::names::{Names, News, Thread};
+use crate::TraceOrigin;
+use crate::names::{LogThread, News, WrittenNames};
 use crate::slices::Track;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::event_view::EventView;
@@ -30,15 +30,18 @@ const MOST_DESCRIBED: usize = 65_536;
 /// Tracks that were described.
 #[derive(Debug, Default)]
 pub struct Tracks {
-    names: Names,
+    names: WrittenNames,
     /// Number of times that the number of a thread was given to another one.
-    generations: HashMap<Thread, u32>,
+    generations: HashMap<LogThread, u32>,
     described: HashSet<u64>,
 }
 
 impl Tracks {
     /// Returns the description of the track of the trace itself.
-    pub fn of_trace(at: MonotonicNs, origin: &Origin) -> impl Iterator<Item = TracePacket> {
+    pub fn describe_trace(
+        at: MonotonicNs,
+        origin: &TraceOrigin,
+    ) -> impl Iterator<Item = TracePacket> {
         let name = text(origin.attributes.name().as_bytes());
         let track = TrackDescriptor {
             uuid: Some(TRACE_TRACK),
@@ -49,7 +52,7 @@ impl Tracks {
     }
 
     /// Returns the number of a thread's track.
-    pub fn uuid(&self, thread: Thread) -> u64 {
+    pub fn uuid(&self, thread: LogThread) -> u64 {
         if thread.pid == 0 {
             return TRACE_TRACK;
         }
@@ -83,14 +86,14 @@ impl Tracks {
     }
 
     /// Returns the description of the thread of an event, when it is new or has another name.
-    pub fn before(&mut self, entry: &EventView<'_>, thread: Thread) -> Vec<TracePacket> {
+    pub fn before(&mut self, entry: &EventView<'_>, thread: LogThread) -> Vec<TracePacket> {
         self.describe(thread, entry.comm, entry.at())
     }
 
     /// Returns the description of a thread, when it is new or has another name.
     pub fn describe(
         &mut self,
-        thread: Thread,
+        thread: LogThread,
         comm: Option<&[u8]>,
         at: MonotonicNs,
     ) -> Vec<TracePacket> {
@@ -136,7 +139,7 @@ impl Tracks {
         let Ok((fork, _)) = ForkData::read_from_prefix(event.data) else {
             return;
         };
-        let thread = Thread {
+        let thread = LogThread {
             pid: fork.child_pid.cast_signed(),
             tid: fork.child_tid.cast_signed(),
         };
@@ -148,7 +151,7 @@ impl Tracks {
         }
     }
 
-    fn hash(&self, kind: &str, thread: Thread) -> u64 {
+    fn hash(&self, kind: &str, thread: LogThread) -> u64 {
         // Its keys are always the same: an export of a log is always the same, too.
         let mut hasher = DefaultHasher::new();
         let generation = self.generations.get(&thread);
@@ -164,15 +167,15 @@ mod tests {
 
     use super::*;
     use tracer_log_view::test_log::TestLog;
-    use tracer_log_view::{Log, Pause, Walk, Wanted};
+    use tracer_log_view::{Log, Pause, Walk, WantedEvents};
 
     /// Feeds the events of a log to a table of tracks.
     fn tracks(log: TestLog) -> Tracks {
         let mut tracks = Tracks::default();
-        let mut walk = Walk::new(log, Wanted::default());
+        let mut walk = Walk::new(log, WantedEvents::default());
         let visit = |tracks: &mut Tracks, entry: &EventView<'_>| {
             let header = &entry.event.header;
-            let thread = Thread::of(header);
+            let thread = LogThread::from_event(header);
             tracks.before(entry, thread);
             tracks.after(entry);
             Ok(())
@@ -183,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_tid_that_is_given_again_is_another_track() {
-        let child = Thread { pid: 9, tid: 9 };
+        let child = LogThread { pid: 9, tid: 9 };
         let fork = ForkData {
             child_pid: 9,
             child_tid: 9,
@@ -212,7 +215,7 @@ mod tests {
         log.push(200, name, (7, 8), b"");
         let record: LogRecord<'_> = log.next_record().unwrap().unwrap();
         let entry = tracer_log_view::view_of(&record, b"x", None);
-        let packets = Tracks::default().before(&entry, Thread { pid: 7, tid: 8 });
+        let packets = Tracks::default().before(&entry, LogThread { pid: 7, tid: 8 });
         let [packets] = packets.as_slice() else {
             panic!("not its main thread: {packets:?}");
         };
@@ -228,11 +231,11 @@ mod tests {
     fn a_row_is_described_once() {
         let mut tracks = Tracks::default();
         let at = MonotonicNs(1);
-        let track = Track::Thread(Thread { pid: 7, tid: 8 });
+        let track = Track::Thread(LogThread { pid: 7, tid: 8 });
         let (first, packets) = tracks.row(track, 0, at);
         assert_eq!(
             (first, packets),
-            (tracks.uuid(Thread { pid: 7, tid: 8 }), None)
+            (tracks.uuid(LogThread { pid: 7, tid: 8 }), None)
         );
         let (second, packets) = tracks.row(track, 1, at);
         assert!(second != first && packets.is_some());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 
-use crate::names::Thread;
+use crate::names::LogThread;
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 
@@ -15,15 +15,15 @@ const MOST_WOKEN: usize = 65_536;
 /// Threads that were woken and have no CPU yet.
 #[derive(Debug, Default)]
 pub struct Wakeups {
-    woken: HashMap<Thread, Waker>,
+    woken: HashMap<LogThread, WakingThread>,
     flows: u64,
 }
 
 /// Waker of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waker {
+pub struct WakingThread {
     /// Thread that woke it.
-    pub thread: Thread,
+    pub thread: LogThread,
     /// Name of the thread: any bytes.
     pub comm: Vec<u8>,
     /// Number of the flow.
@@ -32,7 +32,7 @@ pub struct Waker {
 
 impl Wakeups {
     /// Notes an event. Returns the waker, where it is a wake-up by a thread.
-    pub fn wake(&mut self, entry: &EventView<'_>, thread: Thread) -> Option<Waker> {
+    pub fn wake(&mut self, entry: &EventView<'_>, thread: LogThread) -> Option<WakingThread> {
         let event = &entry.event;
         if event.header.event_type != EventTypeId::WAKEUP {
             return None;
@@ -46,8 +46,8 @@ impl Wakeups {
             return None;
         }
         self.flows += 1;
-        let waker = Waker {
-            thread: Thread {
+        let waker = WakingThread {
+            thread: LogThread {
                 pid: data.waker_pid.cast_signed(),
                 tid: data.waker_tid.cast_signed(),
             },
@@ -59,7 +59,7 @@ impl Wakeups {
     }
 
     /// Returns the waker of a thread that gets a CPU by this event.
-    pub fn run(&mut self, entry: &EventView<'_>, thread: Thread) -> Option<Waker> {
+    pub fn run(&mut self, entry: &EventView<'_>, thread: LogThread) -> Option<WakingThread> {
         let is_switch = entry.event.header.event_type == EventTypeId::SWITCH_IN;
         if is_switch {
             self.woken.remove(&thread)

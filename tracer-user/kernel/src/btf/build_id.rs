@@ -7,7 +7,7 @@ use std::fs;
 use super::raw::read_u32;
 
 /// Reads the identifier of the running kernel; `None` where the kernel does not give it.
-pub fn of_running_kernel() -> Option<Vec<u8>> {
+pub fn read_running_kernel() -> Option<Vec<u8>> {
     in_notes(&fs::read("/sys/kernel/notes").ok()?)
 }
 

@@ -10,7 +10,7 @@ use object::{Object, ObjectSection};
 
 use super::offsets::FieldMissing;
 use super::reader::{Btf, BtfError};
-use tracer_binary::probes::{Bounded, Budget, open_ordinary};
+use tracer_binary::probes::{Bounded, ReadBudget, open_ordinary};
 
 /// Bytes of BTF that are read. That of a distribution's kernel has some five million.
 const MOST_BYTES: u64 = 64 << 20;
@@ -122,7 +122,7 @@ fn whole(file: &File) -> Result<Vec<u8>, FileError> {
 
 fn section(file: &File) -> Result<Contents, FileError> {
     let cache = ReadCache::new(file);
-    let budget = Budget::default();
+    let budget = ReadBudget::default();
     let failed = |error| {
         if budget.is_exceeded() {
             FileError::TooLarge
@@ -190,7 +190,7 @@ mod tests {
         elf
     }
 
-    fn of(bytes: &[u8]) -> Result<Vec<u8>, FileError> {
+    fn read_bytes(bytes: &[u8]) -> Result<Vec<u8>, FileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), bytes).unwrap();
         read(file.path()).map(|contents| contents.bytes)
@@ -199,10 +199,10 @@ mod tests {
     #[test]
     fn btf_is_read_as_it_is_and_from_its_section() {
         let bytes = [BTF, b"and the rest"].concat();
-        assert_eq!(of(&bytes).unwrap(), bytes);
-        assert_eq!(of(&elf(".BTF", &bytes)).unwrap(), bytes);
+        assert_eq!(read_bytes(&bytes).unwrap(), bytes);
+        assert_eq!(read_bytes(&elf(".BTF", &bytes)).unwrap(), bytes);
         assert!(matches!(
-            of(&elf(".text", &bytes)),
+            read_bytes(&elf(".text", &bytes)),
             Err(FileError::NoSection)
         ));
     }
@@ -210,7 +210,10 @@ mod tests {
     #[test]
     fn what_is_neither_is_refused() {
         for bytes in [&b""[..], b"\x7f", b"\xfd7zXZ", &[0; 100]] {
-            assert!(matches!(of(bytes), Err(FileError::Neither)), "{bytes:?}");
+            assert!(
+                matches!(read_bytes(bytes), Err(FileError::Neither)),
+                "{bytes:?}"
+            );
         }
     }
 
@@ -219,13 +222,16 @@ mod tests {
         let whole = elf(".BTF", BTF);
         for length in 4..whole.len() {
             // Padding at the end is not missed.
-            let _ = of(&whole[..length]);
+            let _ = read_bytes(&whole[..length]);
         }
-        assert!(matches!(of(&whole[..32]), Err(FileError::DamagedElf(_))));
+        assert!(matches!(
+            read_bytes(&whole[..32]),
+            Err(FileError::DamagedElf(_))
+        ));
         for at in 4..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] = 0xff;
-            let _ = of(&bytes);
+            let _ = read_bytes(&bytes);
         }
     }
 

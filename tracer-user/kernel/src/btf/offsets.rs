@@ -5,7 +5,7 @@ use tracer_common::kernel::globals::{
 };
 
 use super::machine;
-use super::reader::{Argument, Btf};
+use super::reader::{Btf, ParameterKind};
 use tracer_syscalls::names::{Table, syscall_number};
 
 /// The value of one read-only global of the eBPF object.
@@ -76,7 +76,7 @@ const fn wanted(global: &'static str, of: &'static str, ways: &'static [Way]) ->
     }
 }
 
-const fn of_some(global: &'static str, of: &'static str, ways: &'static [Way]) -> Field {
+const fn need_on_some(global: &'static str, of: &'static str, ways: &'static [Way]) -> Field {
     Field {
         need: Need::OfSomeMachines,
         ..required(global, of, ways)
@@ -97,7 +97,7 @@ const FIELDS: &[Field] = &[
     wanted("TASK_EXIT_CODE", "task_struct", &[way(&["exit_code"])]),
     required("TASK_SIGNAL", "task_struct", &[way(&["signal"])]),
     // x86-64, Arm 64.
-    of_some(
+    need_on_some(
         "TASK_THREAD_POINTER",
         "task_struct",
         &[
@@ -112,38 +112,38 @@ const FIELDS: &[Field] = &[
         &[way(&["thread_info", "cpu"]), way(&["cpu"])],
     ),
     // With CONFIG_UPROBES.
-    of_some("TASK_UTASK", "task_struct", &[way(&["utask"])]),
-    of_some("UTASK_DEPTH", "uprobe_task", &[way(&["depth"])]),
+    need_on_some("TASK_UTASK", "task_struct", &[way(&["utask"])]),
+    need_on_some("UTASK_DEPTH", "uprobe_task", &[way(&["depth"])]),
     wanted("TASK_FLAGS", "task_struct", &[way(&["flags"])]),
     // With CONFIG_FAIR_GROUP_SCHED: the way to the run queue of its CPU.
-    of_some("TASK_FAIR_QUEUE", "task_struct", &[way(&["se", "cfs_rq"])]),
-    of_some("FAIR_QUEUE_RUN_QUEUE", "cfs_rq", &[way(&["rq"])]),
+    need_on_some("TASK_FAIR_QUEUE", "task_struct", &[way(&["se", "cfs_rq"])]),
+    need_on_some("FAIR_QUEUE_RUN_QUEUE", "cfs_rq", &[way(&["rq"])]),
     wanted("RUN_QUEUE_SWITCHES", "rq", &[way(&["nr_switches"])]),
     // With CONFIG_CFS_BANDWIDTH: since 6.18 the first, else the others.
-    of_some("TASK_THROTTLED", "task_struct", &[way(&["throttled"])]),
-    of_some(
+    need_on_some("TASK_THROTTLED", "task_struct", &[way(&["throttled"])]),
+    need_on_some(
         "FAIR_QUEUE_THROTTLED",
         "cfs_rq",
         &[way(&["throttle_count"])],
     ),
     // The group whose time is used up.
-    of_some("FAIR_QUEUE_GROUP", "cfs_rq", &[way(&["tg"])]),
-    of_some("GROUP_CGROUP", "task_group", &[way(&["css", "cgroup"])]),
-    of_some(
+    need_on_some("FAIR_QUEUE_GROUP", "cfs_rq", &[way(&["tg"])]),
+    need_on_some("GROUP_CGROUP", "task_group", &[way(&["css", "cgroup"])]),
+    need_on_some(
         "TASK_PARENT_ENTITY",
         "task_struct",
         &[way(&["se", "parent"])],
     ),
-    of_some("ENTITY_PARENT", "sched_entity", &[way(&["parent"])]),
-    of_some("ENTITY_QUEUE", "sched_entity", &[way(&["cfs_rq"])]),
+    need_on_some("ENTITY_PARENT", "sched_entity", &[way(&["parent"])]),
+    need_on_some("ENTITY_QUEUE", "sched_entity", &[way(&["cfs_rq"])]),
     wanted("TASK_STACK", "task_struct", &[way(&["stack"])]),
     // Where the machine has no variable for it, and on real-time kernels.
-    of_some(
+    need_on_some(
         "TASK_PREEMPT_COUNT",
         "task_struct",
         &[way(&["thread_info", "preempt_count"])],
     ),
-    of_some(
+    need_on_some(
         "TASK_SOFTIRQ_COUNT",
         "task_struct",
         &[way(&["softirq_disable_cnt"])],
@@ -151,7 +151,7 @@ const FIELDS: &[Field] = &[
     wanted("TASK_LEADER", "task_struct", &[way(&["group_leader"])]),
     wanted("TASK_THREAD_PID", "task_struct", &[way(&["thread_pid"])]),
     // x86-64, Arm 64.
-    of_some(
+    need_on_some(
         "TASK_STATUS",
         "task_struct",
         &[
@@ -163,8 +163,8 @@ const FIELDS: &[Field] = &[
     wanted("CGROUPS_DEFAULT", "css_set", &[way(&["dfl_cgrp"])]),
     wanted("CGROUP_LEVEL", "cgroup", &[way(&["level"])]),
     // One or the other: since 6.1 the first.
-    of_some("CGROUP_ANCESTORS", "cgroup", &[way(&["ancestors"])]),
-    of_some("CGROUP_ANCESTOR_IDS", "cgroup", &[way(&["ancestor_ids"])]),
+    need_on_some("CGROUP_ANCESTORS", "cgroup", &[way(&["ancestors"])]),
+    need_on_some("CGROUP_ANCESTOR_IDS", "cgroup", &[way(&["ancestor_ids"])]),
     wanted("CGROUP_NODE", "cgroup", &[way(&["kn"])]),
     wanted("NODE_ID", "kernfs_node", &[way(&["id"])]),
     wanted("NODE_NAME", "kernfs_node", &[way(&["name"])]),
@@ -241,32 +241,32 @@ const FIELDS: &[Field] = &[
         "pt_regs",
         &[way(&["r9"]), register(&["regs"], 5), way(&["a5"])],
     ),
-    of_some(
+    need_on_some(
         "REGS_COMPAT_0",
         "pt_regs",
         &[way(&["bx"]), way(&["orig_x0"])],
     ),
-    of_some(
+    need_on_some(
         "REGS_COMPAT_1",
         "pt_regs",
         &[way(&["cx"]), register(&["regs"], 1)],
     ),
-    of_some(
+    need_on_some(
         "REGS_COMPAT_2",
         "pt_regs",
         &[way(&["dx"]), register(&["regs"], 2)],
     ),
-    of_some(
+    need_on_some(
         "REGS_COMPAT_3",
         "pt_regs",
         &[way(&["si"]), register(&["regs"], 3)],
     ),
-    of_some(
+    need_on_some(
         "REGS_COMPAT_4",
         "pt_regs",
         &[way(&["di"]), register(&["regs"], 4)],
     ),
-    of_some(
+    need_on_some(
         "REGS_COMPAT_5",
         "pt_regs",
         &[way(&["bp"]), register(&["regs"], 5)],
@@ -319,8 +319,8 @@ const FIELDS: &[Field] = &[
     wanted("MOUNT_MOUNT", "mount", &[way(&["mnt"])]),
     wanted("MOUNT_PARENT", "mount", &[way(&["mnt_parent"])]),
     wanted("MOUNT_POINT", "mount", &[way(&["mnt_mountpoint"])]),
-    of_some("NS_OPERATIONS", "ns_common", &[way(&["ops"])]),
-    of_some("NS_NAME", "proc_ns_operations", &[way(&["name"])]),
+    need_on_some("NS_OPERATIONS", "ns_common", &[way(&["ops"])]),
+    need_on_some("NS_NAME", "proc_ns_operations", &[way(&["name"])]),
     wanted("SOCKET_SOCK", "socket", &[way(&["sk"])]),
     wanted("SOCKET_INODE", "socket_alloc", &[way(&["vfs_inode"])]),
     wanted(
@@ -329,7 +329,7 @@ const FIELDS: &[Field] = &[
         &[way(&["__sk_common", "skc_family"])],
     ),
     // Bits before 5.6.
-    of_some("SOCK_PROTOCOL", "sock", &[way(&["sk_protocol"])]),
+    need_on_some("SOCK_PROTOCOL", "sock", &[way(&["sk_protocol"])]),
     wanted("SOCK_SOCKET", "sock", &[way(&["sk_socket"])]),
     wanted(
         "SOCK_LOCAL_PORT",
@@ -348,22 +348,22 @@ const FIELDS: &[Field] = &[
     ),
     wanted("SOCK_REMOTE", "sock", &[way(&["__sk_common", "skc_daddr"])]),
     // With CONFIG_IPV6.
-    of_some(
+    need_on_some(
         "SOCK_LOCAL_6",
         "sock",
         &[way(&["__sk_common", "skc_v6_rcv_saddr"])],
     ),
-    of_some(
+    need_on_some(
         "SOCK_REMOTE_6",
         "sock",
         &[way(&["__sk_common", "skc_v6_daddr"])],
     ),
     // These may be in modules.
-    of_some("UNIX_PEER", "unix_sock", &[way(&["peer"])]),
-    of_some("UNIX_ADDRESS", "unix_sock", &[way(&["addr"])]),
-    of_some("UNIX_ADDRESS_BYTES", "unix_address", &[way(&["len"])]),
-    of_some("UNIX_ADDRESS_NAME", "unix_address", &[way(&["name"])]),
-    of_some("NETLINK_PORT", "netlink_sock", &[way(&["portid"])]),
+    need_on_some("UNIX_PEER", "unix_sock", &[way(&["peer"])]),
+    need_on_some("UNIX_ADDRESS", "unix_sock", &[way(&["addr"])]),
+    need_on_some("UNIX_ADDRESS_BYTES", "unix_address", &[way(&["len"])]),
+    need_on_some("UNIX_ADDRESS_NAME", "unix_address", &[way(&["name"])]),
+    need_on_some("NETLINK_PORT", "netlink_sock", &[way(&["portid"])]),
 ];
 
 /// Bits of an address to which a function returns. On arm64, signed addresses have their signature
@@ -460,7 +460,7 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         name: "VICTIM_IS_TASK",
         value: u32::from(
             btf.tracepoint_arguments("mark_victim")
-                .is_some_and(|arguments| arguments.first() == Some(&Argument::Pointer)),
+                .is_some_and(|arguments| arguments.first() == Some(&ParameterKind::Pointer)),
         ),
     });
     globals.push(Global {
@@ -574,8 +574,8 @@ fn first_name(field: &Field) -> &'static str {
 
 /// Returns the form of the arguments of `sched_switch`. Prototypes carry no names, but the order of
 /// tasks (pointers) and integers is another one in each of the three.
-fn switch_arguments(arguments: Option<&[Argument]>) -> u32 {
-    use Argument::{Integer, Pointer};
+fn switch_arguments(arguments: Option<&[ParameterKind]>) -> u32 {
+    use ParameterKind::{Integer, Pointer};
     match arguments {
         Some([Integer, Pointer, Pointer, Integer, ..]) => SWITCH_STATE_LAST,
         Some([Integer, Integer, Pointer, Pointer, ..]) => SWITCH_STATE_SECOND,
@@ -585,7 +585,7 @@ fn switch_arguments(arguments: Option<&[Argument]>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::Argument::{Integer, Pointer};
+    use super::ParameterKind::{Integer, Pointer};
     use super::*;
 
     #[test]

@@ -62,7 +62,7 @@ pub(super) struct TypeId(pub(super) u32);
 
 /// Kind of an argument, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Argument {
+pub enum ParameterKind {
     /// Address.
     Pointer,
     /// Integer or truth value.
@@ -215,7 +215,7 @@ impl<'a> Btf<'a> {
 
     /// Returns the arguments of the BTF tracepoint `name`, or `None` where the kernel has none.
     #[must_use]
-    pub fn tracepoint_arguments(&self, name: &str) -> Option<Vec<Argument>> {
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<Vec<ParameterKind>> {
         // typedef void (*btf_trace_NAME)(void *, ...): the first one is the tracer's own.
         let typedef = self.find(kind::TYPEDEF, &format!("btf_trace_{name}"))?;
         let pointer = self.get(self.strip(typedef)?)?;
@@ -232,9 +232,9 @@ impl<'a> Btf<'a> {
                 let id = read_u32(self.types, at.checked_add(4)?)?;
                 let argument = self.get(self.strip(TypeId(id))?)?;
                 Some(if argument.kind == kind::PTR {
-                    Argument::Pointer
+                    ParameterKind::Pointer
                 } else {
-                    Argument::Integer
+                    ParameterKind::Integer
                 })
             })
             .collect()
@@ -579,7 +579,7 @@ mod tests {
 
         assert_eq!(
             btf.tracepoint_arguments("test"),
-            Some(vec![Argument::Integer, Argument::Pointer])
+            Some(vec![ParameterKind::Integer, ParameterKind::Pointer])
         );
         assert_eq!(btf.tracepoint_arguments("none"), None);
     }

@@ -30,7 +30,7 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
         variables.push(*function);
         globals.push(*word);
     }
-    for (distance, variable, inside) in of_each_cpu(btf) {
+    for (distance, variable, inside) in find_per_cpu(btf) {
         if let Some(distance) = distance.filter(|_| way.is_some()) {
             globals.push(distance);
         } else if is_named(variable.id) {
@@ -51,7 +51,7 @@ pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
         return Vec::new();
     }
     let mut globals = Vec::new();
-    for (distance, _, inside) in of_each_cpu(btf) {
+    for (distance, _, inside) in find_per_cpu(btf) {
         let Some(distance) = distance else {
             continue;
         };
@@ -63,7 +63,7 @@ pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
 
 /// Returns each variable that there is: its distance from the run queue, where that is known, and
 /// the globals that say where in it something is.
-fn of_each_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {
+fn find_per_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {
     let variables = [
         (
             "__preempt_count",

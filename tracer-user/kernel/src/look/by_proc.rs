@@ -14,7 +14,7 @@ use tracer_binary::bounded_proc;
 
 /// Returns the threads of a process; none of one that keeps the kernel from answering.
 pub fn look(pid: i32, is_followed: bool) -> Vec<Looked> {
-    let looked = bounded_proc::of_process(pid, move || {
+    let looked = bounded_proc::ask_process(pid, move || {
         let is_compat = is_of_32_bits(pid);
         let threads = threads(pid).into_iter();
         threads

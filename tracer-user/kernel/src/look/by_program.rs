@@ -28,7 +28,7 @@ pub struct Looked {
 
 impl Looked {
     /// Reads the record of a thread that the program has written; `None` of other bytes.
-    fn of(untrusted: &[u8]) -> Option<Self> {
+    fn parse(untrusted: &[u8]) -> Option<Self> {
         let event = untrusted.get(..Record::<ThreadStateData>::BYTES)?.to_vec();
         let mut looked = Self {
             event,
@@ -70,5 +70,5 @@ pub fn look(ebpf: &mut Ebpf, are_stacked: bool) -> io::Result<Vec<Looked>> {
     } else {
         LOOK_BYTES
     };
-    Ok(bytes.chunks_exact(each).filter_map(Looked::of).collect())
+    Ok(bytes.chunks_exact(each).filter_map(Looked::parse).collect())
 }

@@ -18,13 +18,13 @@ use tracer_common::kernel::{REGISTERS, wanted};
 use super::btf::offsets::Global;
 use by_program::Looked;
 use tracer_binary::stacks::StackOptions;
-use user_stack::Stacks;
+use user_stack::LookStacks;
 
 /// Records on their way from the look to the source.
 #[derive(Clone, Debug, Default)]
-pub struct Found(Arc<Mutex<Vec<Vec<u8>>>>);
+pub struct LookRecords(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Found {
+impl LookRecords {
     /// Takes the looks since the last call.
     pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -46,8 +46,8 @@ pub struct Looker {
     /// Recording of the thread's next steps too.
     is_followed: bool,
     /// Stacks of threads, where they are recorded too.
-    stacks: Option<Stacks>,
-    found: Found,
+    stacks: Option<LookStacks>,
+    found: LookRecords,
 }
 
 /// Offsets of a program's registers among those that the kernel saves, in words.
@@ -60,7 +60,7 @@ struct Places {
 
 impl Places {
     /// Reads the offsets from the kernel's types.
-    fn of(globals: &[Global]) -> Option<Self> {
+    fn from_globals(globals: &[Global]) -> Option<Self> {
         let word = |name| {
             let global = globals.iter().find(|global| global.name == name)?;
             let offset = Some(global.value).filter(|value| *value != NO_OFFSET)?;
@@ -104,13 +104,13 @@ impl Looker {
             writes_stacks,
             is_followed: recorded & switches == switches,
             stacks: (writes_stacks && options.are_wanted())
-                .then(|| Stacks::new(*options, Places::of(globals))),
-            found: Found::default(),
+                .then(|| LookStacks::new(*options, Places::from_globals(globals))),
+            found: LookRecords::default(),
         }
     }
 
     /// Returns the looks that the source has yet to take.
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> LookRecords {
         self.found.clone()
     }
 

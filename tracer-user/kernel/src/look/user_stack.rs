@@ -30,7 +30,7 @@ const CODE: u64 = if cfg!(target_arch = "aarch64") {
 
 /// Stacks that are recorded.
 #[derive(Debug)]
-pub struct Stacks {
+pub struct LookStacks {
     options: StackOptions,
     /// Offsets of registers; `None`: nothing is known of a program's registers.
     places: Option<Places>,
@@ -56,7 +56,7 @@ struct Wanted {
     frame: u64,
 }
 
-impl Stacks {
+impl LookStacks {
     pub fn new(options: StackOptions, places: Option<Places>) -> Self {
         Self { options, places }
     }
@@ -85,7 +85,7 @@ impl Stacks {
         for (pid, wanted) in by_process {
             let options = self.options;
             // Another process may have to supply a page of the stack (`userfaultfd`, FUSE).
-            let read = bounded_proc::of_process(pid, move || {
+            let read = bounded_proc::ask_process(pid, move || {
                 let each = wanted.into_iter();
                 let each = each.filter_map(|one| Some((one.index, user_of(pid, &one, &options)?)));
                 each.collect::<Vec<_>>()

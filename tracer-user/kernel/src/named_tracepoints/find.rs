@@ -5,7 +5,7 @@ use std::io;
 use tracer_common::kernel::MAX_TRACEPOINTS;
 
 use super::Tracepoint;
-use super::format::Format;
+use super::format::TracepointFormat;
 use super::tracefs::Tracefs;
 use tracer_text::suggest;
 
@@ -20,7 +20,7 @@ pub struct Pattern {
 /// Reason why a tracepoint cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FindError {
+pub enum FindTracepointError {
     /// Text that is no tracepoint.
     #[error(
         "{typed:?} is no tracepoint; give CATEGORY:NAME or NAME, such as tcp:tcp_retransmit_skb"
@@ -82,7 +82,7 @@ impl Pattern {
     /// # Errors
     ///
     /// The text is no pattern.
-    pub fn new(typed: &str) -> Result<Self, FindError> {
+    pub fn new(typed: &str) -> Result<Self, FindTracepointError> {
         let (category, name) = typed.split_once(':').unwrap_or(("*", typed));
         let is_one = |part: &str| {
             let is_in_name =
@@ -90,7 +90,7 @@ impl Pattern {
             !part.is_empty() && part.chars().all(is_in_name)
         };
         if !is_one(category) || !is_one(name) {
-            return Err(FindError::NotOne {
+            return Err(FindTracepointError::NotOne {
                 typed: typed.to_owned(),
             });
         }
@@ -154,11 +154,11 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
 /// # Errors
 ///
 /// A pattern fits none, or the kernel does not say what there is.
-pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
+pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindTracepointError> {
     if patterns.is_empty() {
         return Ok(Vec::new());
     }
-    let tracefs = Tracefs::open().map_err(|source| FindError::NoTracefs { source })?;
+    let tracefs = Tracefs::open().map_err(|source| FindTracepointError::NoTracefs { source })?;
     let all = names(&tracefs)?;
     let mut chosen: Vec<&(String, String)> = Vec::new();
     for pattern in patterns {
@@ -176,14 +176,14 @@ pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
         if !is_there && before == chosen.len() {
             let similar = suggest(&pattern.name, all.iter().map(|(_, name)| name.as_str()));
             let similar = similar.and_then(|near| all.iter().find(|(_, name)| name == near));
-            return Err(FindError::None {
+            return Err(FindTracepointError::None {
                 typed: pattern.to_string(),
                 similar: similar.map(|(category, name)| format!("{category}:{name}")),
             });
         }
     }
     if chosen.len() > MAX_TRACEPOINTS {
-        return Err(FindError::TooMany {
+        return Err(FindTracepointError::TooMany {
             asked: chosen.len(),
         });
     }
@@ -192,7 +192,7 @@ pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
         let tracepoint = described(&tracefs, category, name)?;
         let event_name = tracepoint.event_name();
         if found.iter().any(|other| other.event_name() == event_name) {
-            return Err(FindError::Alike { name: event_name });
+            return Err(FindTracepointError::Alike { name: event_name });
         }
         found.push(tracepoint);
     }
@@ -213,8 +213,8 @@ pub fn categories() -> std::io::Result<Vec<String>> {
 /// # Errors
 ///
 /// The kernel does not say what there is.
-pub fn list(pattern: &Pattern) -> Result<Vec<Tracepoint>, FindError> {
-    let tracefs = Tracefs::open().map_err(|source| FindError::NoTracefs { source })?;
+pub fn list(pattern: &Pattern) -> Result<Vec<Tracepoint>, FindTracepointError> {
+    let tracefs = Tracefs::open().map_err(|source| FindTracepointError::NoTracefs { source })?;
     let all = names(&tracefs)?.into_iter();
     let fitting = all.filter(|(category, name)| pattern.has(category, name));
     // Of one that has gone meanwhile, or whose format cannot be read, nothing can be said.
@@ -224,8 +224,8 @@ pub fn list(pattern: &Pattern) -> Result<Vec<Tracepoint>, FindError> {
 }
 
 /// Returns category and name of each.
-fn names(tracefs: &Tracefs) -> Result<Vec<(String, String)>, FindError> {
-    let failed = |source| FindError::NoTracefs { source };
+fn names(tracefs: &Tracefs) -> Result<Vec<(String, String)>, FindTracepointError> {
+    let failed = |source| FindTracepointError::NoTracefs { source };
     let mut all = Vec::new();
     for category in tracefs.folders(None).map_err(failed)? {
         // A module may be unloaded meanwhile.
@@ -235,14 +235,18 @@ fn names(tracefs: &Tracefs) -> Result<Vec<(String, String)>, FindError> {
     Ok(all)
 }
 
-fn described(tracefs: &Tracefs, category: &str, name: &str) -> Result<Tracepoint, FindError> {
-    let failed = |source| FindError::Format {
+fn described(
+    tracefs: &Tracefs,
+    category: &str,
+    name: &str,
+) -> Result<Tracepoint, FindTracepointError> {
+    let failed = |source| FindTracepointError::Format {
         category: category.to_owned(),
         name: name.to_owned(),
         source,
     };
     let text = tracefs.format(category, name).map_err(failed)?;
-    let format = Format::parse(&text);
+    let format = TracepointFormat::parse(&text);
     let format = format.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
     Ok(Tracepoint {
         category: category.to_owned(),

@@ -5,16 +5,16 @@ const MOST_FIELDS: usize = 128;
 
 /// Description of a tracepoint by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct TracepointFormat {
     /// Number by which the kernel knows it.
     pub id: u64,
     /// Its own fields, without those that all tracepoints have.
-    pub fields: Vec<Field>,
+    pub fields: Vec<TracepointField>,
 }
 
 /// A field of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct TracepointField {
     /// Name of the field.
     pub name: String,
     /// Its type, as the kernel writes it.
@@ -64,7 +64,7 @@ pub enum From {
     Field,
 }
 
-impl Format {
+impl TracepointFormat {
     /// Reads the file. `None` where it is none.
     #[must_use]
     pub fn parse(untrusted: &str) -> Option<Self> {
@@ -77,7 +77,7 @@ impl Format {
                 if fields.len() == MOST_FIELDS {
                     break;
                 }
-                fields.push(Field::parse(described)?);
+                fields.push(TracepointField::parse(described)?);
             } else if line.starts_with("print fmt:") {
                 break;
             }
@@ -95,7 +95,7 @@ impl Format {
     }
 }
 
-impl Field {
+impl TracepointField {
     /// Reads what follows `field:` in a line.
     fn parse(described: &str) -> Option<Self> {
         let mut parts = described.split(';').map(str::trim);
@@ -209,7 +209,7 @@ print fmt: \"field:x y;\toffset:0;\tsize:4;\"
 
     #[test]
     fn fields_are_those_of_the_tracepoint_with_their_types() {
-        let format = Format::parse(EXEC).unwrap();
+        let format = TracepointFormat::parse(EXEC).unwrap();
         assert_eq!(format.id, 365);
         let found: Vec<_> = format
             .fields
@@ -242,10 +242,10 @@ print fmt: \"field:x y;\toffset:0;\tsize:4;\"
             "ID: 3\n\tfield:x;",
             "ID: 3\n field:int ;\toffset:1;\tsize:4;",
         ] {
-            assert_eq!(Format::parse(text), None, "{text}");
+            assert_eq!(TracepointFormat::parse(text), None, "{text}");
         }
         for end in 0..EXEC.len() {
-            let _ = Format::parse(&EXEC[..end]);
+            let _ = TracepointFormat::parse(&EXEC[..end]);
         }
     }
 }

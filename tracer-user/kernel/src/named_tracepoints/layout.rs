@@ -5,7 +5,7 @@ use tracer_common::kernel::{
 };
 
 use super::Tracepoint;
-use super::format::{Field, FieldType, Format, From};
+use super::format::{FieldType, From, TracepointField, TracepointFormat};
 use tracer_text::self_describing::{Encoder, unit};
 
 /// The part of the kernel whose tracepoints give a program their fixed fields alone.
@@ -16,17 +16,17 @@ const CALL_BYTES: usize = 64;
 
 /// Layout of the fields of a tracepoint.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
-    fields: Vec<Field>,
+pub struct TracepointLayout {
+    fields: Vec<TracepointField>,
     fixed_bytes: usize,
 }
 
-impl Layout {
+impl TracepointLayout {
     /// Returns the layout of a tracepoint of `category` with this format.
     #[must_use]
-    pub fn of(category: &str, format: &Format) -> Self {
+    pub fn from_format(category: &str, format: &TracepointFormat) -> Self {
         let is_call = category == CALLS;
-        let reaches = |field: &&Field| {
+        let reaches = |field: &&TracepointField| {
             let is_located = matches!(
                 field.kind,
                 FieldType::Located(..) | FieldType::LocatedText(_)
@@ -36,8 +36,8 @@ impl Layout {
             field.offset >= TRACEPOINT_COMMON_BYTES
                 && !(is_call && (is_located || end > CALL_BYTES))
         };
-        let fields: Vec<Field> = format.fields.iter().filter(reaches).cloned().collect();
-        let fixed = Format {
+        let fields: Vec<TracepointField> = format.fields.iter().filter(reaches).cloned().collect();
+        let fixed = TracepointFormat {
             id: format.id,
             fields,
         };
@@ -155,18 +155,18 @@ fn until_null(bytes: &[u8]) -> &[u8] {
 impl Tracepoint {
     /// Returns the layout of its fields.
     #[must_use]
-    pub fn layout(&self) -> Layout {
-        Layout::of(&self.category, &self.format)
+    pub fn layout(&self) -> TracepointLayout {
+        TracepointLayout::from_format(&self.category, &self.format)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracer_text::self_describing::{Typed, Value};
+    use tracer_text::self_describing::{Typed, TypedValue};
 
-    fn field(name: &str, offset: usize, size: usize, kind: FieldType) -> Field {
-        Field {
+    fn field(name: &str, offset: usize, size: usize, kind: FieldType) -> TracepointField {
+        TracepointField {
             name: name.to_owned(),
             c_type: "any".to_owned(),
             offset,
@@ -175,13 +175,13 @@ mod tests {
         }
     }
 
-    fn layout(category: &str) -> Layout {
+    fn layout(category: &str) -> TracepointLayout {
         let fields = vec![
             field("text", 8, 4, FieldType::LocatedText(From::Front)),
             field("pid", 12, 4, FieldType::Signed),
             field("near", 16, 4, FieldType::LocatedText(From::Field)),
         ];
-        Layout::of(category, &Format { id: 1, fields })
+        TracepointLayout::from_format(category, &TracepointFormat { id: 1, fields })
     }
 
     #[test]
@@ -196,19 +196,19 @@ mod tests {
 
         let shown = |record: &[u8]| -> Vec<String> {
             let data = layout.data(record);
-            let typed = Typed::of(&data).unwrap();
+            let typed = Typed::parse(&data).unwrap();
             typed
                 .iter()
                 .map(|(name, value)| format!("{name} {value:?}"))
                 .collect()
         };
-        let text = |bytes: &'static [u8]| Value::Text {
+        let text = |bytes: &'static [u8]| TypedValue::Text {
             bytes,
             has_more: false,
         };
         let expected = [
             format!("text {:?}", text(b"ab")),
-            format!("pid {:?}", Value::Signed(-5)),
+            format!("pid {:?}", TypedValue::Signed(-5)),
             format!("near {:?}", text(b"xyz")),
         ];
         assert_eq!(shown(&record), expected);
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(shown(&record[..length]).len(), 3, "{length}");
         }
         record.fill(0xff);
-        assert_eq!(shown(&record)[0], format!("text {:?}", Value::Unread));
+        assert_eq!(shown(&record)[0], format!("text {:?}", TypedValue::Unread));
     }
 
     #[test]

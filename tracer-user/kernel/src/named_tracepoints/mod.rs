@@ -10,17 +10,17 @@ mod format;
 mod layout;
 mod tracefs;
 
-pub use find::{FindError, Pattern, categories, find, list};
-pub use format::{Field, FieldType, Format};
-pub use layout::Layout;
+pub use find::{FindTracepointError, Pattern, categories, find, list};
+pub use format::{FieldType, TracepointField, TracepointFormat};
+pub use layout::TracepointLayout;
 
 /// Reads any bytes as a tracepoint's format, and any as what it records.
 #[doc(hidden)]
 pub fn look_through_format(untrusted: &[u8]) {
     let (format, record) = untrusted.split_at(untrusted.len() / 2);
     let text = String::from_utf8_lossy(format);
-    if let Some(format) = Format::parse(&text) {
-        let _ = Layout::of("any", &format).data(record);
+    if let Some(format) = TracepointFormat::parse(&text) {
+        let _ = TracepointLayout::from_format("any", &format).data(record);
     }
 }
 
@@ -32,7 +32,7 @@ pub struct Tracepoint {
     /// Its name there.
     pub name: String,
     /// Description by the kernel.
-    pub format: Format,
+    pub format: TracepointFormat,
 }
 
 impl Tracepoint {

@@ -13,7 +13,7 @@ use aya::maps::{Map, MapData};
 use aya_obj::Object;
 use aya_obj::generated::{bpf_attach_type, bpf_prog_type};
 
-use super::{Attachment, Attachments, EVERY_PROCESS, PROGRAM};
+use super::{Attachment, EVERY_PROCESS, PROGRAM, ProbeAttachments};
 use crate::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
 use crate::object::object;
 use crate::requirements;
@@ -24,7 +24,7 @@ pub(super) fn attach(
     ebpf: &Ebpf,
     attachments: &[Attachment<'_>],
     scopes: &[i32],
-) -> Option<Attachments> {
+) -> Option<ProbeAttachments> {
     if scopes != [EVERY_PROCESS] && !requirements::scopes_links_by_process() {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn attach(
             return None;
         }
     };
-    let mut attached = Attachments::default();
+    let mut attached = ProbeAttachments::default();
     for (_, group) in groups(attachments) {
         for pid in scopes {
             match link(program.as_fd(), &group, *pid) {

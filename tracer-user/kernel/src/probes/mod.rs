@@ -46,7 +46,7 @@ const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// The attachments. They end when this is dropped.
 #[derive(Default)]
-pub struct Attachments {
+pub struct ProbeAttachments {
     /// The program, for the count of what it missed.
     pub program: Option<OwnedFd>,
     /// Links, which are only held open.
@@ -56,7 +56,7 @@ pub struct Attachments {
 /// Threads that end attachments.
 const ENDERS: usize = 16;
 
-impl Drop for Attachments {
+impl Drop for ProbeAttachments {
     /// Ends all of them at the same time: the end of each waits for every CPU, all for the same.
     fn drop(&mut self) {
         let share = self.links.len().div_ceil(ENDERS).max(1);
@@ -103,9 +103,9 @@ fn attachments(sites: &[Location]) -> Vec<Attachment<'_>> {
 }
 
 /// Attaches to every site.
-pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeError> {
+pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<ProbeAttachments, ProbeError> {
     if probes.locations.is_empty() {
-        return Ok(Attachments::default());
+        return Ok(ProbeAttachments::default());
     }
     let pmu = examine()?;
     set_sites(ebpf, &probes.locations)?;
@@ -119,7 +119,7 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
         return Ok(attached);
     }
     let program = load(ebpf)?;
-    let mut attached = Attachments::default();
+    let mut attached = ProbeAttachments::default();
     for attachment in &attachments {
         for pid in scopes {
             let link = single::attach(program.as_fd(), pmu, attachment, *pid)?;

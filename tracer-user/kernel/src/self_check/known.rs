@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 
 /// Facts to be compared.
-pub struct Known {
+pub struct KnownFacts {
     pub pid: u64,
     pub tid: u64,
     pub comm: Vec<u8>,
@@ -55,7 +55,7 @@ pub struct Datagrams {
     pub inode: u64,
 }
 
-impl Known {
+impl KnownFacts {
     /// Looks at this thread.
     pub fn find() -> io::Result<Self> {
         let stat = fs::read_to_string("/proc/thread-self/stat")?;
@@ -103,7 +103,7 @@ impl KnownFile {
     fn open(path: &str) -> io::Result<Self> {
         let file = File::open(path)?;
         let mounts = Mounts::read()?;
-        let mount = mounts.of(file.as_fd());
+        let mount = mounts.find(file.as_fd());
         let parent = mount.and_then(|mount| mounts.by_id(mount.parent));
         let own_name = |path: &&str| Some(last_part(path));
         Ok(Self {
@@ -166,7 +166,7 @@ impl Mounts {
         })
     }
 
-    fn of(&self, file: BorrowedFd<'_>) -> Option<Mount<'_>> {
+    fn find(&self, file: BorrowedFd<'_>) -> Option<Mount<'_>> {
         self.by_id(&mount_of(file).ok()?)
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 
 use super::btf::offsets::Global;
 use super::btf::reader::Btf;
-use known::Known;
+use known::KnownFacts;
 use program::observe;
 use readings::{Reading, direct, followed};
 
@@ -67,7 +67,7 @@ pub fn check(btf: &Btf<'_>, globals: &[Global]) -> Result<usize, SelfCheckError>
 }
 
 fn check_once(btf: &Btf<'_>, globals: &[Global]) -> Result<usize, SelfCheckError> {
-    let known = Known::find().map_err(SelfCheckError::impossible("/proc/thread-self"))?;
+    let known = KnownFacts::find().map_err(SelfCheckError::impossible("/proc/thread-self"))?;
     // No pointer is followed before what lies beside it is known to be right.
     let first = compare(direct(btf, globals, &known))?;
     Ok(first + compare(followed(btf, globals, &known))?)

@@ -13,7 +13,7 @@ use super::pinned::Pinned;
 use super::readings::{Base, Reading, VALUE_BYTES};
 use crate::assembled::{self, CALL as CALL_HELPER, EXIT, Instruction, LOAD, READ, SET};
 use crate::call::bpf;
-use crate::mapping::{Access, Mapping};
+use crate::mapping::{Access, MapMemory};
 
 /// The system call that is made: it takes no arguments, and so changes nothing.
 pub const CALL: u64 = libc::SYS_getpid as u64;
@@ -64,7 +64,7 @@ mod at {
 pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     let bytes = at::VALUES + readings.len() * at::EACH;
     let map = make_map(bytes).map_err(SelfCheckError::impossible("bpf(BPF_MAP_CREATE)"))?;
-    let seen = Mapping::new(map.as_fd(), bytes, Access::Read);
+    let seen = MapMemory::new(map.as_fd(), bytes, Access::Read);
     let seen = seen.map_err(SelfCheckError::impossible("mmap"))?;
     let program = assembled::load(&assemble(map.as_raw_fd(), readings));
     let program = program.map_err(SelfCheckError::impossible("bpf(BPF_PROG_LOAD)"))?;

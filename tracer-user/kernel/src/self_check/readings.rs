@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use tracer_common::kernel::globals::NO_OFFSET;
 
-use super::known::{Known, KnownFile};
+use super::known::{KnownFacts, KnownFile};
 use super::program::{ARGUMENTS, Around, CALL};
 use crate::btf::offsets::Global;
 use crate::btf::reader::Btf;
@@ -136,7 +136,13 @@ impl<'a> List<'a> {
     }
 
     /// Adds a member of the task.
-    fn of_task(&mut self, name: &'static str, global: &str, bytes: usize, expected: Expected) {
+    fn add_task_member(
+        &mut self,
+        name: &'static str,
+        global: &str,
+        bytes: usize,
+        expected: Expected,
+    ) {
         self.add(name, Base::Task, &[self.at(global)], bytes, Some(expected));
     }
 
@@ -163,33 +169,33 @@ impl<'a> List<'a> {
 }
 
 /// Returns the readings of the task itself, and of the registers of its system call.
-pub fn direct(btf: &Btf<'_>, globals: &[Global], known: &Known) -> Vec<Reading> {
+pub fn direct(btf: &Btf<'_>, globals: &[Global], known: &KnownFacts) -> Vec<Reading> {
     let mut list = List::new(btf, globals);
-    list.of_task("task_struct.pid", "TASK_PID", 4, Expected::Is(known.tid));
-    list.of_task("task_struct.tgid", "TASK_TGID", 4, Expected::Is(known.pid));
+    list.add_task_member("task_struct.pid", "TASK_PID", 4, Expected::Is(known.tid));
+    list.add_task_member("task_struct.tgid", "TASK_TGID", 4, Expected::Is(known.pid));
     let comm = Expected::Text(known.comm.clone());
-    list.of_task("task_struct.comm", "TASK_COMM", VALUE_BYTES, comm);
-    list.of_task("task_struct.__state", "TASK_STATE", 4, Expected::Is(0));
-    list.of_task(
+    list.add_task_member("task_struct.comm", "TASK_COMM", VALUE_BYTES, comm);
+    list.add_task_member("task_struct.__state", "TASK_STATE", 4, Expected::Is(0));
+    list.add_task_member(
         "task_struct.exit_code",
         "TASK_EXIT_CODE",
         4,
         Expected::Is(0),
     );
-    list.of_task("task_struct.cpu", "TASK_CPU", 4, Expected::Cpu);
-    list.of_task("task_struct.stack", "TASK_STACK", 8, Expected::Stack);
+    list.add_task_member("task_struct.cpu", "TASK_CPU", 4, Expected::Cpu);
+    list.add_task_member("task_struct.stack", "TASK_STACK", 8, Expected::Stack);
     if let Some(flags) = known.stat(9) {
-        list.of_task("task_struct.flags", "TASK_FLAGS", 4, Expected::Is(flags));
+        list.add_task_member("task_struct.flags", "TASK_FLAGS", 4, Expected::Is(flags));
     }
     if let Some(pointer) = known.thread_pointer {
         let expected = Expected::Is(pointer);
-        list.of_task("task_struct.thread", "TASK_THREAD_POINTER", 8, expected);
+        list.add_task_member("task_struct.thread", "TASK_THREAD_POINTER", 8, expected);
     }
     registers(&mut list, known);
     list.readings
 }
 
-fn registers(list: &mut List<'_>, known: &Known) {
+fn registers(list: &mut List<'_>, known: &KnownFacts) {
     const NAME: &str = "pt_regs";
     let mut add = |global: &str, bytes, expected| {
         let at = list.at(global);
@@ -212,7 +218,7 @@ fn registers(list: &mut List<'_>, known: &Known) {
 }
 
 /// Returns the readings of data that pointers of the task lead to.
-pub fn followed(btf: &Btf<'_>, globals: &[Global], known: &Known) -> Vec<Reading> {
+pub fn followed(btf: &Btf<'_>, globals: &[Global], known: &KnownFacts) -> Vec<Reading> {
     let mut list = List::new(btf, globals);
     ids(&mut list, known);
     rights(&mut list, known);
@@ -228,7 +234,7 @@ pub fn followed(btf: &Btf<'_>, globals: &[Global], known: &Known) -> Vec<Reading
     list.readings
 }
 
-fn ids(list: &mut List<'_>, known: &Known) {
+fn ids(list: &mut List<'_>, known: &KnownFacts) {
     let leader = [list.at("TASK_LEADER"), list.at("TASK_PID")];
     let pid = Some(Expected::Is(known.pid));
     list.behind("task_struct.group_leader", &leader, 4, pid);
@@ -250,7 +256,7 @@ fn ids(list: &mut List<'_>, known: &Known) {
     list.behind("pid_namespace.ns.inum", &inode, 4, expected);
 }
 
-fn rights(list: &mut List<'_>, known: &Known) {
+fn rights(list: &mut List<'_>, known: &KnownFacts) {
     let cred = list.at("TASK_CRED");
     for (of, names) in [
         (
@@ -283,7 +289,7 @@ fn rights(list: &mut List<'_>, known: &Known) {
     list.behind("user_namespace.level", &level, 4, Some(Expected::Is(0)));
 }
 
-fn memory(list: &mut List<'_>, known: &Known) {
+fn memory(list: &mut List<'_>, known: &KnownFacts) {
     let memory = list.at("TASK_MM");
     for (name, global, field) in [
         ("mm_struct.arg_start", "MM_ARG_START", 48),
@@ -311,7 +317,7 @@ fn groups(list: &mut List<'_>) {
     list.behind("cgroup.ancestor_ids", &ids, 8, root());
 }
 
-fn folder(list: &mut List<'_>, known: &Known) {
+fn folder(list: &mut List<'_>, known: &KnownFacts) {
     let folder = [list.at("TASK_FS"), list.at("FS_FOLDER_DENTRY")];
     let name = [&folder[..], &[list.at("DENTRY_NAME"), Some(0)]].concat();
     let expected = known.folder.clone().map(Expected::Text);
@@ -381,7 +387,7 @@ fn namespace_file(list: &mut List<'_>, known: &KnownFile) {
     list.behind("proc_ns_operations.name", &steps, VALUE_BYTES, expected);
 }
 
-fn table(list: &mut List<'_>, known: &Known) {
+fn table(list: &mut List<'_>, known: &KnownFacts) {
     let size = known.status("FDSize").next();
     let size = size.and_then(|size| size.parse().ok()).map(Expected::Is);
     let steps = [
@@ -392,7 +398,7 @@ fn table(list: &mut List<'_>, known: &Known) {
     list.behind("fdtable.max_fds", &steps, 4, size);
 }
 
-fn datagrams(list: &mut List<'_>, known: &Known) {
+fn datagrams(list: &mut List<'_>, known: &KnownFacts) {
     const LOCALHOST: u64 = u32::from_ne_bytes([127, 0, 0, 1]) as u64;
     let Some(known) = &known.datagrams else {
         return;
@@ -427,7 +433,7 @@ fn datagrams(list: &mut List<'_>, known: &Known) {
     list.behind("socket_alloc.vfs_inode", &steps, 8, expected);
 }
 
-fn streams(list: &mut List<'_>, known: &Known) {
+fn streams(list: &mut List<'_>, known: &KnownFacts) {
     const FAMILY: u64 = 1;
     let Some((stream, _)) = &known.streams else {
         return;

@@ -16,7 +16,7 @@ use super::queue::Queue;
 use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
-use tracer_kernel::{ExecSign, ExecStep, Wanted};
+use tracer_kernel::{ExecSign, ExecStep, WantedMaps};
 
 /// Subscriptions that there may be.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
@@ -74,7 +74,7 @@ struct State {
     early: Held,
     signs: Vec<ExecSign>,
     /// Callback that learns the types that all of them want.
-    kernel: Option<Wanted>,
+    kernel: Option<WantedMaps>,
 }
 
 impl Default for State {
@@ -159,7 +159,7 @@ impl State {
 
 impl Hub {
     /// Reports to `kernel` from now on which events are wanted here.
-    pub fn report_to(&self, kernel: Wanted) {
+    pub fn report_to(&self, kernel: WantedMaps) {
         let mut state = self.lock();
         state.kernel = Some(kernel);
         state.update_kernel();

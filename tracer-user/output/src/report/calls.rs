@@ -42,7 +42,7 @@ pub struct Entered {
 
 impl Entered {
     /// Returns the call that `line` begins; `None` where its data is truncated.
-    fn of(line: &EventView<'_>) -> Option<Self> {
+    fn from_event(line: &EventView<'_>) -> Option<Self> {
         let (entered, _) = SyscallEnterData::read_from_prefix(line.event.data).ok()?;
         Some(Self {
             header: line.event.header,
@@ -100,7 +100,7 @@ struct Unfinished {
 
 /// Calls that have begun.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub struct BegunCalls {
     /// Call that was entered last, while nothing else has been shown.
     open: Option<Entered>,
     /// Calls whose beginnings have been shown, by their threads.
@@ -109,7 +109,7 @@ pub struct Calls {
 
 /// Part of a call that a line shows.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct CallPart {
     /// Beginning of the call: its thread, and the time of the line, also where the call is shown
     /// whole.
     pub of: Entered,
@@ -117,24 +117,24 @@ pub struct Part {
     pub words: Vec<u8>,
 }
 
-impl Calls {
+impl BegunCalls {
     /// Takes a call that begins. A call that never returns is shown at once. Returns an error where
     /// its data is shorter than the type says.
-    pub fn enter(&mut self, line: &EventView<'_>) -> Result<Option<Part>, Malformed> {
-        let entered = Entered::of(line).ok_or(Malformed)?;
+    pub fn enter(&mut self, line: &EventView<'_>) -> Result<Option<CallPart>, Malformed> {
+        let entered = Entered::from_event(line).ok_or(Malformed)?;
         self.unfinished.remove(line.event.header.tid);
         if entered.call.never_returns() {
             let mut words = Vec::new();
             entered.push_beginning(&mut words);
             words.extend_from_slice(b") = ?");
-            return Ok(Some(Part { of: entered, words }));
+            return Ok(Some(CallPart { of: entered, words }));
         }
         self.open = Some(entered);
         Ok(None)
     }
 
     /// Returns the whole line of the open call, where `line` is its end.
-    pub fn end(&mut self, line: &EventView<'_>) -> Option<Part> {
+    pub fn end(&mut self, line: &EventView<'_>) -> Option<CallPart> {
         let (left, texts) = left(line)?;
         let entered = self.open.take_if(|open| is_end_of(open, line, left))?;
         let mut entered = entered;
@@ -150,7 +150,7 @@ impl Calls {
         words.extend_from_slice(b") = ");
         push_result_of(&mut words, left, &filling);
         push_duration(&mut words, entered.header.time, line.event.header.time);
-        Some(Part { of: entered, words })
+        Some(CallPart { of: entered, words })
     }
 
     /// Returns the words of the end of a call whose beginning has been shown, or was never seen;
@@ -198,7 +198,7 @@ impl Calls {
     }
 
     /// Returns the beginning of the open call, as another line follows before its end.
-    pub fn interrupt(&mut self) -> Option<Part> {
+    pub fn interrupt(&mut self) -> Option<CallPart> {
         let entered = self.open.take()?;
         let mut words = Vec::new();
         let shown = entered.push_beginning(&mut words);
@@ -213,11 +213,11 @@ impl Calls {
         };
         let (tid, key) = (entered.header.tid, entered.key);
         self.unfinished.enter(tid, key, begun);
-        Some(Part { of: entered, words })
+        Some(CallPart { of: entered, words })
     }
 
     /// Returns the beginning of the open call, where it has waited for long by `now`.
-    pub fn interrupt_old(&mut self, now: MonotonicNs) -> Option<Part> {
+    pub fn interrupt_old(&mut self, now: MonotonicNs) -> Option<CallPart> {
         let begun = self.open.as_ref()?.header.time;
         if now.0.saturating_sub(begun.0) < WAITS_NS {
             return None;

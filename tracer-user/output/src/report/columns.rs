@@ -97,12 +97,12 @@ struct Slot {
 
 /// Columns of the threads that were shown last.
 #[derive(Debug)]
-pub struct Threads {
+pub struct ThreadColumns {
     widths: Widths,
     slots: Vec<Slot>,
 }
 
-impl Threads {
+impl ThreadColumns {
     /// Creates an empty table.
     #[must_use]
     pub fn new(widths: Widths) -> Self {
@@ -159,12 +159,12 @@ fn push_who(out: &mut Vec<u8>, who: Who<'_>, widths: Widths) {
 
 /// Columns of the system event types' names.
 #[derive(Debug)]
-pub struct Names {
+pub struct TypeColumns {
     widths: Widths,
     columns: Vec<Vec<u8>>,
 }
 
-impl Names {
+impl TypeColumns {
     /// Creates an empty table.
     #[must_use]
     pub fn new(widths: Widths) -> Self {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_shown_as_it_is_now_and_not_as_the_one_before_in_its_slot() {
-        let mut threads = Threads::new(Widths::WIDE);
+        let mut threads = ThreadColumns::new(Widths::WIDE);
         let mut shown = |pid, tid, comm: Option<&'static str>| {
             let who = Who {
                 pid,

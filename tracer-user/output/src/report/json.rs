@@ -12,9 +12,9 @@ use super::call_times::CallTimes;
 use crate::report::LineFormat;
 use tracer_event::document::push_line_end;
 use tracer_event::event_view::EventView;
-use tracer_event::fields::{Value, value};
+use tracer_event::fields::{FieldValue, value};
 use tracer_event::kernel_words::{push_returned, push_syscall_name};
-use tracer_event::probe::Arguments;
+use tracer_event::probe::ArgumentValues;
 use tracer_event::recorded::{push_recorded_json, recorded};
 use tracer_event::self_describing::push_typed_json;
 use tracer_event::summary::Summary;
@@ -129,9 +129,9 @@ pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
             }
         }
         push_descriptors(out, entry, data);
-    } else if let Some(arguments) = Arguments::of(line.name, data) {
+    } else if let Some(arguments) = ArgumentValues::parse(line.name, data) {
         arguments.push_json(out);
-    } else if let Some(typed) = Typed::of_event(line.name, data) {
+    } else if let Some(typed) = Typed::parse_event(line.name, data) {
         push_typed_json(out, typed);
     } else {
         if let Some(record) = recorded(&line.event) {
@@ -149,47 +149,49 @@ pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
     out.push(b'}');
 }
 
-fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
+fn push_value(out: &mut Vec<u8>, value: &FieldValue<'_>) {
     match value {
-        Value::Signed(value) => push_decimal(out, *value),
-        Value::Unsigned(value) | Value::Signal(value) => push_decimal(out, *value),
-        Value::Large(value) | Value::Address(value) => push_decimal(out, *value),
-        Value::Named(_, Some(name)) => push_json_string(out, name.as_bytes()),
-        Value::Named(value, None) => push_decimal(out, *value),
-        Value::Syscall(table, nr) => {
+        FieldValue::Signed(value) => push_decimal(out, *value),
+        FieldValue::Unsigned(value) | FieldValue::Signal(value) => push_decimal(out, *value),
+        FieldValue::Large(value) | FieldValue::Address(value) => push_decimal(out, *value),
+        FieldValue::Named(_, Some(name)) => push_json_string(out, name.as_bytes()),
+        FieldValue::Named(value, None) => push_decimal(out, *value),
+        FieldValue::Syscall(table, nr) => {
             out.push(b'"');
             push_syscall_name(out, *table, *nr);
             out.push(b'"');
         }
         // As signed integers: most are small or addresses, which every reader of JSON holds
         // exactly.
-        Value::Arguments(call) => {
+        FieldValue::Arguments(call) => {
             push_list(out, call.arguments().map(|(_, argument)| argument.value()));
         }
-        Value::NamedArguments(call, texts) => push_arguments(out, call, *texts),
-        Value::Filled(call, texts, returned) => push_filled(out, call, *texts, Some(*returned)),
-        Value::Result(returned) => {
+        FieldValue::NamedArguments(call, texts) => push_arguments(out, call, *texts),
+        FieldValue::Filled(call, texts, returned) => {
+            push_filled(out, call, *texts, Some(*returned))
+        }
+        FieldValue::Result(returned) => {
             push_decimal(out, returned.value);
             if let Some(name) = error_of(returned.value) {
                 out.extend_from_slice(b",\"error\":");
                 push_json_string(out, name.as_bytes());
             }
         }
-        Value::ShownResult(returned) => {
+        FieldValue::ShownResult(returned) => {
             out.push(b'"');
             push_returned(out, *returned);
             out.push(b'"');
         }
-        Value::Bytes(bytes) => push_json_string(out, bytes),
+        FieldValue::Bytes(bytes) => push_json_string(out, bytes),
         // Whether it was preempted has a field of its own.
-        Value::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
-        Value::WaitsIn(WaitsIn::Unknown) => out.extend_from_slice(b"null"),
-        Value::WaitsIn(waits_in) => {
+        FieldValue::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
+        FieldValue::WaitsIn(WaitsIn::Unknown) => out.extend_from_slice(b"null"),
+        FieldValue::WaitsIn(waits_in) => {
             out.push(b'"');
             push_waits_in(out, *waits_in);
             out.push(b'"');
         }
-        Value::Strings(arguments) => {
+        FieldValue::Strings(arguments) => {
             // What is missing is said beside them: dots might be its own.
             push_texts(out, arguments.iter().map(|(text, _)| Some((text, false))));
             if arguments.has_more() {
@@ -200,17 +202,17 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
                 }
             }
         }
-        Value::Flag(flag) => push_bool(out, *flag),
-        Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
+        FieldValue::Flag(flag) => push_bool(out, *flag),
+        FieldValue::Set(members) => push_list(out, members.iter().map(|member| member.0)),
     }
 }
 
 /// Appends the bytes of a field beside it, where it is text that is no UTF-8; of several texts,
 /// those that are no UTF-8, with `null` for the others.
-fn push_beside(out: &mut Vec<u8>, key: &str, value: &Value<'_>) {
+fn push_beside(out: &mut Vec<u8>, key: &str, value: &FieldValue<'_>) {
     match value {
-        Value::Bytes(bytes) => push_json_bytes_beside(out, key.as_bytes(), bytes),
-        Value::Strings(arguments) => {
+        FieldValue::Bytes(bytes) => push_json_bytes_beside(out, key.as_bytes(), bytes),
+        FieldValue::Strings(arguments) => {
             let texts: Vec<_> = arguments.iter().map(|(text, _)| text).collect();
             push_all_beside(out, key, &texts);
         }
@@ -249,8 +251,8 @@ fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
         _ => None,
     });
     let all = match described {
-        Some(Value::NamedArguments(call, texts)) => Named::of(texts).all(&call),
-        Some(Value::Filled(call, texts, _)) => Named::of(texts).all(&call),
+        Some(FieldValue::NamedArguments(call, texts)) => Named::of(texts).all(&call),
+        Some(FieldValue::Filled(call, texts, _)) => Named::of(texts).all(&call),
         _ => return,
     };
     for (nth, (name, words)) in all.iter().enumerate() {

@@ -11,7 +11,7 @@ mod text;
 pub use call_times::CallTimes;
 pub use csv::Csv;
 pub use json::{JsonLines, push_data};
-pub use text::{Look, Text, TextStyle, TimeColumn};
+pub use text::{TextLines, TextLook, TextStyle, TimeColumn};
 
 use tracer_engine::event::MonotonicNs;
 

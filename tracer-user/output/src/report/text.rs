@@ -5,13 +5,13 @@ use std::fs::File;
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
-use super::calls::{Calls, Part, stack_lines};
-use super::columns::{Names, Threads, Who, Widths};
+use super::calls::{BegunCalls, CallPart, stack_lines};
+use super::columns::{ThreadColumns, TypeColumns, Who, Widths};
 use super::shorten::shorten;
 use crate::report::LineFormat;
 use crate::terminal::output::{ColorChoice, Width};
 use tracer_event::event_view::EventView;
-use tracer_event::probe::Arguments;
+use tracer_event::probe::ArgumentValues;
 use tracer_event::self_describing::push_typed_event;
 use tracer_event::summary::Summary;
 use tracer_event::words::{push_system, push_user};
@@ -51,21 +51,21 @@ pub enum TimeColumn {
 
 /// Look of the text that was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct TextLook {
     /// Content of the column of times.
     pub time: TimeColumn,
     /// Choice of when it is coloured.
     pub color: ColorChoice,
 }
 
-impl Look {
+impl TextLook {
     /// Returns the style of text that goes to `file`.
     #[must_use]
     pub fn style(self, file: &File) -> TextStyle {
         TextStyle {
             time: self.time,
             is_coloured: self.color.is_coloured(file),
-            width: Width::of(file),
+            width: Width::for_file(file),
         }
     }
 }
@@ -84,7 +84,7 @@ pub struct TextStyle {
 /// Format that shows events as aligned columns: time, thread name, pid/tid, CPU, event type, and
 /// data.
 #[derive(Debug)]
-pub struct Text {
+pub struct TextLines {
     start: MonotonicNs,
     clock: WallClock,
     style: TextStyle,
@@ -93,16 +93,16 @@ pub struct Text {
     last: MonotonicNs,
     /// Whole seconds of the last line, and their text.
     second: (u64, Vec<u8>),
-    threads: Threads,
+    threads: ThreadColumns,
     /// Whether all events are of one thread, which no line names.
     is_of_one_thread: bool,
-    names: Names,
-    calls: Calls,
+    names: TypeColumns,
+    calls: BegunCalls,
     /// Whether events are missing before the next one.
     is_gap: bool,
 }
 
-impl Text {
+impl TextLines {
     /// Creates the format for a trace that began at `start`, with the dates of `clock`.
     #[must_use]
     pub fn new(start: MonotonicNs, clock: WallClock, style: TextStyle) -> Self {
@@ -115,17 +115,17 @@ impl Text {
             widths,
             last: start,
             second: (0, Vec::new()),
-            threads: Threads::new(widths),
+            threads: ThreadColumns::new(widths),
             is_of_one_thread: false,
-            names: Names::new(widths),
-            calls: Calls::default(),
+            names: TypeColumns::new(widths),
+            calls: BegunCalls::default(),
             is_gap: false,
         }
     }
 
     /// Changes it to the format for the events of one thread, which no line names.
     #[must_use]
-    pub fn of_one_thread(self) -> Self {
+    pub fn for_one_thread(self) -> Self {
         Self {
             is_of_one_thread: true,
             ..self
@@ -146,7 +146,7 @@ impl Text {
     }
 }
 
-impl LineFormat for Text {
+impl LineFormat for TextLines {
     fn begin(&mut self, out: &mut Vec<u8>) {
         let first = out.len();
         self.colour(out, DIM);
@@ -244,7 +244,7 @@ impl LineFormat for Text {
     }
 }
 
-impl Text {
+impl TextLines {
     /// Appends the beginning of the call whose line is open.
     fn interrupt_call(&mut self, out: &mut Vec<u8>) {
         if let Some(part) = self.calls.interrupt() {
@@ -263,7 +263,7 @@ impl Text {
     }
 
     /// Appends the line of a call, whose time is that of the call's beginning.
-    fn push_part(&mut self, out: &mut Vec<u8>, part: &Part) {
+    fn push_part(&mut self, out: &mut Vec<u8>, part: &CallPart) {
         let of = &part.of;
         let line = EventView {
             event: Event {
@@ -375,9 +375,9 @@ impl Text {
             widths.column(out, widths.name, |out| push_for_people(out, line.name));
             self.colour(out, PLAIN);
             let data = line.event.data;
-            if let Some(arguments) = Arguments::of(line.name, data) {
+            if let Some(arguments) = ArgumentValues::parse(line.name, data) {
                 arguments.push(out);
-            } else if let Some(typed) = Typed::of_event(line.name, data) {
+            } else if let Some(typed) = Typed::parse_event(line.name, data) {
                 push_typed_event(out, line.name, typed, most);
             } else {
                 push_user(out, data, most);
@@ -464,14 +464,14 @@ mod tests {
     };
 
     /// Returns the format for a trace that began then.
-    fn text(time: TimeColumn, width: Width, is_coloured: bool) -> Text {
+    fn text(time: TimeColumn, width: Width, is_coloured: bool) -> TextLines {
         let start = MonotonicNs(4_000_000_000);
         let style = TextStyle {
             time,
             is_coloured,
             width,
         };
-        Text::new(start, WallClock::new(CLOCKS), style)
+        TextLines::new(start, WallClock::new(CLOCKS), style)
     }
 
     /// Returns the column of times for an event 1.002 s after the start, and for one a second

@@ -29,7 +29,7 @@ pub enum Sink {
 impl Sink {
     /// Returns the sink that was typed: a file, or `-` for the standard output.
     #[must_use]
-    pub fn of(typed: PathBuf) -> Self {
+    pub fn from_typed(typed: PathBuf) -> Self {
         if is_stdout(&typed) {
             Self::Stdout
         } else {
@@ -114,7 +114,7 @@ pub enum Width {
 impl Width {
     /// Returns the width that lines to `file` may have.
     #[must_use]
-    pub fn of(file: &File) -> Self {
+    pub fn for_file(file: &File) -> Self {
         match file.as_fd().try_clone_to_owned() {
             Ok(terminal) if file.is_terminal() => Self::Terminal(terminal),
             _ => Self::Whole,
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_dash_is_the_standard_output() {
-        assert_eq!(Sink::of("-".into()), Sink::Stdout);
-        assert_eq!(Sink::of("./-".into()), Sink::File("./-".into()));
+        assert_eq!(Sink::from_typed("-".into()), Sink::Stdout);
+        assert_eq!(Sink::from_typed("./-".into()), Sink::File("./-".into()));
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         assert!(!ColorChoice::Auto.is_coloured(&file));
         assert!(ColorChoice::Always.is_coloured(&file));
-        assert_eq!(Width::of(&file).characters(), None);
+        assert_eq!(Width::for_file(&file).characters(), None);
     }
 
     #[test]

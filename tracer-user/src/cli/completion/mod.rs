@@ -142,7 +142,7 @@ fn candidates(definition: clap::Command, words: &[String]) -> Option<Vec<(String
 mod tests {
     use super::*;
 
-    fn of(words: &[&str]) -> Vec<String> {
+    fn complete(words: &[&str]) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let found = candidates(super::super::definition(), &words).unwrap();
         found.into_iter().map(|(value, _)| value).collect()
@@ -150,22 +150,22 @@ mod tests {
 
     #[test]
     fn commands_options_and_values_of_options_are_offered() {
-        assert_eq!(of(&["tracer-user", "att"]), ["attach"]);
-        assert_eq!(of(&["tracer-user", "attach", "--cgr"]), ["--cgroup"]);
+        assert_eq!(complete(&["tracer-user", "att"]), ["attach"]);
+        assert_eq!(complete(&["tracer-user", "attach", "--cgr"]), ["--cgroup"]);
         assert_eq!(
-            of(&["tracer-user", "attach", "1", "--format", ""]),
+            complete(&["tracer-user", "attach", "1", "--format", ""]),
             ["text", "json"]
         );
-        assert!(of(&["tracer-user", "completion", "z"]) == ["zsh"]);
+        assert!(complete(&["tracer-user", "completion", "z"]) == ["zsh"]);
     }
 
     #[test]
     fn event_types_are_offered_after_each_comma() {
-        let offered = of(&["tracer-user", "attach", "1", "--events", "fork,thread-c"]);
+        let offered = complete(&["tracer-user", "attach", "1", "--events", "fork,thread-c"]);
         assert_eq!(offered, ["fork,thread-create"]);
-        let offered = of(&["tracer-user", "attach", "1", "--events", "us"]);
+        let offered = complete(&["tracer-user", "attach", "1", "--events", "us"]);
         assert_eq!(offered, ["user"]);
-        let offered = of(&["tracer-user", "run", "--syscalls", "%file,!opena"]);
+        let offered = complete(&["tracer-user", "run", "--syscalls", "%file,!opena"]);
         assert_eq!(offered, ["%file,!openat", "%file,!openat2"]);
     }
 

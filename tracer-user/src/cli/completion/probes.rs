@@ -6,7 +6,9 @@ use std::path::Path;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::candidates::{candidate, that_begin_with};
-use tracer_binary::probes::{Binary, Used, argument_counts, here, of_command, of_process};
+use tracer_binary::probes::{
+    Binary, Used, argument_counts, find_for_command, find_in_process, here,
+};
 
 /// Most processes that are searched. Those of a server are alike.
 const MOST_PROCESSES: usize = 4;
@@ -83,11 +85,11 @@ fn used(before: &[String]) -> Vec<Used> {
     let is_pid = |word: &&String| word.parse::<i32>().is_ok_and(|pid| pid > 0);
     let pids = before.iter().filter(is_pid).take(MOST_PROCESSES);
     for pid in pids.filter_map(|word| word.parse().ok()) {
-        all.extend(of_process(pid, &mut Vec::new()).unwrap_or_default());
+        all.extend(find_in_process(pid, &mut Vec::new()).unwrap_or_default());
     }
     let after_dashes = before.iter().skip_while(|word| *word != "--").nth(1);
     if let Some(command) = after_dashes {
-        all.extend(of_command(OsStr::new(command)).unwrap_or_default());
+        all.extend(find_for_command(OsStr::new(command)).unwrap_or_default());
     }
     all
 }

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn every_word_for_events_chooses_some() {
         for (word, _) in event_words().filter(|(word, _)| word != "probe") {
-            let chosen = tracer_event::selection::Selection::of_words([word.as_str()]);
+            let chosen = tracer_event::selection::Selection::from_words([word.as_str()]);
             assert!(chosen.is_ok(), "{word}");
         }
     }

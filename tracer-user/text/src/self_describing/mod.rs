@@ -9,7 +9,7 @@ use tracer_common::kernel::{probe_kind, typed_data};
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum TypedValue<'a> {
     /// It could not be read.
     Unread,
     /// A signed integer.
@@ -78,7 +78,7 @@ pub struct Typed<'a> {
 impl<'a> Typed<'a> {
     /// Reads the data of an event. `None` where it is none, or damaged.
     #[must_use]
-    pub fn of(untrusted: &'a [u8]) -> Option<Self> {
+    pub fn parse(untrusted: &'a [u8]) -> Option<Self> {
         let (head, fields) = untrusted.split_at_checked(typed_data::START)?;
         let words: [u16; 4] = [0, 2, 4, 6].map(|at| {
             let two = head.get(at..).and_then(|rest| rest.first_chunk());
@@ -102,7 +102,7 @@ impl<'a> Typed<'a> {
     /// Reads the data of an event whose type is called as those are that have such data. `None`
     /// where it is called otherwise, or its data is none of these, or damaged.
     #[must_use]
-    pub fn of_event(name: &[u8], untrusted: &'a [u8]) -> Option<Self> {
+    pub fn parse_event(name: &[u8], untrusted: &'a [u8]) -> Option<Self> {
         let prefixes = [
             (&b"tracepoint:"[..], probe_kind::TRACEPOINT),
             (b"probe:", probe_kind::TYPED_FUNCTION),
@@ -110,7 +110,7 @@ impl<'a> Typed<'a> {
         ];
         let known = prefixes.iter().find(|(prefix, _)| name.starts_with(prefix));
         let (_, kind) = known?;
-        Self::of(untrusted).filter(|typed| typed.kind == *kind)
+        Self::parse(untrusted).filter(|typed| typed.kind == *kind)
     }
 
     /// Tells whether the fields are the arguments of a function.
@@ -120,14 +120,14 @@ impl<'a> Typed<'a> {
     }
 
     /// Returns each field, by its name.
-    pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, TypedValue<'a>)> {
         let mut rest = self.fields;
         (0..self.count).map_while(move |_| next(&mut rest))
     }
 }
 
 /// Takes a field from the front.
-fn next<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Value<'a>)> {
+fn next<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, TypedValue<'a>)> {
     let (head, after) = rest.split_first_chunk::<{ typed_data::HEAD }>()?;
     let [kind, bits, name_bytes, unit, low, high] = *head;
     let (name, after) = after.split_at_checked(usize::from(name_bytes))?;
@@ -139,22 +139,22 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Value<'a>)> {
     Some((name, value))
 }
 
-fn value(kind: u8, bits: u8, unit: u8, bytes: &[u8]) -> Option<Value<'_>> {
+fn value(kind: u8, bits: u8, unit: u8, bytes: &[u8]) -> Option<TypedValue<'_>> {
     if bits & typed_data::UNREAD != 0 {
-        return Some(Value::Unread);
+        return Some(TypedValue::Unread);
     }
     let has_more = bits & typed_data::MORE != 0;
     let is_signed = kind & !typed_data::ARRAY == typed_data::SIGNED;
     match kind {
-        typed_data::TEXT => return Some(Value::Text { bytes, has_more }),
-        typed_data::BYTES => return Some(Value::Bytes { bytes, has_more }),
+        typed_data::TEXT => return Some(TypedValue::Text { bytes, has_more }),
+        typed_data::BYTES => return Some(TypedValue::Bytes { bytes, has_more }),
         _ => {}
     }
     if !matches!(unit, 1 | 2 | 4 | 8) || !bytes.len().is_multiple_of(usize::from(unit)) {
         return None;
     }
     if kind & typed_data::ARRAY != 0 {
-        return Some(Value::Integers(Integers {
+        return Some(TypedValue::Integers(Integers {
             bytes,
             unit,
             is_signed,
@@ -166,14 +166,14 @@ fn value(kind: u8, bits: u8, unit: u8, bytes: &[u8]) -> Option<Value<'_>> {
     }
     let word = widened(bytes, is_signed);
     Some(match kind {
-        typed_data::SIGNED => Value::Signed(word.cast_signed()),
-        typed_data::UNSIGNED => Value::Unsigned(word),
-        typed_data::ADDRESS => Value::Address(word),
-        typed_data::FLAG => Value::Flag(word != 0),
-        typed_data::CHARACTER => Value::Character(*bytes.first()?),
+        typed_data::SIGNED => TypedValue::Signed(word.cast_signed()),
+        typed_data::UNSIGNED => TypedValue::Unsigned(word),
+        typed_data::ADDRESS => TypedValue::Address(word),
+        typed_data::FLAG => TypedValue::Flag(word != 0),
+        typed_data::CHARACTER => TypedValue::Character(*bytes.first()?),
         typed_data::FLOAT => match bytes.len() {
-            4 => Value::Float(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
-            8 => Value::Float(f64::from_ne_bytes(bytes.try_into().ok()?)),
+            4 => TypedValue::Float(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
+            8 => TypedValue::Float(f64::from_ne_bytes(bytes.try_into().ok()?)),
             _ => return None,
         },
         _ => return None,
@@ -211,37 +211,37 @@ mod tests {
     #[test]
     fn fields_come_back_as_they_were() {
         let data = data();
-        let typed = Typed::of_event(b"tracepoint:a:b", &data).unwrap();
+        let typed = Typed::parse_event(b"tracepoint:a:b", &data).unwrap();
         let found: Vec<_> = typed.iter().collect();
-        assert_eq!(found[0], ("a", Value::Signed(-3)));
-        assert_eq!(found[1], ("b", Value::Address(7)));
-        let Value::Integers(integers) = found[2].1 else {
+        assert_eq!(found[0], ("a", TypedValue::Signed(-3)));
+        assert_eq!(found[1], ("b", TypedValue::Address(7)));
+        let TypedValue::Integers(integers) = found[2].1 else {
             panic!("{found:?}");
         };
         assert_eq!(integers.iter().collect::<Vec<_>>(), [1, 2]);
         assert!(integers.has_more);
-        let text = Value::Text {
+        let text = TypedValue::Text {
             bytes: b"\xffx",
             has_more: true,
         };
         assert_eq!(found[3], ("d", text));
-        assert_eq!(found[4], ("e", Value::Unread));
-        assert_eq!(found[5], ("f", Value::Float(1.5)));
+        assert_eq!(found[4], ("e", TypedValue::Unread));
+        assert_eq!(found[5], ("f", TypedValue::Float(1.5)));
     }
 
     #[test]
     fn damaged_data_is_none_and_does_no_harm() {
         let data = data();
-        assert!(Typed::of_event(b"other", &data).is_none());
-        assert!(Typed::of_event(b"probe:a", &data).is_none());
+        assert!(Typed::parse_event(b"other", &data).is_none());
+        assert!(Typed::parse_event(b"probe:a", &data).is_none());
         for length in 0..data.len() {
-            assert!(Typed::of(&data[..length]).is_none(), "{length}");
+            assert!(Typed::parse(&data[..length]).is_none(), "{length}");
         }
         for at in 0..data.len() {
             for byte in [0, 1, 3, 0x7f, 0xff] {
                 let mut damaged = data.clone();
                 damaged[at] = byte;
-                if let Some(typed) = Typed::of(&damaged) {
+                if let Some(typed) = Typed::parse(&damaged) {
                     assert!(typed.iter().count() <= 0xffff);
                 }
             }

@@ -8,7 +8,9 @@ use tracer_engine::event::MonotonicNs;
 use super::lived::MINUTE;
 use super::shot::{SlowSpan, SpanRow};
 use super::{Window, harmless};
-use tracer_answers::queries::{Explained, Functions, Kind, Shown, Split, tree_json, tree_text};
+use tracer_answers::queries::{
+    Explained, Functions, ShownSpan, SpanKind, Split, tree_json, tree_text,
+};
 
 /// Limit of retained spans of one kind: beyond it the newest are retained.
 const MOST_SPANS: usize = 1 << 18;
@@ -24,7 +26,7 @@ pub struct Lately {
     trend: VecDeque<(u64, u64)>,
     second: (u64, u64),
     /// Slowest span of each second.
-    slowest: VecDeque<Shown>,
+    slowest: VecDeque<ShownSpan>,
     /// Slowest span of all.
     slowest_of_all: Option<SlowSpan>,
 }
@@ -43,7 +45,7 @@ impl Lately {
     }
 
     /// Adds the slowest span since the last call.
-    pub fn add_slowest(&mut self, shown: Shown, told: Told<'_>, from: MonotonicNs) {
+    pub fn add_slowest(&mut self, shown: ShownSpan, told: ShownOrigin<'_>, from: MonotonicNs) {
         let is_slower = |of_all: &SlowSpan| shown.span.ns() > of_all.ns;
         if self.slowest_of_all.as_ref().is_none_or(is_slower) {
             self.slowest_of_all = Some(explained(&shown, told));
@@ -63,7 +65,13 @@ impl Lately {
     }
 
     /// Returns the row that is shown for this kind.
-    pub fn row(&self, kind: &Kind, window: Window, told: Told<'_>, now: MonotonicNs) -> SpanRow {
+    pub fn row(
+        &self,
+        kind: &SpanKind,
+        window: Window,
+        told: ShownOrigin<'_>,
+        now: MonotonicNs,
+    ) -> SpanRow {
         let name = harmless(&kind.name);
         let trend = self.trend.iter();
         let trend: Vec<u64> = trend
@@ -75,7 +83,7 @@ impl Lately {
                 kind: kind.name.clone(),
                 trend,
                 slowest: self.slowest_of_all.clone(),
-                ..of_durations(&kind.took, kind.split)
+                ..summarize(&kind.took, kind.split)
             };
         };
         let from = MonotonicNs(now.0.saturating_sub(ns));
@@ -92,12 +100,12 @@ impl Lately {
             kind: kind.name.clone(),
             trend,
             slowest: slowest.map(|shown| explained(shown, told)),
-            ..of_durations(&took, split)
+            ..summarize(&took, split)
         }
     }
 }
 
-fn of_durations(took: &Durations, split: Split) -> SpanRow {
+fn summarize(took: &Durations, split: Split) -> SpanRow {
     SpanRow {
         count: took.count(),
         total: took.total(),
@@ -110,9 +118,9 @@ fn of_durations(took: &Durations, split: Split) -> SpanRow {
 }
 
 /// Start of the times that are shown, and the names of functions.
-pub type Told<'a> = (MonotonicNs, &'a Functions);
+pub type ShownOrigin<'a> = (MonotonicNs, &'a Functions);
 
-fn explained(shown: &Shown, (start, functions): Told<'_>) -> SlowSpan {
+fn explained(shown: &ShownSpan, (start, functions): ShownOrigin<'_>) -> SlowSpan {
     let span = &shown.span;
     let (mut text, mut left) = (String::new(), MOST_LINES);
     tree_text::push(&mut text, (&shown.blame, functions), span.ns(), &mut left);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tracer_analysis::{End, Interval, Reason, State, Waker};
+use tracer_analysis::{Interval, IntervalEnd, Reason, State, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use super::sum::Sum;
@@ -37,7 +37,8 @@ impl Lived {
     pub fn add(&mut self, interval: &Interval) {
         self.first.get_or_insert(interval.from);
         self.whole.add(interval, interval.from);
-        if let (State::Blocked(reason), End::Woken(waker)) = (interval.state, interval.end) {
+        if let (State::Blocked(reason), IntervalEnd::Woken(waker)) = (interval.state, interval.end)
+        {
             self.woken = Some((reason.anywhere(), waker));
         }
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt as _};
-use tracer_analysis::{Calls, End, Found, Interval, State, Thread, Waker};
+use tracer_analysis::{Calls, Finding, Interval, IntervalEnd, State, Thread, Waker};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
@@ -18,13 +18,13 @@ use tracer_engine::event::MonotonicNs;
 use kinds::Lately;
 use lived::{Lived, MINUTE};
 use opened::EventLog;
-use tracer_answers::queries::{Choice, Paths, Question, SpanSpec, made_by};
+use tracer_answers::queries::{Paths, Question, SpanChoice, SpanSpec, made_by};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_text::escape::push_for_people;
 
-pub use shot::{Losses, Opened, Shot, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};
+pub use shot::{Opened, Shot, ShownLosses, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};
 pub use sum::Sum;
 
 /// Longest window that is summed up, other than all of the time.
@@ -56,7 +56,7 @@ pub struct Model {
     now: MonotonicNs,
     /// Next whole second since the first event.
     next_second: MonotonicNs,
-    losses: Losses,
+    losses: ShownLosses,
     has_requests: bool,
     /// Time at which the last loss was noticed.
     lost_at: Option<MonotonicNs>,
@@ -114,10 +114,10 @@ impl Model {
     /// Creates an empty model of these spans, or of all whose names tell that they are spans.
     #[must_use]
     pub fn new(spans: Vec<SpanSpec>) -> Self {
-        let choice = Choice {
+        let choice = SpanChoice {
             slowest: 1,
             is_by_kind: true,
-            ..Choice::default()
+            ..SpanChoice::default()
         };
         let mut paths = Paths::new(Question::Spans(spans), choice);
         paths.hold(LONGEST_WINDOW);
@@ -133,7 +133,7 @@ impl Model {
             start: None,
             now: MonotonicNs(0),
             next_second: MonotonicNs(u64::MAX),
-            losses: Losses::default(),
+            losses: ShownLosses::default(),
             has_requests: false,
             lost_at: None,
             events: Rate::default(),
@@ -169,11 +169,11 @@ impl Model {
         let start = self.start();
         let from = MonotonicNs(self.now.0.saturating_sub(ns));
         let current = self.current(thread);
-        let before = self.paths.history().of_since(thread, from).copied();
+        let before = self.paths.history().intervals_since(thread, from).copied();
         Some(Opened {
             thread,
-            name: harmless(self.paths.names().of(thread)),
-            command: self.paths.commands().of(thread.pid),
+            name: harmless(self.paths.names().get(thread)),
+            command: self.paths.commands().get(thread.pid),
             from,
             to: self.now,
             start,
@@ -196,7 +196,7 @@ impl Model {
     }
 
     /// Takes over the number of events missing so far.
-    pub fn count_losses(&mut self, losses: Losses) {
+    pub fn count_losses(&mut self, losses: ShownLosses) {
         if losses.lost > self.losses.lost {
             self.lost_at = Some(self.now);
         }
@@ -225,7 +225,7 @@ impl Model {
         for (thread, lived) in &mut self.threads {
             let mut sum = Sum::default();
             // By thread: there are many intervals, and looking each thread up takes long.
-            let before = history.of_since(*thread, from);
+            let before = history.intervals_since(*thread, from);
             for interval in before.take_while(|interval| interval.from < until) {
                 sum.add(interval, from);
             }
@@ -365,13 +365,13 @@ impl Model {
             let is_shown = did_something || (is_there && window != Window::All) || !has_switches;
             is_shown.then(|| ThreadRow {
                 thread: *thread,
-                name: harmless(names.of(*thread)),
-                comm: names.of(*thread).to_vec(),
-                process: harmless(names.of(Thread {
+                name: harmless(names.get(*thread)),
+                comm: names.get(*thread).to_vec(),
+                process: harmless(names.get(Thread {
                     pid: thread.pid,
                     tid: thread.pid,
                 })),
-                command: self.paths.commands().of(thread.pid),
+                command: self.paths.commands().get(thread.pid),
                 sum,
                 minute: lived.minute.iter().copied().collect(),
                 current,
@@ -424,7 +424,7 @@ impl Before {
                 state: State::Dead,
                 from: self.until,
                 to: now,
-                end: End::Open,
+                end: IntervalEnd::Open,
                 cpu: None,
                 waits_since: self.until,
             }),
@@ -492,11 +492,11 @@ impl Consumer for Model {
             lived.calls.add(header.time, from);
         }
         let made = made_by(event);
-        let name = made.map(|made| self.paths.names().of(made).to_vec());
+        let name = made.map(|made| self.paths.names().get(made).to_vec());
         let (threads, has_others) = (&mut self.threads, &mut self.has_others);
         let before = &mut self.before;
         self.paths.go_on(event, comm, |found| {
-            if let (Found::Birth(birth), Some(name)) = (found, &name)
+            if let (Finding::Birth(birth), Some(name)) = (found, &name)
                 && Some(birth.thread) == made
             {
                 begin(threads, before, (birth.thread, name), birth.at);
@@ -536,13 +536,13 @@ fn begin(
     }
 }
 
-fn add(threads: &mut HashMap<Thread, Lived>, has_others: &mut bool, found: &Found) {
+fn add(threads: &mut HashMap<Thread, Lived>, has_others: &mut bool, found: &Finding) {
     let (thread, interval) = match found {
-        Found::Interval(interval) if interval.state == State::Dead => return,
-        Found::Interval(interval) => (interval.thread, Some(interval)),
+        Finding::Interval(interval) if interval.state == State::Dead => return,
+        Finding::Interval(interval) => (interval.thread, Some(interval)),
         // Of one that has done nothing yet it is known that it waits.
-        Found::Birth(birth) => (birth.thread, None),
-        Found::Death(_) | Found::Taken(_) => return,
+        Finding::Birth(birth) => (birth.thread, None),
+        Finding::Death(_) | Finding::Taken(_) => return,
     };
     if thread.tid != 0
         && let Some(lived) = lived(threads, has_others, thread)

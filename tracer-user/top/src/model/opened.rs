@@ -11,7 +11,7 @@ use tracer_engine::{ClockPair, EventTypes};
 use super::LONGEST_WINDOW;
 use tracer_answers::trigger::newest::Newest;
 use tracer_event::event_view::EventView;
-use tracer_output::report::{LineFormat as _, Text, TextStyle, TimeColumn};
+use tracer_output::report::{LineFormat as _, TextLines, TextStyle, TimeColumn};
 use tracer_output::terminal::output::Width;
 use tracer_text::WallClock;
 
@@ -34,7 +34,7 @@ pub struct EventLog {
 #[derive(Debug)]
 struct Lines {
     thread: Thread,
-    text: Text,
+    text: TextLines,
     lines: VecDeque<Arc<str>>,
     ticks: VecDeque<(MonotonicNs, bool)>,
     /// Buffer of the line written last.
@@ -115,7 +115,8 @@ impl Lines {
         };
         Self {
             thread,
-            text: Text::new(start, WallClock::new(ClockPair::default()), style).of_one_thread(),
+            text: TextLines::new(start, WallClock::new(ClockPair::default()), style)
+                .for_one_thread(),
             lines: VecDeque::new(),
             ticks: VecDeque::new(),
             out: Vec::new(),

@@ -48,7 +48,7 @@ pub struct Shot {
     /// Spans, by kind.
     pub spans: Vec<SpanRow>,
     /// Events lost so far.
-    pub losses: Losses,
+    pub losses: ShownLosses,
     /// Whether requests to disks are among the events: the kernel may report no end of those.
     pub has_requests: bool,
     /// Time since the last loss, in nanoseconds.
@@ -90,7 +90,7 @@ pub struct Opened {
 
 /// Numbers of missing events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub struct ShownLosses {
     /// Events that the trace lost, as `stat` counts them.
     pub lost: u64,
     /// Events that the kernel did not report.

@@ -162,7 +162,7 @@ proptest! {
         let shot = model.shot(Window::All);
         let shown = text(&shot);
         prop_assert!(!shown.contains('\x1b'));
-        let statistics = Statistics::of(sums, &Summary::default());
+        let statistics = Statistics::finish(sums, &Summary::default());
         for (thread, _, total) in &statistics.threads {
             let row = shot.threads.iter().find(|row| row.thread == *thread);
             let sum = row.map(|row| row.sum).unwrap_or_default();
@@ -185,7 +185,7 @@ fn what_the_kernel_did_not_report_is_told_as_it_is_everywhere() {
     let mut model = Model::new(Vec::new());
     switch(&mut model, 0, (0, 0), 11);
     let mut first_words = |lost, not_reported| {
-        model.count_losses(Losses { lost, not_reported });
+        model.count_losses(ShownLosses { lost, not_reported });
         let text = text(&model.shot(Window::All));
         text.split("  ").next().unwrap().to_owned()
     };

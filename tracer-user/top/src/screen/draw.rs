@@ -197,7 +197,7 @@ impl Screen {
 
     fn draw_help(&self, buffer: &mut Buffer, area: Rect) {
         let parts = PARTS.iter().map(|part| {
-            let character = self.look.part(Role::of_part(part));
+            let character = self.look.part(Role::from_part(part));
             format!("{character} {part}  ")
         });
         let mut lines = vec![parts.collect()];

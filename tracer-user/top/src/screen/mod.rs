@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tracer_analysis::Thread;
 
 use super::model::{Shot, Window};
-use super::source::{Play, Wish};
-use super::view::{Column, Listing, Look};
+use super::source::{Play, ShotRequest};
+use super::view::{ScreenLook, ThreadColumn, ThreadListing};
 
 /// View that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,13 +91,13 @@ impl Scroll {
 /// Screen.
 #[derive(Debug)]
 pub struct Screen {
-    look: Look,
+    look: ScreenLook,
     /// Width of the screen; known once it was drawn.
     width: u16,
     shot: Arc<Shot>,
     view: View,
     above: Above,
-    listing: Listing,
+    listing: ThreadListing,
     window: Window,
     /// Whether the display is frozen.
     is_frozen: bool,
@@ -125,14 +125,14 @@ pub struct Screen {
 impl Screen {
     /// Creates a screen with nothing known yet.
     #[must_use]
-    pub fn new(look: Look, window: Window, play: Option<Play>) -> Self {
+    pub fn new(look: ScreenLook, window: Window, play: Option<Play>) -> Self {
         Self {
             look,
             width: 80,
             shot: Arc::default(),
             view: View::Threads,
             above: Above::Nothing,
-            listing: Listing::default(),
+            listing: ThreadListing::default(),
             window,
             is_frozen: false,
             play,
@@ -159,8 +159,8 @@ impl Screen {
 
     /// Returns the wish of the screen.
     #[must_use]
-    pub fn wish(&self) -> Wish {
-        Wish {
+    pub fn wish(&self) -> ShotRequest {
+        ShotRequest {
             window: match self.view {
                 // Spans are fewer than switches: they are looked at a little longer.
                 View::Spans | View::Path(_) => self.window.at_least(10_000_000_000),
@@ -175,7 +175,7 @@ impl Screen {
     }
 
     /// Shows a column, or hides it.
-    fn toggle(&mut self, column: Column) {
+    fn toggle(&mut self, column: ThreadColumn) {
         let columns = &mut self.listing.columns;
         match columns.iter().position(|one| *one == column) {
             Some(at) => {

@@ -6,12 +6,12 @@ use ratatui::crossterm::event::{
 use ratatui::layout::Rect;
 
 use super::*;
-use tracer_analysis::{CallKey, End, Inside, Interval, Reason, State, Task, Thread, Waker};
+use tracer_analysis::{CallKey, Inside, Interval, IntervalEnd, Reason, State, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
 use crate::model::{Opened, SpanRow, Sum, ThreadRow, WaitsFor};
 
-const LOOK: Look = Look {
+const LOOK: ScreenLook = ScreenLook {
     is_coloured: true,
     is_unicode: true,
 };
@@ -134,9 +134,9 @@ fn columns_are_sorted_by_keys_and_by_clicks_on_their_headings() {
         modifiers: KeyModifiers::NONE,
     };
     screen.mouse(click(wait, 1));
-    assert_eq!(screen.listing.sort, Column::Wait);
+    assert_eq!(screen.listing.sort, ThreadColumn::Wait);
     letters(&mut screen, "<");
-    assert_eq!(screen.listing.sort, Column::Run);
+    assert_eq!(screen.listing.sort, ThreadColumn::Run);
     let run = u16::try_from(lines[1].find(" run").unwrap()).unwrap() + 1;
     screen.mouse(click(run, 1));
     let lines = drawn(&mut screen, (80, 24));
@@ -285,7 +285,7 @@ fn what_a_thread_does_now_is_whole_where_the_screen_is_wide() {
         }),
         from: MonotonicNs(0),
         to: MonotonicNs(12_340_000),
-        end: End::Open,
+        end: IntervalEnd::Open,
         cpu: None,
         waits_since: MonotonicNs(0),
     };

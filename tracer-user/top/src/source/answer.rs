@@ -7,11 +7,11 @@ use tracer_engine::source::LossCause;
 use tracer_engine::{EventTypes, Ledger};
 
 use super::link::Link;
-use super::live::Live;
-use crate::model::{Losses, Model, Window};
+use super::live::ModelFeeder;
+use crate::model::{Model, ShownLosses, Window};
 use crate::once::OnceForm;
 use tracer_answers::queries::SpanSpec;
-use tracer_event::consumer::{Consumer, Lines, Losses as Counted};
+use tracer_event::consumer::{Consumer, Lines, TraceLosses as Counted};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
@@ -32,7 +32,7 @@ impl TopSetup {
     #[must_use]
     pub fn consumer(&self, form: OnceForm, lines: &Lines) -> Box<dyn Consumer> {
         if let Some(link) = &self.link {
-            return Box::new(Live::new(self.spans.clone(), Arc::clone(link)));
+            return Box::new(ModelFeeder::new(self.spans.clone(), Arc::clone(link)));
         }
         Box::new(Once {
             model: Model::new(self.spans.clone()),
@@ -52,10 +52,10 @@ struct Once {
 }
 
 /// Returns the losses of a running trace.
-pub fn losses_of(ledger: &Ledger) -> Losses {
+pub fn losses_of(ledger: &Ledger) -> ShownLosses {
     let is_gap = |cause: &&LossCause| **cause != LossCause::KernelNotReported;
     let counts = LossCause::ALL.iter().filter(is_gap);
-    Losses {
+    ShownLosses {
         lost: counts
             .map(|cause| ledger.lost(*cause))
             .fold(0, u64::saturating_add),
@@ -86,7 +86,7 @@ impl Consumer for Once {
     }
 
     fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
-        self.model.count_losses(Losses {
+        self.model.count_losses(ShownLosses {
             lost: summary.lost_in_trace(),
             not_reported: summary.not_reported(),
         });

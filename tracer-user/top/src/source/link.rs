@@ -20,7 +20,7 @@ const SHARE: u32 = 20;
 
 /// Request of the screen to the reader of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct ShotRequest {
     /// Window of time that is summed up.
     pub window: Window,
     /// Opened thread.
@@ -49,7 +49,7 @@ pub struct Play {
 pub struct Link {
     shot: Mutex<Arc<Shot>>,
     shots: AtomicU64,
-    wish: Mutex<Wish>,
+    wish: Mutex<ShotRequest>,
     wishes: AtomicU64,
     wished: Condvar,
     is_over: AtomicBool,
@@ -58,7 +58,7 @@ pub struct Link {
 impl Link {
     /// Creates a link without any shot yet.
     #[must_use]
-    pub fn new(wish: Wish) -> Self {
+    pub fn new(wish: ShotRequest) -> Self {
         Self {
             shot: Mutex::default(),
             shots: AtomicU64::new(0),
@@ -86,7 +86,7 @@ impl Link {
     }
 
     /// Publishes the current wish of the screen.
-    pub fn wish(&self, wish: &Wish) {
+    pub fn wish(&self, wish: &ShotRequest) {
         let mut known = locked(&self.wish);
         if *known != *wish {
             *known = wish.clone();
@@ -96,7 +96,7 @@ impl Link {
     }
 
     /// Returns the number of wishes so far, and the newest.
-    pub fn wished(&self) -> (u64, Wish) {
+    pub fn wished(&self) -> (u64, ShotRequest) {
         let wish = locked(&self.wish).clone();
         (self.wishes.load(Ordering::Acquire), wish)
     }

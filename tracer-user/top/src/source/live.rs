@@ -8,9 +8,9 @@ use tracer_engine::event::MonotonicNs;
 
 use super::answer::losses_of;
 use super::link::{Link, Publisher};
-use crate::model::{Losses, Model};
+use crate::model::{Model, ShownLosses};
 use tracer_answers::queries::SpanSpec;
-use tracer_event::consumer::{Consumer, Losses as Counted};
+use tracer_event::consumer::{Consumer, TraceLosses as Counted};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
@@ -19,13 +19,13 @@ use tracer_event::summary::Summary;
 const AT_ONCE: u32 = 256;
 
 /// Consumer that feeds a model with the events of a running trace, instead of printing lines.
-pub struct Live {
+pub struct ModelFeeder {
     model: Model,
     publisher: Publisher,
     events: u32,
 }
 
-impl Live {
+impl ModelFeeder {
     /// Creates a consumer that publishes to `link`, for these spans, or for all whose names tell
     /// that they are spans.
     pub fn new(spans: Vec<SpanSpec>, link: Arc<Link>) -> Self {
@@ -37,7 +37,7 @@ impl Live {
     }
 }
 
-impl Consumer for Live {
+impl Consumer for ModelFeeder {
     fn learn_types(&mut self, types: &EventTypes) {
         self.model.learn_types(types);
     }
@@ -67,7 +67,7 @@ impl Consumer for Live {
     }
 
     fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
-        self.model.count_losses(Losses {
+        self.model.count_losses(ShownLosses {
             lost: summary.lost_in_trace(),
             not_reported: summary.not_reported(),
         });

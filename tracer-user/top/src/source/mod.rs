@@ -7,5 +7,5 @@ mod player;
 mod titles;
 
 pub use answer::TopSetup;
-pub use link::{Link, Play, Wish};
-pub use player::{Recording, SPEEDS, play};
+pub use link::{Link, Play, ShotRequest};
+pub use player::{PlayedLog, SPEEDS, play};

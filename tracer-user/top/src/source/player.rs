@@ -11,12 +11,12 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
 use super::link::{Link, Play, Publisher};
-use crate::model::{Losses, Model};
+use crate::model::{Model, ShownLosses};
 use tracer_answers::queries::{SpanSpec, follow_while};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
-use tracer_log_view::{Walk, Wanted, open};
+use tracer_log_view::{Walk, WantedEvents, open};
 
 /// Longest wait until it looks whether anything has changed.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
@@ -26,11 +26,11 @@ pub const SPEEDS: (i32, i32) = (-10, 10);
 
 /// Log to be played.
 #[derive(Clone, Debug)]
-pub struct Recording {
+pub struct PlayedLog {
     /// Path of the log.
     pub file: PathBuf,
     /// Choice of its events.
-    pub wanted: Wanted,
+    pub wanted: WantedEvents,
     /// Spans to look at.
     pub spans: Vec<SpanSpec>,
     /// Time of the first shot, since the start of the log.
@@ -42,7 +42,7 @@ pub struct Recording {
 /// # Errors
 ///
 /// The log cannot be read.
-pub fn play(recording: &Recording, link: &Arc<Link>) -> anyhow::Result<()> {
+pub fn play(recording: &PlayedLog, link: &Arc<Link>) -> anyhow::Result<()> {
     let mut clock = Clock::new(recording.at, link.wished().1.play);
     while !link.is_over() {
         clock = pass(recording, link, clock)?;
@@ -51,7 +51,7 @@ pub fn play(recording: &Recording, link: &Arc<Link>) -> anyhow::Result<()> {
 }
 
 /// Goes through the log, until time goes backwards or no screen looks any more.
-fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result<Clock> {
+fn pass(recording: &PlayedLog, link: &Arc<Link>, clock: Clock) -> anyhow::Result<Clock> {
     let file: &Path = &recording.file;
     let mut walk = Walk::new(open(file)?, recording.wanted.settled_in(file)?);
     let start = walk.anchor().monotonic;
@@ -69,7 +69,7 @@ fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result
     let lost = Rc::clone(&player.lost);
     let is_over = Rc::clone(&player.is_over);
     let followed = follow_while(&mut walk, &mut player, |walk| {
-        lost.set(Losses {
+        lost.set(ShownLosses {
             lost: walk.lost().saturating_sub(walk.not_reported()),
             not_reported: walk.not_reported(),
         });
@@ -81,7 +81,7 @@ fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result
     }
     followed?;
     let summary = walk.summary();
-    player.model.count_losses(Losses {
+    player.model.count_losses(ShownLosses {
         lost: summary.lost_in_trace(),
         not_reported: summary.not_reported(),
     });
@@ -157,7 +157,7 @@ struct Player {
     start: MonotonicNs,
     events: u32,
     /// Events lost so far.
-    lost: Rc<Cell<Losses>>,
+    lost: Rc<Cell<ShownLosses>>,
     /// Whether time goes backwards, or no screen looks any more.
     is_over: Rc<Cell<bool>>,
 }

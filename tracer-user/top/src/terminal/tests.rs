@@ -50,11 +50,11 @@ fn is_as_usual(terminal: &OwnedFd) -> bool {
 fn a_panic_gives_the_terminal_back() {
     match std::env::var(PANICS).as_deref() {
         Ok("here") => {
-            let _taken = Taken::take().unwrap();
+            let _taken = TerminalSession::take().unwrap();
             panic!("on purpose");
         }
         Ok(_) => {
-            let taken = Taken::take().unwrap();
+            let taken = TerminalSession::take().unwrap();
             let other = std::thread::spawn(|| panic!("on purpose"));
             assert!(other.join().is_err());
             // Nothing more is done: the hook alone has given it back.

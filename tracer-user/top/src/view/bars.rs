@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 
-use super::look::{Look, Role};
+use super::look::{Role, ScreenLook};
 
 /// Draws the parts of a whole, each as wide as its share.
 pub fn draw_bar(
@@ -10,14 +10,14 @@ pub fn draw_bar(
     (x, y, width): (u16, u16, u16),
     parts: &[(&'static str, u64)],
     whole: u64,
-    look: Look,
+    look: ScreenLook,
 ) {
     let mut drawn = 0;
     let mut total = 0_u64;
     for (name, ns) in parts {
         total = total.saturating_add(*ns);
         let end = cells(total, whole, width);
-        let role = Role::of_part(name);
+        let role = Role::from_part(name);
         while drawn < end {
             if let Some(cell) = buffer.cell_mut((x + drawn, y)) {
                 cell.set_char(look.part(role)).set_style(look.style(role));
@@ -43,7 +43,7 @@ pub fn draw_sparkline(
     (x, y, width): (u16, u16, u16),
     values: &[u64],
     most: u64,
-    look: Look,
+    look: ScreenLook,
 ) {
     let shown = values.len().min(usize::from(width));
     let left = width - u16::try_from(shown).unwrap_or(width);
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    const LOOK: Look = Look {
+    const LOOK: ScreenLook = ScreenLook {
         is_coloured: false,
         is_unicode: false,
     };

@@ -7,7 +7,7 @@ use tracer_answers::queries::words::{duration, inside, share, throttled};
 
 /// Column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum ThreadColumn {
     /// Bar of its states.
     Bar,
     /// Time it ran in each second of the last minute.
@@ -45,7 +45,7 @@ pub enum Column {
 /// Description of a column: the name by which it is chosen, its heading, its width and its meaning.
 pub struct Entry {
     /// Column.
-    pub column: Column,
+    pub column: ThreadColumn,
     /// Name, and heading.
     pub name: &'static str,
     /// Width, with the space before it.
@@ -57,77 +57,87 @@ pub struct Entry {
 /// All columns, in the order in which they are drawn.
 pub const ALL: [Entry; 16] = [
     entry(
-        Column::Bar,
+        ThreadColumn::Bar,
         "bar",
         12,
         "what the thread did: running, runnable, blocked, stopped, unknown",
     ),
     entry(
-        Column::Minute,
+        ThreadColumn::Minute,
         "minute",
         21,
         "how much it ran in each of the last seconds",
     ),
-    entry(Column::Run, "run", 7, "the share of the time that it ran"),
     entry(
-        Column::Wait,
+        ThreadColumn::Run,
+        "run",
+        7,
+        "the share of the time that it ran",
+    ),
+    entry(
+        ThreadColumn::Wait,
         "wait",
         7,
         "the share that it could run, and waited for a CPU",
     ),
-    entry(Column::Running, "running", 10, "how long it ran"),
+    entry(ThreadColumn::Running, "running", 10, "how long it ran"),
     entry(
-        Column::Runnable,
+        ThreadColumn::Runnable,
         "runnable",
         10,
         "how long it waited for a CPU",
     ),
     entry(
-        Column::Blocked,
+        ThreadColumn::Blocked,
         "blocked",
         10,
         "how long it waited for something else",
     ),
-    entry(Column::Stopped, "stopped", 10, "how long it was stopped"),
     entry(
-        Column::Unknown,
+        ThreadColumn::Stopped,
+        "stopped",
+        10,
+        "how long it was stopped",
+    ),
+    entry(
+        ThreadColumn::Unknown,
         "unknown",
         10,
         "how long its state was unknown",
     ),
     entry(
-        Column::Switches,
+        ThreadColumn::Switches,
         "switch/s",
         10,
         "how often it left its CPU, a second",
     ),
     entry(
-        Column::Wakeups,
+        ThreadColumn::Wakeups,
         "wake/s",
         9,
         "how often it got a CPU after a wake-up, a second",
     ),
     entry(
-        Column::Worst,
+        ThreadColumn::Worst,
         "worst",
         10,
         "the longest that it waited for a CPU after a wake-up",
     ),
     entry(
-        Column::Calls,
+        ThreadColumn::Calls,
         "call/s",
         9,
         "system calls that returned, a second (--syscalls)",
     ),
-    entry(Column::Users, "event/s", 9, "user events, a second"),
+    entry(ThreadColumn::Users, "event/s", 9, "user events, a second"),
     entry(
-        Column::Now,
+        ThreadColumn::Now,
         "now",
         16,
         "what it does now, and what it waits for",
     ),
     entry(
-        Column::Command,
+        ThreadColumn::Command,
         "command",
         24,
         "what its process was started with, or calls itself",
@@ -136,21 +146,21 @@ pub const ALL: [Entry; 16] = [
 
 /// Columns that are shown where no others are chosen: where there is too little space, the last of
 /// them give way first.
-pub const USUAL: [Column; 11] = [
-    Column::Bar,
-    Column::Run,
-    Column::Worst,
-    Column::Now,
-    Column::Wait,
-    Column::Command,
-    Column::Switches,
-    Column::Minute,
-    Column::Wakeups,
-    Column::Users,
-    Column::Calls,
+pub const USUAL: [ThreadColumn; 11] = [
+    ThreadColumn::Bar,
+    ThreadColumn::Run,
+    ThreadColumn::Worst,
+    ThreadColumn::Now,
+    ThreadColumn::Wait,
+    ThreadColumn::Command,
+    ThreadColumn::Switches,
+    ThreadColumn::Minute,
+    ThreadColumn::Wakeups,
+    ThreadColumn::Users,
+    ThreadColumn::Calls,
 ];
 
-const fn entry(column: Column, name: &'static str, width: u16, help: &'static str) -> Entry {
+const fn entry(column: ThreadColumn, name: &'static str, width: u16, help: &'static str) -> Entry {
     Entry {
         column,
         name,
@@ -159,7 +169,7 @@ const fn entry(column: Column, name: &'static str, width: u16, help: &'static st
     }
 }
 
-impl Column {
+impl ThreadColumn {
     /// Returns its entry in the table.
     pub fn entry(self) -> Option<&'static Entry> {
         ALL.iter().find(|entry| entry.column == self)

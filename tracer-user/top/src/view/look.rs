@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 /// background, so they can be read on light and dark ones. Each state has a character of its own as
 /// well, for screens without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ScreenLook {
     /// Whether there are colours.
     pub is_coloured: bool,
     /// Whether the terminal has more characters than those of ASCII.
@@ -45,7 +45,7 @@ pub enum Role {
 impl Role {
     /// Returns the role of the part of the time with this name.
     #[must_use]
-    pub fn of_part(name: &str) -> Self {
+    pub fn from_part(name: &str) -> Self {
         match name {
             "running" => Self::Running,
             "runnable" => Self::Runnable,
@@ -57,7 +57,7 @@ impl Role {
     }
 }
 
-impl Look {
+impl ScreenLook {
     /// Shows that a row is selected. Drawn cells stay as they are: a reversed bar would mean
     /// something else.
     pub fn select(self, buffer: &mut Buffer, row: Rect) {
@@ -81,7 +81,7 @@ impl Look {
 
     /// Returns the look for a terminal, with colours where they are wanted.
     #[must_use]
-    pub fn of_terminal(is_coloured: bool) -> Self {
+    pub fn for_terminal(is_coloured: bool) -> Self {
         Self {
             is_coloured,
             ..Self::plain()

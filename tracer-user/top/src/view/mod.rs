@@ -9,7 +9,7 @@ mod text;
 pub mod threads;
 pub mod title;
 
-pub use columns::{ALL as ALL_COLUMNS, Column};
-pub use look::{Look, Role};
+pub use columns::{ALL as ALL_COLUMNS, ThreadColumn};
+pub use look::{Role, ScreenLook};
 pub use text::text;
-pub use threads::{Line, Listing};
+pub use threads::{Line, ThreadListing};

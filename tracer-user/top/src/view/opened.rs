@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use tracer_analysis::{End, Interval, State, Wait, Waker};
+use tracer_analysis::{Interval, IntervalEnd, State, Wait, Waker};
 use tracer_engine::event::MonotonicNs;
 
-use super::look::{Look, Role};
+use super::look::{Role, ScreenLook};
 use crate::model::Opened;
 use tracer_answers::queries::words::{duration, inside, seconds, task, thread, throttled};
 
@@ -19,7 +19,7 @@ pub const ROWS: u16 = 9;
 const WAKEUPS: usize = 3;
 
 /// Draws its timeline: a track of states, with wake-ups below, and its events as ticks.
-pub fn draw(buffer: &mut Buffer, area: Rect, opened: &Opened, look: Look) {
+pub fn draw(buffer: &mut Buffer, area: Rect, opened: &Opened, look: ScreenLook) {
     let width = usize::from(area.width);
     let name = thread(opened.thread, b"");
     let mut title = format!("{} {name}", opened.name);
@@ -71,7 +71,7 @@ fn draw_cell(
     buffer: &mut Buffer,
     (left, y, x): (u16, u16, u16),
     (opened, (from, to)): (&Opened, (u64, u64)),
-    look: Look,
+    look: ScreenLook,
 ) {
     let track = &opened.track;
     let first = track.partition_point(|one| one.to.0 <= from);
@@ -85,7 +85,7 @@ fn draw_cell(
         if let Some(total) = parts.get_mut(part) {
             *total += ns;
         }
-        is_woken |= matches!(one.end, End::Woken(_)) && (from..to).contains(&one.to.0);
+        is_woken |= matches!(one.end, IntervalEnd::Woken(_)) && (from..to).contains(&one.to.0);
     }
     let most = parts.iter().enumerate().max_by_key(|(_, ns)| **ns);
     if let Some((most, 1..)) = most.map(|(part, ns)| (part, *ns)) {
@@ -153,8 +153,8 @@ fn state(interval: &Interval) -> String {
 fn wakeups(opened: &Opened) -> Vec<String> {
     let newest = opened.track.iter().rev();
     let woken = newest.filter_map(|one| match one.end {
-        End::Woken(waker) => Some((one, waker)),
-        End::Open | End::Unsaid | End::GotCpu(_) => None,
+        IntervalEnd::Woken(waker) => Some((one, waker)),
+        IntervalEnd::Open | IntervalEnd::Unsaid | IntervalEnd::GotCpu(_) => None,
     });
     let lines = woken.take(WAKEUPS).map(|(one, waker)| {
         let who = match waker {

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 
 use super::bars::{draw_bar, draw_sparkline};
 use super::columns::rate;
-use super::look::{Look, Role};
+use super::look::{Role, ScreenLook};
 use crate::model::{Shot, SpanRow};
 use tracer_answers::queries::words::{duration, seconds, thread};
 
@@ -34,7 +34,7 @@ pub fn draw(
     area: Rect,
     (shot, rows): (&Shot, &[&SpanRow]),
     selected: Option<usize>,
-    look: Look,
+    look: ScreenLook,
 ) {
     let (split, trend) = widths(area.width);
     let heading = format!(

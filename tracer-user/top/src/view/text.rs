@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::columns;
-use super::look::Look;
-use super::threads::Listing;
+use super::look::ScreenLook;
+use super::threads::ThreadListing;
 use super::{spans, threads, title};
 use crate::model::Shot;
 
@@ -15,11 +15,11 @@ const WIDTH: u16 = 320;
 /// Returns the screen, line by line.
 #[must_use]
 pub fn text(shot: &Shot) -> String {
-    let look = Look::plain();
-    let mut listing = Listing {
+    let look = ScreenLook::plain();
+    let mut listing = ThreadListing {
         columns: columns::ALL.iter().map(|entry| entry.column).collect(),
         is_fitted: false,
-        ..Listing::default()
+        ..ThreadListing::default()
     };
     let mut out = String::new();
     push(&mut out, 1, |buffer, area| {

@@ -9,8 +9,8 @@ use ratatui::style::{Modifier, Style};
 use tracer_analysis::Thread;
 
 use super::bars::{draw_bar, draw_sparkline};
-use super::columns::{self, Column, Entry, now};
-use super::look::{Look, Role};
+use super::columns::{self, Entry, ThreadColumn, now};
+use super::look::{Role, ScreenLook};
 use crate::model::{Shot, Sum, ThreadRow};
 use tracer_answers::queries::words::thread;
 
@@ -24,9 +24,9 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Choice of the threads to be shown, and their order.
 #[derive(Clone, Debug)]
-pub struct Listing {
+pub struct ThreadListing {
     /// Column by which they are sorted.
-    pub sort: Column,
+    pub sort: ThreadColumn,
     /// Whether the least is first.
     pub is_reversed: bool,
     /// Whether threads of one process are together, below a line of it.
@@ -34,17 +34,17 @@ pub struct Listing {
     /// Text that the name or an id of each shown thread has.
     pub filter: String,
     /// Columns that are shown.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ThreadColumn>,
     /// Width of the column of current states.
     pub now_width: u16,
     /// Whether columns give way where there is too little space.
     pub is_fitted: bool,
 }
 
-impl Default for Listing {
+impl Default for ThreadListing {
     fn default() -> Self {
         Self {
-            sort: Column::Run,
+            sort: ThreadColumn::Run,
             is_reversed: false,
             is_grouped: true,
             filter: String::new(),
@@ -94,7 +94,7 @@ impl Line<'_> {
     }
 }
 
-impl Listing {
+impl ThreadListing {
     /// Returns the lines, in order.
     #[must_use]
     pub fn lines<'a>(&self, shot: &'a Shot) -> Vec<Line<'a>> {
@@ -168,7 +168,7 @@ impl Listing {
     }
 
     /// Returns the column whose heading is at `x` in a table of this width.
-    pub fn column_at(&self, x: u16, width: u16) -> Option<Column> {
+    pub fn column_at(&self, x: u16, width: u16) -> Option<ThreadColumn> {
         let mut end = LABEL;
         let columns = self.fitting(width).into_iter();
         let mut columns = columns.map(|(entry, width)| {
@@ -190,7 +190,7 @@ impl Listing {
             };
             if entry.width <= left || !self.is_fitted {
                 let width = match column {
-                    Column::Now => self.now_width.min(left).max(entry.width),
+                    ThreadColumn::Now => self.now_width.min(left).max(entry.width),
                     _ => entry.width,
                 };
                 left = left.saturating_sub(width);
@@ -199,8 +199,10 @@ impl Listing {
         }
         // What is left is for the words on the right.
         let is_last = |column| match column {
-            Column::Now => !shown.iter().any(|(other, _)| *other == Column::Command),
-            _ => column == Column::Command,
+            ThreadColumn::Now => !shown
+                .iter()
+                .any(|(other, _)| *other == ThreadColumn::Command),
+            _ => column == ThreadColumn::Command,
         };
         let entries = columns::ALL.iter().filter_map(|entry| {
             let (_, width) = shown.iter().find(|(column, _)| *column == entry.column)?;
@@ -230,9 +232,9 @@ impl Together {
 pub fn draw(
     buffer: &mut Buffer,
     area: Rect,
-    (shot, listing): (&Shot, &Listing),
+    (shot, listing): (&Shot, &ThreadListing),
     (lines, selected): (&[Line<'_>], Option<usize>),
-    look: Look,
+    look: ScreenLook,
 ) {
     let columns = listing.fitting(area.width);
     let heading = look.style(Role::Heading);
@@ -262,10 +264,10 @@ pub fn draw(
     }
 }
 
-fn is_left(column: Column) -> bool {
+fn is_left(column: ThreadColumn) -> bool {
     matches!(
         column,
-        Column::Bar | Column::Minute | Column::Now | Column::Command
+        ThreadColumn::Bar | ThreadColumn::Minute | ThreadColumn::Now | ThreadColumn::Command
     )
 }
 
@@ -292,7 +294,7 @@ fn draw_line(
     (x, y): (u16, u16),
     (shot, line): (&Shot, &Line<'_>),
     columns: &[(&'static Entry, u16)],
-    look: Look,
+    look: ScreenLook,
 ) {
     let (label, style) = match line {
         Line::Process(row, _) => {
@@ -310,25 +312,25 @@ fn draw_line(
     for (entry, width) in columns {
         let inner = (x + 1, y, width.saturating_sub(2));
         match (entry.column, line) {
-            (Column::Bar, _) => {
+            (ThreadColumn::Bar, _) => {
                 let (sum, whole) = match line {
                     Line::Process(_, together) => (&together.sum, together.sum.all()),
                     Line::Thread(row, _) => (&row.sum, shot.span),
                 };
                 draw_bar(buffer, inner, &sum.parts(), whole, look);
             }
-            (Column::Minute, Line::Thread(row, _)) => {
+            (ThreadColumn::Minute, Line::Thread(row, _)) => {
                 draw_sparkline(buffer, inner, &row.minute, SECOND, look);
             }
-            (Column::Minute, Line::Process(_, together)) => {
+            (ThreadColumn::Minute, Line::Process(_, together)) => {
                 let most = together.minute.iter().copied().max().unwrap_or(0);
                 draw_sparkline(buffer, inner, &together.minute, most.max(SECOND), look);
             }
-            (Column::Now, Line::Thread(row, _)) => {
+            (ThreadColumn::Now, Line::Thread(row, _)) => {
                 put(buffer, (x, y, *width), &now(row), true, Style::new());
             }
-            (Column::Now, Line::Process(row, together)) => {
-                let is_beside = |(entry, _): &(&Entry, u16)| entry.column == Column::Command;
+            (ThreadColumn::Now, Line::Process(row, together)) => {
+                let is_beside = |(entry, _): &(&Entry, u16)| entry.column == ThreadColumn::Command;
                 let words = match columns.iter().any(is_beside) {
                     true => format!("{} threads", together.threads),
                     false => format!("{} threads  {}", together.threads, row.command),
@@ -341,8 +343,8 @@ fn draw_line(
                     look.style(Role::Aside),
                 );
             }
-            (Column::Command, Line::Thread(_, true)) => {}
-            (Column::Command, Line::Process(row, _) | Line::Thread(row, false)) => {
+            (ThreadColumn::Command, Line::Thread(_, true)) => {}
+            (ThreadColumn::Command, Line::Process(row, _) | Line::Thread(row, false)) => {
                 put(
                     buffer,
                     (x, y, *width),

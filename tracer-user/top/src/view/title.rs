@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::columns::rate;
-use super::look::{Look, Role};
+use super::look::{Role, ScreenLook};
 use crate::model::{Shot, Window};
 use tracer_answers::queries::words::duration;
 use tracer_event::summary::but_for;
@@ -43,7 +43,7 @@ pub fn looked_at(shot: &Shot) -> String {
 }
 
 /// Draws the line.
-pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, look: Look) {
+pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, look: ScreenLook) {
     let losses = losses(shot);
     let style = if shot.losses.lost > 0 {
         look.style(Role::Alarm)

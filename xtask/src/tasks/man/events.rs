@@ -1,6 +1,8 @@
 //! Manual page of the system event types, from their table.
 
-use tracer_common::event_type::{Field, FieldKind, Origin, SYSTEM_EVENT_TYPES, SystemEventType};
+use tracer_common::event_type::{
+    EventOrigin, FieldKind, SYSTEM_EVENT_TYPES, SystemEventType, SystemField,
+};
 
 const HEAD: &str = r#".\" Made by cargo xtask man from the table of system event types; do not edit.
 .TH LINUX_TRACE_EVENTS 7 2026-11-21 "POSIX tracing for Linux"
@@ -84,7 +86,7 @@ pub fn page() -> String {
             .filter(move |entry| entry.origin == origin);
         types.map(entry).collect::<String>()
     };
-    let (stream, kernel) = (of(Origin::Stream), of(Origin::Kernel));
+    let (stream, kernel) = (of(EventOrigin::Stream), of(EventOrigin::Kernel));
     format!("{HEAD}{STREAM}{stream}{KERNEL}{kernel}{NOTES}{FOOT}")
 }
 
@@ -101,7 +103,7 @@ fn entry(entry: &SystemEventType) -> String {
     text
 }
 
-fn field(field: &Field) -> String {
+fn field(field: &SystemField) -> String {
     let kind = match field.kind {
         FieldKind::I32 => "an integer",
         FieldKind::U32 => "an integer without sign",

@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Makes the pages of the programs from the definitions of their command lines. The generator is an
 /// example that is built with the tests, with the same options, so that it is built once.
-pub fn of_programs() -> anyhow::Result<()> {
+pub fn make_for_programs() -> anyhow::Result<()> {
     let folder = workspace::target(OF_PROGRAMS);
     // A subcommand that is no more leaves no page.
     let _ = fs::remove_dir_all(&folder);

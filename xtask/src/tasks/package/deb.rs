@@ -19,7 +19,7 @@ pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut made = Vec::new();
     for package in PACKAGES {
         let root = work.join(package.deb);
-        let documents = documents::of_debian(package, release)?;
+        let documents = documents::collect_for_debian(package, release)?;
         let paths = system::lay_out(System::Debian, package.part, &dist, &documents, &root)?;
         let control = root.join("DEBIAN");
         fs::create_dir_all(&control)?;

@@ -24,7 +24,7 @@ pub struct Document {
 const PAGES: &[&str] = &["README.md", "docs/tutorial.md", "docs/packages.md"];
 
 /// Returns the documents of a package of Debian.
-pub fn of_debian(package: &Package, release: &Release) -> anyhow::Result<Vec<Document>> {
+pub fn collect_for_debian(package: &Package, release: &Release) -> anyhow::Result<Vec<Document>> {
     let mut documents = vec![
         document(package.deb, "copyright", copyright(package)?, false),
         document(package.deb, "changelog", read("CHANGELOG.md")?, true),
@@ -35,7 +35,7 @@ pub fn of_debian(package: &Package, release: &Release) -> anyhow::Result<Vec<Doc
 }
 
 /// Returns the documents of a package of rpm.
-pub fn of_rpm(package: &Package) -> anyhow::Result<Vec<Document>> {
+pub fn collect_for_rpm(package: &Package) -> anyhow::Result<Vec<Document>> {
     let mut documents = vec![document(
         package.rpm,
         "CHANGELOG.md",
@@ -54,13 +54,13 @@ pub fn of_rpm(package: &Package) -> anyhow::Result<Vec<Document>> {
 }
 
 /// Returns the documents of the archive for any Linux.
-pub fn of_archive() -> anyhow::Result<Vec<Document>> {
+pub fn collect_for_archive() -> anyhow::Result<Vec<Document>> {
     let at = |file: &str, text: String| Document {
         path: format!("share/doc/tracer-user/{file}").into(),
         text,
         is_compressed: false,
     };
-    let mut documents = vec![at("THIRD-PARTY", licences::of_static(&["tracer-user"])?)];
+    let mut documents = vec![at("THIRD-PARTY", licences::list_static(&["tracer-user"])?)];
     let licences = ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
     for page in licences.iter().chain(PAGES) {
         documents.push(at(file_name(page), read(page)?));
@@ -80,9 +80,9 @@ fn in_common(package: &Package, name: &str, system: System) -> anyhow::Result<Ve
         }
     }
     let linked = match package.part {
-        Part::Tool => licences::of_linked(&["tracer-user"])?,
+        Part::Tool => licences::list_linked(&["tracer-user"])?,
         Part::Library | Part::Development => {
-            licences::of_linked(&["libposixtrace", "tracer-recorder"])?
+            licences::list_linked(&["libposixtrace", "tracer-recorder"])?
         }
     };
     let path = match system {

@@ -56,19 +56,19 @@ const OF_MUSL: &str = include_str!("licences/musl.txt");
 
 /// Lists the foreign crates that these crates of the workspace are linked with, and the texts of
 /// their licences.
-pub fn of_linked(ours: &[&str]) -> anyhow::Result<String> {
+pub fn list_linked(ours: &[&str]) -> anyhow::Result<String> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    of_linked_for(&platform, ours)
+    list_linked_for(&platform, ours)
 }
 
 /// Lists the crates of a program that is linked with musl, and the licences of these and of musl.
-pub fn of_static(ours: &[&str]) -> anyhow::Result<String> {
-    let crates = of_linked_for(static_program::TARGET, ours)?;
+pub fn list_static(ours: &[&str]) -> anyhow::Result<String> {
+    let crates = list_linked_for(static_program::TARGET, ours)?;
     let line = "-".repeat(78);
     Ok(format!("{crates}\n{line}\n{OF_MUSL}"))
 }
 
-fn of_linked_for(platform: &str, ours: &[&str]) -> anyhow::Result<String> {
+fn list_linked_for(platform: &str, ours: &[&str]) -> anyhow::Result<String> {
     let said = process::output(workspace::cargo("metadata").args([
         "--format-version=1",
         "--filter-platform",

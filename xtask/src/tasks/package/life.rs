@@ -12,7 +12,7 @@ use anyhow::Context as _;
 
 use super::{CHECKSUMS, Choice, Made, Release, folder, make_in};
 use crate::{packages, privilege, process, workspace};
-use systems::{Bare, bare, of_busybox};
+use systems::{Bare, bare, make_busybox};
 
 /// Release that is given the layout of a system with rpm, and that boots.
 const NEWEST: &str = "trixie";
@@ -73,7 +73,7 @@ pub fn names() -> Vec<&'static str> {
 
 /// Takes all packages through their life, in the systems that are named, or in all.
 pub fn run(made: &Made, next: &Upgrade, only: &[String]) -> anyhow::Result<()> {
-    let choice = Choice::of(only);
+    let choice = Choice::from_systems(only);
     if choice.packages {
         packages::install_missing(packages::TO_TEST_PACKAGES)?;
     }
@@ -105,7 +105,7 @@ fn rpm(made: &Made, next: &Upgrade) -> anyhow::Result<()> {
 }
 
 fn tarball(made: &Made, _next: &Upgrade) -> anyhow::Result<()> {
-    let bare = of_busybox()?;
+    let bare = make_busybox()?;
     let tarball = made.tarball.clone().context("the archive is not made")?;
     bring(&bare, &[tarball, folder().join(CHECKSUMS)], &[])?;
     live(&bare, OF_TARBALL)

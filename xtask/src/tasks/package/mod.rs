@@ -116,7 +116,7 @@ struct Release {
 }
 
 impl Release {
-    fn of(args: &Args) -> anyhow::Result<Self> {
+    fn from_args(args: &Args) -> anyhow::Result<Self> {
         let date = process::output(workspace::git("log").args(["-1", "--format=%ct"]))?;
         let date: u64 = date
             .parse()
@@ -182,7 +182,7 @@ struct Choice {
 
 impl Choice {
     /// Returns the choice that these systems need; everything when none is named.
-    fn of(systems: &[String]) -> Self {
+    fn from_systems(systems: &[String]) -> Self {
         let is_tarball = |system: &String| system == life::TARBALL;
         Self {
             packages: systems.is_empty() || !systems.iter().all(is_tarball),
@@ -196,11 +196,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.crates {
         return crates::run(args.upload);
     }
-    let choice = Choice::of(&args.only);
+    let choice = Choice::from_systems(&args.only);
     if choice.packages {
         packages::install_missing(packages::TO_PACKAGE)?;
     }
-    let release = Release::of(args)?;
+    let release = Release::from_args(args)?;
     if !args.no_build {
         build(choice)?;
     }
@@ -226,7 +226,7 @@ fn build(choice: Choice) -> anyhow::Result<()> {
     if choice.packages {
         dist::run()?;
     } else {
-        man::of_programs()?;
+        man::make_for_programs()?;
     }
     if choice.tarball {
         static_program::build()?;
@@ -287,7 +287,7 @@ mod tests {
     fn what_is_made_is_what_the_systems_need() {
         let of = |systems: &[&str]| {
             let systems: Vec<String> = systems.iter().map(|one| (*one).to_owned()).collect();
-            let Choice { packages, tarball } = Choice::of(&systems);
+            let Choice { packages, tarball } = Choice::from_systems(&systems);
             (packages, tarball)
         };
 

@@ -19,7 +19,7 @@ pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut spec = preamble(release);
     for package in PACKAGES {
         let root = work.join("staged").join(package.rpm);
-        let documents = documents::of_rpm(package)?;
+        let documents = documents::collect_for_rpm(package)?;
         let paths = system::lay_out(System::Rpm, package.part, &dist, &documents, &root)?;
         spec.push_str(&part(package, &paths));
     }

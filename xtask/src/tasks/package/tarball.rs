@@ -21,7 +21,7 @@ pub fn make(release: &Release, into: &Path) -> anyhow::Result<PathBuf> {
         release.version,
         std::env::consts::ARCH
     );
-    let documents = documents::of_archive()?;
+    let documents = documents::collect_for_archive()?;
     system::lay_out(
         System::Any,
         Part::Tool,

@@ -32,7 +32,7 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
     let mut units = arm64::cargo("test");
     units.args(CRATES).args(["--lib", "--no-fail-fast"]);
     units.args(filter);
-    let mut totals = of(&mut units)?;
+    let mut totals = run_tests(&mut units)?;
 
     // These run here, and start programs for arm64.
     let mut standard = workspace::cargo_for_host("test");
@@ -49,14 +49,14 @@ pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
             .args(OF_STANDARD)
             .args(["--skip", "log_policies::"]),
     };
-    totals.add(of(&mut standard)?);
+    totals.add(run_tests(&mut standard)?);
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
     Ok(())
 }
 
-fn of(command: &mut Command) -> anyhow::Result<Totals> {
-    let outcome = totals::of(command)?;
+fn run_tests(command: &mut Command) -> anyhow::Result<Totals> {
+    let outcome = totals::run(command)?;
     if !outcome.is_success && outcome.totals.failed == 0 {
         bail!("the tests cannot be built or run");
     }

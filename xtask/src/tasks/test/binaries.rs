@@ -147,7 +147,7 @@ impl TestBinary {
             "\n     Running {file} as root{in_namespace} ({executable})"
         ));
         let mut command = self.as_root(names, variables, setting)?;
-        let outcome = totals::of_shown(&mut command, show)?;
+        let outcome = totals::run_shown(&mut command, show)?;
         ensure!(
             outcome.is_success || outcome.totals.failed > 0,
             "{executable} ended without saying how its tests went",
@@ -163,7 +163,7 @@ impl TestBinary {
         setting: &Setting,
     ) -> anyhow::Result<bool> {
         println!("\n     Running {name} again");
-        let outcome = totals::of(&mut self.as_root(&[name.to_owned()], variables, setting)?)?;
+        let outcome = totals::run(&mut self.as_root(&[name.to_owned()], variables, setting)?)?;
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 
@@ -189,7 +189,7 @@ impl TestBinary {
             .current_dir(&self.folder)
             .args(["--exact", name])
             .envs(variables.iter().map(|(name, value)| (name, value)));
-        let outcome = totals::of(&mut command)?;
+        let outcome = totals::run(&mut command)?;
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 

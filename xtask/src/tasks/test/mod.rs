@@ -96,7 +96,7 @@ fn build(is_whole: bool) -> anyhow::Result<Variables> {
         built.map(|_| dist)
     })?;
     // What makes them is built with the tests.
-    man::of_programs()?;
+    man::make_for_programs()?;
     Ok(environment(&dist, is_whole))
 }
 
@@ -157,7 +157,7 @@ fn unprivileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, V
     if let Some(filter) = &args.filter {
         command.arg(filter);
     }
-    let outcome = totals::of(&mut command)?;
+    let outcome = totals::run(&mut command)?;
     if !outcome.is_success && outcome.totals.failed == 0 {
         bail!("the tests cannot be built or run");
     }

@@ -37,7 +37,7 @@ impl Totals {
 
     /// Parses the results in a line that closes a test executable's output; `None` for another
     /// line.
-    pub fn of_line(line: &str) -> Option<Self> {
+    pub fn parse_line(line: &str) -> Option<Self> {
         let (_, results) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let count_of = |word: &str| {
             let part = results
@@ -112,12 +112,12 @@ impl fmt::Display for Failure {
 }
 
 /// Runs `command`, shows its output and adds up the results in it.
-pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
-    of_shown(command, &mut |line| println!("{line}"))
+pub fn run(command: &mut Command) -> anyhow::Result<Outcome> {
+    run_shown(command, &mut |line| println!("{line}"))
 }
 
-/// Does the same as [`of`], but passes the output to `show`, line by line.
-pub fn of_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::Result<Outcome> {
+/// Does the same as [`run`], but passes the output to `show`, line by line.
+pub fn run_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::Result<Outcome> {
     let shown = process::shown(command);
     let mut child = command
         .stdin(Stdio::null())
@@ -136,7 +136,7 @@ pub fn of_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::Re
                 let line = String::from_utf8_lossy(&line);
                 show(&line);
                 listed.add(&line);
-                if let Some(results) = Totals::of_line(&line) {
+                if let Some(results) = Totals::parse_line(&line) {
                     outcome.totals.add(results);
                     outcome.failed.append(&mut listed.take());
                 }
@@ -172,7 +172,7 @@ impl Failures {
         if line == "failures:" {
             self.is_in_list = true;
             self.names.clear();
-        } else if Totals::of_line(line).is_some() {
+        } else if Totals::parse_line(line).is_some() {
             self.is_in_list = false;
         } else if !self.is_in_list {
         } else if let Some(name) = heading(line) {
@@ -195,7 +195,7 @@ impl Failures {
     /// Takes the tests of the list by name, each with its output.
     fn take(&mut self) -> Vec<Failure> {
         let printed = mem::take(&mut self.printed);
-        let of = |name: String| {
+        let failure = |name: String| {
             let there = printed.iter().find(|failure| failure.name == name);
             let printed = there.map(|failure| failure.printed.clone());
             Failure {
@@ -203,7 +203,7 @@ impl Failures {
                 printed: printed.unwrap_or_default(),
             }
         };
-        self.names.drain(..).map(of).collect()
+        self.names.drain(..).map(failure).collect()
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
             "-c",
             "echo 'test result: ok. 1 passed; 0 failed; 0 ignored;'; sleep 60 &",
         ]);
-        let outcome = super::of(&mut command).unwrap();
+        let outcome = super::run(&mut command).unwrap();
         assert_eq!((outcome.totals.passed, outcome.is_success), (1, false));
         assert!(start.elapsed() < Duration::from_secs(50));
     }
@@ -256,8 +256,8 @@ mod tests {
             ignored: 2,
             ..Totals::default()
         };
-        assert_eq!(Totals::of_line(line), Some(totals));
-        assert_eq!(Totals::of_line("test a_test ... ok"), None);
+        assert_eq!(Totals::parse_line(line), Some(totals));
+        assert_eq!(Totals::parse_line("test a_test ... ok"), None);
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
             "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\n    said\nstack backtrace:\n   0: b\n             at ./c.rs\n\n\n\
              failures:\n    a\n    d::e\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored;\n    f\n",
         );
-        let outcome = super::of(&mut command).unwrap();
+        let outcome = super::run(&mut command).unwrap();
         let names = outcome.failed.iter().map(|failure| failure.name.as_str());
         assert!(names.eq(["a", "d::e"]));
         assert_eq!(

@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let apt = Apt::open()?;
     let root = userland(&apt)?;
     let built = if args.as_built {
-        of_last_build()?
+        read_last_build()?
     } else {
         lay_out(&root)?
     };
@@ -306,7 +306,7 @@ fn has_the_same_object(command_line: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn of_last_build() -> anyhow::Result<Vec<Case>> {
+fn read_last_build() -> anyhow::Result<Vec<Case>> {
     let path = folder().join("cases");
     let text = fs::read_to_string(&path)
         .with_context(|| format!("{}: nothing is built yet", path.display()))?;

@@ -38,7 +38,7 @@ pub fn listed(cases: &[Case]) -> String {
 }
 
 /// Reads the tests that were built last.
-pub fn of_last_build() -> anyhow::Result<Vec<Case>> {
+pub fn read_last_build() -> anyhow::Result<Vec<Case>> {
     let path = workspace::target(LAST);
     let text = fs::read_to_string(&path)
         .with_context(|| format!("{}: nothing is built yet", path.display()))?;

@@ -50,7 +50,7 @@ pub struct Guest {
 
 impl Guest {
     /// Describes a guest that has this machine's files.
-    pub fn of_this_machine() -> Self {
+    pub fn describe_this_machine() -> Self {
         Self {
             kind: Kind::X86_64,
             files: "/".into(),
@@ -73,7 +73,7 @@ pub fn build(image: &Image, guest: &Guest, cases: &[Case]) -> anyhow::Result<Vec
 
 /// Makes a first root file system that gives the files of a machine to `first`: its first program
 /// and that program's arguments.
-pub fn of_system(image: &Image, first: &str) -> anyhow::Result<Vec<u8>> {
+pub fn make_for_system(image: &Image, first: &str) -> anyhow::Result<Vec<u8>> {
     base(image, Path::new(packages::BUSYBOX), first)?.into_bytes()
 }
 

@@ -25,7 +25,7 @@ pub enum Processors {
 impl Processors {
     /// Returns the best that this machine can do. `/dev/kvm` alone is no proof: where this is a
     /// virtual machine itself it may be there and still not run a whole machine.
-    pub fn of_this_machine() -> Self {
+    pub fn detect() -> Self {
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_openable = File::options()
             .read(true)

@@ -85,15 +85,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "--image is for one kernel, which --kernel names"
     );
     setup::for_virtual_machines()?;
-    let processors = Processors::of_this_machine();
+    let processors = Processors::detect();
     let built = if args.as_built {
-        cases::of_last_build()?
+        cases::read_last_build()?
     } else {
         build(processors)?
     };
     let cases = cases::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
 
-    let guest = Guest::of_this_machine();
+    let guest = Guest::describe_this_machine();
     let mut outcomes = Vec::new();
     for (name, kernel) in chosen {
         let image = match (&args.image, kernel) {

@@ -22,10 +22,10 @@ pub fn boot(name: &str, root: &Path, first: &str, limit: Duration) -> anyhow::Re
     let newest = KERNELS.iter().find(|(kernel, _)| *kernel == NEWEST);
     let (_, kernel) = newest.context("no such kernel")?;
     let image = kernel.fetch()?;
-    let processors = Processors::of_this_machine();
+    let processors = Processors::detect();
     println!("Booting {}, {}", image.package, processors.for_people());
     let path = workspace::target("vm").join(format!("{name}.initramfs.cpio"));
-    let bytes = initramfs::of_system(&image, first)?;
+    let bytes = initramfs::make_for_system(&image, first)?;
     fs::write(&path, bytes).with_context(|| path.display().to_string())?;
     let log = workspace::target("vm").join(format!("{name}.log"));
     fs::write(&log, "").with_context(|| log.display().to_string())?;

@@ -40,7 +40,7 @@ pub fn that_boots(suite: &str) -> anyhow::Result<Bare> {
 }
 
 /// Makes a system that has only busybox, which is static.
-pub fn of_busybox() -> anyhow::Result<Bare> {
+pub fn make_busybox() -> anyhow::Result<Bare> {
     let bare = new_root("busybox")?;
     let folders = ["bin", "dev", "etc", "life", "proc", "run", "sys", "tmp"];
     let mut make = privilege::as_root("mkdir", WHY)?;
