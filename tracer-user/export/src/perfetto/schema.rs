@@ -6,13 +6,13 @@ use prost::{Message, Oneof};
 
 /// File: packets, one after the other.
 #[derive(Clone, PartialEq, Message)]
-pub struct Trace {
+pub(super) struct Trace {
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TracePacket {
+pub(super) struct TracePacket {
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
@@ -29,7 +29,7 @@ pub struct TracePacket {
 
 /// Content of a packet.
 #[derive(Clone, PartialEq, Oneof)]
-pub enum Data {
+pub(super) enum Data {
     #[prost(message, tag = "1")]
     FtraceEvents(FtraceEventBundle),
     #[prost(message, tag = "6")]
@@ -46,7 +46,7 @@ pub enum Data {
 
 /// Stack of a thread that had a CPU.
 #[derive(Clone, PartialEq, Message)]
-pub struct PerfSample {
+pub(super) struct PerfSample {
     #[prost(uint32, optional, tag = "1")]
     pub cpu: Option<u32>,
     #[prost(uint32, optional, tag = "2")]
@@ -59,7 +59,7 @@ pub struct PerfSample {
 
 /// Data that later packets name by ids.
 #[derive(Clone, PartialEq, Message)]
-pub struct InternedData {
+pub(super) struct InternedData {
     #[prost(message, repeated, tag = "5")]
     pub function_names: Vec<InternedString>,
     #[prost(message, repeated, tag = "6")]
@@ -77,7 +77,7 @@ pub struct InternedData {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct InternedString {
+pub(super) struct InternedString {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(bytes = "vec", optional, tag = "2")]
@@ -85,7 +85,7 @@ pub struct InternedString {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Mapping {
+pub(super) struct Mapping {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(uint64, optional, tag = "2")]
@@ -105,7 +105,7 @@ pub struct Mapping {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Frame {
+pub(super) struct Frame {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(uint64, optional, tag = "2")]
@@ -117,7 +117,7 @@ pub struct Frame {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Callstack {
+pub(super) struct Callstack {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(uint64, repeated, packed = "false", tag = "2")]
@@ -125,13 +125,13 @@ pub struct Callstack {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ClockSnapshot {
+pub(super) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
     pub clocks: Vec<Clock>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Clock {
+pub(super) struct Clock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]
@@ -139,13 +139,13 @@ pub struct Clock {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SystemInfo {
+pub(super) struct SystemInfo {
     #[prost(message, optional, tag = "1")]
     pub utsname: Option<Utsname>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Utsname {
+pub(super) struct Utsname {
     #[prost(string, optional, tag = "1")]
     pub sysname: Option<String>,
     #[prost(string, optional, tag = "3")]
@@ -155,7 +155,7 @@ pub struct Utsname {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TrackDescriptor {
+pub(super) struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
@@ -169,7 +169,7 @@ pub struct TrackDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ProcessDescriptor {
+pub(super) struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(string, optional, tag = "6")]
@@ -177,7 +177,7 @@ pub struct ProcessDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ThreadDescriptor {
+pub(super) struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(int64, optional, tag = "2")]
@@ -187,7 +187,7 @@ pub struct ThreadDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TrackEvent {
+pub(super) struct TrackEvent {
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
     /// Type of the event: `TrackEvent.Type`.
@@ -206,7 +206,7 @@ pub struct TrackEvent {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct DebugAnnotation {
+pub(super) struct DebugAnnotation {
     #[prost(string, optional, tag = "10")]
     pub name: Option<String>,
     #[prost(message, repeated, tag = "12")]
@@ -217,7 +217,7 @@ pub struct DebugAnnotation {
 
 /// Value of an annotation that is no array.
 #[derive(Clone, PartialEq, Oneof)]
-pub enum AnnotationValue {
+pub(super) enum AnnotationValue {
     #[prost(bool, tag = "2")]
     Bool(bool),
     #[prost(uint64, tag = "3")]
@@ -234,7 +234,7 @@ pub enum AnnotationValue {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct FtraceEventBundle {
+pub(super) struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
@@ -244,7 +244,7 @@ pub struct FtraceEventBundle {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct FtraceEvent {
+pub(super) struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
     /// Thread that was on the CPU.
@@ -259,7 +259,7 @@ pub struct FtraceEvent {
 
 /// Content of an ftrace event. A `pid` of the kernel's events is a thread.
 #[derive(Clone, PartialEq, Oneof)]
-pub enum Ftrace {
+pub(super) enum Ftrace {
     #[prost(message, tag = "4")]
     SchedSwitch(SchedSwitch),
     #[prost(message, tag = "20")]
@@ -277,7 +277,7 @@ pub enum Ftrace {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedSwitch {
+pub(super) struct SchedSwitch {
     #[prost(string, optional, tag = "1")]
     pub prev_comm: Option<String>,
     #[prost(int32, optional, tag = "2")]
@@ -296,7 +296,7 @@ pub struct SchedSwitch {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedWaking {
+pub(super) struct SchedWaking {
     #[prost(string, optional, tag = "1")]
     pub comm: Option<String>,
     #[prost(int32, optional, tag = "2")]
@@ -308,7 +308,7 @@ pub struct SchedWaking {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TaskNewtask {
+pub(super) struct TaskNewtask {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(string, optional, tag = "2")]
@@ -318,7 +318,7 @@ pub struct TaskNewtask {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TaskRename {
+pub(super) struct TaskRename {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(string, optional, tag = "3")]
@@ -326,7 +326,7 @@ pub struct TaskRename {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExec {
+pub(super) struct SchedProcessExec {
     #[prost(string, optional, tag = "1")]
     pub filename: Option<String>,
     #[prost(int32, optional, tag = "2")]
@@ -336,7 +336,7 @@ pub struct SchedProcessExec {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExit {
+pub(super) struct SchedProcessExit {
     #[prost(string, optional, tag = "1")]
     pub comm: Option<String>,
     #[prost(int32, optional, tag = "2")]
@@ -346,7 +346,7 @@ pub struct SchedProcessExit {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessFree {
+pub(super) struct SchedProcessFree {
     #[prost(string, optional, tag = "1")]
     pub comm: Option<String>,
     #[prost(int32, optional, tag = "2")]
