@@ -6,6 +6,7 @@ mod beginnings;
 mod columns;
 mod dependencies;
 mod directions;
+mod names;
 
 use std::process::Command;
 
@@ -18,7 +19,7 @@ use crate::{node, process, workspace};
 /// Selection of checks.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only what takes seconds: long lines, wrong beginnings, unnamed actors, formatting
+    /// Only what takes seconds: long lines, wrong beginnings, unnamed actors, names, formatting
     #[arg(long)]
     text: bool,
 }
@@ -63,6 +64,7 @@ fn text() -> anyhow::Result<()> {
         columns::check(),
         beginnings::check(),
         actors::check(),
+        names::check(),
         process::run(workspace::cargo("fmt").args(["--all", "--", "--check"])),
     ];
     let failures: Vec<String> = checks
