@@ -59,7 +59,7 @@ pub use durations::Durations;
 pub use faults::{FaultTotal, Faults};
 pub use history::{Had, History};
 pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
-pub use open_calls::{Begun, MOST_THREADS, OpenCalls};
+pub use open_calls::{BegunCall, MOST_THREADS, OpenCalls};
 pub use pairs::{Pairs, Side, ends_of};
 pub use path::{PathPart, Step, Then, UnknownReason, critical_path, leaves, span_path};
 pub use requests::{RequestKey, RequestTotal, Requests};

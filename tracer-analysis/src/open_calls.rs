@@ -21,7 +21,7 @@ pub struct OpenCalls<T> {
 
 /// Call that a thread was in when it returned from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun<T> {
+pub struct BegunCall<T> {
     /// System call that had begun.
     pub key: CallKey,
     /// Facts that are remembered of it.
@@ -50,11 +50,11 @@ impl<T> OpenCalls<T> {
     }
 
     /// Takes the call of a thread that returns from `key` with this value.
-    pub fn leave(&mut self, tid: i32, key: CallKey, returned: i64) -> Option<Begun<T>> {
+    pub fn leave(&mut self, tid: i32, key: CallKey, returned: i64) -> Option<BegunCall<T>> {
         let (begun, facts) = self.by_thread.remove(&tid)?;
         // The kernel shows a successful execveat as an execve when it returns.
         let is_exec = begun.is_exec() && key.is_exec() && returned == 0;
-        Some(Begun {
+        Some(BegunCall {
             key: begun,
             facts,
             is_ended: begun == key || is_exec,
@@ -122,7 +122,7 @@ mod tests {
     const EXECVE: CallKey = CallKey::new(false, 59);
     const EXECVEAT: CallKey = CallKey::new(false, 322);
 
-    fn facts_of(begun: Option<Begun<u8>>) -> Option<(u8, bool)> {
+    fn facts_of(begun: Option<BegunCall<u8>>) -> Option<(u8, bool)> {
         begun.map(|begun| (begun.facts, begun.is_ended))
     }
 

@@ -130,7 +130,7 @@ impl Run {
             inherit: true,
             is_only_source: false,
             bytes,
-            mode: RingMode::of(policy),
+            mode: RingMode::for_policy(policy),
             max_data,
             lease: None,
         };

@@ -53,7 +53,7 @@ pub use layout::ticks::{monotonic_now, realtime_now};
 pub use read::bell::Bell;
 pub use read::deferred::{DeferredSource, TargetError};
 pub use read::retirement::Retirement;
-pub use read::slot::{OpenError, RingMode, StreamRequest};
+pub use read::slot::{RingMode, SlotError, StreamRequest};
 pub use read::source::AreaSource;
 pub use read::type_ids::NameShare;
 pub use system::errno::{ErrnoGuard, ErrnoOnlyGuard};

@@ -13,7 +13,7 @@ use crate::source::{Control, Source, WaitingWord};
 mod settle;
 
 #[doc(hidden)]
-pub use settle::{CallTerms, Settled};
+pub use settle::{CallTerms, SettledStream};
 
 /// An active trace stream. Where it has a log, who flushes it takes its events away.
 pub struct ActiveStream<L: Flush = NoLog> {

@@ -116,7 +116,7 @@ mod trace_name;
 
 pub use active_stream::{ActiveStream, Flush, NoLog};
 #[doc(hidden)]
-pub use active_stream::{CallTerms, Settled};
+pub use active_stream::{CallTerms, SettledStream};
 pub use attributes::{Attributes, InvalidAttribute};
 pub use clock_pair::ClockPair;
 pub use event_set::{EventSet, SetKind};

@@ -23,7 +23,7 @@ pub fn source_if_wanted(
         pid,
         inherit: attributes.inheritance() == Inheritance::Inherited,
         capacity: attributes.stream_min_size(),
-        mode: RingMode::of(attributes.stream_full_policy()),
+        mode: RingMode::for_policy(attributes.stream_full_policy()),
     };
     AgentSource::connect(&request).map(Some)
 }

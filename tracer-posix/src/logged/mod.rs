@@ -45,4 +45,4 @@ pub use protocol::LoggedStatus;
 #[doc(hidden)]
 pub use record::be_the_recorder;
 #[doc(hidden)]
-pub use recording::Recording;
+pub use recording::LogRecording;

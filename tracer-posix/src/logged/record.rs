@@ -16,7 +16,7 @@ use super::lending::Borrowing;
 use super::order::{Order, Start};
 use super::protocol::{MESSAGE_BYTES, Reply};
 use super::serve::{Asker, Controller, send, serve, settle_down};
-use super::{Activity, Recording, program, socket};
+use super::{Activity, LogRecording, program, socket};
 
 /// The least that a stream's pool has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
 /// recorder comes by again.
@@ -26,7 +26,7 @@ const LEAST_POOL: usize = 2 << 20;
 const BEGINNING_BYTES: usize = 1 << 20;
 
 /// A recording that is ready, its memory, and its entry in the count of streams.
-pub(super) type Begun = (Recording, Share, Counted);
+pub(super) type Begun = (LogRecording, Share, Counted);
 
 /// Runs the whole of the program that records (crate `tracer-recorder`): it was started with one
 /// end of a conversation, and is given there what to do.
@@ -123,7 +123,7 @@ pub(super) fn record(
         inherit: attributes.inheritance() == Inheritance::Inherited,
         is_only_source: kernel.is_none(),
         bytes: pool_bytes,
-        mode: RingMode::of(policy),
+        mode: RingMode::for_policy(policy),
         max_data: attributes.max_data_size(),
         lease: None,
     };
@@ -139,7 +139,7 @@ pub(super) fn record(
         max_size: attributes.log_max_size() as u64,
     };
     let log = LogWriter::create(log, &order.header, options)?;
-    let mut recording = Recording::new(policy, attributes.stream_min_size(), monotonic_now, log);
+    let mut recording = LogRecording::new(policy, attributes.stream_min_size(), monotonic_now, log);
     recording.register(pid);
     recording.add_source(Box::new(source));
     if let Some(kernel) = kernel {

@@ -83,7 +83,7 @@ impl Flush for Log {
 }
 
 /// A stream and its log: what the standard says of a stream with a log, but for who calls.
-pub struct Recording {
+pub struct LogRecording {
     stream: ActiveStream<Log>,
     policy: StreamFullPolicy,
     last_write: Instant,
@@ -91,7 +91,7 @@ pub struct Recording {
     owed: Option<MonotonicNs>,
 }
 
-impl std::fmt::Debug for Recording {
+impl std::fmt::Debug for LogRecording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recording")
             .field("policy", &self.policy)
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Recording {
     }
 }
 
-impl Recording {
+impl LogRecording {
     /// Returns a suspended, empty stream that holds `capacity` bytes of events and is flushed to
     /// `log`.
     #[must_use]
@@ -404,7 +404,7 @@ mod tests {
     }
 
     /// Returns a recording of a suspended stream with its log in `file`.
-    fn recording_to(file: &File, policy: StreamFullPolicy) -> Recording {
+    fn recording_to(file: &File, policy: StreamFullPolicy) -> LogRecording {
         let header = LogHeader {
             attributes: Attributes::default(),
             anchor: ClockPair {
@@ -417,7 +417,7 @@ mod tests {
             max_size: 1 << 20,
         };
         let log = LogWriter::create(file.try_clone().unwrap(), &header, options).unwrap();
-        Recording::new(policy, 1 << 16, monotonic_now, log)
+        LogRecording::new(policy, 1 << 16, monotonic_now, log)
     }
 
     /// Has an event, and a thread that is amid an emission since before it.

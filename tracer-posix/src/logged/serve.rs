@@ -11,7 +11,7 @@ use crate::EventTypeId;
 use tracer_area::reserve::Share;
 use tracer_engine::{EventSet, Origin};
 
-use super::Recording;
+use super::LogRecording;
 use super::lending::Borrowing;
 use super::protocol::{Call, LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use crate::wire::SentEvent;
@@ -113,7 +113,7 @@ impl<'a> Asker<'a> {
 ///
 /// Where `memory` does not suffice and there is no more, the log is completed with what was
 /// collected, and the controller gets `ENOMEM` from then on.
-pub(super) fn serve(mut recording: Recording, memory: &mut Share, mut asker: Asker<'_>) {
+pub(super) fn serve(mut recording: LogRecording, memory: &mut Share, mut asker: Asker<'_>) {
     let mut pause = BUSY;
     loop {
         let wait = if recording.needs_ticks() {
@@ -159,7 +159,7 @@ pub(super) fn serve(mut recording: Recording, memory: &mut Share, mut asker: Ask
 }
 
 /// Completes the log with what was collected; the status says that more is missing.
-fn complete_without_memory(mut recording: Recording) {
+fn complete_without_memory(mut recording: LogRecording) {
     recording.set_poor();
     let activity = recording.activity();
     // The controller gets an error in any case.
@@ -194,12 +194,12 @@ fn answer_without_memory(mut woken: Woken, mut asker: Asker<'_>) {
 }
 
 /// Notes the terms of a call. Returns who makes it.
-pub(super) fn begun(recording: &mut Recording, call: Call) -> Origin {
+pub(super) fn begun(recording: &mut LogRecording, call: Call) -> Origin {
     recording.set_terms(call.terms());
     call.caller()
 }
 
-pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
+pub(super) fn answer(recording: &mut LogRecording, request: Request) -> Reply {
     let done = |result: Result<(), i32>| match result {
         Ok(()) => Reply::Done,
         Err(error) => Reply::Failed(error),

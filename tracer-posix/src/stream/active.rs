@@ -95,7 +95,7 @@ impl Stream {
             inherit: attributes.inheritance() == Inheritance::Inherited,
             is_only_source: !agent::are_wanted(&attributes),
             bytes: attributes.stream_min_size(),
-            mode: RingMode::of(policy),
+            mode: RingMode::for_policy(policy),
             max_data: attributes.max_data_size(),
             lease: None,
         };

@@ -311,7 +311,7 @@ fn push_thread_state(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
 
 /// Appends the arguments of a call, with commas between them.
 pub fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
-    let shape = Shape::of(call);
+    let shape = Shape::from_call(call);
     let filling = Filling {
         call,
         before: texts,
@@ -324,14 +324,23 @@ pub fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
 /// Appends the arguments that a call has filled in: `buf="..."`.
 pub fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: i64) {
     let arguments = call.arguments().enumerate();
-    let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.of(index)?)));
+    let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.find(index)?)));
     for (nth, (index, name, text)) in filled.enumerate() {
         if nth > 0 {
             out.extend_from_slice(b", ");
         }
         out.extend_from_slice(name.as_bytes());
         out.push(b'=');
-        if push_pointed(out, call, index, &text, Some(returned), Named::of(texts)).is_none() {
+        if push_pointed(
+            out,
+            call,
+            index,
+            &text,
+            Some(returned),
+            Named::from_texts(texts),
+        )
+        .is_none()
+        {
             out.push(b'?');
         }
     }

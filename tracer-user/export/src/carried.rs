@@ -123,7 +123,7 @@ impl Carried {
         let texts = Texts::behind(size_of_val(&call), data);
         let call = fields::call(&call);
         for (index, (name, argument)) in call.arguments().enumerate() {
-            match texts.of(index) {
+            match texts.find(index) {
                 Some(text) => self.add_text(name, &call, index, &text, None),
                 None => self.add(name, argument.into()),
             }
@@ -133,7 +133,7 @@ impl Carried {
     /// Adds the arguments that the call has filled in.
     fn add_filled(&mut self, call: &Call, texts: Texts<'_>, returned: i64) {
         for (index, (name, _)) in call.arguments().enumerate() {
-            if let Some(text) = texts.of(index) {
+            if let Some(text) = texts.find(index) {
                 self.add_text(name, call, index, &text, Some(returned));
             }
         }

@@ -107,7 +107,7 @@ impl KernelSource {
     /// Returns the source, which also takes descriptions of descriptors where they are recorded.
     pub(super) fn with_descriptors(self, options: DescriptorOptions) -> Self {
         Self {
-            descriptors: Descriptors::of(options),
+            descriptors: Descriptors::from_options(options),
             ..self
         }
     }

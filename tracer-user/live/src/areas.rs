@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use tracer_area::{
-    Area, AreaId, AreaSource, FindError, OpenError, Retirement, StreamRequest, monotonic_now,
+    Area, AreaId, AreaSource, FindError, Retirement, SlotError, StreamRequest, monotonic_now,
 };
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::Source;
@@ -57,7 +57,7 @@ pub enum AreaError {
     Find(#[from] FindError),
     /// No stream can be opened in it.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] SlotError),
     /// The kernel does not answer, or not now.
     #[error(transparent)]
     Held(#[from] HeldProcess),
@@ -264,7 +264,7 @@ impl Areas {
         };
         // Opening looks at the process that has the stream's slot now, which may be another one.
         let mut source = bounded_proc::ask_process(pid, move || AreaSource::open(area, &request))??;
-        source.share_names(self.names.of(owner));
+        source.share_names(self.names.share_for(owner));
         let tag = self.free_tag();
         let known = Known {
             owner,

@@ -15,7 +15,7 @@ use super::descriptors;
 use super::ending::{end, runtime};
 use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
-use super::setup::Begun;
+use super::setup::BegunTrace;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
 use super::{Setup, Targets, proc_fs, service};
 use tracer_binary::probes::Subject;
@@ -50,7 +50,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     // Probes are looked for in the files of those that are there by now.
     let mut to_probe = pids.clone();
     if setup.followed.children {
-        to_probe.extend(descendants::of(&pids));
+        to_probe.extend(descendants::find_descendants(&pids));
     }
     let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&to_probe))?;
     watch_signals(&wakes).context("cannot watch for signals")?;
@@ -111,12 +111,12 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
 /// that was found in it, or before, and the next walk finds it. The last one finds nothing new.
 fn trace_descendants(
     pids: &[i32],
-    begun: &mut Begun,
+    begun: &mut BegunTrace,
     wakes: &UnboundedSender<Wake>,
 ) -> anyhow::Result<HashSet<i32>> {
     let mut traced = HashSet::new();
     loop {
-        let mut new = descendants::of(pids);
+        let mut new = descendants::find_descendants(pids);
         new.retain(|pid| traced.insert(*pid));
         if new.is_empty() {
             break;
@@ -229,7 +229,7 @@ fn until(setup: &Setup) -> String {
 
 /// Follows to the end.
 async fn follow(
-    begun: Begun,
+    begun: BegunTrace,
     (wake, wakes): (UnboundedSender<Wake>, UnboundedReceiver<Wake>),
     is_open: bool,
     setup: &Setup,

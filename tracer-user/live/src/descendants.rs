@@ -7,7 +7,7 @@ use super::targets::all_processes;
 
 /// Returns the descendants of `pids` that live, without `pids` themselves. A process that is
 /// adopted, since its parent has ended, counts as a child of the adopter.
-pub fn of(pids: &[i32]) -> Vec<i32> {
+pub fn find_descendants(pids: &[i32]) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_processes() {
         if let Ok(Some(stat)) = Stat::read(pid)
@@ -68,14 +68,14 @@ mod tests {
             .unwrap();
         let shell_pid = i32::try_from(shell.id()).unwrap();
         let found = loop {
-            let found = of(&[shell_pid]);
+            let found = find_descendants(&[shell_pid]);
             if !found.is_empty() {
                 break found;
             }
             std::thread::yield_now();
         };
         // Its own parent is this process, which is left out, with what it has made.
-        let below_this = of(&[i32::try_from(std::process::id()).unwrap()]);
+        let below_this = find_descendants(&[i32::try_from(std::process::id()).unwrap()]);
         for pid in &found {
             // SAFETY: a process that this test has started, and has not waited for.
             unsafe { libc::kill(*pid, libc::SIGKILL) };

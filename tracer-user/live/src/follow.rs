@@ -15,7 +15,7 @@ use super::memory::give_back_what_is_free;
 use super::pidfd::{PidFd, wait_for_input};
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
-use super::writer::{Offer, Writer};
+use super::writer::{LineWriter, Offer};
 use tracer_kernel::KernelTracer;
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
@@ -51,7 +51,7 @@ pub fn ring_of(kernel: Option<&KernelTracer>) -> io::Result<Option<OwnedFd>> {
 }
 
 /// A command that was started by us.
-pub struct Command {
+pub struct TracedCommand {
     /// Its process.
     pub pid: i32,
     /// Pidfd of this process, for signals.
@@ -106,7 +106,7 @@ pub struct Follow {
     /// The trace.
     pub tracer: Tracer,
     /// Writer of the lines.
-    pub writer: Writer,
+    pub writer: LineWriter,
     /// Wake-ups from outside of the stream.
     pub wakes: UnboundedReceiver<Wake>,
     /// Sender by which the ends of further processes are reported.
@@ -116,7 +116,7 @@ pub struct Follow {
     /// The kernel's ring.
     pub ring: Option<OwnedFd>,
     /// The command, when we started one.
-    pub command: Option<Command>,
+    pub command: Option<TracedCommand>,
     /// Start of the trace.
     pub start: MonotonicNs,
     /// End of the trace.
@@ -124,19 +124,19 @@ pub struct Follow {
     /// Whether it continues when no process lives: others may come.
     pub is_open: bool,
     /// A flush that was asked for, until all that was recorded before has arrived.
-    pub flush: Option<Flush>,
+    pub flush: Option<FlushRequest>,
 }
 
 /// A flush that waits.
 #[derive(Debug)]
-pub struct Flush {
+pub struct FlushRequest {
     /// Time when it was asked for.
     asked: MonotonicNs,
     /// Time when it waits no longer: the process that asked waits too.
     give_up: Instant,
 }
 
-impl Flush {
+impl FlushRequest {
     fn now() -> Self {
         Self {
             asked: monotonic_now(),
@@ -245,7 +245,7 @@ impl Follow {
 
     /// Flushes, or makes a snapshot, once the log has all that was recorded until it was asked for.
     fn flush_when_due(&mut self, watermark: MonotonicNs, has_more: bool) {
-        let is_due = |flush: &mut Flush| {
+        let is_due = |flush: &mut FlushRequest| {
             watermark >= flush.asked && !has_more || Instant::now() >= flush.give_up
         };
         if self.flush.take_if(is_due).is_some() {
@@ -312,7 +312,7 @@ impl Follow {
                 }
             }
             Wake::Flush => {
-                self.flush.get_or_insert_with(Flush::now);
+                self.flush.get_or_insert_with(FlushRequest::now);
             }
             // The round that follows any wake is all that is needed.
             Wake::AgentAsked => {}
@@ -470,7 +470,7 @@ mod tests {
         let (wake, wakes) = unbounded_channel();
         let mut follow = Follow {
             tracer: Tracer::new(stream, Processes::new(true), None, printer, true),
-            writer: Writer::start(io::sink(), None).unwrap(),
+            writer: LineWriter::start(io::sink(), None).unwrap(),
             wakes,
             wake,
             kernel: None,

@@ -10,7 +10,7 @@ use tracer_area::Area;
 
 use super::command::Waiting;
 use super::ending::{end, runtime};
-use super::follow::{Command, Follow, ring_of};
+use super::follow::{Follow, TracedCommand, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
 use super::{Setup, descriptors, proc_fs};
@@ -113,7 +113,7 @@ async fn start_and_follow(
         wake: wakes,
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
         kernel: begun.kernel,
-        command: Some(Command {
+        command: Some(TracedCommand {
             pid,
             process,
             status: None,

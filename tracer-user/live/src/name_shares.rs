@@ -45,7 +45,7 @@ impl NameShares {
     }
 
     /// Returns the share of an area of this user.
-    pub fn of(&self, user: u32) -> Box<dyn NameShare> {
+    pub fn share_for(&self, user: u32) -> Box<dyn NameShare> {
         Box::new(OfUser {
             user,
             all: self.clone(),
@@ -92,7 +92,11 @@ mod tests {
     fn a_user_takes_no_name_that_others_need() {
         let shares = NameShares::new();
         let own = shares.own_user;
-        let takes = |user: u32| (0..70_000).filter(|_| shares.of(user).take()).count();
+        let takes = |user: u32| {
+            (0..70_000)
+                .filter(|_| shares.share_for(user).take())
+                .count()
+        };
         assert_eq!(takes(own + 1), 24_000);
         assert_eq!(takes(own + 2), 16_000);
         assert_eq!(takes(own + 3), 0);

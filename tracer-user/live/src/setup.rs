@@ -17,7 +17,7 @@ use super::printer::Printer;
 use super::processes::Processes;
 use super::recording::Recording;
 use super::tracer::Tracer;
-use super::writer::Writer;
+use super::writer::LineWriter;
 use crate::agent::{Hub, Tee};
 use tracer_binary::probes::{self, Probes, Subject};
 use tracer_event::consumer::Lines;
@@ -99,7 +99,7 @@ impl Setup {
     /// # Errors
     ///
     /// The kernel's events are not available, or the log cannot be made.
-    pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
+    pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<BegunTrace> {
         let recording = &self.recording;
         let with_trace_points = recording.stacks.user_events;
         let found = probes::find(&recording.probes, with_trace_points, subject);
@@ -162,7 +162,7 @@ impl Setup {
         if self.followed.wakers {
             tracer.follow_wakers();
         }
-        Ok(Begun {
+        Ok(BegunTrace {
             tracer,
             kernel,
             writer: self.writer(output)?,
@@ -245,23 +245,23 @@ impl Setup {
     }
 
     /// Starts writing to where the lines go.
-    fn writer(&self, output: File) -> anyhow::Result<Writer> {
+    fn writer(&self, output: File) -> anyhow::Result<LineWriter> {
         // A log and an export are written elsewhere, whether the lines are read or not.
         let has_lines = self.log.is_none() && self.consumer.has_lines();
         let watched = has_lines.then(|| output.try_clone());
         let watched = watched.transpose().context("cannot write lines")?;
-        Writer::start(BlockingFile(output), watched).context("cannot start the writing thread")
+        LineWriter::start(BlockingFile(output), watched).context("cannot start the writing thread")
     }
 }
 
 /// A trace that has been started, and traces nothing yet.
-pub struct Begun {
+pub struct BegunTrace {
     /// The trace. It owns the kernel's ring, and is dropped first.
     pub tracer: Tracer,
     /// The eBPF programs, when the kernel's events are wanted.
     pub kernel: Option<KernelTracer>,
     /// Writer of the lines.
-    pub writer: Writer,
+    pub writer: LineWriter,
     /// Hub that receives the kernel's events too.
     pub hub: Hub,
     /// Time of its start.

@@ -16,7 +16,7 @@ pub const CHUNK_BYTES: usize = 256 * 1024;
 const CHUNKS: usize = 8;
 
 /// The near end of the writing thread.
-pub struct Writer {
+pub struct LineWriter {
     chunks: mpsc::Sender<Vec<u8>>,
     /// Written buffers come back, so that their memory is used again.
     spare: std_mpsc::Receiver<Vec<u8>>,
@@ -36,7 +36,7 @@ pub enum Offer {
     Closed,
 }
 
-impl Writer {
+impl LineWriter {
     /// Starts the thread. `watched` is the file that is written to, where it matters whether it has
     /// a reader.
     ///
@@ -155,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn everything_is_written_in_order() {
         let written = Shared::default();
-        let mut writer = Writer::start(written.clone(), None).unwrap();
+        let mut writer = LineWriter::start(written.clone(), None).unwrap();
         for byte in 0..100_u8 {
             let mut buffer = vec![byte];
             while writer.offer(&mut buffer) == Offer::Full {
@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_pipe_is_noticed() {
-        let mut writer = Writer::start(ClosedPipe, None).unwrap();
+        let mut writer = LineWriter::start(ClosedPipe, None).unwrap();
         while writer.offer(&mut vec![1]) != Offer::Closed {
             writer.ready().await;
         }

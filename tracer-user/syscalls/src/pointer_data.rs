@@ -68,7 +68,7 @@ impl<'a> Texts<'a> {
 
     /// Returns the text of an argument.
     #[must_use]
-    pub fn of(self, argument: usize) -> Option<Text<'a>> {
+    pub fn find(self, argument: usize) -> Option<Text<'a>> {
         self.iter().find(|text| text.argument == argument)
     }
 }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::names;
 
-    fn of(name: &str) -> u64 {
+    fn find_mask(name: &str) -> u64 {
         let nr = names::syscall_number(Table::Native, name).unwrap();
         of_call(Table::Native, nr.cast_signed())
     }
@@ -214,27 +214,27 @@ mod tests {
         );
         let size = |bytes: u64| bytes << call_texts::SIZE_AT;
         let fixed = u64::from(call_texts::FIXED);
-        assert_eq!(of("close"), 0);
-        assert_eq!(of("openat"), 2 | text);
-        assert_eq!(of("renameat"), 2 | text | (4 | text) << 16);
-        assert_eq!(of("write"), 2 | bytes);
-        assert_eq!(of("read"), (2 | returned) << 32);
-        assert_eq!(of("readlinkat"), 2 | text | (3 | returned) << 32);
+        assert_eq!(find_mask("close"), 0);
+        assert_eq!(find_mask("openat"), 2 | text);
+        assert_eq!(find_mask("renameat"), 2 | text | (4 | text) << 16);
+        assert_eq!(find_mask("write"), 2 | bytes);
+        assert_eq!(find_mask("read"), (2 | returned) << 32);
+        assert_eq!(find_mask("readlinkat"), 2 | text | (3 | returned) << 32);
         let sleep = |argument: u64| argument | fixed | size(16);
-        assert_eq!(of("nanosleep"), sleep(1) | sleep(2) << 32);
+        assert_eq!(find_mask("nanosleep"), sleep(1) | sleep(2) << 32);
         assert_eq!(
-            of("rt_sigprocmask"),
+            find_mask("rt_sigprocmask"),
             2 | fixed | size(8) | (3 | fixed | size(8)) << 32
         );
         // Three are more than there is space for; those of some are gathered.
         let gathered = |shape: u32| u64::from(call_texts::GATHERED) | size(shape.into());
-        assert_eq!(of("setxattr"), 1 | gathered(gathered::ATTRIBUTE));
-        assert_eq!(of("mount"), 1 | gathered(gathered::MOUNTED));
+        assert_eq!(find_mask("setxattr"), 1 | gathered(gathered::ATTRIBUTE));
+        assert_eq!(find_mask("mount"), 1 | gathered(gathered::MOUNTED));
         let group = 2 | gathered(gathered::SETS_AND_TIME);
-        assert_eq!(of("select"), group | group << 32);
+        assert_eq!(find_mask("select"), group | group << 32);
         let status = 2 | fixed | size(4);
         let usage = 4 | fixed | size(144) | text;
-        assert_eq!(of("wait4"), status << 32 | usage << 48);
+        assert_eq!(find_mask("wait4"), status << 32 | usage << 48);
         assert_eq!(of_calls().len(), 2 * call_texts::CALLS as usize);
     }
 
@@ -251,9 +251,9 @@ mod tests {
             has_more: true,
             is_bytes: false,
         };
-        assert_eq!(texts.of(1), Some(path));
-        assert_eq!(texts.of(2), None);
-        assert_eq!(texts.of(3).map(|text| text.is_bytes), Some(true));
+        assert_eq!(texts.find(1), Some(path));
+        assert_eq!(texts.find(2), None);
+        assert_eq!(texts.find(3).map(|text| text.is_bytes), Some(true));
         // Truncated anywhere, it ends there.
         for end in 0..data.len() {
             assert!(Texts::behind(5, &data[..end]).iter().count() < 2);

@@ -35,13 +35,13 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
     push_result(out, returned);
     push_returned_descriptor(out, returned, filling.after.unwrap_or_default());
     let kind = |index| filling.call.given(index).map(|given| given.kind.role);
-    let after = |index| filling.after.and_then(|after| after.of(index));
+    let after = |index| filling.after.and_then(|after| after.find(index));
     // How much is left of the time that the call was given.
     let left = |index: usize| {
         let text = after(index)?;
         let mut left = Vec::new();
         let call = filling.call;
-        let named = Named::of(filling.after.unwrap_or_default());
+        let named = Named::from_texts(filling.after.unwrap_or_default());
         push_pointed(&mut left, call, index, &text, Some(returned.value), named).map(|()| left)
     };
     let is_poll = kind(0) == Some(Role::PollList);
@@ -70,7 +70,7 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
 
 /// Appends a description of the descriptor that a call has returned.
 pub fn push_returned_descriptor(out: &mut Vec<u8>, returned: Returned, texts: Texts<'_>) {
-    if let Some(what) = Named::of(texts).returned(returned.value) {
+    if let Some(what) = Named::from_texts(texts).returned(returned.value) {
         what.push(out);
     }
 }

@@ -40,7 +40,7 @@ pub struct Shape {
 impl Shape {
     /// Returns the shape of a call: the meaning of some arguments depends on others.
     #[must_use]
-    pub fn of(call: &Call) -> Self {
+    pub fn from_call(call: &Call) -> Self {
         match call.info().and_then(|info| info.shows) {
             Some(shows) => shows(call),
             None => Self::all(call),
@@ -106,7 +106,7 @@ impl Shape {
                 out.push(b'=');
             }
             if *index == MOST {
-                if let Some(mask) = filling.before.of(MOST) {
+                if let Some(mask) = filling.before.find(MOST) {
                     push_blocked(out, mask.bytes);
                 }
             } else if let Some(Some((_, value))) = values.get(*index) {
@@ -126,8 +126,8 @@ impl Filling<'_> {
     /// Appends the argument in register `index`.
     fn push(&self, out: &mut Vec<u8>, index: usize, name: &str, value: Shown) {
         let register = self.call.registers.get(index).copied().unwrap_or(0);
-        let after = self.after.and_then(|after| after.of(index));
-        let before = self.before.of(index);
+        let after = self.after.and_then(|after| after.find(index));
+        let before = self.before.find(index);
         if name == PARENT_TID
             && let Some(child @ 1..) = self.returned
         {
@@ -167,7 +167,7 @@ impl Filling<'_> {
             };
             out.truncate(start);
             let pushed = text.and_then(|text| {
-                let named = Named::of(named).begun_with(self.before);
+                let named = Named::from_texts(named).begun_with(self.before);
                 push_pointed(out, self.call, index, &text, returned, named)
             });
             pushed.is_some()
@@ -190,7 +190,8 @@ impl Filling<'_> {
                 after.filter(|_| given.is_some_and(|given| given.kind.role == Role::Entries))
             {
                 push_entries(out, text.bytes);
-            } else if let Some(what) = Named::of(self.before).argument(index, value.value()) {
+            } else if let Some(what) = Named::from_texts(self.before).argument(index, value.value())
+            {
                 what.push(out);
             }
             return self.push_variables(out, index, register);
@@ -216,7 +217,7 @@ impl Filling<'_> {
                 let mut new = Vec::new();
                 let text = after.filter(|_| before.is_some());
                 let pushed = text.and_then(|text| {
-                    let named = Named::of(self.after.unwrap_or_default());
+                    let named = Named::from_texts(self.after.unwrap_or_default());
                     push_pointed(&mut new, self.call, index, &text, self.returned, named)
                 });
                 if pushed.is_some() {
@@ -237,8 +238,8 @@ impl Filling<'_> {
         if register == 0 || given.is_none_or(|given| !given.kind.is_text_list()) {
             return;
         }
-        let read = self.after.and_then(|after| after.of(texts));
-        let Some(read) = read.or(self.before.of(texts)) else {
+        let read = self.after.and_then(|after| after.find(texts));
+        let Some(read) = read.or(self.before.find(texts)) else {
             return;
         };
         match variables(read.bytes) {
@@ -256,7 +257,7 @@ impl Filling<'_> {
         let (Some(address), Some(0..)) = (index.checked_sub(1), self.returned) else {
             return;
         };
-        let Some(length) = self.after.and_then(|after| after.of(address)) else {
+        let Some(length) = self.after.and_then(|after| after.find(address)) else {
             return;
         };
         // Of one that was not read to its end, it is not known how long it is.

@@ -53,7 +53,7 @@ impl Plan {
             inherit: true,
             is_only_source: true,
             bytes: self.bytes,
-            mode: RingMode::of(self.policy),
+            mode: RingMode::for_policy(self.policy),
             max_data: 80,
             lease: None,
         }

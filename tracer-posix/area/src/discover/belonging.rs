@@ -59,7 +59,7 @@ struct Mapped {
 /// See [`FindError`].
 pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     let mut found = Found::default();
-    let descriptors = Descriptors::of(pid)?;
+    let descriptors = Descriptors::open(pid)?;
     found.look_at_all(descriptors.usual(), pid)?;
     let user = effective_user(pid);
     let is_of_user = |candidate: &Candidate| user == Some(candidate.facts.owner);
@@ -191,7 +191,7 @@ struct Descriptors {
 }
 
 impl Descriptors {
-    fn of(pid: i32) -> Result<Self, FindError> {
+    fn open(pid: i32) -> Result<Self, FindError> {
         let folder = PathBuf::from(format!("/proc/{pid}/fd"));
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => Some(entries),
@@ -356,7 +356,7 @@ mod tests {
         let mut child = command.spawn().unwrap();
         let pid = child.id().cast_signed();
         let mut found = Found::default();
-        let descriptors = Descriptors::of(pid).unwrap().others();
+        let descriptors = Descriptors::open(pid).unwrap().others();
         found.look_at_all(descriptors, pid).unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();

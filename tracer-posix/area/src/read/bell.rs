@@ -212,13 +212,13 @@ impl Pipe {
         Ok(Self {
             reading,
             writing,
-            identity: Identity::of(reading)?,
+            identity: Identity::read(reading)?,
         })
     }
 
     /// Tells whether this descriptor still is one of its ends.
     fn is(self, end: RawFd) -> bool {
-        Identity::of(end).is_ok_and(|now| now == self.identity)
+        Identity::read(end).is_ok_and(|now| now == self.identity)
     }
 
     fn fill(self) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
 
-use super::slot::{OpenError, StreamRequest};
+use super::slot::{SlotError, StreamRequest};
 use super::source::{AreaSource, memory_to_be_needed};
 use crate::discover::find::Area;
 use crate::discover::find_error::FindError;
@@ -41,7 +41,7 @@ pub enum TargetError {
     Find(#[from] FindError),
     /// Its area has no slot for another stream.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] SlotError),
 }
 
 impl TargetError {

@@ -152,7 +152,7 @@ impl Reading {
             sort::by_key(&mut self.present, |present| (present.chain, present.first));
             let open = self.present.iter().filter(|present| !present.is_closed);
             let open = open.map(|present| present.ordinal);
-            let slice = Slice::of(&pool.windows, LEAVING);
+            let slice = Slice::begin_with(&pool.windows, LEAVING);
             self.abandoned.leave_to_others(pool, open, &slice);
             look.stage = Stage::Snapshots { chunks: 0 };
         }

@@ -15,11 +15,11 @@ pub(crate) struct Slice {
 impl Slice {
     /// Begins a slice now. This process's own area is looked at in one go.
     pub(super) fn begin(windows: &AreaWindows<'_>) -> Self {
-        Self::of(windows, SLICE)
+        Self::begin_with(windows, SLICE)
     }
 
     /// As much as `time`, of another process's area.
-    pub(super) fn of(windows: &AreaWindows<'_>, time: Duration) -> Self {
+    pub(super) fn begin_with(windows: &AreaWindows<'_>, time: Duration) -> Self {
         let is_own = matches!(windows, AreaWindows::Own);
         Self {
             end: (!is_own).then(|| Instant::now() + time),

@@ -36,7 +36,7 @@ pub enum RingMode {
 impl RingMode {
     /// Returns the mode of a stream.
     #[must_use]
-    pub fn of(policy: StreamFullPolicy) -> Self {
+    pub fn for_policy(policy: StreamFullPolicy) -> Self {
         match policy {
             StreamFullPolicy::Loop => Self::OverwriteOldest,
             StreamFullPolicy::UntilFull | StreamFullPolicy::Flush => Self::KeepOldest,
@@ -70,7 +70,7 @@ pub struct StreamRequest {
 /// Why a stream could not be opened in an area.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum SlotError {
     /// `EAGAIN`.
     #[error("all {limit} streams of this trace area are in use")]
     TooManyStreams {
@@ -85,7 +85,7 @@ pub enum OpenError {
     NoMemory,
 }
 
-impl OpenError {
+impl SlotError {
     /// Returns the error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
@@ -106,13 +106,13 @@ pub(super) struct Slot {
 
 impl Slot {
     /// Takes a free slot and fills it in: suspended, nothing filtered.
-    pub(super) fn take(area: &Area, request: &StreamRequest) -> Result<Self, OpenError> {
-        let none_free = || OpenError::TooManyStreams {
+    pub(super) fn take(area: &Area, request: &StreamRequest) -> Result<Self, SlotError> {
+        let none_free = || SlotError::TooManyStreams {
             limit: STREAM_SLOTS,
         };
         let parts = area.parts().ok_or_else(none_free)?;
         if !overcommit::provide_opened(parts) {
-            return Err(OpenError::NoMemory);
+            return Err(SlotError::NoMemory);
         }
         retire::reclaim(area, parts, abandoned);
         let (index, control) = parts

@@ -13,7 +13,7 @@ use super::reading::{self, Reading};
 use super::retirement::Retirement;
 use super::round::Round;
 use super::slice::Slice;
-use super::slot::{OpenError, RingMode, Slot, StreamRequest};
+use super::slot::{RingMode, Slot, SlotError, StreamRequest};
 use super::type_ids::{NameShare, Whose};
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
@@ -79,7 +79,7 @@ impl AreaSource {
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub fn open(area: Area, request: &StreamRequest) -> Result<Self, OpenError> {
+    pub fn open(area: Area, request: &StreamRequest) -> Result<Self, SlotError> {
         Self::open_on_heap(area, request).map(|source| *source)
     }
 
@@ -88,7 +88,7 @@ impl AreaSource {
     pub(super) fn open_on_heap(
         area: Area,
         request: &StreamRequest,
-    ) -> Result<Box<Self>, OpenError> {
+    ) -> Result<Box<Self>, SlotError> {
         let slot = Slot::take(&area, request)?;
         let clock = TickClock::new(area.ticks());
         // Nothing older can come.

@@ -25,7 +25,7 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the identity of the object behind a descriptor, if it is one.
-    pub fn of(raw: RawFd) -> io::Result<Self> {
+    pub fn read(raw: RawFd) -> io::Result<Self> {
         let mut stat = MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: `stat` may be written to; what is no descriptor is an error, not a fault.
         if unsafe { libc::fstat(raw, stat.as_mut_ptr()) } != 0 {
@@ -43,7 +43,7 @@ impl Identity {
 impl<T: AsFd> Guarded<T> {
     /// Guards what was just opened.
     pub fn new(open: T) -> io::Result<Self> {
-        let identity = Identity::of(open.as_fd().as_raw_fd())?;
+        let identity = Identity::read(open.as_fd().as_raw_fd())?;
         Ok(Self {
             open: ManuallyDrop::new(open),
             identity,
@@ -70,7 +70,7 @@ impl<T: AsFd> Guarded<T> {
     }
 
     fn is_open(&self) -> bool {
-        Identity::of(self.raw()).is_ok_and(|now| now == self.identity)
+        Identity::read(self.raw()).is_ok_and(|now| now == self.identity)
     }
 }
 
@@ -121,6 +121,6 @@ mod tests {
         drop(guarded);
 
         // Another test may have the descriptor by now.
-        assert_ne!(Identity::of(raw).ok(), Some(identity));
+        assert_ne!(Identity::read(raw).ok(), Some(identity));
     }
 }

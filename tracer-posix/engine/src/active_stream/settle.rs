@@ -25,7 +25,7 @@ pub struct CallTerms {
 /// Result of waiting for emissions under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
-pub struct Settled {
+pub struct SettledStream {
     /// Time up to which the stream is complete.
     pub until: MonotonicNs,
     /// Time of the call.
@@ -62,7 +62,7 @@ impl<L: Flush> ActiveStream<L> {
     /// Where the emissions of the caller's process have begun anew, what was emitted before that
     /// moment was emitted before the call, and nothing else is waited for.
     #[doc(hidden)]
-    pub fn settle_for_call(&mut self) -> Settled {
+    pub fn settle_for_call(&mut self) -> SettledStream {
         let called = (self.now)();
         let CallTerms {
             begun_anew,
@@ -85,7 +85,7 @@ impl<L: Flush> ActiveStream<L> {
             let has_all = until >= called || self.has_all_of(begun_anew, called);
             let waited = (self.now)().0.saturating_sub(called.0);
             if has_all || waited > limit_ns {
-                return Settled {
+                return SettledStream {
                     until,
                     called,
                     has_all,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::super::Recording;
+use super::super::LogRecording;
 use super::super::lending::Lending;
 use super::super::protocol::MESSAGE_BYTES;
 use super::super::serve::{answer, begun};
@@ -62,7 +62,7 @@ pub fn ask_recorder(untrusted: &[u8]) {
     let Ok(log) = LogWriter::create(file, &header, options) else {
         return;
     };
-    let mut recording = Recording::new(StreamFullPolicy::Flush, 1 << 16, monotonic_now, log);
+    let mut recording = LogRecording::new(StreamFullPolicy::Flush, 1 << 16, monotonic_now, log);
     for message in messages(untrusted) {
         match postcard::from_bytes(message) {
             Ok(Request::Shutdown(call)) => {

@@ -7,14 +7,14 @@ use super::registers::{Register, named};
 
 /// One argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Argument {
+pub struct LocatedArgument {
     /// Location of its value.
     pub location: ProbeArgument,
     /// Signed integer.
     pub is_signed: bool,
 }
 
-impl Argument {
+impl LocatedArgument {
     /// Returns a register as a whole, whatever the function takes it for.
     pub fn in_register(register: Register) -> Self {
         let location = ProbeArgument {
@@ -32,7 +32,7 @@ impl Argument {
 /// Returns the arguments that `described` lists. What cannot be read on this machine (a
 /// floating-point register, an address relative to the instruction) is an argument without a
 /// location.
-pub fn parse(described: &str) -> Vec<Argument> {
+pub fn parse(described: &str) -> Vec<LocatedArgument> {
     split(described).iter().map(|word| argument(word)).collect()
 }
 
@@ -51,11 +51,11 @@ fn split(described: &str) -> Vec<String> {
     arguments
 }
 
-fn argument(word: &str) -> Argument {
+fn argument(word: &str) -> LocatedArgument {
     // Old assemblers left the size out.
     let (typed, operand) = word.split_once('@').unwrap_or(("8", word));
     let Some((size, is_signed)) = size_and_sign(typed) else {
-        return Argument {
+        return LocatedArgument {
             location: nowhere(8),
             is_signed: false,
         };
@@ -64,7 +64,7 @@ fn argument(word: &str) -> Argument {
         true => None,
         false => operand_location(operand, size),
     };
-    Argument {
+    LocatedArgument {
         location: location.unwrap_or_else(|| nowhere(size)),
         is_signed,
     }

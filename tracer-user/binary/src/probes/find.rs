@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracer_common::kernel::{PROBE_ARGUMENTS, ProbeArgument, ProbeSite, probe_kind};
 use zerocopy::FromZeros;
 
-use super::arguments::{self, Argument};
+use super::arguments::{self, LocatedArgument};
 use super::binary::{Binary, BinaryError, Function, StaticProbe};
 use super::dwarf::Entries;
 use super::exits::{self, Borders, NotDecoded, Piece};
@@ -363,7 +363,7 @@ fn locations_of(
                     None => None,
                 };
                 // Only at the start do the registers hold the arguments.
-                let all = registers::arguments().map(Argument::in_register);
+                let all = registers::arguments().map(LocatedArgument::in_register);
                 let site = match &signature {
                     Some(signature) => typed_site(
                         probe_kind::TYPED_FUNCTION,
@@ -393,7 +393,7 @@ fn locations_of(
             let found = functions(&binaries, symbol, 0)?;
             warn_of_returns(&found, symbol, warnings)?;
             let found = found.into_iter();
-            let untyped = [Argument::in_register(registers::result())];
+            let untyped = [LocatedArgument::in_register(registers::result())];
             let locations = found.map(|(binary, function)| {
                 let signature = result.map(Signature::result);
                 let site = match &signature {
@@ -415,7 +415,7 @@ fn locations_of(
         }
         ProbeSpec::SpanBegin { file, symbol } => {
             let found = bordered(&named(file, used, subject)?, symbol)?.into_iter();
-            let all = registers::arguments().map(Argument::in_register);
+            let all = registers::arguments().map(LocatedArgument::in_register);
             let locations = found.map(|(binary, borders)| {
                 let kind = probe_kind::FUNCTION;
                 (instruction(&binary, borders.entry, site(kind, &all)), None)
@@ -424,9 +424,9 @@ fn locations_of(
         }
         ProbeSpec::SpanEnd { file, symbol } => {
             let mut locations = Vec::new();
-            let result = [Argument::in_register(registers::result())];
+            let result = [LocatedArgument::in_register(registers::result())];
             for (binary, borders) in bordered(&named(file, used, subject)?, symbol)? {
-                let mut add = |offsets: &[u64], arguments: &[Argument]| {
+                let mut add = |offsets: &[u64], arguments: &[LocatedArgument]| {
                     let site = site(probe_kind::RETURN, arguments);
                     let added = offsets.iter().map(|at| instruction(&binary, *at, site));
                     locations.extend(added.map(|location| (location, None)));
@@ -571,7 +571,7 @@ fn typed_site(kind: u16, signature: &Signature, located: &[ProbeArgument]) -> Pr
     let arguments: Vec<_> = located
         .iter()
         .zip(signs)
-        .map(|(location, is_signed)| Argument {
+        .map(|(location, is_signed)| LocatedArgument {
             location: *location,
             is_signed,
         })
@@ -586,7 +586,7 @@ fn typed_site(kind: u16, signature: &Signature, located: &[ProbeArgument]) -> Pr
 }
 
 /// Describes a location whose values have no types, for the eBPF program.
-fn site(kind: u16, arguments: &[Argument]) -> ProbeSite {
+fn site(kind: u16, arguments: &[LocatedArgument]) -> ProbeSite {
     let mut args = [ProbeArgument::new_zeroed(); PROBE_ARGUMENTS];
     let mut signed = 0;
     for (index, (slot, argument)) in args.iter_mut().zip(arguments).enumerate() {

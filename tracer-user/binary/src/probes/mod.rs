@@ -57,7 +57,7 @@ pub fn look_through_notes(untrusted: &[u8]) {
 #[must_use]
 pub fn argument_counts(described: &str) -> (usize, usize) {
     let arguments = arguments::parse(described);
-    let is_readable = |argument: &&arguments::Argument| {
+    let is_readable = |argument: &&arguments::LocatedArgument| {
         argument.location.source != tracer_common::kernel::probe_source::NONE
     };
     (

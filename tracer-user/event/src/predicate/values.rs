@@ -162,8 +162,8 @@ impl<'a> CallFacts<'a> {
         };
         let mut arguments = entered.call.arguments().enumerate();
         let (index, (_, shown)) = arguments.find(|(_, (found, _))| *found == name)?;
-        let read = entered.texts.of(index);
-        let read = read.or_else(|| self.left?.texts.of(index));
+        let read = entered.texts.find(index);
+        let read = read.or_else(|| self.left?.texts.find(index));
         let returned = self.left.map(|left| left.returned.value);
         let of = |read| pointed(&entered.call, index, read, returned);
         Some(read.map_or_else(|| as_shown(shown), of))
@@ -185,7 +185,7 @@ impl<'a> CallFacts<'a> {
         let mut arguments = call.arguments().enumerate();
         let (index, _) = arguments.find(|(_, (found, _))| *found == name)?;
         let returned = Some(left.returned.value);
-        let read = left.texts.of(index)?;
+        let read = left.texts.find(index)?;
         Some(pointed(&call, index, read, returned))
     }
 }

@@ -34,9 +34,9 @@ impl Shares {
     /// Gives `amount` to a user, or nothing where that would be too much.
     #[must_use]
     pub fn take(&mut self, user: u32, amount: u64) -> bool {
-        let of_user = self.of(user).saturating_add(amount);
+        let of_user = self.count_of_user(user).saturating_add(amount);
         let all = self.all.saturating_add(amount);
-        let of_others = all - self.of(0);
+        let of_others = all - self.count_of_user(0);
         let fits = of_user <= self.most.a_user
             && all <= self.most.all
             && (user == 0 || of_others <= self.most.all_but_root);
@@ -50,7 +50,7 @@ impl Shares {
     /// Takes back `amount` that was given to a user.
     pub fn give_back(&mut self, user: u32, amount: u64) {
         self.all = self.all.saturating_sub(amount);
-        let left = self.of(user).saturating_sub(amount);
+        let left = self.count_of_user(user).saturating_sub(amount);
         if left == 0 {
             self.of_users.remove(&user);
         } else {
@@ -58,7 +58,7 @@ impl Shares {
         }
     }
 
-    fn of(&self, user: u32) -> u64 {
+    fn count_of_user(&self, user: u32) -> u64 {
         self.of_users.get(&user).copied().unwrap_or(0)
     }
 }

@@ -71,7 +71,7 @@ impl Entered {
     fn push_beginning(&self, out: &mut Vec<u8>) -> usize {
         push_syscall_name(out, self.call.table, self.call.nr);
         out.push(b'(');
-        let shape = Shape::of(&self.call);
+        let shape = Shape::from_call(&self.call);
         let known = shape.known_before(&self.call);
         shape.push(out, 0..known, &self.filling(None));
         if known < shape.count() && known > 0 {
@@ -144,7 +144,7 @@ impl BegunCalls {
         let mut words = Vec::new();
         push_syscall_name(&mut words, left.table, left.nr);
         words.push(b'(');
-        let shape = Shape::of(&entered.call);
+        let shape = Shape::from_call(&entered.call);
         let filling = entered.filling(Some((left, texts)));
         shape.push(&mut words, 0..shape.count(), &filling);
         words.extend_from_slice(b") = ");
@@ -171,7 +171,7 @@ impl BegunCalls {
         words.extend_from_slice(b" resumed>");
         match &begun {
             Some(Unfinished { entered, shown }) => {
-                let shape = Shape::of(&entered.call);
+                let shape = Shape::from_call(&entered.call);
                 let filling = entered.filling(Some((left, texts)));
                 shape.push(&mut words, *shown..shape.count(), &filling);
                 words.extend_from_slice(b") = ");
@@ -233,7 +233,7 @@ impl BegunCalls {
         let Call { table, nr, .. } = begun.entered.call;
         push_syscall_name(&mut words, table, nr);
         words.extend_from_slice(b" resumed>");
-        let shape = Shape::of(&begun.entered.call);
+        let shape = Shape::from_call(&begun.entered.call);
         let filling = begun.entered.filling(None);
         shape.push(&mut words, begun.shown..shape.count(), &filling);
         words.extend_from_slice(b") = ?");

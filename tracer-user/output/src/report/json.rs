@@ -251,8 +251,8 @@ fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
         _ => None,
     });
     let all = match described {
-        Some(FieldValue::NamedArguments(call, texts)) => Named::of(texts).all(&call),
-        Some(FieldValue::Filled(call, texts, _)) => Named::of(texts).all(&call),
+        Some(FieldValue::NamedArguments(call, texts)) => Named::from_texts(texts).all(&call),
+        Some(FieldValue::Filled(call, texts, _)) => Named::from_texts(texts).all(&call),
         _ => return,
     };
     for (nth, (name, words)) in all.iter().enumerate() {
@@ -276,7 +276,7 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     out.push(b'{');
     for (index, (name, argument)) in call.arguments().enumerate() {
         push_key(out, index == 0, name);
-        match texts.of(index) {
+        match texts.find(index) {
             Some(text) => {
                 push_text(out, call, index, &text, None);
                 push_text_beside(out, call, index, name, &text);
@@ -290,7 +290,7 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
 /// Appends the arguments that a call has filled in.
 fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: Option<i64>) {
     let arguments = call.arguments().enumerate();
-    let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.of(index)?)));
+    let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.find(index)?)));
     out.push(b'{');
     for (nth, (index, name, text)) in filled.enumerate() {
         push_key(out, nth == 0, name);

@@ -14,7 +14,7 @@ use crate::shape::Shape;
 
 /// A command, and the data at the address that it is given.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub struct IoctlCommand {
     /// Its value.
     code: u32,
     /// Name of the command.
@@ -68,8 +68,8 @@ enum Way {
     Both,
 }
 
-const fn row(name: &'static str, code: u32, what: What, way: Way) -> Command {
-    Command {
+const fn row(name: &'static str, code: u32, what: What, way: Way) -> IoctlCommand {
+    IoctlCommand {
         code,
         name,
         what,
@@ -86,7 +86,7 @@ const FLOW: What = What::Value(&[("TCOOFF", 0), ("TCOON", 1), ("TCIOFF", 2), ("T
 
 /// The commands that are known. Those of networks are the same on all machines, and those of
 /// terminals and files on the two for which this is built.
-const COMMANDS: &[Command] = &[
+const COMMANDS: &[IoctlCommand] = &[
     row("TCGETS", 0x5401, Settings, Filled),
     row("TCSETS", 0x5402, Settings, Given),
     row("TCSETSW", 0x5403, Settings, Given),
@@ -209,13 +209,13 @@ const COMMANDS: &[Command] = &[
 
 /// Returns the command of this value.
 #[must_use]
-pub fn command(register: u64) -> Option<&'static Command> {
+pub fn command(register: u64) -> Option<&'static IoctlCommand> {
     let code = register & 0xffff_ffff;
     let mut all = COMMANDS.iter();
     all.find(|command| u64::from(command.code) == code)
 }
 
-impl Command {
+impl IoctlCommand {
     /// Tells whether the data that it was given is shown, and the data that it gives back behind
     /// it.
     #[must_use]

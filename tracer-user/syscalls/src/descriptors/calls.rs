@@ -49,21 +49,21 @@ mod tests {
     use super::*;
     use crate::names;
 
-    fn of(name: &str) -> u32 {
+    fn find_mask(name: &str) -> u32 {
         let nr = names::syscall_number(Table::Native, name).unwrap();
         of_call(Table::Native, nr.cast_signed())
     }
 
     #[test]
     fn the_table_says_where_descriptors_are() {
-        assert_eq!(of("read"), 1);
-        assert_eq!(of("openat"), 1 | RETURNS);
-        assert_eq!(of("fcntl"), 1 | RETURNS_COPY);
-        assert_eq!(of("renameat2"), 0b101);
-        assert_eq!(of("mmap"), 1 << 4);
-        assert_eq!(of("socketpair"), 4 << PAIR_AT);
-        assert_eq!(of("sendmsg"), 1 | SENDS);
-        assert_eq!(of("getpid"), 0);
+        assert_eq!(find_mask("read"), 1);
+        assert_eq!(find_mask("openat"), 1 | RETURNS);
+        assert_eq!(find_mask("fcntl"), 1 | RETURNS_COPY);
+        assert_eq!(find_mask("renameat2"), 0b101);
+        assert_eq!(find_mask("mmap"), 1 << 4);
+        assert_eq!(find_mask("socketpair"), 4 << PAIR_AT);
+        assert_eq!(find_mask("sendmsg"), 1 | SENDS);
+        assert_eq!(find_mask("getpid"), 0);
         assert_eq!(of_calls().len(), 2 * CALLS as usize);
     }
 }

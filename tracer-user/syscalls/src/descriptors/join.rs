@@ -45,7 +45,7 @@ struct Waiting {
 
 impl Descriptors {
     /// Returns the descriptions that were asked for; `None` where none are.
-    pub fn of(options: DescriptorOptions) -> Option<Self> {
+    pub fn from_options(options: DescriptorOptions) -> Option<Self> {
         let waiting = HashMap::new();
         (options != DescriptorOptions::None).then_some(Self { options, waiting })
     }

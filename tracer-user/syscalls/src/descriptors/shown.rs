@@ -53,7 +53,7 @@ pub struct Description<'a> {
 impl<'a> Named<'a> {
     /// Returns the descriptions among the texts that were read of a call.
     #[must_use]
-    pub fn of(texts: Texts<'a>) -> Self {
+    pub fn from_texts(texts: Texts<'a>) -> Self {
         Self {
             texts,
             before: Texts::default(),
@@ -71,7 +71,7 @@ impl<'a> Named<'a> {
     pub fn netlink(self, call: &Call) -> Option<u8> {
         let (_, descriptor) = call.arguments().next()?;
         let found = self.argument(0, descriptor.value());
-        let found = found.or_else(|| Self::of(self.before).argument(0, descriptor.value()));
+        let found = found.or_else(|| Self::from_texts(self.before).argument(0, descriptor.value()));
         found?.netlink
     }
 
@@ -251,7 +251,7 @@ mod tests {
             item(LISTED + 5, b"/x", b""),
         ]
         .concat();
-        let named = Named::of(Texts::behind(0, &data));
+        let named = Named::from_texts(Texts::behind(0, &data));
         let path = r"</a\74\0011\76>(deleted)".to_owned();
         assert_eq!(shown(named.argument(0, 3)), Some(path));
         assert_eq!(shown(named.argument(0, 4)), None);
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(named.shown_anywhere(4), "");
         assert_eq!(Texts::behind(0, &data).iter().count(), 0);
         for length in 0..data.len() {
-            let _ = Named::of(Texts::behind(0, &data[..length])).returned(3);
+            let _ = Named::from_texts(Texts::behind(0, &data[..length])).returned(3);
         }
     }
 }

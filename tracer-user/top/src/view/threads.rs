@@ -59,14 +59,14 @@ impl Default for ThreadListing {
 #[derive(Clone, Debug)]
 pub enum Line<'a> {
     /// Process, represented by one of its threads.
-    Process(&'a ThreadRow, Box<Together>),
+    Process(&'a ThreadRow, Box<ThreadsTogether>),
     /// Thread, and whether it is indented below its process.
     Thread(&'a ThreadRow, bool),
 }
 
 /// Sums over the threads of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Together {
+pub struct ThreadsTogether {
     /// Number of threads.
     pub threads: usize,
     /// Sums of all of them.
@@ -108,7 +108,7 @@ impl ThreadListing {
                 .collect();
         }
         let mut by_process: HashMap<i32, usize> = HashMap::new();
-        let mut processes: Vec<(Together, Vec<&ThreadRow>)> = Vec::new();
+        let mut processes: Vec<(ThreadsTogether, Vec<&ThreadRow>)> = Vec::new();
         for row in rows {
             let next = processes.len();
             let index = *by_process.entry(row.thread.pid).or_insert(next);
@@ -213,7 +213,7 @@ impl ThreadListing {
     }
 }
 
-impl Together {
+impl ThreadsTogether {
     fn add(&mut self, row: &ThreadRow) {
         self.threads += 1;
         self.sum.add_all(&row.sum);

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::fields::{self, Member};
+use super::fields::{self, NetlinkMember};
 use super::link;
 use super::names::{FAMILIES, Flags, Names, flags_of, name_of};
 use super::part::Part;
@@ -19,7 +19,7 @@ const NETWORK_ORDER: u16 = 0x4000;
 
 /// Type of the value of an attribute.
 #[derive(Clone, Copy, Debug)]
-pub enum Value {
+pub enum NetlinkValue {
     /// Bytes that are not known.
     Bytes,
     /// An integer.
@@ -44,9 +44,9 @@ pub enum Value {
     /// Bits that have names.
     Flags32(Flags),
     /// A struct.
-    Struct(&'static [Member]),
+    Struct(&'static [NetlinkMember]),
     /// Attributes.
-    Nested(Attributes),
+    Nested(NetlinkAttributes),
     /// Attributes of address families.
     OfFamilies,
     /// Numbers of settings: 32 bits each, or 64.
@@ -55,14 +55,14 @@ pub enum Value {
 }
 
 /// Names and values of attributes, by their types from 0 on.
-pub type Attributes = &'static [(&'static str, Value)];
+pub type NetlinkAttributes = &'static [(&'static str, NetlinkValue)];
 
 /// Renders the attributes in this part, of a message about this address family.
-pub fn shown(attributes: Attributes, family: u8, part: Part<'_>) -> String {
+pub fn shown(attributes: NetlinkAttributes, family: u8, part: Part<'_>) -> String {
     list(part, |kind, value| {
         let known = attributes.get(usize::from(kind));
         let name = known.map_or_else(|| name_of(&[], kind.into()), |(name, _)| (*name).to_owned());
-        let what = known.map_or(Value::Bytes, |(_, what)| *what);
+        let what = known.map_or(NetlinkValue::Bytes, |(_, what)| *what);
         (name, what.shown(family, value))
     })
 }
@@ -124,7 +124,7 @@ fn list(part: Part<'_>, each: impl Fn(u16, Part<'_>) -> (String, String)) -> Str
     }
 }
 
-impl Value {
+impl NetlinkValue {
     /// Renders the value in words; as bytes where it is not what it should be.
     fn shown(self, family: u8, part: Part<'_>) -> String {
         match self {

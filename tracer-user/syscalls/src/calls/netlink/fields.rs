@@ -6,7 +6,7 @@ use crate::calls::packet;
 
 /// Type of a member.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum NetlinkKind {
     /// Bytes that are not shown.
     Padding(usize),
     /// An integer.
@@ -32,9 +32,9 @@ pub enum Kind {
 }
 
 /// Name and kind of a member.
-pub type Member = (&'static str, Kind);
+pub type NetlinkMember = (&'static str, NetlinkKind);
 
-impl Kind {
+impl NetlinkKind {
     fn bytes(self) -> usize {
         match self {
             Self::Padding(bytes) => bytes,
@@ -75,13 +75,13 @@ fn in_hex(value: u64) -> String {
 }
 
 /// Returns the bytes of a struct.
-pub fn size(members: &[Member]) -> usize {
+pub fn size(members: &[NetlinkMember]) -> usize {
     members.iter().map(|(_, kind)| kind.bytes()).sum()
 }
 
 /// Renders a struct, as far as it was read. Of one that is shorter, those members are shown that it
 /// has.
-pub fn shown(members: &[Member], part: Part<'_>) -> String {
+pub fn shown(members: &[NetlinkMember], part: Part<'_>) -> String {
     let mut rest = part;
     let mut words = Vec::new();
     for (name, kind) in members {

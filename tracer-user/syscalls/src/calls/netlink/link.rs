@@ -1,15 +1,15 @@
 //! Attributes of an interface, as `linux/if_link.h` has them.
 
-use super::attributes::Attributes;
-use super::attributes::Value::{
+use super::attributes::NetlinkAttributes;
+use super::attributes::NetlinkValue::{
     Address6, Bytes, Counts, Flags32, Hardware, I32, Named8, Named32, Nested, OfFamilies, Settings,
     Struct, Text, U8, U32,
 };
-use super::fields::{Kind, Member};
+use super::fields::{NetlinkKind, NetlinkMember};
 use super::names::{Flags, Names};
 
 /// Attributes of a message about an interface.
-pub const ATTRIBUTES: Attributes = &[
+pub const ATTRIBUTES: NetlinkAttributes = &[
     ("IFLA_UNSPEC", Bytes),
     ("IFLA_ADDRESS", Hardware),
     ("IFLA_BROADCAST", Hardware),
@@ -75,7 +75,7 @@ pub const ATTRIBUTES: Attributes = &[
 ];
 
 /// Attributes of `IFLA_LINKINFO`.
-const INFO: Attributes = &[
+const INFO: NetlinkAttributes = &[
     ("IFLA_INFO_UNSPEC", Bytes),
     ("IFLA_INFO_KIND", Text),
     ("IFLA_INFO_DATA", Bytes),
@@ -85,7 +85,7 @@ const INFO: Attributes = &[
 ];
 
 /// Attributes of `IFLA_XDP`.
-const XDP: Attributes = &[
+const XDP: NetlinkAttributes = &[
     ("IFLA_XDP_UNSPEC", Bytes),
     ("IFLA_XDP_FD", I32),
     ("IFLA_XDP_ATTACHED", Named8(XDP_ATTACHED)),
@@ -98,13 +98,13 @@ const XDP: Attributes = &[
 ];
 
 /// Attributes of `IFLA_AF_SPEC` of IPv4.
-pub const INET: Attributes = &[
+pub const INET: NetlinkAttributes = &[
     ("IFLA_INET_UNSPEC", Bytes),
     ("IFLA_INET_CONF", Settings(INET_SETTINGS)),
 ];
 
 /// Attributes of `IFLA_AF_SPEC` of IPv6.
-pub const INET6: Attributes = &[
+pub const INET6: NetlinkAttributes = &[
     ("IFLA_INET6_UNSPEC", Bytes),
     ("IFLA_INET6_FLAGS", Flags32(INET6_FLAGS)),
     ("IFLA_INET6_CONF", Settings(INET6_SETTINGS)),
@@ -171,78 +171,78 @@ const ADDRESS_MODES: Names = &[
 ];
 
 /// `struct rtnl_link_stats`.
-const STATISTICS: &[Member] = &[
-    ("rx_packets", Kind::U32),
-    ("tx_packets", Kind::U32),
-    ("rx_bytes", Kind::U32),
-    ("tx_bytes", Kind::U32),
-    ("rx_errors", Kind::U32),
-    ("tx_errors", Kind::U32),
-    ("rx_dropped", Kind::U32),
-    ("tx_dropped", Kind::U32),
-    ("multicast", Kind::U32),
-    ("collisions", Kind::U32),
-    ("rx_length_errors", Kind::U32),
-    ("rx_over_errors", Kind::U32),
-    ("rx_crc_errors", Kind::U32),
-    ("rx_frame_errors", Kind::U32),
-    ("rx_fifo_errors", Kind::U32),
-    ("rx_missed_errors", Kind::U32),
-    ("tx_aborted_errors", Kind::U32),
-    ("tx_carrier_errors", Kind::U32),
-    ("tx_fifo_errors", Kind::U32),
-    ("tx_heartbeat_errors", Kind::U32),
-    ("tx_window_errors", Kind::U32),
-    ("rx_compressed", Kind::U32),
-    ("tx_compressed", Kind::U32),
-    ("rx_nohandler", Kind::U32),
+const STATISTICS: &[NetlinkMember] = &[
+    ("rx_packets", NetlinkKind::U32),
+    ("tx_packets", NetlinkKind::U32),
+    ("rx_bytes", NetlinkKind::U32),
+    ("tx_bytes", NetlinkKind::U32),
+    ("rx_errors", NetlinkKind::U32),
+    ("tx_errors", NetlinkKind::U32),
+    ("rx_dropped", NetlinkKind::U32),
+    ("tx_dropped", NetlinkKind::U32),
+    ("multicast", NetlinkKind::U32),
+    ("collisions", NetlinkKind::U32),
+    ("rx_length_errors", NetlinkKind::U32),
+    ("rx_over_errors", NetlinkKind::U32),
+    ("rx_crc_errors", NetlinkKind::U32),
+    ("rx_frame_errors", NetlinkKind::U32),
+    ("rx_fifo_errors", NetlinkKind::U32),
+    ("rx_missed_errors", NetlinkKind::U32),
+    ("tx_aborted_errors", NetlinkKind::U32),
+    ("tx_carrier_errors", NetlinkKind::U32),
+    ("tx_fifo_errors", NetlinkKind::U32),
+    ("tx_heartbeat_errors", NetlinkKind::U32),
+    ("tx_window_errors", NetlinkKind::U32),
+    ("rx_compressed", NetlinkKind::U32),
+    ("tx_compressed", NetlinkKind::U32),
+    ("rx_nohandler", NetlinkKind::U32),
 ];
 
 /// `struct rtnl_link_stats64`.
-const STATISTICS_64: &[Member] = &[
-    ("rx_packets", Kind::U64),
-    ("tx_packets", Kind::U64),
-    ("rx_bytes", Kind::U64),
-    ("tx_bytes", Kind::U64),
-    ("rx_errors", Kind::U64),
-    ("tx_errors", Kind::U64),
-    ("rx_dropped", Kind::U64),
-    ("tx_dropped", Kind::U64),
-    ("multicast", Kind::U64),
-    ("collisions", Kind::U64),
-    ("rx_length_errors", Kind::U64),
-    ("rx_over_errors", Kind::U64),
-    ("rx_crc_errors", Kind::U64),
-    ("rx_frame_errors", Kind::U64),
-    ("rx_fifo_errors", Kind::U64),
-    ("rx_missed_errors", Kind::U64),
-    ("tx_aborted_errors", Kind::U64),
-    ("tx_carrier_errors", Kind::U64),
-    ("tx_fifo_errors", Kind::U64),
-    ("tx_heartbeat_errors", Kind::U64),
-    ("tx_window_errors", Kind::U64),
-    ("rx_compressed", Kind::U64),
-    ("tx_compressed", Kind::U64),
-    ("rx_nohandler", Kind::U64),
-    ("rx_otherhost_dropped", Kind::U64),
+const STATISTICS_64: &[NetlinkMember] = &[
+    ("rx_packets", NetlinkKind::U64),
+    ("tx_packets", NetlinkKind::U64),
+    ("rx_bytes", NetlinkKind::U64),
+    ("tx_bytes", NetlinkKind::U64),
+    ("rx_errors", NetlinkKind::U64),
+    ("tx_errors", NetlinkKind::U64),
+    ("rx_dropped", NetlinkKind::U64),
+    ("tx_dropped", NetlinkKind::U64),
+    ("multicast", NetlinkKind::U64),
+    ("collisions", NetlinkKind::U64),
+    ("rx_length_errors", NetlinkKind::U64),
+    ("rx_over_errors", NetlinkKind::U64),
+    ("rx_crc_errors", NetlinkKind::U64),
+    ("rx_frame_errors", NetlinkKind::U64),
+    ("rx_fifo_errors", NetlinkKind::U64),
+    ("rx_missed_errors", NetlinkKind::U64),
+    ("tx_aborted_errors", NetlinkKind::U64),
+    ("tx_carrier_errors", NetlinkKind::U64),
+    ("tx_fifo_errors", NetlinkKind::U64),
+    ("tx_heartbeat_errors", NetlinkKind::U64),
+    ("tx_window_errors", NetlinkKind::U64),
+    ("rx_compressed", NetlinkKind::U64),
+    ("tx_compressed", NetlinkKind::U64),
+    ("rx_nohandler", NetlinkKind::U64),
+    ("rx_otherhost_dropped", NetlinkKind::U64),
 ];
 
 /// `struct rtnl_link_ifmap`.
-const MAP: &[Member] = &[
-    ("mem_start", Kind::Hex64),
-    ("mem_end", Kind::Hex64),
-    ("base_addr", Kind::Hex64),
-    ("irq", Kind::U16),
-    ("dma", Kind::U8),
-    ("port", Kind::U8),
+const MAP: &[NetlinkMember] = &[
+    ("mem_start", NetlinkKind::Hex64),
+    ("mem_end", NetlinkKind::Hex64),
+    ("base_addr", NetlinkKind::Hex64),
+    ("irq", NetlinkKind::U16),
+    ("dma", NetlinkKind::U8),
+    ("port", NetlinkKind::U8),
 ];
 
 /// `struct ifla_cacheinfo`.
-const INET6_CACHE: &[Member] = &[
-    ("max_reasm_len", Kind::U32),
-    ("tstamp", Kind::U32),
-    ("reachable_time", Kind::U32),
-    ("retrans_time", Kind::U32),
+const INET6_CACHE: &[NetlinkMember] = &[
+    ("max_reasm_len", NetlinkKind::U32),
+    ("tstamp", NetlinkKind::U32),
+    ("reachable_time", NetlinkKind::U32),
+    ("retrans_time", NetlinkKind::U32),
 ];
 
 /// Settings of IPv4, by their numbers.

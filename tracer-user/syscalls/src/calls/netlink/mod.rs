@@ -84,7 +84,7 @@ struct Header {
 }
 
 impl Header {
-    fn of(part: Part<'_>) -> Option<Self> {
+    fn parse(part: Part<'_>) -> Option<Self> {
         let bytes = part.read();
         Some(Self {
             length: bytes.u32(0)?,
@@ -114,7 +114,7 @@ pub fn messages(protocol: u8, datagram: Part<'_>) -> Option<String> {
     let mut shown = Vec::new();
     let mut rest = Some(datagram);
     while let Some(part) = rest {
-        let header = match (part.has(HEADER), Header::of(part)) {
+        let header = match (part.has(HEADER), Header::parse(part)) {
             (None, _) => {
                 shown.push(part.in_hex());
                 break;
@@ -209,7 +209,7 @@ fn refusal(protocol: u8, header: Header, payload: Part<'_>) -> String {
         _ => error.to_string(),
     };
     let about = payload.from(4);
-    let message = match Header::of(about) {
+    let message = match Header::parse(about) {
         _ if about.length() == 0 => return format!("{{error={error}}}"),
         None if about.length() < HEADER => about.in_hex(),
         None => "...".to_owned(),

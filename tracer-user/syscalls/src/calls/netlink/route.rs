@@ -1,11 +1,11 @@
 //! Messages of `NETLINK_ROUTE`: a struct, and attributes behind it.
 
-use super::attributes::Value::{
+use super::attributes::NetlinkValue::{
     Address, Bytes, Flags32, Hardware, I32, Named8, Named32, Nested, Port, Struct, Text, U8, U16,
     U32, U64,
 };
-use super::attributes::{self, Attributes};
-use super::fields::{self, Kind, Member};
+use super::attributes::{self, NetlinkAttributes};
+use super::fields::{self, NetlinkKind, NetlinkMember};
 use super::link;
 use super::names::{
     ADDRESS_FLAGS, FAMILIES, INTERFACE_FLAGS, NEIGHBOUR_FLAGS, NEIGHBOUR_STATES, Names, PROTOCOLS,
@@ -19,8 +19,8 @@ pub const DELETE_ACTION: u16 = 49;
 /// Layout of a message: the kinds that have it, its struct, and the attributes that follow.
 struct Layout {
     kinds: std::ops::RangeInclusive<u16>,
-    members: &'static [Member],
-    attributes: Attributes,
+    members: &'static [NetlinkMember],
+    attributes: NetlinkAttributes,
 }
 
 const LAYOUTS: &[Layout] = &[
@@ -103,92 +103,92 @@ fn of_family(family: u8, part: Part<'_>) -> String {
 }
 
 /// `struct ifinfomsg`.
-const LINK: &[Member] = &[
-    ("ifi_family", Kind::Family),
-    ("", Kind::Padding(1)),
-    ("ifi_type", Kind::Device),
-    ("ifi_index", Kind::I32),
-    ("ifi_flags", Kind::Flags32(INTERFACE_FLAGS)),
-    ("ifi_change", Kind::Hex32),
+const LINK: &[NetlinkMember] = &[
+    ("ifi_family", NetlinkKind::Family),
+    ("", NetlinkKind::Padding(1)),
+    ("ifi_type", NetlinkKind::Device),
+    ("ifi_index", NetlinkKind::I32),
+    ("ifi_flags", NetlinkKind::Flags32(INTERFACE_FLAGS)),
+    ("ifi_change", NetlinkKind::Hex32),
 ];
 
 /// `struct ifaddrmsg`.
-const ADDRESS: &[Member] = &[
-    ("ifa_family", Kind::Family),
-    ("ifa_prefixlen", Kind::U8),
-    ("ifa_flags", Kind::Flags8(ADDRESS_FLAGS)),
-    ("ifa_scope", Kind::Named8(SCOPES)),
-    ("ifa_index", Kind::U32),
+const ADDRESS: &[NetlinkMember] = &[
+    ("ifa_family", NetlinkKind::Family),
+    ("ifa_prefixlen", NetlinkKind::U8),
+    ("ifa_flags", NetlinkKind::Flags8(ADDRESS_FLAGS)),
+    ("ifa_scope", NetlinkKind::Named8(SCOPES)),
+    ("ifa_index", NetlinkKind::U32),
 ];
 
 /// `struct rtmsg`.
-const ROUTE: &[Member] = &[
-    ("rtm_family", Kind::Family),
-    ("rtm_dst_len", Kind::U8),
-    ("rtm_src_len", Kind::U8),
-    ("rtm_tos", Kind::Hex8),
-    ("rtm_table", Kind::Named8(TABLES)),
-    ("rtm_protocol", Kind::Named8(PROTOCOLS)),
-    ("rtm_scope", Kind::Named8(SCOPES)),
-    ("rtm_type", Kind::Named8(ROUTE_TYPES)),
-    ("rtm_flags", Kind::Flags32(ROUTE_FLAGS)),
+const ROUTE: &[NetlinkMember] = &[
+    ("rtm_family", NetlinkKind::Family),
+    ("rtm_dst_len", NetlinkKind::U8),
+    ("rtm_src_len", NetlinkKind::U8),
+    ("rtm_tos", NetlinkKind::Hex8),
+    ("rtm_table", NetlinkKind::Named8(TABLES)),
+    ("rtm_protocol", NetlinkKind::Named8(PROTOCOLS)),
+    ("rtm_scope", NetlinkKind::Named8(SCOPES)),
+    ("rtm_type", NetlinkKind::Named8(ROUTE_TYPES)),
+    ("rtm_flags", NetlinkKind::Flags32(ROUTE_FLAGS)),
 ];
 
 /// `struct ndmsg`.
-const NEIGHBOUR: &[Member] = &[
-    ("ndm_family", Kind::Family),
-    ("", Kind::Padding(3)),
-    ("ndm_ifindex", Kind::I32),
-    ("ndm_state", Kind::Flags16(NEIGHBOUR_STATES)),
-    ("ndm_flags", Kind::Flags8(NEIGHBOUR_FLAGS)),
-    ("ndm_type", Kind::Named8(ROUTE_TYPES)),
+const NEIGHBOUR: &[NetlinkMember] = &[
+    ("ndm_family", NetlinkKind::Family),
+    ("", NetlinkKind::Padding(3)),
+    ("ndm_ifindex", NetlinkKind::I32),
+    ("ndm_state", NetlinkKind::Flags16(NEIGHBOUR_STATES)),
+    ("ndm_flags", NetlinkKind::Flags8(NEIGHBOUR_FLAGS)),
+    ("ndm_type", NetlinkKind::Named8(ROUTE_TYPES)),
 ];
 
 /// `struct fib_rule_hdr`.
-const RULE: &[Member] = &[
-    ("family", Kind::Family),
-    ("dst_len", Kind::U8),
-    ("src_len", Kind::U8),
-    ("tos", Kind::Hex8),
-    ("table", Kind::Named8(TABLES)),
-    ("", Kind::Padding(2)),
-    ("action", Kind::Named8(RULE_ACTIONS)),
-    ("flags", Kind::Flags32(RULE_FLAGS)),
+const RULE: &[NetlinkMember] = &[
+    ("family", NetlinkKind::Family),
+    ("dst_len", NetlinkKind::U8),
+    ("src_len", NetlinkKind::U8),
+    ("tos", NetlinkKind::Hex8),
+    ("table", NetlinkKind::Named8(TABLES)),
+    ("", NetlinkKind::Padding(2)),
+    ("action", NetlinkKind::Named8(RULE_ACTIONS)),
+    ("flags", NetlinkKind::Flags32(RULE_FLAGS)),
 ];
 
 /// `struct rtgenmsg`.
-const NAMESPACE: &[Member] = &[("rtgen_family", Kind::Family)];
+const NAMESPACE: &[NetlinkMember] = &[("rtgen_family", NetlinkKind::Family)];
 
 /// `struct ifa_cacheinfo`.
-const ADDRESS_CACHE: &[Member] = &[
-    ("ifa_prefered", Kind::U32),
-    ("ifa_valid", Kind::U32),
-    ("cstamp", Kind::U32),
-    ("tstamp", Kind::U32),
+const ADDRESS_CACHE: &[NetlinkMember] = &[
+    ("ifa_prefered", NetlinkKind::U32),
+    ("ifa_valid", NetlinkKind::U32),
+    ("cstamp", NetlinkKind::U32),
+    ("tstamp", NetlinkKind::U32),
 ];
 
 /// `struct rta_cacheinfo`.
-const ROUTE_CACHE: &[Member] = &[
-    ("rta_clntref", Kind::U32),
-    ("rta_lastuse", Kind::U32),
-    ("rta_expires", Kind::I32),
-    ("rta_error", Kind::U32),
-    ("rta_used", Kind::U32),
-    ("rta_id", Kind::U32),
-    ("rta_ts", Kind::U32),
-    ("rta_tsage", Kind::U32),
+const ROUTE_CACHE: &[NetlinkMember] = &[
+    ("rta_clntref", NetlinkKind::U32),
+    ("rta_lastuse", NetlinkKind::U32),
+    ("rta_expires", NetlinkKind::I32),
+    ("rta_error", NetlinkKind::U32),
+    ("rta_used", NetlinkKind::U32),
+    ("rta_id", NetlinkKind::U32),
+    ("rta_ts", NetlinkKind::U32),
+    ("rta_tsage", NetlinkKind::U32),
 ];
 
 /// `struct nda_cacheinfo`.
-const NEIGHBOUR_CACHE: &[Member] = &[
-    ("ndm_confirmed", Kind::U32),
-    ("ndm_used", Kind::U32),
-    ("ndm_updated", Kind::U32),
-    ("ndm_refcnt", Kind::U32),
+const NEIGHBOUR_CACHE: &[NetlinkMember] = &[
+    ("ndm_confirmed", NetlinkKind::U32),
+    ("ndm_used", NetlinkKind::U32),
+    ("ndm_updated", NetlinkKind::U32),
+    ("ndm_refcnt", NetlinkKind::U32),
 ];
 
 /// Attributes of an address, as `linux/if_addr.h` has them.
-const ADDRESS_ATTRIBUTES: Attributes = &[
+const ADDRESS_ATTRIBUTES: NetlinkAttributes = &[
     ("IFA_UNSPEC", Bytes),
     ("IFA_ADDRESS", Address),
     ("IFA_LOCAL", Address),
@@ -204,7 +204,7 @@ const ADDRESS_ATTRIBUTES: Attributes = &[
 ];
 
 /// Attributes of a route, as `linux/rtnetlink.h` has them.
-const ROUTE_ATTRIBUTES: Attributes = &[
+const ROUTE_ATTRIBUTES: NetlinkAttributes = &[
     ("RTA_UNSPEC", Bytes),
     ("RTA_DST", Address),
     ("RTA_SRC", Address),
@@ -239,7 +239,7 @@ const ROUTE_ATTRIBUTES: Attributes = &[
 ];
 
 /// Attributes of a neighbour, as `linux/neighbour.h` has them.
-const NEIGHBOUR_ATTRIBUTES: Attributes = &[
+const NEIGHBOUR_ATTRIBUTES: NetlinkAttributes = &[
     ("NDA_UNSPEC", Bytes),
     ("NDA_DST", Address),
     ("NDA_LLADDR", Hardware),
@@ -261,7 +261,7 @@ const NEIGHBOUR_ATTRIBUTES: Attributes = &[
 ];
 
 /// Attributes of a rule, as `linux/fib_rules.h` has them.
-const RULE_ATTRIBUTES: Attributes = &[
+const RULE_ATTRIBUTES: NetlinkAttributes = &[
     ("FRA_UNSPEC", Bytes),
     ("FRA_DST", Address),
     ("FRA_SRC", Address),
@@ -290,7 +290,7 @@ const RULE_ATTRIBUTES: Attributes = &[
 ];
 
 /// Attributes of a namespace, as `linux/net_namespace.h` has them.
-const NAMESPACE_ATTRIBUTES: Attributes = &[
+const NAMESPACE_ATTRIBUTES: NetlinkAttributes = &[
     ("NETNSA_NONE", Bytes),
     ("NETNSA_NSID", I32),
     ("NETNSA_PID", U32),
@@ -300,7 +300,7 @@ const NAMESPACE_ATTRIBUTES: Attributes = &[
 ];
 
 /// Attributes of `RTA_METRICS`.
-const METRICS: Attributes = &[
+const METRICS: NetlinkAttributes = &[
     ("RTAX_UNSPEC", Bytes),
     ("RTAX_LOCK", U32),
     ("RTAX_MTU", U32),
