@@ -99,7 +99,8 @@ pub fn leaves(steps: &[Step]) -> impl Iterator<Item = &Step> {
 }
 
 /// Returns the critical path of what `thread` did from `from` until `to`, which is not later than
-/// what `states` and `history` know. After about so many steps the rest is [`Why::TooLong`].
+/// what `states` and `history` know. After about so many steps the rest is
+/// [`UnknownReason::TooLong`].
 #[must_use]
 pub fn critical_path(
     states: &ThreadStates,

@@ -56,13 +56,12 @@ impl From<HeldProcess> for io::Error {
 /// Factor of waits where nothing is traced yet, and the answer itself may be long.
 const BEFORE_TRACING: u32 = 10;
 
-/// Returns the answer as [`of_process`] does, before anything is traced: an answer of megabytes on
+/// Returns the answer as [`ask_process`] does, before anything is traced: an answer of megabytes on
 /// a busy machine is waited for as well.
 ///
 /// # Errors
-/// See [`of_process`].
 ///
-/// As there.
+/// See [`ask_process`].
 pub fn before_tracing<A: Send + 'static>(
     pid: i32,
     question: impl FnOnce() -> A + Send + 'static,
@@ -74,9 +73,8 @@ pub fn before_tracing<A: Send + 'static>(
 /// user are trusted to let it answer.
 ///
 /// # Errors
-/// No answer comes in time, or too many processes of the same user have not answered yet.
 ///
-/// No answer comes in time, or too many others of the same user have not come yet.
+/// No answer comes in time, or too many processes of the same user have not answered yet.
 pub fn ask_process<A: Send + 'static>(
     pid: i32,
     question: impl FnOnce() -> A + Send + 'static,

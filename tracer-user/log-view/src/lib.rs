@@ -2,7 +2,7 @@
 //!
 //! - [`Walk`] goes through a log once, in order, and gives the chosen events to the consumer that
 //!   shows or exports them; its memory does not grow with the log;
-//! - [`Wanted`] is what the command line chooses, [`TimePoint`] where it begins and ends;
+//! - [`WantedEvents`] is what the command line chooses, [`TimePoint`] where it begins and ends;
 //! - [`read`] shows events, [`Inventory`] counts them;
 //! - [`Log`] is what all of this needs of a log;
 //! - [`log_output`] writes the log of a running trace, [`snapshots`] names those of a flight

@@ -5,7 +5,8 @@
 //! - [`names`] knows the calls by their numbers, for each machine, and the names of errors;
 //! - [`arguments`] knows how many arguments they take, what these are called, and their values;
 //!   [`flags`] has the flags and constants, [`calls`] the decoders, a file a family;
-//! - [`texts`] is the data that was recorded of an argument, [`descriptors`] that of descriptors;
+//! - [`pointer_data`] is the data that was recorded of an argument, [`descriptors`] that of
+//!   descriptors;
 //! - [`shape`] decides which arguments are shown and how, [`results`] what a call returned;
 //! - [`choice`] reads a list of calls that are chosen, such as `%file,!openat`.
 //!

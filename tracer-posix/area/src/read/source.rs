@@ -78,7 +78,7 @@ impl AreaSource {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
+    /// See [`SlotError`].
     pub fn open(area: Area, request: &StreamRequest) -> Result<Self, SlotError> {
         Self::open_on_heap(area, request).map(|source| *source)
     }

@@ -3,7 +3,7 @@
 //! - `tracefs` finds the kernel's tracing files, mounted or not;
 //! - `format` reads the fields of a tracepoint from one of them;
 //! - [`find`] turns names into tracepoints, which [`crate`] attaches to;
-//! - [`Layout`] makes [typed data](tracer_text::self_describing) of the records there.
+//! - [`TracepointLayout`] makes [typed data](tracer_text::self_describing) of the records there.
 
 mod find;
 mod format;
