@@ -201,6 +201,9 @@ fn with_senders<R>(
     // Children first: there are no threads yet.
     for sender in 0..of_children {
         let slow = pause(random);
+        if let Some(sender) = shared.senders.get(sender) {
+            sender.made.store(monotonic_now().0, SeqCst);
+        }
         // SAFETY: the child only emits, and ends without running what is its parent's.
         match unsafe { libc::fork() } {
             0 => {
