@@ -44,6 +44,8 @@ pub struct Flames {
     /// Frames of the wakers of threads.
     wakers: HashMap<Thread, Frames>,
     has_samples: bool,
+    /// Whether samples were asked for: those of a running trace are.
+    is_sampled: bool,
 }
 
 impl Flames {
@@ -59,7 +61,15 @@ impl Flames {
             left: HashMap::new(),
             wakers: HashMap::new(),
             has_samples: false,
+            is_sampled: false,
         }
+    }
+
+    /// Notes that samples were asked for.
+    #[must_use]
+    pub fn with_samples(mut self) -> Self {
+        self.is_sampled = true;
+        self
     }
 
     /// Returns the folded stacks, once there are no more events.
@@ -70,6 +80,11 @@ impl Flames {
     pub fn finish(mut self) -> anyhow::Result<Folded> {
         let (has_switches, has_wakeups) = self.paths.has_switches_and_wakeups();
         match self.kind {
+            FlameKind::OnCpu if self.is_sampled => ensure!(
+                self.has_samples,
+                "there are no samples: no thread ran long enough to be in one; --flame off-cpu \
+                 shows where they waited"
+            ),
             FlameKind::OnCpu => ensure!(
                 self.has_samples,
                 "there are no samples: none were recorded (--sample 99, of run, attach and stat), \

@@ -38,7 +38,7 @@ impl FlameSetup {
     #[must_use]
     pub fn consumer(&self, lines: Lines) -> Box<dyn Consumer> {
         let setup = self.clone();
-        let flames = Flames::new(self.kind);
+        let flames = Flames::new(self.kind).with_samples();
         Box::new(Answering::new(flames, move |flames, _| {
             let shown = setup.shown(&flames.finish()?)?;
             lines.bytes().extend_from_slice(&shown);
