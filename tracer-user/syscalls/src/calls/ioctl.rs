@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::bytes::{Bytes, quoted};
+use super::netlink::INTERFACE_FLAGS;
 use super::pointed::Data;
 use super::registers::int;
 use super::render::flags;
@@ -343,25 +344,6 @@ fn push_interface_name(out: &mut Vec<u8>, bytes: Bytes<'_>, is_filled: bool) -> 
     out.push(b'}');
     Some(())
 }
-
-const INTERFACE_FLAGS: &[(&str, u64)] = &[
-    ("IFF_UP", 1),
-    ("IFF_BROADCAST", 2),
-    ("IFF_DEBUG", 4),
-    ("IFF_LOOPBACK", 8),
-    ("IFF_POINTOPOINT", 0x10),
-    ("IFF_NOTRAILERS", 0x20),
-    ("IFF_RUNNING", 0x40),
-    ("IFF_NOARP", 0x80),
-    ("IFF_PROMISC", 0x100),
-    ("IFF_ALLMULTI", 0x200),
-    ("IFF_MASTER", 0x400),
-    ("IFF_SLAVE", 0x800),
-    ("IFF_MULTICAST", 0x1000),
-    ("IFF_PORTSEL", 0x2000),
-    ("IFF_AUTOMEDIA", 0x4000),
-    ("IFF_DYNAMIC", 0x8000),
-];
 
 const FILE_FLAGS: &[(&str, u64)] = &[
     ("FS_SECRM_FL", 1),

@@ -10,6 +10,8 @@ mod names;
 mod part;
 mod route;
 
+pub use names::INTERFACE_FLAGS;
+
 use names::{Flags, Names, name_of};
 pub use part::Part;
 
