@@ -1,5 +1,7 @@
 //! Builds the shipped programs, and the programs that are tested in their place.
 
+use std::process::Command;
+
 use crate::tasks::test::binaries;
 use crate::tasks::{build_ebpf, recorder};
 use crate::{process, workspace};
@@ -26,13 +28,17 @@ impl Tool {
         }
     }
 
-    /// Returns the options of cargo that build it. Features are those of all selected packages: the
-    /// tests are selected too where it is built for them.
-    const fn options(self) -> &'static [&'static str] {
+    /// Returns the cargo command that builds it.
+    fn build(self) -> Command {
+        let mut build = workspace::cargo_for_host("build");
         match self {
-            Self::Shipped => &[PROFILE, "--package=tracer-user"],
-            Self::Tested => &binaries::SELECTION,
-        }
+            Self::Shipped => build.args([PROFILE, "--package=tracer-user"]),
+            // Features are those of all selected packages, and with an example also those that
+            // tests ask for: so it is not compiled once for itself and once for them.
+            Self::Tested => build.args(binaries::SELECTION).arg("--example=manual"),
+        };
+        build.arg("--bin=tracer-user");
+        build
     }
 }
 
@@ -52,9 +58,5 @@ pub fn run_with(tool: Tool) -> anyhow::Result<()> {
             .args([PROFILE, "--package=libposixtrace", "--lib"])
             .arg("--crate-type=cdylib,staticlib"),
     )?;
-    process::run(
-        workspace::cargo_for_host("build")
-            .args(tool.options())
-            .arg("--bin=tracer-user"),
-    )
+    process::run(&mut tool.build())
 }

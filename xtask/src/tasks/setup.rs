@@ -71,8 +71,18 @@ pub fn for_c_programs() -> anyhow::Result<()> {
 
 /// Sets up the prerequisites of the tests in addition to those of the build.
 pub fn for_tests() -> anyhow::Result<()> {
+    to_build_tests()?;
+    readers_of_exports()
+}
+
+/// Sets up the prerequisites of the tests that their build may need too.
+pub fn to_build_tests() -> anyhow::Result<()> {
     for_c_programs()?;
-    packages::install_missing(packages::TO_TEST.iter().chain(packages::FOR_NODE))?;
+    packages::install_missing(packages::TO_TEST.iter().chain(packages::FOR_NODE))
+}
+
+/// Sets up the packages of Python and Node.js with which tests read exports and pages.
+pub fn readers_of_exports() -> anyhow::Result<()> {
     python::install_missing()?;
     node::install_missing()
 }

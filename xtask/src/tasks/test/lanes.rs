@@ -1,71 +1,97 @@
-//! Lanes of tests that run as root. Nearly all tests run alone: they count the activity of the
-//! whole machine, or need its processors at once.
+//! Lanes of tests that run as root. Most look at processes of their own and wait most of the time,
+//! so that two of them run side by side. Those that count what the whole machine does, or need its
+//! processors, run alone after them.
 
-use std::panic::resume_unwind;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use super::binaries::own_name;
 use super::totals::Outcome;
-use super::{Run, Variables};
+use super::{Run, Variables, joined};
 
-/// Files of tests that neither see other processes nor are seen: a kernel in user space, the
-/// verifier's opinion of each program, and the output of strace for single programs, line by line.
-const APART: [&str; 7] = [
-    "overcommit",
-    "tracer_kernel",
-    "beside_strace",
-    "described",
-    "given",
-    "modes",
-    "strings",
+/// Lanes side by side.
+const LANES: usize = 2;
+
+/// Executable whose tests share users, so that all of it is in one lane.
+const IN_ONE_LANE: &str = "security";
+
+/// Files of tests that run alone: they measure how long something takes, or need all processors.
+const FILES_ALONE: [&str; 3] = ["machine", "real_time", "slow"];
+
+/// Tests of other files that run alone: they count what all processes of the machine do, or when
+/// threads get a processor.
+pub const TESTS_ALONE: [&str; 5] = [
+    "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
+    "calls_and_errors_are_those_that_strace_counts_in_the_same_run",
+    "each_thread_of_the_machine_runs_as_long_as_the_kernel_counts",
+    "interrupts_of_each_cpu_are_as_many_as_the_kernel_counted_and_as_long_as_bpftrace_measured",
+    "of_the_whole_machine_every_process_that_is_made_is_there_but_the_tracers_own",
 ];
 
-/// Executable whose tests run beside those. They attack one tracer each, as users of their own, and
-/// wait most of their time.
-const BESIDE: &str = "security";
+/// Tells whether a test runs alone.
+pub fn is_alone(file: &str, test: &str) -> bool {
+    FILES_ALONE.contains(&file) || TESTS_ALONE.contains(&own_name(test))
+}
 
 /// Run and its outcome.
 type Ended<'a> = (&'a Run<'a>, Outcome);
 
-/// Runs all tests: first two lanes, then the others one by one.
+/// Runs all tests, first those of the lanes.
 pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
-    let (apart, others): (Vec<_>, Vec<_>) = runs
-        .iter()
-        .partition(|run| run.setting.words.is_empty() && APART.contains(&run.file()));
-    let (beside, alone): (Vec<_>, Vec<_>) = others
-        .into_iter()
-        .partition(|run| run.setting.words.is_empty() && run.binary.name() == BESIDE);
+    let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_alone);
+    let lots = Mutex::new(lots(beside));
     let mut ended = thread::scope(|scope| {
-        let apart = scope.spawn(|| lane(&apart, variables, true));
-        let mut ended = lane(&beside, variables, true)?;
-        ended.extend(apart.join().unwrap_or_else(|panic| resume_unwind(panic))?);
-        anyhow::Ok(ended)
+        let lanes = [(); LANES].map(|()| scope.spawn(|| lane(&lots, variables)));
+        let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
+        anyhow::Ok(ended?.into_iter().flatten().collect::<Vec<_>>())
     })?;
-    ended.extend(lane(&alone, variables, false)?);
+    for run in alone {
+        ended.push(perform(run, variables, &mut |line| println!("{line}"))?);
+    }
     Ok(ended)
 }
 
-/// Runs these one after the other. When another lane prints too, the output of each is shown at its
-/// end.
+/// Divides runs into lots that stay in a lane, the longest one first.
+fn lots<'a>(runs: Vec<&'a Run<'a>>) -> VecDeque<Vec<&'a Run<'a>>> {
+    let is_in_one = |run: &&Run<'_>| run.binary.name() == IN_ONE_LANE;
+    let (together, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(is_in_one);
+    let others = others.into_iter().map(|run| vec![run]);
+    std::iter::once(together).chain(others).collect()
+}
+
+/// Runs lots until none is left. The output of a run is shown at its end.
 fn lane<'a>(
-    runs: &[&'a Run<'a>],
+    lots: &Mutex<VecDeque<Vec<&'a Run<'a>>>>,
     variables: &Variables,
-    has_others: bool,
 ) -> anyhow::Result<Vec<Ended<'a>>> {
+    let next = || {
+        lots.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
+    };
     let mut ended = Vec::new();
-    for run in runs {
-        let mut held = String::new();
-        let mut show = |line: &str| {
-            if has_others {
+    while let Some(lot) = next() {
+        for run in lot {
+            let mut held = String::new();
+            let outcome = perform(run, variables, &mut |line| {
                 held.push_str(line);
                 held.push('\n');
-            } else {
-                println!("{line}");
-            }
-        };
-        let binary = run.binary;
-        let outcome = binary.run_privileged(&run.names, variables, run.setting, &mut show);
-        print!("{held}");
-        ended.push((*run, outcome?));
+            });
+            print!("{held}");
+            ended.push(outcome?);
+        }
     }
     Ok(ended)
+}
+
+fn perform<'a>(
+    run: &'a Run<'a>,
+    variables: &Variables,
+    show: &mut dyn FnMut(&str),
+) -> anyhow::Result<Ended<'a>> {
+    let outcome = run
+        .binary
+        .run_privileged(&run.names, variables, run.setting, show)?;
+    Ok((run, outcome))
 }

@@ -1,16 +1,18 @@
 //! Whole test suite.
 
 mod arm64;
+mod beside;
 pub mod binaries;
 mod coarse_clock;
 mod lanes;
 mod namespace;
 pub mod totals;
 
+use std::env;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::{env, thread};
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{bail, ensure};
 
@@ -38,6 +40,9 @@ pub struct Args {
     /// compile, ten times the cases of properties; with the tool as it is shipped
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     whole: bool,
+    /// Also the whole of `cargo xtask lint`, beside the tests that need no rights
+    #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
+    lint: bool,
     /// Only tests whose name contains this
     filter: Option<String>,
 }
@@ -57,16 +62,27 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(Arch::Aarch64) = args.arch {
         return arm64::run(args.filter.as_deref());
     }
-    setup::for_tests()?;
     if args.coarse_clock {
+        setup::for_tests()?;
         return coarse_clock::run(args.filter.as_deref());
     }
+    setup::to_build_tests()?;
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }
-    let variables = build(args.whole)?;
+    let variables = thread::scope(|scope| {
+        // The network is slower than the compiler.
+        let readers = scope.spawn(setup::readers_of_exports);
+        let variables = build(args.whole)?;
+        joined(readers).map(|()| variables)
+    })?;
 
-    let (mut totals, mut failed) = unprivileged(args, &variables)?;
+    let ((mut totals, mut failed), lint) = thread::scope(|scope| {
+        let lint = args.lint.then(|| scope.spawn(beside::lint));
+        let outcome = unprivileged(args, &variables)?;
+        // The tests that follow need the processors.
+        anyhow::Ok((outcome, lint.map_or(Ok(()), joined)))
+    })?;
     if !args.unprivileged {
         let (privileged, also) = privileged(args, &variables)?;
         totals.add(privileged);
@@ -78,7 +94,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
-    Ok(())
+    lint
+}
+
+/// Waits for the end of a thread of this task.
+fn joined<T>(thread: ScopedJoinHandle<'_, anyhow::Result<T>>) -> anyhow::Result<T> {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Builds the programs under test and the tests, and returns the environment of the tests.
@@ -92,8 +113,7 @@ fn build(is_whole: bool) -> anyhow::Result<Variables> {
         } else {
             dist::run_for_tests()?
         };
-        let built = tests.join().unwrap_or_else(|panic| resume_unwind(panic));
-        built.map(|_| dist)
+        joined(tests).map(|_| dist)
     })?;
     // What makes them is built with the tests.
     man::make_for_programs()?;
@@ -184,15 +204,8 @@ struct Run<'a> {
     binary: &'a TestBinary,
     setting: &'a Setting,
     names: Vec<String>,
-}
-
-impl Run<'_> {
-    /// Returns the file that its tests are from.
-    fn file(&self) -> &str {
-        self.names
-            .first()
-            .map_or("", |name| self.binary.file_of(name))
-    }
+    /// Whether no other test may run beside them.
+    is_alone: bool,
 }
 
 fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
@@ -214,13 +227,17 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
             for setting in [Some(&here), is_chosen.then_some(&in_namespace)] {
                 let Some(setting) = setting else { continue };
                 let there = names.iter().filter(|name| setting.takes(name));
-                let names: Vec<_> = there.cloned().collect();
-                if !names.is_empty() {
-                    runs.push(Run {
-                        binary,
-                        setting,
-                        names,
-                    });
+                let (alone, beside): (Vec<_>, Vec<_>) =
+                    there.cloned().partition(|name| lanes::is_alone(file, name));
+                for (is_alone, names) in [(false, beside), (true, alone)] {
+                    if !names.is_empty() {
+                        runs.push(Run {
+                            binary,
+                            setting,
+                            names,
+                            is_alone,
+                        });
+                    }
                 }
             }
         }
@@ -319,9 +336,9 @@ fn check_that_none_is_missing(runs: &[Run<'_>]) -> anyhow::Result<()> {
             "no test of {file} that loads eBPF is called {name} any more"
         );
     }
-    for name in namespace::LEFT_OUT {
+    for name in namespace::LEFT_OUT.iter().chain(&lanes::TESTS_ALONE) {
         ensure!(
-            names.iter().any(|there| own_name(there) == name),
+            names.iter().any(|there| own_name(there) == *name),
             "no test is called {name} any more"
         );
     }
