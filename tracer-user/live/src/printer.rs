@@ -131,6 +131,7 @@ impl Printer {
             let now = now();
             self.at_sieve(|sieve, show| sieve.lose(now, show));
             let is_kernels = missing.others == self.missing.others;
+            self.stacks.lose();
             if let Some(consumer) = &mut self.consumer {
                 consumer.gap(&Gap {
                     next: now,

@@ -73,6 +73,8 @@ pub struct Tracer {
     /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
+    /// Time up to which all events have been taken out of the stream.
+    taken: MonotonicNs,
     /// Time of the last collection.
     collected: MonotonicNs,
     lacks_events: bool,
@@ -109,6 +111,7 @@ impl Tracer {
             wakers: None,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
+            taken: MonotonicNs(0),
             collected: MonotonicNs(0),
             lacks_events: false,
             believed: None,
@@ -295,8 +298,9 @@ impl Tracer {
             self.read_names_again();
         }
         let keep_ns = u64::try_from(KEEP_ENDED.as_nanos()).unwrap_or(u64::MAX);
-        let oldest = MonotonicNs(self.watermark.0.min(now.0).saturating_sub(keep_ns));
-        self.processes.forget(oldest);
+        // Events that wait in the stream are of processes that may have ended long ago.
+        let oldest = self.taken.0.min(now.0).saturating_sub(keep_ns);
+        self.processes.forget(MonotonicNs(oldest));
         let processes = &self.processes;
         self.start_ticks.retain(|pid, _| processes.is_live(*pid));
         if let Some(areas) = &mut self.areas {
@@ -418,8 +422,10 @@ impl Tracer {
         let mut data = std::mem::take(&mut self.data);
         let Some(mut header) = self.stream.take_next(&mut data) else {
             self.data = data;
+            self.taken = self.watermark;
             return false;
         };
+        self.taken = header.time;
         self.translate(&mut header);
         if matches!(
             header.event_type,

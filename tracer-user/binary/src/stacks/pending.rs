@@ -16,8 +16,9 @@ const MOST: usize = 16_384;
 const WHEN_WOKEN: u64 = u64::MAX;
 
 /// Time in nanoseconds between the stack of a user event and the event, at most: the thread may
-/// have lost its CPU in between. An older stack is that of another event, which was not wanted.
-const LONGEST_BEFORE: u64 = 100_000_000;
+/// have lost its CPU in between, for a second on a busy machine. The next call of the thread at this
+/// address has a stack of its own, unless that was lost ([`PendingStacks::lose`]).
+const LONGEST_BEFORE: u64 = 2_000_000_000;
 
 /// Stacks whose events have not come yet.
 #[derive(Debug, Default)]
@@ -91,6 +92,12 @@ impl PendingStacks {
             }
             _ => false,
         }
+    }
+
+    /// Forgets the stacks of user events, since stacks were lost: those that wait may be older than
+    /// the call that is recorded next.
+    pub fn lose(&mut self) {
+        self.by_address.clear();
     }
 
     fn put_by_address(&mut self, event: &Event<'_>, taken: &RecordedStack<'_>) {
@@ -210,6 +217,12 @@ mod tests {
         put(&mut pending, 40, 7, 0x400);
         assert_eq!(take(&mut pending, USER, 39, 7, 0x400), None);
         assert!(pending.is_empty());
+        // A thread that waits for its CPU for a second; and one whose next stack may be lost.
+        put(&mut pending, 40, 7, 0x400);
+        assert!(take(&mut pending, USER, 1_000_000_040, 7, 0x400).is_some());
+        put(&mut pending, 40, 7, 0x400);
+        pending.lose();
+        assert_eq!(take(&mut pending, USER, 41, 7, 0x400), None);
     }
 
     #[test]
