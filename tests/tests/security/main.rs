@@ -9,4 +9,5 @@ mod logs;
 mod namespaces;
 mod pids;
 mod served;
+mod who_may_trace;
 mod written;
