@@ -7,11 +7,16 @@
 //! kernel's own threads. Where the start was not seen (of a disk's own flushes there is none), a
 //! request that a traced process passes on counts for no thread: its issuer is unknown.
 
+use aya_ebpf::programs::RawTracePointContext;
+
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
-use tracer_common::kernel::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED, Record};
+use tracer_common::kernel::{
+    BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED, Record, traced,
+};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::offsets::{
     DISK_MAJOR, DISK_MINOR, GETRQ_HAS_QUEUE, QUEUE_DISK, REQUEST_BIO, REQUEST_BYTES, REQUEST_FLAGS,
@@ -59,6 +64,7 @@ fn starting<C: Tracepoint>() -> Issuer {
         pid: task.pid().0,
         tid: task.tid().0,
         thread_id: task.thread_id(),
+        task: task.address() as u64,
         ..Issuer::process(0)
     }
 }
@@ -99,12 +105,48 @@ fn started<C: Tracepoint>(address: u64, request: &Request<C>) -> Option<Issuer> 
         Some(issuer) => issuer,
         None => match maps::issuer(address) {
             Some(issuer) => return Some(issuer),
-            None if maps::is_traced(Task::<C>::current().pid()) => Issuer::process(0),
-            None => return None,
+            None => unknown_issuer::<C>()?,
         },
     };
     remember(address, &issuer);
     Some(issuer)
+}
+
+/// Returns the issuer of a request whose start was not seen, which a traced process hands over. Of
+/// one that is guarded it is not known whether the issuer may be looked into.
+#[inline(always)]
+fn unknown_issuer<C: Tracepoint>() -> Option<Issuer> {
+    let state = maps::traced(Task::<C>::current().pid());
+    if state & traced::TRACED == 0 {
+        return None;
+    }
+    if state & traced::GUARDED != 0 {
+        guard::count(1);
+        return None;
+    }
+    Some(Issuer::process(0))
+}
+
+/// Tells whether an event of the request must not be recorded, since its issuer may not be looked
+/// into; it is counted then. The thread may have ended meanwhile: then what was judged last counts.
+#[inline(always)]
+fn is_withheld(issuer: &Issuer) -> bool {
+    let state = maps::traced(issuer.pid());
+    if state & traced::GUARDED == 0 {
+        return false;
+    }
+    // SAFETY: it was a `struct task_struct *`. Read by the helper, which checks the address.
+    let task: Task<RawTracePointContext> = unsafe { Task::at(issuer.task as *const u8) };
+    let is_there = task.pid() == issuer.pid();
+    let is_hidden = if is_there {
+        guard::hides(state, &task)
+    } else {
+        guard::hid(state, issuer.pid())
+    };
+    if is_hidden {
+        guard::count(1);
+    }
+    is_hidden
 }
 
 /// Runs in the thread that gives the request to the device.
@@ -124,7 +166,7 @@ fn issue<C: Tracepoint>(ctx: &C) {
         return;
     }
     maps::note_issued(address);
-    if !maps::is_wanted(EventTypeId::BLOCK_ISSUE) {
+    if !maps::is_wanted(EventTypeId::BLOCK_ISSUE) || is_withheld(&issuer) {
         return;
     }
     record(&issuer, EventTypeId::BLOCK_ISSUE, |header| {
@@ -157,7 +199,10 @@ fn complete<C: Tracepoint>(ctx: &C) {
     if bytes >= request.bytes() {
         maps::forget_issuer(address);
     }
-    if !is_of_traced(&issuer) || !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
+    if !is_of_traced(&issuer)
+        || !maps::is_wanted(EventTypeId::BLOCK_COMPLETE)
+        || is_withheld(&issuer)
+    {
         return;
     }
     record(&issuer, EventTypeId::BLOCK_COMPLETE, |header| {

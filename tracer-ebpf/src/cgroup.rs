@@ -3,10 +3,11 @@
 use core::mem::MaybeUninit;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{CgroupAttachData, Record};
+use tracer_common::kernel::{CgroupAttachData, Record, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::offsets::{CGROUP_LEVEL, CGROUP_NODE, NODE_ID};
 use crate::record::{Wake, record_by};
@@ -21,11 +22,15 @@ at_tracepoint!("cgroup_attach_task": cgroup_attach_task, cgroup_attach_task_raw 
 fn moved<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct cgroup *, const char *path, struct task_struct *, bool`.
     let task = unsafe { Task::argument::<2>(ctx) };
-    let was_traced = maps::is_traced(task.pid());
+    let state = maps::traced(task.pid());
+    let was_traced = state & traced::TRACED != 0;
     choice::moved(ctx, &task);
     // Also the move by which it comes to be traced, and the one that ends that.
     let concerns_traced = was_traced || maps::is_traced(task.pid());
-    if concerns_traced && maps::is_wanted(EventTypeId::CGROUP_ATTACH) {
+    if concerns_traced
+        && maps::is_wanted(EventTypeId::CGROUP_ATTACH)
+        && !guard::withholds(state, &task, 1)
+    {
         record_attach(ctx, &task);
     }
 }

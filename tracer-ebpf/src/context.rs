@@ -183,11 +183,13 @@ impl Tracepoint for RawTracePointContext {
 }
 
 /// The two programs of a tracepoint, made from the same code: one for it as BTF tracepoint, one
-/// for it as raw tracepoint.
+/// for it as raw tracepoint. The attribute's program calls the function as it is written here: a
+/// large one would stay a function of its own, and be called even where nothing is recorded.
 macro_rules! at_tracepoint {
     ($tracepoint:tt: $btf:ident, $raw:ident => $run:expr) => {
         #[doc = concat!("At the BTF tracepoint `", $tracepoint, "`.")]
         #[aya_ebpf::macros::btf_tracepoint(function = $tracepoint)]
+        #[inline(always)]
         pub fn $btf(ctx: aya_ebpf::programs::BtfTracePointContext) -> i32 {
             $run(&ctx);
             0
@@ -195,6 +197,7 @@ macro_rules! at_tracepoint {
 
         #[doc = concat!("At the raw tracepoint `", $tracepoint, "`.")]
         #[aya_ebpf::macros::raw_tracepoint(tracepoint = $tracepoint)]
+        #[inline(always)]
         pub fn $raw(ctx: aya_ebpf::programs::RawTracePointContext) -> i32 {
             $run(&ctx);
             0

@@ -6,13 +6,14 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::ExecRecord;
 use tracer_common::kernel::exec_space::{LARGE, MIDDLE, SMALL};
+use tracer_common::kernel::{ExecRecord, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
+use crate::guard;
 use crate::maps::{self, count_ring_full};
 use crate::offsets::{BINPRM_FILENAME, EXEC_BYTES, EXEC_WAKES, MM_ARG_END, MM_ARG_START};
 use crate::pid::Pid;
@@ -125,13 +126,16 @@ fn exec<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct task_struct *, pid_t, struct linux_binprm *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     let pid = task.pid();
-    if !maps::is_traced(pid) {
+    let state = maps::traced(pid);
+    if state & traced::TRACED == 0 {
         let bits = choice::bits(&task, task.comm());
         if bits == 0 {
             return;
         }
         maps::set_traced(pid, bits);
     }
+    // Recorded in any case: the agent judges by it. Later events may need to know what it is now.
+    guard::note(state, &task);
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
     let old_tid = Pid(ctx.argument::<1>() as u32);
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.

@@ -6,6 +6,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ExitData, Record, RecordHeader, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::offsets::EXIT_SAYS_LAST;
 use crate::record::record;
@@ -34,6 +35,10 @@ fn exit<C: Tracepoint>(ctx: &C) {
         EventTypeId::THREAD_EXIT
     };
     maps::forget_call(task.tid());
+    guard::note(state, &task);
+    if guard::withholds(state, &task, 1) {
+        return;
+    }
     let program_address = user::address(ctx);
     record(&task, event_type, |header| {
         let code = task.exit_code();

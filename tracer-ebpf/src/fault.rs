@@ -1,9 +1,10 @@
 //! Page faults.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{FaultData, Record, RecordHeader};
+use tracer_common::kernel::{FaultData, Record, RecordHeader, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::record::record;
 use crate::stack;
@@ -38,7 +39,8 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
         return;
     }
     let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) {
+    let state = maps::traced(task.pid());
+    if state & traced::TRACED == 0 || guard::withholds(state, &task, 1) {
         return;
     }
     let program_address = user::address(ctx);

@@ -8,6 +8,7 @@ use tracer_common::kernel::{ForkData, Record, RecordHeader, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{TASK_FLAGS, USER_WORKER};
@@ -52,14 +53,16 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
 
     let is_process = child_pid != parent_pid;
     if is_process {
-        let inherits = state & (traced::TRACED | traced::INHERIT);
-        let is_added = inherits == traced::TRACED | traced::INHERIT;
+        let inherits = state & (traced::TRACED | traced::INHERIT | traced::GUARDED);
+        let is_added = inherits & !traced::GUARDED == traced::TRACED | traced::INHERIT;
         let bits = if is_added {
             inherits
         } else {
             choice::bits(child, child.comm()) | choice::bits_of_newcomer(parent_pid, child_pid)
         };
         maps::set_traced(child_pid, bits);
+        // What an earlier process of this pid was is forgotten.
+        guard::note(bits, child);
         if bits != 0 && !is_added {
             choice::say_name(child);
         }
@@ -71,7 +74,7 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
         }
     }
     off_cpu::forget(child.tid());
-    if state & traced::TRACED == 0 {
+    if state & traced::TRACED == 0 || guard::withholds(state, parent, 1) {
         return;
     }
     let event_type = if is_process {

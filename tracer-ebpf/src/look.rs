@@ -18,6 +18,7 @@ use tracer_common::kernel::{
     waits_in,
 };
 
+use crate::guard;
 use crate::listing::Context;
 use crate::maps;
 use crate::offsets::{
@@ -55,7 +56,8 @@ pub extern "C" fn look_at_tasks(ctx: *const Context) -> i32 {
     }
     // SAFETY: the kernel gives a `struct task_struct *`. Read by the helper.
     let task: Task<Read> = unsafe { Task::at(address) };
-    if maps::traced(task.pid()) & traced::TRACED == 0 || !task.tid().is_visible() {
+    let traced = maps::traced(task.pid());
+    if traced & traced::TRACED == 0 || !task.tid().is_visible() {
         return 0;
     }
     let Some(look) = LOOK.get_ptr_mut(0) else {
@@ -67,6 +69,12 @@ pub extern "C" fn look_at_tasks(ctx: *const Context) -> i32 {
     let time_ns = unsafe { bpf_ktime_get_ns() };
     let is_settled = kernel_state == task.state() && is_on_cpu == task.is_on_cpu();
     if kernel_state & DEAD != 0 {
+        return 0;
+    }
+    // Within this program: functions of their own take no address of a task that is known to be
+    // one.
+    if traced & traced::GUARDED != 0 && !guard::judge(&task) {
+        guard::count(1);
         return 0;
     }
     let state = match kernel_state {

@@ -48,6 +48,7 @@ mod fork;
 mod frame_pointers;
 mod gathered;
 mod group_path;
+mod guard;
 mod hrtimer;
 mod idle;
 mod interrupted;

@@ -12,8 +12,8 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, QUEUED_SLOTS, Queued, Running,
-    TRACED_PAGE, WAKER_SLOTS, Waker, call_texts, descriptors, others, syscalls, traced,
-    waker_context, wanted,
+    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, Waker, call_texts, descriptors, others, syscalls,
+    traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, WHO_BITS};
@@ -32,6 +32,10 @@ static RINGS: ArrayOfMaps<Ring, { MAX_RINGS as usize }> = ArrayOfMaps::new();
 /// A byte a process: see [`tracer_common::kernel::traced`]. The agent sets the number of pages.
 #[map]
 static TRACED: Array<[u8; TRACED_PAGE as usize]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// See [`VISIBLE_SLOTS`].
+#[map]
+static VISIBLE: Array<u64> = Array::with_max_entries(VISIBLE_SLOTS, BPF_F_MMAPABLE);
 
 /// The number of each process and thread in the agent's pid namespace, by that in the first one; 0
 /// for one that has none there. The agent sets the number of pages, where its namespace is another.
@@ -159,6 +163,32 @@ pub fn set_traced(pid: Pid, bits: u8) {
     if let Some(byte) = traced_byte(pid) {
         // SAFETY: inside the page; a byte is written whole.
         unsafe { byte.write_volatile(bits) };
+    }
+}
+
+/// Tells whether guarded process `pid` could be looked into when it was last judged.
+#[inline(always)]
+pub fn was_visible(Pid(pid): Pid) -> bool {
+    match VISIBLE.get_ptr(pid % VISIBLE_SLOTS) {
+        // SAFETY: the slot that the look-up gave, which is read whole.
+        Some(slot) => unsafe { slot.read_volatile() == u64::from(pid) },
+        None => false,
+    }
+}
+
+/// Notes whether guarded process `pid` can be looked into. Nothing is written where that is known:
+/// CPUs that judge one process would take the line from each other.
+#[inline(always)]
+pub fn set_visible(Pid(pid): Pid, is_visible: bool) {
+    let Some(slot) = VISIBLE.get_ptr_mut(pid % VISIBLE_SLOTS) else {
+        return;
+    };
+    // SAFETY: the slot that the look-up gave, which is read whole.
+    let was_visible = unsafe { slot.read_volatile() } == u64::from(pid);
+    if was_visible != is_visible {
+        let noted = if is_visible { u64::from(pid) } else { 0 };
+        // SAFETY: as above, and written whole.
+        unsafe { slot.write_volatile(noted) };
     }
 }
 
@@ -609,6 +639,18 @@ pub fn count_ring_full(cpu: u32, events: u64) {
     // must not undo its count.
     // SAFETY: as above.
     unsafe { add(count, events) };
+}
+
+/// Counts events of guarded processes that `cpu`, which is this one, must not record.
+#[inline(always)]
+pub fn count_withheld(cpu: u32, events: u64) {
+    if let Some(lost) = LOST.get_ptr_mut(cpu) {
+        let count = lost
+            .cast::<u8>()
+            .wrapping_add(offset_of!(LostOnCpu, withheld));
+        // SAFETY: inside the entry that the look-up gave.
+        unsafe { add(count.cast::<u64>(), events) };
+    }
 }
 
 /// Counts a return that the kernel will not see.

@@ -142,7 +142,7 @@ globals! {
     DISK_MAJOR = NO_OFFSET;
     /// `gendisk::first_minor`.
     DISK_MINOR = NO_OFFSET;
-    /// `task_struct::cred`.
+    /// `task_struct::real_cred`.
     TASK_CRED = NO_OFFSET;
     /// `cred::uid`.
     CRED_UID = NO_OFFSET;

@@ -10,22 +10,23 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::{map, uprobe};
 use aya_ebpf::maps::Array;
-use aya_ebpf::programs::ProbeContext;
+use aya_ebpf::programs::{ProbeContext, RawTracePointContext};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeSite,
-    ProbeTextsRecord, RETURN_DEPTH, Record, RecordHeader, probe_source, probe_texts,
+    ProbeTextsRecord, RETURN_DEPTH, Record, RecordHeader, probe_source, probe_texts, traced,
 };
 
+use crate::guard;
 use crate::maps;
 use crate::offsets::{STRING_BYTES, TASK_THREAD_POINTER, TASK_UTASK, UTASK_DEPTH};
 use crate::pid::Pid;
 use crate::record::{Wake, record, record_by};
 use crate::stack;
 use crate::subject::Subject;
-use crate::task::thread_id_of;
+use crate::task::{Task, thread_id_of};
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
 #[map]
@@ -42,6 +43,8 @@ pub fn probe(ctx: ProbeContext) -> u32 {
 pub struct Current {
     pid: Pid,
     tid: Pid,
+    /// [`traced`] bits of its process.
+    state: u8,
 }
 
 impl Current {
@@ -51,11 +54,16 @@ impl Current {
         // SAFETY: the helper takes no argument.
         let ids = unsafe { bpf_get_current_pid_tgid() };
         #[expect(clippy::cast_possible_truncation, reason = "two halves of one word")]
-        let thread = Self {
-            pid: Pid((ids >> 32) as u32),
-            tid: Pid(ids as u32),
-        };
-        maps::is_traced(thread.pid).then_some(thread)
+        let (pid, tid) = (Pid((ids >> 32) as u32), Pid(ids as u32));
+        let state = maps::traced(pid);
+        (state & traced::TRACED != 0).then_some(Self { pid, tid, state })
+    }
+
+    /// Tells whether its event must not be recorded; it is counted then.
+    #[inline(always)]
+    pub fn is_withheld(&self) -> bool {
+        self.state & traced::GUARDED != 0
+            && guard::withholds(self.state, &Task::<RawTracePointContext>::current(), 1)
     }
 }
 
@@ -72,6 +80,9 @@ fn passed(ctx: &ProbeContext) {
         if returns_pending() >= RETURN_DEPTH {
             maps::count_unseen_return();
         }
+        return;
+    }
+    if thread.is_withheld() {
         return;
     }
     #[expect(clippy::cast_possible_truncation, reason = "the index of a site")]

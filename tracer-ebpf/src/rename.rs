@@ -3,10 +3,11 @@
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, Record, RecordHeader, RenameData};
+use tracer_common::kernel::{COMM_BYTES, Record, RecordHeader, RenameData, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::offsets::CHOOSES;
 use crate::record::record;
@@ -22,7 +23,8 @@ fn rename<C: Tracepoint>(ctx: &C) {
     // SAFETY: the first argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     let (pid, tid) = (task.pid(), task.tid());
-    let is_traced = maps::is_traced(pid);
+    let state = maps::traced(pid);
+    let is_traced = state & traced::TRACED != 0;
     // A process goes by the name of its first thread.
     if !is_traced && (CHOOSES.load() == 0 || tid != pid) {
         return;
@@ -48,6 +50,10 @@ fn rename<C: Tracepoint>(ctx: &C) {
     if is_in_exec && let Some(call) = user::call(ctx) {
         // Of which it is when it ends, as well.
         maps::remember_exec(tid, call, Task::<C>::current().is_in_compat_call());
+    }
+    // Where an exec begins, the agent has to know that, whatever may be looked into.
+    if !is_in_exec && guard::withholds(state, &task, 1) {
+        return;
     }
     record(&task, EventTypeId::RENAME, |header| Record {
         header: RecordHeader {

@@ -19,6 +19,7 @@ use crate::stack;
 pub fn sample_cpu(ctx: PerfEventContext) -> u32 {
     if maps::is_wanted(EventTypeId::SAMPLE)
         && let Some(thread) = Current::traced()
+        && !thread.is_withheld()
     {
         let sampled_ns = u64::from(SAMPLE_NS.load());
         stack::record_at_sample(&ctx, &thread, sampled_ns);

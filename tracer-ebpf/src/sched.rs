@@ -12,6 +12,7 @@ use tracer_common::kernel::{
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::cpu::this_cpu;
+use crate::guard;
 use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{
@@ -45,11 +46,19 @@ fn switch<C: Tracepoint>(ctx: &C) {
     if (prev_state | next_state) & traced::TRACED == 0 {
         return;
     }
-    let (leaves, comes) = (
+    let (mut leaves, mut comes) = (
         prev_state & traced::TRACED != 0,
         next_state & traced::TRACED != 0,
     );
     let cpu = this_cpu();
+    if (prev_state | next_state) & traced::GUARDED != 0 {
+        leaves = leaves && may_leave(ctx, prev_state, &prev);
+        comes = comes && may_come(next_state, &next, cpu);
+        if !leaves && !comes {
+            maps::set_running(cpu, Pid(0), 0);
+            return;
+        }
+    }
     let since = maps::running_since(cpu, prev.tid());
     if leaves && maps::is_wanted(EventTypeId::SWITCH_OUT) {
         let gives_way = ctx.flag::<0>() || state_left_in(ctx, &prev) == 0;
@@ -83,6 +92,38 @@ fn switch<C: Tracepoint>(ctx: &C) {
     } else {
         maps::set_running(cpu, Pid(0), 0);
     }
+}
+
+/// Tells whether it may be recorded that the thread leaves its CPU; counts what is not.
+#[inline(always)]
+fn may_leave<C: Tracepoint>(ctx: &C, state: u8, prev: &Task<C>) -> bool {
+    if !guard::hides(state, prev) {
+        return true;
+    }
+    if maps::is_wanted(EventTypeId::SWITCH_OUT) {
+        let gives_way = ctx.flag::<0>() || state_left_in(ctx, prev) == 0;
+        let is_throttled =
+            gives_way && maps::is_wanted(EventTypeId::THROTTLE) && prev.is_out_of_group_quota();
+        guard::count(1 + u64::from(is_throttled));
+    }
+    false
+}
+
+/// Tells whether it may be recorded that the thread gets a CPU; counts what is not. Then nothing is
+/// known any more of why it had none.
+#[inline(always)]
+fn may_come<C: Tracepoint>(state: u8, next: &Task<C>, cpu: u32) -> bool {
+    if !guard::hides(state, next) {
+        return true;
+    }
+    off_cpu::forget(next.tid());
+    if RUN_QUEUE_SWITCHES.load() != NO_OFFSET {
+        maps::take_queued(next.tid(), cpu, 0);
+    }
+    if maps::is_wanted(EventTypeId::SWITCH_IN) {
+        guard::count(1);
+    }
+    false
 }
 
 /// Notes since when `prev` waits for the CPU, where it leaves it to others. Whether others than

@@ -38,9 +38,15 @@ pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
         permitted: read(credentials, CRED_PERMITTED.load()).unwrap_or(u64::MAX),
         uid: same([CRED_UID.load(), CRED_EUID.load(), CRED_SUID.load()]),
         gid: same([CRED_GID.load(), CRED_EGID.load(), CRED_SGID.load()]),
-        is_dumpable: u32::from(flags & DUMPABLE_BITS == DUMPABLE),
+        is_dumpable: u32::from(is_dumpable(flags)),
         namespace_level: read(namespace, USER_NS_LEVEL.load()).unwrap_or(u32::MAX),
     }
+}
+
+/// Tells whether memory with these `mm_struct::flags` may be dumped by its user.
+#[inline(always)]
+pub fn is_dumpable(flags: u64) -> bool {
+    flags & DUMPABLE_BITS == DUMPABLE
 }
 
 /// Reads a field of the struct at `base`, where the kernel has it.

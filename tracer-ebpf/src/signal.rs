@@ -3,9 +3,10 @@
 use aya_ebpf::programs::RawTracePointContext;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{Record, RecordHeader, SignalDeliverData, SignalGenerateData};
+use tracer_common::kernel::{Record, RecordHeader, SignalDeliverData, SignalGenerateData, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps;
 use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE, SIGINFO_FIELDS};
 use crate::pid::Pid;
@@ -49,13 +50,23 @@ fn generate<C: Tracepoint>(ctx: &C) {
     // int group, int result`.
     let target = unsafe { Task::argument::<2>(ctx) };
     let current = Task::<C>::current();
-    let is_target_traced = maps::is_traced(target.pid());
-    let is_current_traced = maps::is_traced(current.pid());
+    let (target_state, current_state) = (maps::traced(target.pid()), maps::traced(current.pid()));
+    let mut is_target_traced = target_state & traced::TRACED != 0;
+    let mut is_current_traced = current_state & traced::TRACED != 0;
     if !is_target_traced && !is_current_traced {
         return;
     }
     let code = code(ctx);
     let is_call = matches!(code, code::USER | code::QUEUE | code::TKILL);
+    if (target_state | current_state) & traced::GUARDED != 0 {
+        is_current_traced &= is_call;
+        let concerns = is_target_traced || is_current_traced;
+        is_target_traced &= !guard::hides(target_state, &target);
+        is_current_traced &= !guard::hides(current_state, &current);
+        if concerns && !is_target_traced && !is_current_traced {
+            guard::count(1);
+        }
+    }
     if is_call && is_current_traced {
         let call = user::address(ctx);
         record_generate(ctx, &current, &target, &current, code, call);
@@ -148,7 +159,8 @@ fn deliver<C: Tracepoint>(ctx: &C) {
         return;
     }
     let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) {
+    let state = maps::traced(task.pid());
+    if state & traced::TRACED == 0 || guard::withholds(state, &task, 1) {
         return;
     }
     let program_address = user::address(ctx);

@@ -82,11 +82,17 @@ pub fn record_at_call<C: Tracepoint>(
     take(ctx, subject, &reason);
 }
 
+/// Tells whether the stacks of wakers are recorded.
+#[inline(always)]
+pub fn is_of_wakeups() -> bool {
+    is_wanted(wanted::bit(EventTypeId::WAKEUP))
+}
+
 /// Records the stack of the running thread, `subject`, which asks for the wake-up of thread
 /// `woken`, if it is wanted. The wake-up itself is recorded later, and often by another CPU.
 #[inline(always)]
 pub fn record_at_wakeup(ctx: &impl EbpfContext, subject: &impl Subject, woken: Pid) {
-    if is_wanted(wanted::bit(EventTypeId::WAKEUP)) {
+    if is_of_wakeups() {
         let reason = Reason {
             woken_tid: woken.shown(),
             ..Reason::event(EventTypeId::WAKEUP.0)

@@ -6,10 +6,11 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_CALL;
 use tracer_common::kernel::{
     Record, RecordHeader, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SyscallEnterData,
-    SyscallExitData, call_texts,
+    SyscallExitData, call_texts, traced,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::maps::{self, CallWanted};
 use crate::offsets::{
     COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE, SIGRETURN, STRING_BYTES,
@@ -36,7 +37,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
     let called = called(nr, &registers);
     let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, nr);
-    let Some((task, is_compat)) = caller::<C>(wanted) else {
+    let Some((task, is_compat)) = caller_of::<C>(wanted, NO_CALL, 1) else {
         return;
     };
     #[expect(
@@ -85,7 +86,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let called = called(nr, &registers);
     let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, nr);
-    let Some((task, is_compat)) = caller_of::<C>(wanted, exec) else {
+    let Some((task, is_compat)) = caller_of::<C>(wanted, exec, 1) else {
         return;
     };
     let points_to = points_to(nr, is_compat);
@@ -296,18 +297,19 @@ pub extern "C" fn ended_exec(nr: u32) -> u32 {
 /// several times what the look-ups do.
 #[inline(always)]
 pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
-    caller_of(wanted, NO_CALL)
+    caller_of(wanted, NO_CALL, 0)
 }
 
 /// Finds the caller as [`caller`] does, where it may be known by which call a program was replaced:
-/// see [`ended_exec`].
+/// see [`ended_exec`]. Where it is guarded and may not be looked into, so many events are counted.
 #[inline(always)]
-fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32) -> Option<(Task<C>, bool)> {
+fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32, events: u64) -> Option<(Task<C>, bool)> {
     if !wanted.in_any() {
         return None;
     }
     let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) {
+    let state = maps::traced(task.pid());
+    if state & traced::TRACED == 0 {
         return None;
     }
     let is_compat = if exec == NO_CALL {
@@ -315,5 +317,8 @@ fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32) -> Option<(Task<C>, b
     } else {
         exec & maps::OF_32_BITS != 0
     };
-    wanted.in_table(is_compat).then_some((task, is_compat))
+    if !wanted.in_table(is_compat) || guard::withholds(state, &task, events) {
+        return None;
+    }
+    Some((task, is_compat))
 }

@@ -201,10 +201,10 @@ impl<C: Tracepoint> Task<C> {
         0
     }
 
-    /// Returns its credentials, as others are judged by them.
+    /// Returns its credentials by which others' access to it is judged.
     #[inline(always)]
     pub fn credentials(&self) -> Address {
-        // SAFETY: `base` is a task (see `argument`), and `cred` a pointer in it.
+        // SAFETY: `base` is a task (see `argument`), and `real_cred` a pointer in it.
         unsafe { field::<C, _>(self.base, TASK_CRED.load()) }
     }
 

@@ -34,7 +34,9 @@ static TRACEPOINT_SITES: Array<TracepointSite> = Array::with_max_entries(1, 0);
 #[tracepoint]
 pub fn named_tracepoint(ctx: TracePointContext) -> u32 {
     // Of an interrupt, whose thread it is that was interrupted.
-    if let Some(thread) = Current::traced() {
+    if let Some(thread) = Current::traced()
+        && !thread.is_withheld()
+    {
         passed(&ctx, &thread);
     }
     // Nothing for the event by which it is attached: that has no reader.

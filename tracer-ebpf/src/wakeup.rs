@@ -5,10 +5,11 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
-use tracer_common::kernel::{Record, WakeupData, waker_context};
+use tracer_common::kernel::{Record, WakeupData, traced, waker_context};
 
 use crate::asking::Asking;
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::guard;
 use crate::interrupted;
 use crate::maps;
 use crate::offsets::RUN_QUEUE_SWITCHES;
@@ -26,13 +27,28 @@ at_tracepoint!("sched_wakeup_new": sched_wakeup_new, sched_wakeup_new_raw => wok
 fn waking<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
-    if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
+    let state = maps::traced(task.pid());
+    if state & traced::TRACED != 0 && maps::is_wanted(EventTypeId::WAKEUP) {
         let waker = asking(ctx, &task);
         maps::remember_waker(task.tid(), waker);
         if waker.context() == waker_context::THREAD {
-            stack::record_at_wakeup(ctx, &Task::<C>::current(), task.tid());
+            let waker = Task::<C>::current();
+            if state & traced::GUARDED == 0 || may_show(&task, &waker) {
+                stack::record_at_wakeup(ctx, &waker, task.tid());
+            }
         }
     }
+}
+
+/// Tells whether the stack of the waker of a guarded thread may be recorded: not of a process that
+/// is not traced, nor of one that may not be looked into.
+#[inline(always)]
+fn may_show<C: Tracepoint>(task: &Task<C>, waker: &Task<C>) -> bool {
+    let state = maps::traced(waker.pid());
+    stack::is_of_wakeups()
+        && state & traced::TRACED != 0
+        && guard::is_visible(task)
+        && !guard::hides(state, waker)
 }
 
 /// Runs where the thread becomes runnable: the event concerns that thread.
@@ -40,7 +56,11 @@ fn waking<C: Tracepoint>(ctx: &C) {
 fn woken<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
-    if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
+    let state = maps::traced(task.pid());
+    if state & traced::TRACED != 0
+        && maps::is_wanted(EventTypeId::WAKEUP)
+        && !guard::withholds(state, &task, 1)
+    {
         wakeup::<C, false>(&task, maps::waker(task.tid()));
     }
 }
@@ -50,7 +70,11 @@ fn woken<C: Tracepoint>(ctx: &C) {
 fn woken_first<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
-    if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
+    let state = maps::traced(task.pid());
+    if state & traced::TRACED != 0
+        && maps::is_wanted(EventTypeId::WAKEUP)
+        && !guard::withholds(state, &task, 1)
+    {
         wakeup::<C, true>(&task, asking(ctx, &task));
     }
 }

@@ -11,6 +11,7 @@ mod faults;
 mod fork_bomb;
 mod forks;
 mod given;
+mod guarded;
 mod high_pids;
 mod kernel_choices;
 mod kernel_in_streams;

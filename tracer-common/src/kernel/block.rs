@@ -67,6 +67,8 @@ pub struct Issuer {
     pub issued: u32,
     /// Zero.
     pub reserved: u32,
+    /// Address of the thread in the kernel, which may have ended since; 0 where it is not known.
+    pub task: u64,
 }
 
 impl Issuer {
@@ -79,6 +81,7 @@ impl Issuer {
             thread_id: 0,
             issued: 0,
             reserved: 0,
+            task: 0,
         }
     }
 }

@@ -45,7 +45,21 @@ pub mod traced {
     pub const INHERIT: u8 = 2;
     /// Its last thread has exited: what follows is only the last switch away.
     pub const DYING: u8 = 4;
+    /// Its events are recorded only while `ptrace` may look into it, as its credentials and its
+    /// memory say at that moment. What is not recorded is counted ([`withheld`]). A child that is
+    /// traced too is guarded too.
+    ///
+    /// [`withheld`]: super::LostOnCpu::withheld
+    pub const GUARDED: u8 = 8;
 }
+
+/// Slots of the map `VISIBLE`: of each guarded process whose events were recorded when it was last
+/// judged, its pid, in the slot `pid % VISIBLE_SLOTS`.
+///
+/// A thread that exits has given its memory up, and with it what says whether that may be dumped:
+/// then this counts. A process whose slot another one has taken counts as one that may not be
+/// looked into.
+pub const VISIBLE_SLOTS: u32 = 16384;
 
 /// Choice of processes by what they are, and not by their pid: the one entry of the map `CHOICE`.
 /// Written by the agent before the programs are attached.
@@ -136,8 +150,11 @@ pub struct LostOnCpu {
     pub first_ns: u64,
     /// How many were reported; written by the agent.
     pub reported: u64,
+    /// Events of guarded processes ([`traced::GUARDED`]) that could not be looked into. Only grows;
+    /// written by the programs. They are no loss of a ring's.
+    pub withheld: u64,
     /// Zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 const _: () = assert!(size_of::<LostOnCpu>() == 64);

@@ -29,8 +29,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub use block::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED};
 pub use cgroup::{CGROUP_PATH_BYTES, CgroupAttachData};
 pub use control::{
-    Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, cpu_variable,
-    globals, sample, traced, wanted,
+    Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, VISIBLE_SLOTS,
+    cpu_variable, globals, sample, traced, wanted,
 };
 pub use descriptor::{
     DESCRIPTORS_RECORD, DescriptorHead, DescriptorsHead, SocketHead, descriptors,

@@ -41,6 +41,7 @@ mod decode;
 mod diagnostics;
 mod error;
 mod first_names;
+mod guard;
 mod loading;
 mod look;
 mod losses;

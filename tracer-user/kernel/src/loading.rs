@@ -11,7 +11,7 @@ use tracer_binary::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
-    TRACED_PAGE, WAKER_SLOTS, call_texts, syscalls, wanted,
+    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
 use tracer_syscalls::pointer_data;
@@ -21,6 +21,7 @@ use super::btf::variables::{Variable, name_variables};
 use super::calls::WantedMaps;
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
+use super::guard::VisibleMap;
 use super::look::Looker;
 use super::losses::LostByCpu;
 use super::mapping::{Access, MapMemory};
@@ -58,6 +59,10 @@ const LOST: &str = "LOST";
 const CHOICE: &str = "CHOICE";
 const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
 const UNTOLD_ENDS: &str = "UNTOLD_ENDS";
+const VISIBLE: &str = "VISIBLE";
+
+/// Bytes of the map `VISIBLE`.
+const VISIBLE_BYTES: usize = VISIBLE_SLOTS as usize * size_of::<u64>();
 
 /// Bytes of the map `SYSCALLS`.
 const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
@@ -85,6 +90,7 @@ pub(super) struct Maps {
     pub lost: LostByCpu,
     pub unseen_returns: MapMemory,
     pub untold_ends: MapMemory,
+    pub visible: VisibleMap,
     pub log: Option<Diagnostics>,
 }
 
@@ -217,6 +223,7 @@ impl<'a> Plan<'a> {
             lost: LostByCpu::new(lost, cpus),
             unseen_returns: map_array(ebpf, UNSEEN_RETURNS, size_of::<u64>())?,
             untold_ends: map_array(ebpf, UNTOLD_ENDS, size_of::<u64>())?,
+            visible: VisibleMap::new(map_array(ebpf, VISIBLE, VISIBLE_BYTES)?),
             log: self.options.verbose.then(|| diagnostics(ebpf)).flatten(),
         })
     }

@@ -59,16 +59,23 @@ impl LostByCpu {
     /// Returns CPUs and their numbers of lost events, without those that lost none.
     #[must_use]
     pub fn counts(&self) -> Vec<(usize, u64)> {
-        let count_on = |cpu| {
-            let at = cpu * size_of::<LostOnCpu>() + offset_of!(LostOnCpu, ring_full);
-            self.lost
-                .word(at)
-                .map_or(0, |word| word.load(Ordering::Relaxed))
-        };
         (0..self.cpus)
-            .map(|cpu| (cpu, count_on(cpu)))
+            .map(|cpu| (cpu, self.count_on(cpu, offset_of!(LostOnCpu, ring_full))))
             .filter(|(_, count)| *count > 0)
             .collect()
+    }
+
+    /// Returns how many events of guarded processes were withheld, since these could not be looked
+    /// into. They are not among the lost ones.
+    #[must_use]
+    pub fn withheld(&self) -> u64 {
+        let on_each = (0..self.cpus).map(|cpu| self.count_on(cpu, offset_of!(LostOnCpu, withheld)));
+        on_each.sum()
+    }
+
+    fn count_on(&self, cpu: usize, field: usize) -> u64 {
+        let word = self.lost.word(cpu * size_of::<LostOnCpu>() + field);
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 }
 

@@ -5,12 +5,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use aya::Ebpf;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{PID_LIMIT, wanted};
+use tracer_common::kernel::{PID_LIMIT, traced, wanted};
 
 use super::calls::WantedMaps;
 use super::choice;
 use super::error::LoadError;
 use super::first_names::FirstNames;
+use super::guard::VisibleMap;
 use super::loading::{Plan, usize_of};
 use super::look::Looker;
 use super::losses::{LossReader, LostByCpu};
@@ -33,6 +34,7 @@ pub struct KernelTracer {
     _probes: ProbeAttachments,
     _tracepoints: tracepoints::TracepointAttachments,
     traced: TracedMap,
+    visible: VisibleMap,
     /// List of processes, where the tracer's pid namespace is not the first one.
     listing: Option<ProcessListing>,
     /// Look at threads when the trace begins, where that is wanted.
@@ -116,6 +118,7 @@ impl KernelTracer {
             .with_looks(attached.looker.as_ref().map(Looker::found));
         let tracer = Self {
             traced: TracedMap::from_object(&ebpf)?,
+            visible: maps.visible,
             listing: attached.listing,
             looker: attached.looker,
             ring_fd: maps.ring_fd,
@@ -143,7 +146,28 @@ impl KernelTracer {
     /// [`LoadError::NoSuchPid`]: no process can have this pid. [`LoadError::NotHere`]: no process
     /// of our pid namespace has it.
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
-        self.set_traced(pid, choice::bits(inherit))
+        let process = self.find(pid)?;
+        self.traced.set(process, choice::bits(inherit))
+    }
+
+    /// Traces process `pid` as [`trace`](Self::trace) does, which a user may look into now; its
+    /// events are recorded only while `ptrace`'s rule goes on to allow that to its own user: it has
+    /// one user and one group, no capability, no user namespace of its own, and memory that may be
+    /// dumped. The programs ask before each event; what they withhold is
+    /// [counted](Self::withheld). Processes that it makes are guarded too.
+    ///
+    /// Two kinds of events are recorded in any case, for the caller has to judge by them: an exec,
+    /// with what the new program is, and the new name by which it begins. So is the end of a
+    /// process that could be looked into when that was last asked. A [look](Self::look) asks too
+    /// where a program looks (since 5.15); in `/proc`, where [newcomers](Self::look_at_newcomers)
+    /// are looked at, this process looks with its own rights.
+    ///
+    /// # Errors
+    ///
+    /// As of [`trace`](Self::trace).
+    pub fn trace_guarded(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
+        let process = self.find(pid)?;
+        self.guard(process, inherit)
     }
 
     /// Traces those of the processes `pids` that are still there, as [`trace`](Self::trace) does.
@@ -153,16 +177,21 @@ impl KernelTracer {
     /// See [`LoadError`].
     pub fn trace_found(&mut self, pids: &[i32], inherit: bool) -> Result<(), LoadError> {
         let bits = choice::bits(inherit);
-        if let Some(listing) = &self.listing {
-            for process in listing.processes(&mut self.ebpf)? {
-                if pids.contains(&process.here) {
-                    self.traced.set(checked(process.first)?, bits)?;
-                }
-            }
-            return Ok(());
+        for process in self.find_all(pids)? {
+            self.traced.set(process, bits)?;
         }
-        for pid in pids {
-            self.traced.set(checked(*pid)?, bits)?;
+        Ok(())
+    }
+
+    /// Traces those of the processes `pids` that are still there, as
+    /// [`trace_guarded`](Self::trace_guarded) does.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn trace_found_guarded(&mut self, pids: &[i32], inherit: bool) -> Result<(), LoadError> {
+        for process in self.find_all(pids)? {
+            self.guard(process, inherit)?;
         }
         Ok(())
     }
@@ -209,7 +238,8 @@ impl KernelTracer {
     ///
     /// As of [`trace`](Self::trace).
     pub fn untrace(&mut self, pid: i32) -> Result<(), LoadError> {
-        self.set_traced(pid, 0)
+        let process = self.find(pid)?;
+        self.traced.set(process, 0)
     }
 
     /// Records these system calls from now on, as far as the types are wanted. All of the change
@@ -252,6 +282,12 @@ impl KernelTracer {
         self.lost.clone()
     }
 
+    /// Returns how many events of [guarded](Self::trace_guarded) processes were withheld so far.
+    #[must_use]
+    pub fn withheld(&self) -> u64 {
+        self.lost.withheld()
+    }
+
     /// Returns the names that threads have as they come to be traced.
     #[must_use]
     pub fn first_names(&self) -> FirstNames {
@@ -265,15 +301,33 @@ impl KernelTracer {
         self.ring_fd.as_raw_fd()
     }
 
-    fn set_traced(&mut self, pid: i32, bits: u8) -> Result<(), LoadError> {
+    /// Marks a process as guarded, by its index.
+    fn guard(&self, process: usize, inherit: bool) -> Result<(), LoadError> {
+        self.visible.note(process);
+        let bits = choice::bits(inherit) | traced::GUARDED;
+        self.traced.set(process, bits)
+    }
+
+    /// Returns the index of process `pid`.
+    fn find(&mut self, pid: i32) -> Result<usize, LoadError> {
         let index = checked(pid)?;
         let Some(listing) = &self.listing else {
-            return self.traced.set(index, bits);
+            return Ok(index);
         };
         let processes = listing.processes(&mut self.ebpf)?;
         let found = processes.iter().find(|process| process.here == pid);
         let process = found.ok_or(LoadError::NotHere { pid })?;
-        self.traced.set(checked(process.first)?, bits)
+        checked(process.first)
+    }
+
+    /// Returns the indices of those of the processes `pids` that are there.
+    fn find_all(&mut self, pids: &[i32]) -> Result<Vec<usize>, LoadError> {
+        let Some(listing) = &self.listing else {
+            return pids.iter().map(|pid| checked(*pid)).collect();
+        };
+        let processes = listing.processes(&mut self.ebpf)?.into_iter();
+        let found = processes.filter(|process| pids.contains(&process.here));
+        found.map(|process| checked(process.first)).collect()
     }
 }
 

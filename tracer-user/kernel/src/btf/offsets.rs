@@ -179,7 +179,8 @@ const FIELDS: &[Field] = &[
     wanted("UPID_NAMESPACE", "upid", &[way(&["ns"])]),
     wanted("NAMESPACE_INODE", "pid_namespace", &[way(&["ns", "inum"])]),
     required("SIGNAL_LIVE", "signal_struct", &[way(&["live"])]),
-    wanted("TASK_CRED", "task_struct", &[way(&["cred"])]),
+    // Those by which it is judged: file systems change `cred` for the time of a call.
+    wanted("TASK_CRED", "task_struct", &[way(&["real_cred"])]),
     wanted("CRED_UID", "cred", &[way(&["uid"])]),
     wanted("CRED_EUID", "cred", &[way(&["euid"])]),
     wanted("CRED_SUID", "cred", &[way(&["suid"])]),

@@ -1,0 +1,209 @@
+//! Guarded processes ([`traced::GUARDED`]): those whose events are recorded only while `ptrace` may
+//! look into them.
+//!
+//! The agent asks once whether a user may look into a process; here it is asked again before each
+//! event, since the answer changes without an exec: a process has itself not dumped
+//! (`PR_SET_DUMPABLE`), changes its credentials, makes a user namespace. A process may be looked
+//! into while it is *plain*:
+//!
+//! - its memory may be dumped by its user (`mm_struct::flags`);
+//! - its real, effective and saved user are one, and its groups too;
+//! - it has no capability;
+//! - it is in the first user namespace.
+//!
+//! Dumpability alone is not enough. The kernel takes it away where a process changes its effective
+//! user or group or gains capabilities (`commit_creds`), but the process may then set it again by
+//! `prctl`. And it takes nothing away where a process makes a user namespace, in which it has every
+//! capability.
+//!
+//! Of which user it is, is not asked here: without an exec a plain process stays that of its user.
+//! To become another's it needs a capability, and it gets one only in a user namespace of its own,
+//! which it never leaves. An exec may make it another's; it is always recorded, with what the agent
+//! needs to judge ([`sight`](crate::sight)).
+//!
+//! By `real_cred`, as `ptrace` does: file systems change `cred` for the time of a call. Read anew
+//! each time, and not compared by its address with what was judged before: the kernel reuses
+//! addresses, and a process can have it do so.
+//!
+//! # Order of an exec
+//!
+//! As the kernel runs one (`begin_new_exec`, `load_elf_binary`, `exec_binprm`), and what is
+//! recorded:
+//!
+//! 1. Other threads are killed: their ends are the old program's events, judged by what that is.
+//! 2. The memory is replaced. The new one is as dumpable as the old one.
+//! 3. It becomes not dumpable where the file cannot be read; else dumpable, whatever it was before.
+//! 4. The thread is renamed. This is recorded, with
+//!    [`EXEC_BEGINS`](tracer_common::kernel::RecordHeader::EXEC_BEGINS), also where it cannot be
+//!    looked into. Up to here nothing is known of the new program but its name, which the old one
+//!    gave.
+//! 5. The new credentials are in force (`commit_creds`), and where the effective user or group
+//!    changes or capabilities are gained, the memory becomes not dumpable: from the same moment on
+//!    events are judged by them.
+//! 6. The program is mapped. Events of that time, such as page faults, are judged by 3 and 5; the
+//!    agent holds them back until it has seen 7.
+//! 7. The exec is recorded, whatever it is, with what was judged.
+
+use aya_ebpf::programs::RawTracePointContext;
+
+use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::traced;
+
+use crate::context::Tracepoint;
+use crate::cpu::this_cpu;
+use crate::maps;
+use crate::offsets::{
+    CRED_EGID, CRED_EUID, CRED_GID, CRED_PERMITTED, CRED_SGID, CRED_SUID, CRED_UID, CRED_USER_NS,
+    EXIT_SAYS_LAST, MM_FLAGS, TASK_CRED, TASK_MM, USER_NS_LEVEL, WORD_TYPE,
+};
+use crate::pid::Pid;
+use crate::sight::is_dumpable;
+use crate::subject::Subject;
+use crate::task::{Address, Task, field};
+
+/// Tells whether events of `task` must not be recorded, whose process has this
+/// [`state`](tracer_common::kernel::traced); counts so many events then.
+#[inline(always)]
+pub fn withholds<C: Tracepoint>(state: u8, task: &Task<C>, events: u64) -> bool {
+    let is_hidden = hides(state, task);
+    if is_hidden {
+        count(events);
+    }
+    is_hidden
+}
+
+/// Tells whether events of `task` must not be recorded, whose process has this
+/// [`state`](tracer_common::kernel::traced).
+#[inline(always)]
+pub fn hides<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
+    state & traced::GUARDED != 0 && !is_visible(task)
+}
+
+/// Tells whether events of process `pid`, with this state, must not be recorded: by what was judged
+/// last, as its threads are not at hand.
+#[inline(always)]
+pub fn hid(state: u8, pid: Pid) -> bool {
+    state & traced::GUARDED != 0 && !maps::was_visible(pid)
+}
+
+/// Counts events that must not be recorded.
+#[inline(always)]
+pub fn count(events: u64) {
+    maps::count_withheld(this_cpu(), events);
+}
+
+/// Judges a task.
+#[inline(always)]
+pub fn is_visible<C: Tracepoint>(task: &Task<C>) -> bool {
+    if C::IS_DIRECT {
+        judge(task)
+    } else {
+        judge_by_helper(task.address() as u64) != 0
+    }
+}
+
+/// Judges the task at this address: 1 where it can be looked into. A function of its own, so that
+/// the verifier walks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn judge_by_helper(task: u64) -> u32 {
+    // SAFETY: it is a `struct task_struct *`. Read by the helper, which checks the address.
+    let task: Task<RawTracePointContext> = unsafe { Task::at(task as *const u8) };
+    u32::from(judge(&task))
+}
+
+/// Judges a task as [`is_visible`] does, within the program that asks.
+#[inline(always)]
+pub fn judge<C: Tracepoint>(task: &Task<C>) -> bool {
+    if TASK_MM.load() == NO_OFFSET || MM_FLAGS.load() == NO_OFFSET {
+        return false;
+    }
+    let is_plain = has_plain_credentials(task);
+    let memory = task.memory();
+    let pid = task.pid();
+    if memory.0.is_null() {
+        return is_plain && maps::was_visible(pid);
+    }
+    // SAFETY: it is a `struct mm_struct *`, and the flags a word of it.
+    let flags: u64 = unsafe { field::<C, _>(memory.0, MM_FLAGS.load()) };
+    // Of a task on another CPU the memory may be given up meanwhile, and be another's.
+    let is_visible = is_plain && is_dumpable(flags) && task.memory().0 == memory.0;
+    // Where a thread still has its memory when it reports its end, it is enough to note it then.
+    if EXIT_SAYS_LAST.load() == 0 {
+        maps::set_visible(pid, is_visible);
+    }
+    is_visible
+}
+
+/// Judges a task of a process with this state, for the time when its memory is gone.
+#[inline(always)]
+pub fn note<C: Tracepoint>(state: u8, task: &Task<C>) {
+    if state & traced::GUARDED != 0 {
+        maps::set_visible(task.pid(), is_visible(task));
+    }
+}
+
+/// Tells whether a task has one user and one group, no capabilities, and no user namespace of its
+/// own. What cannot be read is none of this.
+#[inline(always)]
+fn has_plain_credentials<C: Tracepoint>(task: &Task<C>) -> bool {
+    let needed = [
+        TASK_CRED.load(),
+        CRED_UID.load(),
+        CRED_EUID.load(),
+        CRED_SUID.load(),
+        CRED_GID.load(),
+        CRED_EGID.load(),
+        CRED_SGID.load(),
+        CRED_PERMITTED.load(),
+        CRED_USER_NS.load(),
+        USER_NS_LEVEL.load(),
+    ];
+    if needed.contains(&NO_OFFSET) {
+        return false;
+    }
+    let credentials = task.credentials().0;
+    if credentials.is_null() {
+        return false;
+    }
+    // SAFETY: as above, and the capabilities are 64 bits of it.
+    let permitted: u64 = unsafe { field::<C, _>(credentials, CRED_PERMITTED.load()) };
+    // SAFETY: as above, and the namespace a pointer in it.
+    let namespace: Address = unsafe { field::<C, _>(credentials, CRED_USER_NS.load()) };
+    if namespace.0.is_null() {
+        return false;
+    }
+    // SAFETY: it is a `struct user_namespace *`, and the level an int of it.
+    let level: u32 = unsafe { field::<C, _>(namespace.0, USER_NS_LEVEL.load()) };
+    // Joined without branches, each of which the verifier would follow.
+    permitted | differences::<C>(credentials) | u64::from(level) == 0
+}
+
+/// Returns the bits in which the users of these credentials differ, and their groups.
+#[inline(always)]
+fn differences<C: Tracepoint>(credentials: *const u8) -> u64 {
+    let users = [CRED_UID.load(), CRED_EUID.load(), CRED_SUID.load()];
+    let groups = [CRED_GID.load(), CRED_EGID.load(), CRED_SGID.load()];
+    // Where each group is behind its user, as in every kernel so far, both are read at once: most
+    // of what is done here is reading.
+    let are_beside = users[0].wrapping_add(4) == groups[0]
+        && users[1].wrapping_add(4) == groups[1]
+        && users[2].wrapping_add(4) == groups[2];
+    if are_beside && (!C::IS_DIRECT || WORD_TYPE.load() != 0) {
+        let both = |offset: u32| {
+            let at = C::readable(credentials.wrapping_add(offset as usize));
+            // SAFETY: a user and the group behind it, in a `struct cred`.
+            unsafe { C::read(at.cast::<u64>()) }
+        };
+        let real = both(users[0]);
+        return (real ^ both(users[1])) | (real ^ both(users[2]));
+    }
+    // SAFETY: it is a `struct cred *`, and each of these ids 32 bits of it.
+    let id = |offset| unsafe { field::<C, u32>(credentials, offset) };
+    let (user, group) = (id(users[0]), id(groups[0]));
+    let differ = (user ^ id(users[1]))
+        | (user ^ id(users[2]))
+        | (group ^ id(groups[1]))
+        | (group ^ id(groups[2]));
+    differ.into()
+}
