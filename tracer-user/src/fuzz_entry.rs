@@ -10,9 +10,9 @@ use std::path::Path;
 
 use tracer_binary::probes::Binary;
 
+pub use tracer_agent::converse as agent_asked;
 pub use tracer_binary::probes::look_through_notes as usdt_notes;
 pub use tracer_kernel::look_through_btf as btf;
-pub use tracer_live::agent::converse as agent_asked;
 
 /// Reads the description of a static probe's arguments.
 pub fn usdt_arguments(untrusted: &[u8]) {

@@ -14,7 +14,7 @@ use super::follow::{Follow, TracedCommand, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
 use super::{Setup, descriptors, proc_fs};
-use crate::agent;
+use tracer_agent::Asked;
 use tracer_binary::probes::Subject;
 use tracer_kernel::ProcessChoice;
 use tracer_output::terminal::Outcome;
@@ -71,7 +71,11 @@ async fn start_and_follow(
     } else {
         (None, None)
     };
-    let agent = begun.kernel.is_some().then(agent::listen).transpose();
+    let agent = begun
+        .kernel
+        .is_some()
+        .then(tracer_agent::listen)
+        .transpose();
     let agent = agent.context("cannot make a socket for programs that ask for kernel events")?;
     let address = agent.as_ref();
     let address = address.map(|agent| agent.address().as_os_str().to_owned());
@@ -93,7 +97,9 @@ async fn start_and_follow(
     }
     begun.hub.add_process(pid);
     // Its name is there as long as the trace.
-    let _served = agent.map(|agent| agent.serve(begun.hub.clone(), wakes.clone()));
+    let newest = wakes.clone();
+    let asked = Asked::new(move || newest.send(Wake::AgentAsked).is_ok());
+    let _served = agent.map(|agent| agent.serve(begun.hub.clone(), asked));
     let last_name = waiting.last_name();
     begun
         .tracer

@@ -8,7 +8,6 @@
 //!   events;
 //! - `areas` looks for the trace areas that processes bring along;
 //! - `origin` says from which of them an event came;
-//! - [`agent`] gives the kernel's events to streams of traced programs;
 //! - `writer` writes in a thread of its own, so that a reader that is slow holds nothing else up.
 
 // Whatever comes from outside is no reason to end the program.
@@ -22,7 +21,6 @@
     )
 )]
 
-pub mod agent;
 mod areas;
 mod attach;
 mod command;

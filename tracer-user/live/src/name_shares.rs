@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracer_area::NameShare;
 
-use crate::agent::{Most, Shares};
+use tracer_agent::{Most, Shares};
 
 /// Names that other users' areas may bring. A trace has 65,279: the rest is for the tracer's own
 /// user. The family of one area can have 32,766.

@@ -18,7 +18,7 @@ use super::processes::Processes;
 use super::recording::Recording;
 use super::tracer::Tracer;
 use super::writer::LineWriter;
-use crate::agent::{Hub, Tee};
+use tracer_agent::{Hub, Tee};
 use tracer_binary::probes::{self, Probes, Subject};
 use tracer_event::consumer::Lines;
 use tracer_event::predicate::Sieve;

@@ -12,10 +12,10 @@ struct Crate {
 }
 
 /// Crates from the bottom up. The engine knows neither shared memory nor files; logs and the area
-/// do not know each other; only the C library has C functions. Of the tool's crates only the one of
-/// running traces knows the kernel's, and answers and exports know neither; only the command line
-/// knows all.
-const CRATES: [Crate; 19] = [
+/// do not know each other; only the C library has C functions. Of the tool's crates only those of
+/// the agent and of running traces know the kernel's, and answers and exports know neither; only
+/// the command line knows all.
+const CRATES: [Crate; 20] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -96,6 +96,17 @@ const CRATES: [Crate; 19] = [
         ],
     },
     Crate {
+        of: "tracer-agent",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-area",
+            "tracer-posix",
+            "tracer-text",
+            "tracer-kernel",
+        ],
+    },
+    Crate {
         of: "tracer-output",
         may_use: &[
             "tracer-analysis",
@@ -148,6 +159,7 @@ const CRATES: [Crate; 19] = [
             "tracer-binary",
             "tracer-event",
             "tracer-kernel",
+            "tracer-agent",
             "tracer-output",
             "tracer-log-view",
         ],
@@ -190,6 +202,7 @@ const CRATES: [Crate; 19] = [
             "tracer-binary",
             "tracer-event",
             "tracer-kernel",
+            "tracer-agent",
             "tracer-output",
             "tracer-log-view",
             "tracer-export",

@@ -8,19 +8,18 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
 use tracer_engine::EventSet;
 use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
 use tracer_posix::wire::{checked_length, framed, parsed};
 
-use super::Hub;
 use super::hub::{SubscriptionId, Wish};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
-use crate::Wake;
+use super::{Asked, Hub};
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
@@ -69,8 +68,8 @@ impl Agent {
     }
 
     /// Talks to all programs that connect, as long as this program runs. A program that needs the
-    /// newest events is reported by `wakes`. Hold the returned socket as long as programs may come.
-    pub fn serve(self, hub: Hub, wakes: UnboundedSender<Wake>) -> AgentSocket {
+    /// newest events is reported by `asked`. Hold the returned socket as long as programs may come.
+    pub fn serve(self, hub: Hub, asked: Asked) -> AgentSocket {
         let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
         let listener = self.listener;
         tokio::spawn(async move {
@@ -79,7 +78,7 @@ impl Agent {
                     Ok((stream, _)) => {
                         // Who is one too many, or is not known to the kernel, is hung up on.
                         if let Some(guest) = Guest::admit(stream, &connections) {
-                            tokio::spawn(talk(guest, hub.clone(), wakes.clone()));
+                            tokio::spawn(talk(guest, hub.clone(), asked.clone()));
                         }
                     }
                     // No descriptor or memory is free for a while, or who came is gone: the others
@@ -119,10 +118,10 @@ impl Drop for Guest {
     }
 }
 
-async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
+async fn talk(mut guest: Guest, hub: Hub, asked: Asked) {
     let mut conversation = Conversation {
         hub,
-        wakes,
+        newest: asked,
         asker: guest.credentials,
         subscription: None,
     };
@@ -143,7 +142,7 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
 /// Holds a conversation in which the other side says `untrusted` and hangs up.
 #[doc(hidden)]
 pub fn converse(untrusted: &[u8]) {
-    let Ok(runtime) = crate::runtime() else {
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
         return;
     };
     runtime.block_on(async {
@@ -151,8 +150,8 @@ pub fn converse(untrusted: &[u8]) {
             return;
         };
         hub.add_process(std::process::id().cast_signed());
-        // The receiver is dropped at once: the hub gets no more events.
-        let (wakes, _) = tokio::sync::mpsc::unbounded_channel();
+        // The hub gets no more events.
+        let asked = Asked::new(|| false);
         let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
         let Some(guest) = Guest::admit(ours, &connections) else {
             return;
@@ -164,7 +163,7 @@ pub fn converse(untrusted: &[u8]) {
             let mut answers = Vec::new();
             let _ = theirs.read_to_end(&mut answers).await;
         };
-        tokio::join!(talk(guest, hub, wakes), saying);
+        tokio::join!(talk(guest, hub, asked), saying);
     });
 }
 
@@ -182,7 +181,7 @@ async fn receive(stream: &mut UnixStream) -> io::Result<Ask> {
 
 struct Conversation {
     hub: Hub,
-    wakes: UnboundedSender<Wake>,
+    newest: Asked,
     asker: UCred,
     subscription: Option<SubscriptionId>,
 }
@@ -246,8 +245,8 @@ impl Conversation {
     /// Waits until everything up to now has been taken from the kernel.
     async fn catch_up(&self) {
         let now = monotonic_now();
-        // Where the receiver is gone the trace has ended: what was taken is all there is.
-        if self.wakes.send(Wake::AgentAsked).is_ok() {
+        // Where no round will come the trace has ended: what was taken is all there is.
+        if self.newest.ask() {
             self.hub.wait_for(now).await;
         }
     }

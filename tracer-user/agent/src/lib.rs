@@ -4,6 +4,7 @@
 //! given events of processes that are traced here, and only of those that it might trace itself: it
 //! has to run as the same user or as root, and be of the traced family.
 //!
+//! - `asked`: how the conversations have the newest events brought;
 //! - `hub`: subscriptions, and the events that wait for them; knows nothing of sockets.
 //! - `queue`: events that wait for one controller;
 //! - `share`: limits per user;
@@ -12,6 +13,18 @@
 //! - `tee`: the kernel source, with the hub listening.
 //! - `server`: the conversations.
 
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
+mod asked;
 mod hub;
 mod queue;
 mod server;
@@ -21,6 +34,7 @@ mod tee;
 mod viewer;
 mod watched;
 
+pub use asked::Asked;
 pub use hub::Hub;
 pub use server::{Agent, converse, listen};
 pub use share::{Most, Shares};
