@@ -176,7 +176,7 @@ static int granted(unsigned long pid)
     if (guest < 0)
         return 0;
     *at++ = 0; /* Hello */
-    at = varint(at, 1);
+    at = varint(at, 2); /* of the protocol */
     at = varint(at, 2 * pid); /* zigzag */
     *at++ = 1;          /* and children */
     at = varint(at, 1UL << 40);

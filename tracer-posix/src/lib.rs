@@ -139,6 +139,8 @@
 )]
 
 pub mod agent;
+#[doc(hidden)]
+pub mod descriptors;
 pub mod emit;
 #[cfg(feature = "tracing")]
 mod layer;

@@ -1,13 +1,18 @@
-//! The way to the agent: who is believed to be one, and how long it is waited for.
+//! The way to the agent: which is believed to be one, and how long it is waited for.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::io::{self, Read, Write};
 use std::mem::{MaybeUninit, offset_of, size_of};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::descriptors::send_with_files;
 
 use super::{ADDRESS_VARIABLE, AgentError, SYSTEM_ADDRESS, is_program_with_special_rights};
 
@@ -15,37 +20,58 @@ use super::{ADDRESS_VARIABLE, AgentError, SYSTEM_ADDRESS, is_program_with_specia
 /// then never will.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connects to the agent of this program, and makes sure that it is one: a process of root's or of
-/// this process's own user. Otherwise an untrusted process would be believed what the kernel is
-/// said to have done.
+/// Connects to the agent of this program: the one that its environment names, or else that of the
+/// system. Makes sure that it is one: a process of root's or of this process's own user, or one
+/// that listens under a name that only root can have given. Otherwise an untrusted process would be
+/// believed what the kernel is said to have done. A listener whose queue another process has filled
+/// does not hold this one up for longer than `at_most`.
 ///
 /// # Errors
 ///
 /// See [`AgentError`].
-pub fn connect() -> Result<UnixStream, AgentError> {
-    let path = address();
-    let agent = connect_to(path.as_bytes()).map_err(|error| match error.raw_os_error() {
+pub fn connect(at_most: Duration) -> Result<UnixStream, AgentError> {
+    let system = OsStr::new(SYSTEM_ADDRESS);
+    // The caller of a program with special rights does not choose it.
+    let named = env::var_os(ADDRESS_VARIABLE).filter(|_| !is_program_with_special_rights());
+    match named.filter(|named| named != system) {
+        Some(named) => match connect_believed(&named, at_most) {
+            // The trace under which this program was started may be over.
+            Err(AgentError::NoAgent) => connect_believed(system, at_most),
+            connected => connected,
+        },
+        None => connect_believed(system, at_most),
+    }
+}
+
+fn connect_believed(path: &OsStr, at_most: Duration) -> Result<UnixStream, AgentError> {
+    let connected = connect_to(path.as_bytes(), at_most);
+    let agent = connected.map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN) => AgentError::Silent(error),
         _ => AgentError::NoAgent,
     })?;
     let user = user_of_peer(&agent).map_err(AgentError::Silent)?;
     // SAFETY: the call has no preconditions and cannot fail.
     let own = unsafe { libc::geteuid() };
-    if user != 0 && user != own {
+    if user != 0 && user != own && !is_named_by_root(Path::new(path), user) {
         return Err(AgentError::Untrusted { user });
     }
     Ok(agent)
 }
 
-/// Returns where the agent listens. The caller of a program with special rights does not choose it.
-fn address() -> OsString {
-    let named = env::var_os(ADDRESS_VARIABLE).filter(|_| !is_program_with_special_rights());
-    named.unwrap_or_else(|| SYSTEM_ADDRESS.into())
+/// Tells whether only root can have made a socket of `user` under this name: no other may write to
+/// the folder, and what is there is a socket of root's or of that user.
+fn is_named_by_root(path: &Path, user: libc::uid_t) -> bool {
+    let folder = path.parent().and_then(|path| path.symlink_metadata().ok());
+    let is_roots =
+        |folder: &Metadata| folder.is_dir() && folder.uid() == 0 && folder.mode() & 0o022 == 0;
+    folder.as_ref().is_some_and(is_roots)
+        && path.symlink_metadata().is_ok_and(|found| {
+            found.file_type().is_socket() && (found.uid() == 0 || found.uid() == user)
+        })
 }
 
-/// Connects to a path. A listener whose queue another process has filled does not hold this one up
-/// for longer than [`TIMEOUT`].
-fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
+/// Connects to a path, within a time.
+fn connect_to(path: &[u8], at_most: Duration) -> io::Result<UnixStream> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     let unusable = || io::Error::from(io::ErrorKind::InvalidInput);
@@ -67,7 +93,7 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     }
     // SAFETY: it was opened just now, and no other value owns it.
     let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
-    socket.set_write_timeout(Some(TIMEOUT))?;
+    socket.set_write_timeout(Some(at_most))?;
     // SAFETY: the address is valid for the length that the call is given.
     let failed = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
     if failed != 0 {
@@ -107,6 +133,13 @@ impl<'a> Until<'a> {
     /// Talks over `socket` until `end`.
     pub fn new(socket: &'a UnixStream, end: Instant) -> Self {
         Self { socket, end }
+    }
+
+    /// Sends bytes, and descriptors with the first of them.
+    pub fn send_with(&mut self, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {
+        self.socket.set_write_timeout(self.left()?)?;
+        let sent = send_with_files(self.socket.as_fd(), bytes, files)?;
+        self.write_all(bytes.get(sent..).unwrap_or_default())
     }
 
     /// Returns the time that is left; none is an error.
@@ -150,7 +183,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let socket = connect_to(path.as_os_str().as_bytes()).unwrap();
+        let socket = connect_to(path.as_os_str().as_bytes(), TIMEOUT).unwrap();
         // SAFETY: the call has no preconditions and cannot fail.
         assert_eq!(user_of_peer(&socket).unwrap(), unsafe { libc::geteuid() });
     }
@@ -165,9 +198,28 @@ mod tests {
             &[b'/'; 200],
         ] {
             // Refused before a connection is tried: another process may listen there.
-            let refused = connect_to(name).map(drop).map_err(|error| error.kind());
+            let refused = connect_to(name, TIMEOUT)
+                .map(drop)
+                .map_err(|error| error.kind());
             assert_eq!(refused, Err(io::ErrorKind::InvalidInput));
         }
+    }
+
+    #[test]
+    fn a_name_that_other_users_can_give_is_not_roots() {
+        use std::fs::{self, Permissions};
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        // SAFETY: the call has no preconditions and cannot fail.
+        let own = unsafe { libc::geteuid() };
+        assert_eq!(is_named_by_root(&path, own), own == 0);
+        // A socket of root's in a folder to which all may write can be another one a moment later.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert!(!is_named_by_root(&path, own));
+        assert!(!is_named_by_root(Path::new("/etc/passwd"), 0));
+        assert!(!is_named_by_root(Path::new("/"), 0));
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! The kernel's events in the streams of ordinary programs.
 //!
-//! They come from an *agent*, a privileged process that has the kernel's events anyhow: today
-//! `tracer-user run`, under which the program was started. The agent gives a controller the
-//! events of processes that it traces and that the controller may trace, and nothing else.
+//! They come from an *agent*, a privileged process: `tracer-user run`, under which the program was
+//! started, or `tracer-user serve`, which serves the whole system. The agent gives a controller
+//! the events of processes that the controller may trace, and nothing else.
 //!
 //! - `protocol`: what controller and agent say to each other;
-//! - `connection`: who is believed to be an agent;
+//! - `connection`: which process is believed to be an agent;
+//! - `proof`: descriptors that show that this process may trace another;
+//! - `returning`: how an agent is found again after one has ended;
 //! - `AgentSource`: the agent as a source of a stream.
 
 mod connection;
+mod proof;
 #[doc(hidden)]
 pub mod protocol;
+mod returning;
 mod source;
 mod wanted;
 

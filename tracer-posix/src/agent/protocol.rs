@@ -1,4 +1,8 @@
 //! Protocol between controller and agent: a request, a reply. A connection serves one stream.
+//!
+//! Descriptors that prove a right go with the first byte of the message that needs them: two with a
+//! [`Ask::Hello`] or an [`Ask::Add`], in this order: a pidfd of the process, and its `mem` in
+//! `/proc`, opened for reading. `docs/agent.md` has all of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +12,10 @@ use crate::wire::SentEvent;
 use tracer_engine::source::LossCause;
 
 /// The version of what is said here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// Descriptors that go with a message that names a process.
+pub const PROOF_DESCRIPTORS: usize = 2;
 
 /// Most bytes of events in one reply; more come with the next.
 pub const MOST_REPLY_BYTES: usize = 1 << 20;
@@ -16,11 +23,11 @@ pub const MOST_REPLY_BYTES: usize = 1 << 20;
 /// A request of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// Comes first, and once.
+    /// Comes first, and once; with the two descriptors.
     Hello {
         /// [`VERSION`].
         version: u32,
-        /// The process to trace; 0 for the one that asks.
+        /// The process to trace; 0 for the one that asks. A service goes by the pidfd alone.
         pid: i32,
         /// Whether its children are traced too.
         inherit: bool,
@@ -38,14 +45,19 @@ pub enum Ask {
     },
     /// A request for everything up to now.
     Collect,
+    /// Another process whose events are wanted too; with the two descriptors.
+    Add {
+        /// The process. A service goes by the pidfd alone.
+        pid: i32,
+    },
 }
 
 /// A reply of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// The reply to `Hello` and `Control`.
+    /// The reply to `Hello`, `Add` and `Control`.
     Done,
-    /// The reply to `Hello` where it may not be.
+    /// The reply to `Hello` and `Add` where it may not be.
     Refused {
         /// The standard's error number.
         error: i32,

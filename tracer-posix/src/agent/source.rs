@@ -9,14 +9,16 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use super::connection::{TIMEOUT, Until, connect};
-use super::protocol::{Answer, Ask, VERSION, received_cause};
-use crate::wire::{read_message, write_message};
+use super::proof::Proof;
+use super::protocol::{Answer, Ask, received_cause};
+use super::returning::{Return, Wish};
+use crate::wire::{framed, read_message, write_message};
 use tracer_area::descriptor::Guarded;
-use tracer_area::{RingMode, own_pid};
-use tracer_engine::EventTypes;
+use tracer_area::{RingMode, monotonic_now, own_pid};
 use tracer_engine::event::{MonotonicNs, Truncation};
 use tracer_engine::sizes::MAX_KERNEL_DATA;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
+use tracer_engine::{Attributes, EventTypes, Inheritance};
 
 /// Most bytes that one collection takes; what is more comes with the next.
 const MOST_COLLECTED_BYTES: usize = 16 << 20;
@@ -38,13 +40,27 @@ pub struct Request {
     pub mode: RingMode,
 }
 
+impl Request {
+    /// Returns what a stream with these attributes wants, which traces process `pid`.
+    #[must_use]
+    pub fn for_stream(pid: i32, attributes: &Attributes) -> Self {
+        Self {
+            pid,
+            inherit: attributes.inheritance() == Inheritance::Inherited,
+            capacity: attributes.stream_min_size(),
+            mode: RingMode::for_policy(attributes.stream_full_policy()),
+        }
+    }
+}
+
 /// Why the kernel's events are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
     /// `ENOTSUP`.
     #[error(
-        "no agent gives kernel events to this program; start it by: sudo tracer-user run -- PROGRAM"
+        "no agent gives kernel events to this program; start it by: sudo tracer-user run -- PROGRAM, \
+         or have the service: sudo systemctl enable --now tracer-user.socket"
     )]
     NoAgent,
     /// The agent's refusal.
@@ -82,14 +98,26 @@ impl AgentError {
 }
 
 /// The kernel's events for one stream, from an agent.
+///
+/// An agent that ends, or does not answer, is looked for again; what happens meanwhile is reported
+/// as one loss, since it is not known how much it is.
 #[derive(Debug)]
 pub struct AgentSource {
-    agent: Guarded<UnixStream>,
+    link: Link,
+    wish: Wish,
     watermark: MonotonicNs,
+    /// Time before which an agent that was found again brings nothing: it was said then that
+    /// nothing older will come.
+    since: MonotonicNs,
     /// Bytes taken since the watermark was last stated.
     unsettled: usize,
-    /// Whether the agent is gone.
-    is_over: bool,
+}
+
+/// The way to the agent.
+#[derive(Debug)]
+enum Link {
+    Up(Guarded<UnixStream>),
+    Down(Return),
 }
 
 impl AgentSource {
@@ -99,23 +127,24 @@ impl AgentSource {
     ///
     /// See [`AgentError`].
     pub fn connect(request: &Request) -> Result<Self, AgentError> {
-        let mut source = Self::over(connect()?).map_err(AgentError::Silent)?;
-        let hello = Ask::Hello {
-            version: VERSION,
-            pid: if request.pid == own_pid() {
-                0
-            } else {
-                request.pid
-            },
-            inherit: request.inherit,
-            capacity: request.capacity as u64,
-            keeps_oldest: request.mode == RingMode::KeepOldest,
-        };
-        match source.ask(&hello).map_err(AgentError::Silent)? {
-            Answer::Done => Ok(source),
-            Answer::Refused { error, why } => Err(AgentError::Refused { error, why }),
-            Answer::Events { .. } => Err(AgentError::Silent(io::ErrorKind::InvalidData.into())),
-        }
+        let agent = connect(TIMEOUT)?;
+        let mut source = Self::over(agent, Wish::new(*request)).map_err(AgentError::Silent)?;
+        let hello = source.wish.hello();
+        let proof = Proof::open(request.pid);
+        granted(source.ask_with(&hello, proof.as_ref()))?;
+        Ok(source)
+    }
+
+    /// Asks for the events of another process too.
+    ///
+    /// # Errors
+    ///
+    /// See [`AgentError`].
+    pub fn add(&mut self, pid: i32) -> Result<(), AgentError> {
+        let proof = Proof::open(pid);
+        granted(self.ask_with(&Ask::Add { pid }, proof.as_ref()))?;
+        self.wish.add(pid);
+        Ok(())
     }
 
     /// Continues a connection by which another process has asked for them.
@@ -123,16 +152,17 @@ impl AgentSource {
     /// # Errors
     ///
     /// It is no open descriptor.
-    pub(crate) fn taken_over(connection: OwnedFd) -> io::Result<Self> {
-        Self::over(connection.into())
+    pub(crate) fn taken_over(connection: OwnedFd, request: Request) -> io::Result<Self> {
+        Self::over(connection.into(), Wish::new(request))
     }
 
-    fn over(agent: UnixStream) -> io::Result<Self> {
+    fn over(agent: UnixStream, wish: Wish) -> io::Result<Self> {
         Ok(Self {
-            agent: Guarded::new(agent)?,
+            link: Link::Up(Guarded::new(agent)?),
+            wish,
             watermark: MonotonicNs(0),
+            since: MonotonicNs(0),
             unsettled: 0,
-            is_over: false,
         })
     }
 
@@ -148,12 +178,18 @@ impl AgentSource {
         let hung_up = theirs
             .write_all(untrusted)
             .and_then(|()| theirs.shutdown(Shutdown::Write));
-        let (Ok(()), Ok(mut source)) = (hung_up, Self::over(ours)) else {
+        let request = Request {
+            pid: own_pid(),
+            inherit: true,
+            capacity: MOST,
+            mode: RingMode::KeepOldest,
+        };
+        let (Ok(()), Ok(mut source)) = (hung_up, Self::over(ours, Wish::new(request))) else {
             return;
         };
         let mut types = EventTypes::default();
         let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-        while !source.is_over {
+        while matches!(source.link, Link::Up(_)) {
             let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
             source.collect(&mut batch);
         }
@@ -162,13 +198,26 @@ impl AgentSource {
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {
-        self.ask_until(ask, Instant::now() + TIMEOUT)
+        self.ask_with(ask, None)
+    }
+
+    fn ask_with(&mut self, ask: &Ask, proof: Option<&Proof>) -> io::Result<Answer> {
+        let mut agent = Until::new(self.agent()?, Instant::now() + TIMEOUT);
+        send(&mut agent, ask, proof)?;
+        read_message(&mut agent)
     }
 
     fn ask_until(&mut self, ask: &Ask, end: Instant) -> io::Result<Answer> {
-        let mut agent = Until::new(self.agent.get()?, end);
+        let mut agent = Until::new(self.agent()?, end);
         write_message(&mut agent, ask)?;
         read_message(&mut agent)
+    }
+
+    fn agent(&self) -> io::Result<&UnixStream> {
+        match &self.link {
+            Link::Up(agent) => agent.get(),
+            Link::Down(_) => Err(io::ErrorKind::NotConnected.into()),
+        }
     }
 
     /// Collects one reply's worth of events. Returns whether there are more.
@@ -194,7 +243,7 @@ impl AgentSource {
                 header.truncation = Truncation::Record;
             }
             // The kernel's types have one id everywhere; an agent has no others to give.
-            if !header.event_type.is_user() {
+            if !header.event_type.is_user() && header.time >= self.since {
                 batch.push(header, data);
             }
         }
@@ -217,24 +266,69 @@ impl AgentSource {
         Ok(false)
     }
 
-    /// Gives the agent up. One that has ended has brought everything; of one that does not answer
-    /// as it should, it is not known how much is missing, so that it is reported as one loss.
-    fn give_up(&mut self, error: &io::Error, batch: &mut Batch<'_>) {
-        self.is_over = true;
-        let has_ended = matches!(
-            error.kind(),
-            io::ErrorKind::UnexpectedEof
-                | io::ErrorKind::BrokenPipe
-                | io::ErrorKind::ConnectionReset
-        );
-        if !has_ended {
-            batch.lose(Loss {
-                cause: LossCause::KernelRingFull,
-                count: 1,
-                since: self.watermark,
-                is_marked: false,
-            });
+    /// Gives the agent up. It is not known how much is missing until there is one again, so that it
+    /// is reported as one loss.
+    fn give_up(&mut self, batch: &mut Batch<'_>) {
+        batch.lose(Loss {
+            cause: LossCause::KernelRingFull,
+            count: 1,
+            since: self.watermark,
+            is_marked: false,
+        });
+        self.unsettled = 0;
+        self.link = Link::Down(Return::begin());
+    }
+
+    /// Looks whether an agent is there again, without waiting for it. Returns the time up to which
+    /// nothing will come.
+    fn look_for_another(&mut self) -> MonotonicNs {
+        // What an agent brings is later than when it was asked, which is later than this.
+        let now = monotonic_now();
+        if let Link::Down(back) = &mut self.link
+            && let Some(agent) = back.step(&self.wish)
+        {
+            self.link = Link::Up(agent);
+            // The last state that was asked for may have come while it was being found.
+            if let Some(control) = self.wish.control() {
+                self.tell(&control);
+            }
+        } else {
+            self.watermark = self.watermark.max(now);
+            self.since = self.watermark;
         }
+        self.watermark
+    }
+
+    fn tell(&mut self, control: &Ask) {
+        if self.ask(control).is_err() {
+            self.hang_up();
+        }
+    }
+
+    /// Ends the connection, which the next collection finds out.
+    fn hang_up(&self) {
+        if let Ok(agent) = self.agent() {
+            // It is closed by the other side already, or else by this.
+            let _ = agent.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Sends a message, with the proof that goes with it.
+pub(super) fn send(to: &mut Until<'_>, ask: &Ask, proof: Option<&Proof>) -> io::Result<()> {
+    let message = framed(ask)?;
+    match proof {
+        Some(proof) => to.send_with(&message, &proof.descriptors()),
+        None => to.write_all(&message),
+    }
+}
+
+/// Returns whether what was asked for is granted.
+fn granted(answer: io::Result<Answer>) -> Result<(), AgentError> {
+    match answer.map_err(AgentError::Silent)? {
+        Answer::Done => Ok(()),
+        Answer::Refused { error, why } => Err(AgentError::Refused { error, why }),
+        Answer::Events { .. } => Err(AgentError::Silent(io::ErrorKind::InvalidData.into())),
     }
 }
 
@@ -242,7 +336,11 @@ impl Source for AgentSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let end = Instant::now() + TIMEOUT;
         let mut taken = 0;
-        while !self.is_over {
+        loop {
+            match self.link {
+                Link::Down(_) => return self.look_for_another(),
+                Link::Up(_) => {}
+            }
             let before = self.unsettled;
             match self.collect_some(batch, end) {
                 Ok(true) => {
@@ -252,31 +350,32 @@ impl Source for AgentSource {
                     }
                 }
                 Ok(false) => return self.watermark,
-                Err(error) => self.give_up(&error, batch),
+                Err(_) => self.give_up(batch),
             }
         }
-        MonotonicNs(u64::MAX)
     }
 
     fn count_unread(&mut self, until: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
-        if self.is_over || self.watermark >= until {
-            Unread::Nothing
-        } else {
-            Unread::Unknown
+        match self.link {
+            Link::Up(_) if self.watermark < until => Unread::Unknown,
+            // Where there is no agent that was counted when it went.
+            Link::Up(_) | Link::Down(_) => Unread::Nothing,
         }
     }
 
     fn control(&mut self, control: &Control) {
-        let ask = Ask::Control {
-            running: control.running,
-            filter: *control.filter.words(),
-        };
-        self.is_over = self.is_over || self.ask(&ask).is_err();
+        let control = self.wish.set_control(control);
+        if matches!(self.link, Link::Up(_)) {
+            self.tell(&control);
+        }
     }
 }
 
 impl AsRawFd for AgentSource {
     fn as_raw_fd(&self) -> RawFd {
-        self.agent.raw()
+        match &self.link {
+            Link::Up(agent) => agent.raw(),
+            Link::Down(_) => -1,
+        }
     }
 }

@@ -3,8 +3,7 @@
 use std::env;
 
 use super::{AgentError, AgentSource, Request, WANTED_VARIABLE, is_program_with_special_rights};
-use tracer_area::RingMode;
-use tracer_engine::{Attributes, Inheritance};
+use tracer_engine::Attributes;
 
 /// Returns the kernel's events for a stream that traces process `pid`, if its attributes, or else
 /// the environment, ask for them.
@@ -19,13 +18,7 @@ pub fn source_if_wanted(
     if !are_wanted(attributes) {
         return Ok(None);
     }
-    let request = Request {
-        pid,
-        inherit: attributes.inheritance() == Inheritance::Inherited,
-        capacity: attributes.stream_min_size(),
-        mode: RingMode::for_policy(attributes.stream_full_policy()),
-    };
-    AgentSource::connect(&request).map(Some)
+    AgentSource::connect(&Request::for_stream(pid, attributes)).map(Some)
 }
 
 /// Tells whether a stream's attributes, or else the environment, ask for the kernel's events.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::agent::AgentSource;
+use crate::agent::{AgentSource, Request};
 use crate::stream::CreateError;
 use crate::stream_limit::Counted;
 use tracer_area::reserve::{NoMemory, Share};
@@ -66,14 +66,13 @@ pub fn be_the_recorder() {
     };
     let area = start.has_area.then(|| files.next()).flatten();
     let agent = start.has_agent.then(|| files.next()).flatten();
-    let (Ok(activity), Ok(kernel)) = (
-        Activity::map_file(&shared),
-        agent.map(AgentSource::taken_over).transpose(),
-    ) else {
+    let order = start.order();
+    let wanted = Request::for_stream(order.target, &order.header.attributes);
+    let kernel = agent.map(|agent| AgentSource::taken_over(agent, wanted));
+    let (Ok(activity), Ok(kernel)) = (Activity::map_file(&shared), kernel.transpose()) else {
         return;
     };
     drop(shared);
-    let order = start.order();
     let made = record(&order, area, (File::from(log), kernel));
     record_for(&order, made, &conversation, Arc::new(activity));
 }

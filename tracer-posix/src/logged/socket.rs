@@ -4,16 +4,11 @@
 //! be cancelled.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
-/// Most files that one message brings.
-const MOST_FILES: usize = 4;
-
-/// Space for so many descriptors, as the kernel wants it aligned.
-type ControlBuffer = [u64; 8];
+use crate::descriptors::{self, interrupted_or_failed};
 
 /// Returns the two ends of a conversation.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -85,47 +80,7 @@ pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<
 
 /// Sends one message, and descriptors with it.
 pub(super) fn send_with_files(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> io::Result<()> {
-    if files.len() > MOST_FILES {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut part = libc::iovec {
-        iov_base: message.as_ptr().cast_mut().cast(),
-        iov_len: message.len(),
-    };
-    let mut buffer: ControlBuffer = [0; 8];
-    let bytes = u32::try_from(size_of_val(files)).map_err(io::Error::other)?;
-    let mut header = header_of(&mut part, &mut buffer);
-    // SAFETY: a plain sum.
-    header.msg_controllen = (unsafe { libc::CMSG_SPACE(bytes) }) as _;
-    // SAFETY: the space takes a header and so many descriptors.
-    let control = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
-    // SAFETY: a plain sum.
-    let length = unsafe { libc::CMSG_LEN(bytes) };
-    // SAFETY: within the space, as the line above says.
-    if let Some(control) = unsafe { control.as_mut() } {
-        control.cmsg_level = libc::SOL_SOCKET;
-        control.cmsg_type = libc::SCM_RIGHTS;
-        control.cmsg_len = length as _;
-    }
-    // SAFETY: the header is within the space.
-    let data = unsafe { libc::CMSG_DATA(control) };
-    // SAFETY: there is space for so many descriptors; bytes need no alignment.
-    unsafe { data.copy_from_nonoverlapping(files.as_ptr().cast(), size_of_val(files)) };
-    loop {
-        // SAFETY: all that the header names is valid.
-        let sent = unsafe {
-            libc::syscall(
-                libc::SYS_sendmsg,
-                socket.as_raw_fd(),
-                &raw const header,
-                libc::MSG_NOSIGNAL,
-            )
-        };
-        if sent >= 0 {
-            return Ok(());
-        }
-        interrupted_or_failed()?;
-    }
+    descriptors::send_with_files(socket.as_fd(), message, files).map(drop)
 }
 
 /// Receives one message and the descriptors that come with it.
@@ -133,78 +88,11 @@ pub(super) fn receive_with_files<'a>(
     socket: &OwnedFd,
     buffer: &'a mut [u8],
 ) -> io::Result<(&'a [u8], Vec<OwnedFd>)> {
-    let mut part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    let mut files: ControlBuffer = [0; 8];
-    let mut header = header_of(&mut part, &mut files);
-    let received = loop {
-        // SAFETY: all that the header names is valid.
-        let received = unsafe {
-            libc::syscall(
-                libc::SYS_recvmsg,
-                socket.as_raw_fd(),
-                &raw mut header,
-                libc::MSG_CMSG_CLOEXEC,
-            )
-        };
-        match usize::try_from(received) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => break length,
-            Err(_failed) => interrupted_or_failed()?,
-        }
-    };
-    let files = files_in(&header);
-    let is_whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
-    match buffer.get(..received) {
-        Some(message) if is_whole => Ok((message, files)),
-        _ => Err(io::ErrorKind::InvalidData.into()),
+    let (length, files) = descriptors::receive_with_files(socket.as_fd(), buffer)?;
+    match buffer.get(..length) {
+        Some(message) if length > 0 => Ok((message, files)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
-}
-
-/// Returns the descriptors that a message has brought.
-fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
-    // SAFETY: the kernel has filled the header in.
-    let control = unsafe { libc::CMSG_FIRSTHDR(header) };
-    // SAFETY: null, or within the space.
-    let Some(found) = (unsafe { control.as_ref() }) else {
-        return Vec::new();
-    };
-    if found.cmsg_level != libc::SOL_SOCKET || found.cmsg_type != libc::SCM_RIGHTS {
-        return Vec::new();
-    }
-    // SAFETY: a plain sum.
-    let empty = unsafe { libc::CMSG_LEN(0) };
-    let bytes = in_bytes(found.cmsg_len).saturating_sub(in_bytes(empty));
-    let count = (bytes / size_of::<RawFd>()).min(MOST_FILES);
-    // SAFETY: the header is within the space.
-    let data = unsafe { libc::CMSG_DATA(control) }.cast::<RawFd>();
-    let descriptor = |index| {
-        // SAFETY: the kernel has written so many descriptors.
-        let at = unsafe { data.add(index) };
-        // SAFETY: as above.
-        unsafe { at.read_unaligned() }
-    };
-    // SAFETY: just opened for this process, and no other value owns it.
-    (0..count)
-        .map(|index| unsafe { OwnedFd::from_raw_fd(descriptor(index)) })
-        .collect()
-}
-
-/// Returns a length, whose type is not the same in all C libraries.
-fn in_bytes(length: impl TryInto<usize>) -> usize {
-    length.try_into().unwrap_or(usize::MAX)
-}
-
-fn header_of(part: &mut libc::iovec, files: &mut ControlBuffer) -> libc::msghdr {
-    // SAFETY: all of it is integers and pointers, which may be null.
-    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    header.msg_iov = part;
-    header.msg_iovlen = 1;
-    header.msg_control = files.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<ControlBuffer>() as _;
-    header
 }
 
 /// Tells whether the other side has said something, or has closed its end, within a time.
@@ -231,15 +119,6 @@ pub(super) fn is_readable(socket: &OwnedFd, time: Duration) -> bool {
         )
     };
     polled.revents != 0
-}
-
-/// Returns the last error, unless it is a signal: that does not end a conversation.
-fn interrupted_or_failed() -> io::Result<()> {
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::Interrupted {
-        return Ok(());
-    }
-    Err(error)
 }
 
 #[cfg(test)]

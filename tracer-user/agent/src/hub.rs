@@ -32,6 +32,9 @@ pub const MOST_MEMORY: Most = Most {
     all: 96 << 20,
 };
 
+/// Most processes that a subscription asks for; the children that these make are not counted.
+const MOST_PROCESSES: usize = 4096;
+
 /// Names one subscription; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubscriptionId(u64);
@@ -277,6 +280,28 @@ impl Hub {
         };
         state.subscriptions.insert(id, subscription);
         Some(id)
+    }
+
+    /// Holds events of another process too; `false` where that cannot be.
+    #[must_use]
+    pub fn add_to(&self, id: SubscriptionId, pid: i32) -> bool {
+        let mut locked = self.lock();
+        let state = &mut *locked;
+        let is_in_exec = state.in_exec.contains(&pid);
+        let Some(subscription) = state.subscriptions.get_mut(&id) else {
+            return false;
+        };
+        if subscription.processes.len() >= MOST_PROCESSES {
+            return false;
+        }
+        let watched = if is_in_exec && !subscription.wish.viewer.sees_all() {
+            Watched::in_exec()
+        } else {
+            Watched::SEEN
+        };
+        // What is known of one that is there already stays.
+        subscription.processes.entry(pid).or_insert(watched);
+        true
     }
 
     /// Holds nothing any more.

@@ -11,6 +11,7 @@
 //! - `viewer`: rights to see what a process does; `watched`: a process that a controller sees;
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
+//! - `receive`: requests, and the descriptors that come with them;
 //! - `server`: the conversations.
 
 // Whatever comes from outside is no reason to end the program.
@@ -27,6 +28,7 @@
 mod asked;
 mod hub;
 mod queue;
+mod receive;
 mod server;
 mod share;
 mod socket;

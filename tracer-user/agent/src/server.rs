@@ -13,9 +13,10 @@ use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
 use tracer_engine::EventSet;
 use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
-use tracer_posix::wire::{checked_length, framed, parsed};
+use tracer_posix::wire::framed;
 
 use super::hub::{SubscriptionId, Wish};
+use super::receive::{Request, receive};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
@@ -23,9 +24,6 @@ use super::{Asked, Hub};
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
-
-/// Most bytes of a request.
-const MOST_ASKED_BYTES: usize = 4096;
 
 /// Connections that there may be: each has a descriptor.
 const MOST_CONNECTIONS: Most = Most {
@@ -126,8 +124,11 @@ async fn talk(mut guest: Guest, hub: Hub, asked: Asked) {
         subscription: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
-    let mut asked = timeout(HELLO_WITHIN, receive(&mut guest.stream)).await;
-    while let Ok(Ok(ask)) = asked {
+    let mut asked = timeout(HELLO_WITHIN, receive(&guest.stream)).await;
+    while let Ok(Ok(request)) = asked {
+        // Of the traced family every process is known: no proof is needed.
+        let Request { ask, files } = request;
+        drop(files);
         let answer = conversation.answer(ask).await;
         let Ok(bytes) = framed(&answer) else { return };
         // A program that was refused does not need the connection.
@@ -135,7 +136,7 @@ async fn talk(mut guest: Guest, hub: Hub, asked: Asked) {
         if guest.stream.write_all(&bytes).await.is_err() || is_refused {
             return;
         }
-        asked = Ok(receive(&mut guest.stream).await);
+        asked = Ok(receive(&guest.stream).await);
     }
 }
 
@@ -165,18 +166,6 @@ pub fn converse(untrusted: &[u8]) {
         };
         tokio::join!(talk(guest, hub, asked), saying);
     });
-}
-
-async fn receive(stream: &mut UnixStream) -> io::Result<Ask> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).await?;
-    let length = checked_length(length)?;
-    if length > MOST_ASKED_BYTES {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await?;
-    parsed(&body)
 }
 
 struct Conversation {
@@ -236,7 +225,18 @@ impl Conversation {
                 self.catch_up().await;
                 self.hub.collect(id)
             }
-            (Ask::Hello { .. }, Some(_)) | (Ask::Control { .. } | Ask::Collect, None) => {
+            (Ask::Add { pid }, Some(id)) => {
+                self.catch_up().await;
+                match self.permitted(pid) {
+                    Ok((viewer, pid)) if self.hub.add_to(id, pid) && viewer.may_see_now(pid) => {
+                        Answer::Done
+                    }
+                    Ok(_) => unseen(),
+                    Err(refusal) => refusal,
+                }
+            }
+            (Ask::Hello { .. }, Some(_))
+            | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. }, None) => {
                 refused(libc::EINVAL, "a conversation begins with one hello")
             }
         }

@@ -1,0 +1,89 @@
+//! Proof that this process may trace another: descriptors that the kernel gives by the rules of
+//! `ptrace`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use super::protocol::PROOF_DESCRIPTORS;
+use tracer_area::own_pid;
+
+/// Descriptors that go with a message which names a process, for as long as it takes to send it.
+/// They are not kept: a child with fewer rights would have them too.
+#[derive(Debug)]
+pub struct Proof {
+    process: OwnedFd,
+    memory: File,
+}
+
+impl Proof {
+    /// Opens them; `None` where the kernel does not let us, which an agent that needs no proof does
+    /// not mind.
+    pub fn open(pid: i32) -> Option<Self> {
+        let memory = if pid == own_pid() {
+            "/proc/self/mem".to_owned()
+        } else {
+            format!("/proc/{pid}/mem")
+        };
+        let process = open_process(pid).ok()?;
+        let memory = OpenOptions::new().read(true).open(memory).ok()?;
+        Some(Self { process, memory })
+    }
+
+    /// Returns them in the order in which they are sent.
+    pub fn descriptors(&self) -> [RawFd; PROOF_DESCRIPTORS] {
+        [self.process.as_raw_fd(), self.memory.as_raw_fd()]
+    }
+}
+
+fn open_process(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes integers only.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let opened = RawFd::try_from(opened).map_err(io::Error::other)?;
+    if opened < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and no other value owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+}
+
+/// Returns when a process began, in ticks of the kernel: two processes that have had one pid differ
+/// in it. `None` where there is no such process.
+pub fn start_time(pid: i32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may be anything.
+    let stat = stat.rsplit(|byte| *byte == b')').next()?;
+    let mut fields = stat.split(|byte| *byte == b' ').filter(|it| !it.is_empty());
+    /// The index of the field behind the name.
+    const START_TIME: usize = 19;
+    std::str::from_utf8(fields.nth(START_TIME)?)
+        .ok()?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_began_after_its_parent() {
+        let own = start_time(own_pid()).unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = child.id().cast_signed();
+        let later = start_time(pid).unwrap();
+        let proof = Proof::open(pid).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(own > 0 && later >= own, "{own} {later}");
+        let [process, memory] = proof.descriptors();
+        let target = |file| fs::read_link(format!("/proc/self/fd/{file}")).unwrap();
+        assert!(target(process).to_string_lossy().contains("pidfd"));
+        assert!(target(memory).ends_with("mem"));
+        assert_eq!(start_time(i32::MAX), None);
+        assert!(Proof::open(i32::MAX).is_none());
+    }
+}

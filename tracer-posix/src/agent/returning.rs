@@ -1,0 +1,194 @@
+//! Finding an agent again after one has ended, without waiting for it.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::connection::{Until, connect};
+use super::proof::{Proof, start_time};
+use super::protocol::{Answer, Ask, VERSION};
+use super::source::{Request, send};
+use crate::wire::read_message;
+use tracer_area::descriptor::Guarded;
+use tracer_area::{RingMode, own_pid};
+use tracer_engine::source::Control;
+
+/// Time between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest time that one step takes: the other side has said something, or takes what is said.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Longest time that an agent may take to answer: it loads its programs first.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Everything that is asked of an agent, to be asked of another one.
+#[derive(Debug)]
+pub struct Wish {
+    request: Request,
+    /// The processes, and when each began.
+    processes: Vec<(i32, Option<u64>)>,
+    control: Option<Control>,
+}
+
+impl Wish {
+    /// Makes it of what a stream asks for first.
+    pub fn new(request: Request) -> Self {
+        Self {
+            request,
+            processes: vec![(request.pid, start_time(request.pid))],
+            control: None,
+        }
+    }
+
+    /// Adds a process.
+    pub fn add(&mut self, pid: i32) {
+        self.processes.push((pid, start_time(pid)));
+    }
+
+    /// Returns the message that begins a conversation.
+    pub fn hello(&self) -> Ask {
+        let request = &self.request;
+        Ask::Hello {
+            version: VERSION,
+            pid: if request.pid == own_pid() {
+                0
+            } else {
+                request.pid
+            },
+            inherit: request.inherit,
+            capacity: request.capacity as u64,
+            keeps_oldest: request.mode == RingMode::KeepOldest,
+        }
+    }
+
+    /// Sets the state that the stream asks for. Returns it as a message.
+    pub fn set_control(&mut self, control: &Control) -> Ask {
+        self.control = Some(control.clone());
+        in_words(control)
+    }
+
+    /// Returns that state as a message, if there was one.
+    pub fn control(&self) -> Option<Ask> {
+        self.control.as_ref().map(in_words)
+    }
+
+    /// Returns the messages that ask for all of it, with their proofs. A process that has ended is
+    /// not asked for, whichever has its pid by now; the first one has to be there.
+    fn messages(&self) -> Option<Vec<(Ask, Option<Proof>)>> {
+        let mut messages = Vec::new();
+        for (index, (pid, began)) in self.processes.iter().enumerate() {
+            let proof = Proof::open(*pid);
+            // Looked at after the descriptors were opened: they are that process's.
+            let is_same = began.is_none() || start_time(*pid) == *began;
+            match index {
+                0 if !is_same => return None,
+                0 => messages.push((self.hello(), proof)),
+                _ if is_same => messages.push((Ask::Add { pid: *pid }, proof)),
+                _ => {}
+            }
+        }
+        messages.extend(self.control().map(|control| (control, None)));
+        Some(messages)
+    }
+}
+
+fn in_words(control: &Control) -> Ask {
+    Ask::Control {
+        running: control.running,
+        filter: *control.filter.words(),
+    }
+}
+
+/// The search for an agent: a step at a time.
+#[derive(Debug)]
+pub struct Return {
+    next: Instant,
+    asked: Option<Asked>,
+}
+
+/// An agent that was asked, and has not answered all yet.
+#[derive(Debug)]
+struct Asked {
+    agent: Guarded<UnixStream>,
+    answers: usize,
+    is_granted: bool,
+    until: Instant,
+}
+
+impl Return {
+    /// Begins to search: the first attempt is made at once.
+    pub fn begin() -> Self {
+        Self {
+            next: Instant::now(),
+            asked: None,
+        }
+    }
+
+    /// Goes one step further, which takes some milliseconds at most. Returns the agent that has
+    /// granted all that was asked of it.
+    pub fn step(&mut self, wish: &Wish) -> Option<Guarded<UnixStream>> {
+        if self.asked.is_none() && Instant::now() >= self.next {
+            self.next = Instant::now() + PAUSE;
+            self.asked = ask(wish);
+        }
+        let asked = self.asked.as_mut()?;
+        match asked.hear() {
+            Ok(false) => None,
+            Ok(true) => self.asked.take().map(|asked| asked.agent),
+            Err(_) => {
+                self.asked = None;
+                None
+            }
+        }
+    }
+}
+
+/// Asks an agent, if there is one, for all of it.
+fn ask(wish: &Wish) -> Option<Asked> {
+    let agent = connect(STEP).ok()?;
+    let messages = wish.messages()?;
+    let mut to = Until::new(&agent, Instant::now() + STEP);
+    for (ask, proof) in &messages {
+        send(&mut to, ask, proof.as_ref()).ok()?;
+    }
+    Some(Asked {
+        agent: Guarded::new(agent).ok()?,
+        answers: messages.len(),
+        is_granted: false,
+        until: Instant::now() + ANSWERS_WITHIN,
+    })
+}
+
+impl Asked {
+    /// Hears what has been answered so far. Returns whether that is all.
+    fn hear(&mut self) -> io::Result<bool> {
+        let agent = self.agent.get()?;
+        while self.answers > 0 && is_readable(agent) {
+            match read_message(&mut Until::new(agent, Instant::now() + STEP))? {
+                Answer::Done => self.is_granted = true,
+                // What was added later may have ended meanwhile.
+                Answer::Refused { .. } if self.is_granted => {}
+                Answer::Refused { .. } | Answer::Events { .. } => {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+            }
+            self.answers -= 1;
+        }
+        if self.answers > 0 && Instant::now() >= self.until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(self.answers == 0)
+    }
+}
+
+fn is_readable(agent: &UnixStream) -> bool {
+    let mut polled = libc::pollfd {
+        fd: agent.as_fd().as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+}
