@@ -6,23 +6,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::Sight;
+use tracer_common::kernel::{Sight, wanted};
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
 use tracer_posix::agent::protocol::Answer;
 
+use super::mask::masked;
 use super::queue::Queue;
 use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
 use tracer_kernel::{ExecSign, ExecStep, WantedMaps};
 
-/// Subscriptions that there may be.
+/// Subscriptions that there may be at the agent of one trace.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
     a_user: 16,
     all_but_root: 24,
     all: 32,
+};
+
+/// Subscriptions that there may be at the service.
+pub const MOST_AT_SERVICE: Most = Most {
+    a_user: 32,
+    all_but_root: 192,
+    all: 256,
 };
 
 /// Bytes of memory for events that wait.
@@ -55,7 +63,7 @@ pub struct Wish {
 }
 
 /// Hub shared by the source that feeds it and the conversations that it feeds.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Hub {
     state: Arc<Mutex<State>>,
     /// Time up to which all events have been handed over.
@@ -76,39 +84,37 @@ struct State {
     /// Events later than the last watermark, and steps of execs among them.
     early: Held,
     signs: Vec<ExecSign>,
-    /// Callback that learns the types that all of them want.
-    kernel: Option<WantedMaps>,
+    /// Recordings that learn the types that all of them want.
+    kernel: Vec<WantedMaps>,
+    /// Types that a subscription gets only where it has chosen them by a filter.
+    by_choice: u64,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    fn new(most: Most, by_choice: u64) -> Self {
         Self {
             family: HashSet::new(),
             subscriptions: HashMap::new(),
-            slots: Shares::new(MOST_SUBSCRIPTIONS),
+            slots: Shares::new(most),
             memory: Shares::new(MOST_MEMORY),
             next: 0,
             in_exec: HashSet::new(),
             early: Vec::new(),
             signs: Vec::new(),
-            kernel: None,
+            kernel: Vec::new(),
+            by_choice,
         }
     }
-}
 
-impl State {
     /// Returns the types that any subscription wants, as bits.
     fn wanted(&self) -> u64 {
-        let running = self.subscriptions.values().filter(|one| one.is_running);
-        running.fold(0, |bits, one| {
-            let [filter, ..] = one.filter.words();
-            bits | !filter
-        })
+        let all = self.subscriptions.values();
+        all.fold(0, |bits, one| bits | one.wanted(self.by_choice))
     }
 
     /// Has the kernel drop the types that no subscription wants.
     fn update_kernel(&self) {
-        if let Some(kernel) = &self.kernel {
+        for kernel in &self.kernel {
             kernel.set_types_of_others(self.wanted());
         }
     }
@@ -142,7 +148,13 @@ impl State {
             _ => {}
         }
         for subscription in self.subscriptions.values_mut() {
-            subscription.take(header, data, step, child, &mut self.memory);
+            subscription.take(
+                header,
+                data,
+                step,
+                child,
+                (self.by_choice, &mut self.memory),
+            );
         }
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
@@ -160,12 +172,68 @@ impl State {
     }
 }
 
+impl Default for Hub {
+    /// Makes the hub of one trace.
+    fn default() -> Self {
+        Self::new(MOST_SUBSCRIPTIONS, 0)
+    }
+}
+
 impl Hub {
-    /// Reports to `kernel` from now on which events are wanted here.
+    /// Makes a hub for so many subscriptions. Types `by_choice`, as bits, are only for those that
+    /// have chosen them by a filter.
+    #[must_use]
+    pub fn new(most: Most, by_choice: u64) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::new(most, by_choice))),
+            watermark: Arc::default(),
+        }
+    }
+
+    /// Reports to `kernel` too from now on which events are wanted here.
     pub fn report_to(&self, kernel: WantedMaps) {
         let mut state = self.lock();
-        state.kernel = Some(kernel);
+        state.kernel.push(kernel);
         state.update_kernel();
+    }
+
+    /// Reports no longer which events are wanted here.
+    pub fn report_to_none(&self) {
+        self.lock().kernel.clear();
+    }
+
+    /// Returns the types that any subscription wants, as bits.
+    #[must_use]
+    pub fn wanted(&self) -> u64 {
+        self.lock().wanted()
+    }
+
+    /// Returns the processes that any subscription has, and whether the children that each makes
+    /// are wanted too.
+    #[must_use]
+    pub fn processes(&self) -> HashMap<i32, bool> {
+        let state = self.lock();
+        let mut all = HashMap::new();
+        for subscription in state.subscriptions.values() {
+            for pid in subscription.processes.keys() {
+                *all.entry(*pid).or_insert(false) |= subscription.wish.inherit;
+            }
+        }
+        all
+    }
+
+    /// Tells whether there are no subscriptions.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().subscriptions.is_empty()
+    }
+
+    /// Forgets what was held back, when the kernel's events end: nothing older will come.
+    pub fn begin_anew(&self) {
+        let mut state = self.lock();
+        state.early.clear();
+        state.signs.clear();
+        state.in_exec.clear();
     }
 
     /// Registers a process as traced.
@@ -241,6 +309,23 @@ impl Hub {
         state.doubt();
     }
 
+    /// Takes the report that something of this process may be missing.
+    pub fn lose_of(&self, pid: i32) {
+        let since = self.watermark();
+        let mut state = self.lock();
+        for subscription in state.subscriptions.values_mut() {
+            if subscription.is_running && subscription.processes.contains_key(&pid) {
+                subscription.queue.lose_one(since);
+            }
+        }
+    }
+
+    /// Returns the time up to which everything was taken.
+    #[must_use]
+    pub fn watermark(&self) -> MonotonicNs {
+        *self.watermark.borrow()
+    }
+
     /// Raises the watermark: nothing older than this will be taken any more.
     pub fn complete_up_to(&self, watermark: MonotonicNs) {
         self.watermark.send_replace(watermark);
@@ -282,37 +367,63 @@ impl Hub {
         Some(id)
     }
 
-    /// Holds events of another process too; `false` where that cannot be.
+    /// Returns how many subscriptions there may be.
     #[must_use]
-    pub fn add_to(&self, id: SubscriptionId, pid: i32) -> bool {
+    pub fn most_subscriptions(&self) -> Most {
+        self.lock().slots.most()
+    }
+
+    /// Holds events of another process too. Returns whether they were not held before, and whether
+    /// those of its children are wanted.
+    ///
+    /// # Errors
+    ///
+    /// There are too many, in words.
+    pub fn add_to(&self, id: SubscriptionId, pid: i32) -> Result<(bool, bool), String> {
         let mut locked = self.lock();
         let state = &mut *locked;
         let is_in_exec = state.in_exec.contains(&pid);
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
-            return false;
+            return Err("the subscription has ended".to_owned());
         };
+        let inherit = subscription.wish.inherit;
+        // What is known of one that is there already stays.
+        if subscription.processes.contains_key(&pid) {
+            return Ok((false, inherit));
+        }
         if subscription.processes.len() >= MOST_PROCESSES {
-            return false;
+            return Err(format!(
+                "a stream has at most {MOST_PROCESSES} processes that are asked for"
+            ));
         }
         let watched = if is_in_exec && !subscription.wish.viewer.sees_all() {
             Watched::in_exec()
         } else {
             Watched::SEEN
         };
-        // What is known of one that is there already stays.
-        subscription.processes.entry(pid).or_insert(watched);
-        true
+        subscription.processes.insert(pid, watched);
+        Ok((true, inherit))
     }
 
-    /// Holds nothing any more.
-    pub fn unsubscribe(&self, id: SubscriptionId) {
+    /// Holds events of this process no longer.
+    pub fn remove_from(&self, id: SubscriptionId, pid: i32) {
+        if let Some(subscription) = self.lock().subscriptions.get_mut(&id) {
+            subscription.processes.remove(&pid);
+        }
+    }
+
+    /// Holds nothing any more. Returns the processes that it had.
+    pub fn unsubscribe(&self, id: SubscriptionId) -> Vec<i32> {
         let mut locked = self.lock();
         let state = &mut *locked;
+        let mut processes = Vec::new();
         if let Some(mut subscription) = state.subscriptions.remove(&id) {
             subscription.queue.clear(&mut state.memory);
             state.slots.give_back(subscription.wish.viewer.user, 1);
+            processes.extend(subscription.processes.keys());
         }
         state.update_kernel();
+        processes
     }
 
     /// Sets the events that a subscription wants from now on.
@@ -352,7 +463,7 @@ impl Subscription {
         data: &[u8],
         step: Option<ExecStep>,
         child: Option<i32>,
-        memory: &mut Shares,
+        (by_choice, memory): (u64, &mut Shares),
     ) {
         let pid = header.pid;
         if !self.processes.contains_key(&pid) {
@@ -361,7 +472,7 @@ impl Subscription {
         if let Some(ExecStep::Done(sight)) = step {
             self.exec_done(pid, &sight, memory);
         }
-        self.take_seen(header, data, memory);
+        self.take_seen(header, data, by_choice, memory);
         if step == Some(ExecStep::Begins) && !self.wish.viewer.sees_all() {
             self.exec_begins(pid);
         }
@@ -380,13 +491,29 @@ impl Subscription {
         }
     }
 
-    fn take_seen(&mut self, header: &EventHeader, data: &[u8], memory: &mut Shares) {
-        let is_wanted = self.is_running && !self.filter.contains(header.event_type);
+    /// Returns the types that it wants, as bits.
+    fn wanted(&self, by_choice: u64) -> u64 {
+        let [filter, ..] = self.filter.words();
+        match (self.is_running, self.filter == EventSet::EMPTY) {
+            (false, _) => 0,
+            (true, true) => !by_choice,
+            (true, false) => !filter,
+        }
+    }
+
+    fn take_seen(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        by_choice: u64,
+        memory: &mut Shares,
+    ) {
+        let is_wanted = self.wanted(by_choice) & wanted::bit(header.event_type) != 0;
         let Some(watched) = self.processes.get_mut(&header.pid).filter(|_| is_wanted) else {
             return;
         };
         match watched.fate(header, data) {
-            Fate::Keep => self.queue.push(header, data, memory),
+            Fate::Keep => self.keep(header, data, memory),
             Fate::Hold => watched.hold(header, data),
             Fate::Lose => self.queue.lose_one(header.time),
             Fate::Hide => {}
@@ -413,9 +540,21 @@ impl Subscription {
         let before = self.processes.insert(pid, now);
         if let Some(Watched::InExec { held, .. }) = before.filter(|_| may_see) {
             for (header, data) in held {
-                self.queue.push(&header, &data, memory);
+                self.keep(&header, &data, memory);
             }
         }
+    }
+
+    /// Keeps an event for the controller, without what it says of processes that this does not see.
+    fn keep(&mut self, header: &EventHeader, data: &[u8], memory: &mut Shares) {
+        if self.wish.viewer.is_unmasked() {
+            self.queue.push(header, data, memory);
+            return;
+        }
+        let processes = &self.processes;
+        let is_seen = |pid: i32| matches!(processes.get(&pid), Some(Watched::Seen { .. }));
+        self.queue
+            .push(header, &masked(header, data, is_seen), memory);
     }
 
     fn doubt(&mut self) {

@@ -11,6 +11,8 @@
 //! - `viewer`: rights to see what a process does; `watched`: a process that a controller sees;
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
+//! - `rights`: proof that a client may trace a process;
+//! - `mask`: what events say of processes that their reader does not see;
 //! - `receive`: requests, and the descriptors that come with them;
 //! - `server`: the conversations.
 
@@ -27,9 +29,12 @@
 
 mod asked;
 mod hub;
+mod mask;
 mod queue;
 mod receive;
+mod rights;
 mod server;
+mod service;
 mod share;
 mod socket;
 mod tee;
@@ -39,5 +44,7 @@ mod watched;
 pub use asked::Asked;
 pub use hub::Hub;
 pub use server::{Agent, converse, listen};
+pub use service::{ListenError, Listening, listen as listen_as_service, say_ready, serve};
 pub use share::{Most, Shares};
 pub use tee::Tee;
+pub use tracer_posix::agent::SYSTEM_ADDRESS;

@@ -1,6 +1,7 @@
 //! The conversations with programs that want the kernel's events in their streams.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use tracer_posix::wire::framed;
 
 use super::hub::{SubscriptionId, Wish};
 use super::receive::{Request, receive};
+use super::rights::{Proven, prove};
+use super::service::{Orders, Refusals};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
@@ -25,11 +28,18 @@ use super::{Asked, Hub};
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
 
-/// Connections that there may be: each has a descriptor.
+/// Connections that there may be at the agent of one trace: each has a descriptor.
 const MOST_CONNECTIONS: Most = Most {
     a_user: 48,
     all_but_root: 96,
     all: 128,
+};
+
+/// Connections that there may be at the service.
+const MOST_CONNECTIONS_AT_SERVICE: Most = Most {
+    a_user: 48,
+    all_but_root: 288,
+    all: 384,
 };
 
 /// Longest time a program may take for its request.
@@ -68,24 +78,52 @@ impl Agent {
     /// Talks to all programs that connect, as long as this program runs. A program that needs the
     /// newest events is reported by `asked`. Hold the returned socket as long as programs may come.
     pub fn serve(self, hub: Hub, asked: Asked) -> AgentSocket {
-        let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
-        let listener = self.listener;
-        tokio::spawn(async move {
-            loop {
-                match listener.accept().await {
-                    Ok((stream, _)) => {
-                        // Who is one too many, or is not known to the kernel, is hung up on.
-                        if let Some(guest) = Guest::admit(stream, &connections) {
-                            tokio::spawn(talk(guest, hub.clone(), asked.clone()));
-                        }
-                    }
-                    // No descriptor or memory is free for a while, or who came is gone: the others
-                    // are served all the same.
-                    Err(_) => sleep(PAUSE).await,
+        tokio::spawn(welcome(self.listener, hub, Host::Trace(asked)));
+        self.socket
+    }
+}
+
+/// Agent that a conversation is held for.
+#[derive(Clone)]
+pub enum Host {
+    /// That of one trace: it gives the events of the processes that this traces.
+    Trace(Asked),
+    /// The service: it traces what is asked for, as far as the client proves its right.
+    Service(Orders, Refusals),
+}
+
+impl Host {
+    /// Has everything up to now brought. Returns whether it will come.
+    fn ask_for_newest(&self) -> bool {
+        match self {
+            Self::Trace(asked) => asked.ask(),
+            Self::Service(orders, _) => orders.ask_for_newest(),
+        }
+    }
+
+    fn most_connections(&self) -> Most {
+        match self {
+            Self::Trace(_) => MOST_CONNECTIONS,
+            Self::Service(..) => MOST_CONNECTIONS_AT_SERVICE,
+        }
+    }
+}
+
+/// Talks to all programs that connect.
+pub async fn welcome(listener: UnixListener, hub: Hub, host: Host) {
+    let connections = Arc::new(Mutex::new(Shares::new(host.most_connections())));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // One that is too many, or is not known to the kernel, is hung up on.
+                if let Some(guest) = Guest::admit(stream, &connections) {
+                    tokio::spawn(talk(guest, hub.clone(), host.clone()));
                 }
             }
-        });
-        self.socket
+            // No descriptor or memory is free for a while, or the program is gone: the others are
+            // served all the same.
+            Err(_) => sleep(PAUSE).await,
+        }
     }
 }
 
@@ -116,23 +154,22 @@ impl Drop for Guest {
     }
 }
 
-async fn talk(mut guest: Guest, hub: Hub, asked: Asked) {
+async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     let mut conversation = Conversation {
         hub,
-        newest: asked,
+        host,
         asker: guest.credentials,
         subscription: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
     let mut asked = timeout(HELLO_WITHIN, receive(&guest.stream)).await;
     while let Ok(Ok(request)) = asked {
-        // Of the traced family every process is known: no proof is needed.
-        let Request { ask, files } = request;
-        drop(files);
-        let answer = conversation.answer(ask).await;
+        let is_further = matches!(request.ask, Ask::Add { .. });
+        let answer = conversation.answer(request).await;
         let Ok(bytes) = framed(&answer) else { return };
-        // A program that was refused does not need the connection.
-        let is_refused = matches!(answer, Answer::Refused { .. });
+        // A program that was refused does not need the connection, unless it has something already.
+        let is_refused = matches!(answer, Answer::Refused { .. }) && !is_further;
+        conversation.note(&answer);
         if guest.stream.write_all(&bytes).await.is_err() || is_refused {
             return;
         }
@@ -164,19 +201,19 @@ pub fn converse(untrusted: &[u8]) {
             let mut answers = Vec::new();
             let _ = theirs.read_to_end(&mut answers).await;
         };
-        tokio::join!(talk(guest, hub, asked), saying);
+        tokio::join!(talk(guest, hub, Host::Trace(asked)), saying);
     });
 }
 
 struct Conversation {
     hub: Hub,
-    newest: Asked,
+    host: Host,
     asker: UCred,
     subscription: Option<SubscriptionId>,
 }
 
 impl Conversation {
-    async fn answer(&mut self, ask: Ask) -> Answer {
+    async fn answer(&mut self, Request { ask, files }: Request) -> Answer {
         match (ask, self.subscription) {
             (
                 Ask::Hello {
@@ -194,24 +231,19 @@ impl Conversation {
                         "the library and tracer-user are of different versions; install one",
                     );
                 }
-                // A process that has just been made may ask before it is known here.
-                self.catch_up().await;
-                match self.permitted(pid) {
-                    Ok((viewer, pid)) => {
+                match self.permitted(pid, files).await {
+                    Ok(permitted) => {
                         let wish = Wish {
-                            viewer,
-                            pid,
+                            viewer: permitted.viewer,
+                            pid: permitted.pid,
                             inherit,
                             capacity: capacity.min(MOST_CAPACITY),
                             keeps_oldest,
                         };
                         self.subscription = self.hub.subscribe(wish);
                         match self.subscription {
-                            None => too_many(),
-                            // It may have become another program meanwhile, and said so before this
-                            // subscription was there.
-                            Some(_) if !viewer.may_see_now(pid) => unseen(),
-                            Some(_) => Answer::Done,
+                            None => too_many(self.hub.most_subscriptions()),
+                            Some(_) => self.begin(permitted, inherit).await,
                         }
                     }
                     Err(refusal) => refusal,
@@ -219,22 +251,19 @@ impl Conversation {
             }
             (Ask::Control { running, filter }, Some(id)) => {
                 self.hub.control(id, running, EventSet::from_words(filter));
+                if let Host::Service(orders, _) = &self.host {
+                    orders.adjust().await;
+                }
                 Answer::Done
             }
             (Ask::Collect, Some(id)) => {
                 self.catch_up().await;
                 self.hub.collect(id)
             }
-            (Ask::Add { pid }, Some(id)) => {
-                self.catch_up().await;
-                match self.permitted(pid) {
-                    Ok((viewer, pid)) if self.hub.add_to(id, pid) && viewer.may_see_now(pid) => {
-                        Answer::Done
-                    }
-                    Ok(_) => unseen(),
-                    Err(refusal) => refusal,
-                }
-            }
+            (Ask::Add { pid }, Some(id)) => match self.permitted(pid, files).await {
+                Ok(permitted) => self.add(id, permitted).await,
+                Err(refusal) => refusal,
+            },
             (Ask::Hello { .. }, Some(_))
             | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. }, None) => {
                 refused(libc::EINVAL, "a conversation begins with one hello")
@@ -246,21 +275,39 @@ impl Conversation {
     async fn catch_up(&self) {
         let now = monotonic_now();
         // Where no round will come the trace has ended: what was taken is all there is.
-        if self.newest.ask() {
+        if self.host.ask_for_newest() {
             self.hub.wait_for(now).await;
         }
     }
 
-    /// Returns the asker, and the process that they may trace, by its pid here.
-    fn permitted(&self, pid: i32) -> Result<(Viewer, i32), Answer> {
-        let unknown = || refused(libc::EPERM, "who asks is not known to the kernel");
+    /// Returns the process that the asker may trace.
+    async fn permitted(&self, pid: i32, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
+        let unknown = || refused(libc::EPERM, "the kernel does not know which process asks");
         let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
-        let pid = if pid == 0 { asking } else { pid };
+        let viewer = || Viewer::new(asking, asker.uid(), asker.gid());
+        match &self.host {
+            Host::Trace(_) => {
+                // A process that has just been made may ask before it is known here.
+                self.catch_up().await;
+                let pid = if pid == 0 { asking } else { pid };
+                self.permitted_of_trace(asking, viewer(), pid)
+            }
+            Host::Service(..) => permitted_by_proof(viewer(), files),
+        }
+    }
+
+    /// Returns a process of the trace: of the traced family every one is known, and no proof is
+    /// needed.
+    fn permitted_of_trace(
+        &self,
+        asking: i32,
+        viewer: Viewer,
+        pid: i32,
+    ) -> Result<Permitted, Answer> {
         if !Path::new(&format!("/proc/{pid}")).exists() {
             return Err(refused(libc::ESRCH, "there is no such process"));
         }
-        let viewer = Viewer::new(asking, asker.uid(), asker.gid());
         if !viewer.may_see_now(pid) {
             return Err(unseen());
         }
@@ -271,14 +318,97 @@ impl Conversation {
                  without --no-inherit",
             ));
         }
-        Ok((viewer, pid))
+        Ok(Permitted {
+            viewer,
+            pid,
+            proof: None,
+        })
     }
+
+    /// Begins with a process that is subscribed to by now.
+    async fn begin(&self, permitted: Permitted, inherit: bool) -> Answer {
+        if let Host::Service(orders, _) = &self.host
+            && let Err(why) = orders.trace(permitted.pid, inherit).await
+        {
+            return refused(libc::ENOTSUP, &why);
+        }
+        // What is traced by now is the process that was proven to be the asker's to trace, and not
+        // another one that has its pid.
+        if permitted.proof.as_ref().is_some_and(|proof| !proof.lives()) {
+            return refused(libc::ESRCH, "the process has ended");
+        }
+        // It may have become another program meanwhile, and said so before this subscription was
+        // there.
+        if !permitted.viewer.may_see_now(permitted.pid) {
+            return unseen();
+        }
+        Answer::Done
+    }
+
+    async fn add(&self, id: SubscriptionId, permitted: Permitted) -> Answer {
+        let pid = permitted.pid;
+        let (is_new, inherit) = match self.hub.add_to(id, pid) {
+            Ok(added) => added,
+            Err(refusal) => return refused(libc::EAGAIN, &refusal),
+        };
+        let answer = self.begin(permitted, inherit).await;
+        if is_new && matches!(answer, Answer::Refused { .. }) {
+            self.hub.remove_from(id, pid);
+            self.release(vec![pid]);
+        }
+        answer
+    }
+
+    /// Has processes traced no longer that no subscription has any more.
+    fn release(&self, pids: Vec<i32>) {
+        if let Host::Service(orders, _) = &self.host {
+            orders.release(pids);
+        }
+    }
+
+    /// Notes a refusal of the service, so that its administrator sees it.
+    fn note(&self, answer: &Answer) {
+        if let (Host::Service(_, refusals), Answer::Refused { why, .. }) = (&self.host, answer) {
+            refusals.note(self.asker.uid(), self.asker.pid().unwrap_or(0), why);
+        }
+    }
+}
+
+/// Process that a client may trace.
+struct Permitted {
+    viewer: Viewer,
+    pid: i32,
+    proof: Option<Proven>,
+}
+
+/// Returns the process of which the client proves that it may trace it.
+fn permitted_by_proof(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
+    let proven = prove(files);
+    let proven = proven.map_err(|why| refused(why.error_number(), &why.to_string()))?;
+    let pid = proven.pid;
+    if pid == std::process::id().cast_signed() {
+        return Err(refused(libc::EPERM, "the service does not trace itself"));
+    }
+    if !viewer.may_see_now(pid) {
+        return Err(refused(
+            libc::EPERM,
+            "the service gives only processes that are wholly the user's own: the same real, \
+             effective and saved user and group, no capabilities, memory that may be dumped, and \
+             the service's user namespace, even where ptrace allows more",
+        ));
+    }
+    Ok(Permitted {
+        viewer,
+        pid,
+        proof: Some(proven),
+    })
 }
 
 impl Drop for Conversation {
     fn drop(&mut self) {
         if let Some(id) = self.subscription {
-            self.hub.unsubscribe(id);
+            let processes = self.hub.unsubscribe(id);
+            self.release(processes);
         }
     }
 }
@@ -290,11 +420,13 @@ fn unseen() -> Answer {
     )
 }
 
-fn too_many() -> Answer {
-    refused(
-        libc::EAGAIN,
-        "it serves as many streams as this user, or all together, may have",
-    )
+fn too_many(most: Most) -> Answer {
+    let why = format!(
+        "it serves as many streams as this user ({}), or all users but root together ({}), may have; \
+         end others, or try again later",
+        most.a_user, most.all_but_root
+    );
+    refused(libc::EAGAIN, &why)
 }
 
 fn refused(error: i32, why: &str) -> Answer {

@@ -31,6 +31,11 @@ impl Shares {
         }
     }
 
+    /// Returns the limits.
+    pub fn most(&self) -> Most {
+        self.most
+    }
+
     /// Gives `amount` to a user, or nothing where that would be too much.
     #[must_use]
     pub fn take(&mut self, user: u32, amount: u64) -> bool {

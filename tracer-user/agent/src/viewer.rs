@@ -20,6 +20,9 @@ pub struct Viewer {
     group: u32,
     /// Whether it may look into every process.
     sees_all: bool,
+    /// Whether that is so of every process there is, and not only of those that it asks for: its
+    /// user namespace is known to be this one.
+    is_unmasked: bool,
 }
 
 impl Viewer {
@@ -27,15 +30,22 @@ impl Viewer {
     pub fn new(pid: i32, user: u32, group: u32) -> Self {
         // Another user's process may have become one of root's since it connected: that counts for
         // nothing.
+        let namespace = NamespaceOf::read(pid);
         let sees_all = user == 0
-            && in_own_namespace(pid)
+            && namespace != NamespaceOf::Another
             && Credentials::read(pid)
                 .is_some_and(|now| now.users == [0; 4] && now.effective & MAY_TRACE_ALL != 0);
         Self {
             user,
             group,
             sees_all,
+            is_unmasked: sees_all && namespace == NamespaceOf::Own,
         }
+    }
+
+    /// Tells whether nothing is masked that events say of other processes.
+    pub fn is_unmasked(&self) -> bool {
+        self.is_unmasked
     }
 
     /// Tells whether it may look into every process, so that nothing has to be asked.
@@ -62,22 +72,49 @@ impl Viewer {
         let is_dumpable = fs::metadata(format!("/proc/{pid}/environ"))
             .is_ok_and(|file| (file.uid(), file.gid()) == (self.user, self.group));
         is_dumpable
-            && in_own_namespace(pid)
+            && NamespaceOf::read(pid) != NamespaceOf::Another
             && Credentials::read(pid).is_some_and(|now| {
                 now.users == [self.user; 4] && now.groups == [self.group; 4] && now.permitted == 0
             })
     }
 }
 
-/// Tells whether a process is in our user namespace: in another one the same ids mean something
-/// else.
-fn in_own_namespace(pid: i32) -> bool {
-    let namespace = |of: &str| {
-        let found = fs::metadata(format!("/proc/{of}/ns/user"));
-        found.map(|found| (found.dev(), found.ino())).ok()
-    };
-    let theirs = namespace(&pid.to_string());
-    theirs.is_some() && theirs == namespace("self")
+/// User namespace of a process, seen from ours: in another one the same ids mean something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamespaceOf {
+    /// It is ours.
+    Own,
+    /// It has the same ids as ours. Which one it is the kernel tells only those that may trace the
+    /// process.
+    WithSameIds,
+    /// It is another, or not known.
+    Another,
+}
+
+impl NamespaceOf {
+    fn read(pid: i32) -> Self {
+        let namespace = |of: &str| {
+            let found = fs::metadata(format!("/proc/{of}/ns/user"));
+            found.map(|found| (found.dev(), found.ino())).ok()
+        };
+        let ids = |of: &str, map: &str| fs::read(format!("/proc/{of}/{map}")).ok();
+        let process = pid.to_string();
+        match (namespace(&process), namespace("self")) {
+            (Some(theirs), Some(own)) if theirs == own => Self::Own,
+            (Some(_), _) => Self::Another,
+            (None, _) => {
+                let is_same = ["uid_map", "gid_map"].iter().all(|map| {
+                    let theirs = ids(&process, map);
+                    theirs.is_some() && theirs == ids("self", map)
+                });
+                if is_same {
+                    Self::WithSameIds
+                } else {
+                    Self::Another
+                }
+            }
+        }
+    }
 }
 
 /// Credentials of a process, as `/proc` states them.
@@ -125,6 +162,7 @@ mod tests {
             user,
             group,
             sees_all: false,
+            is_unmasked: false,
         }
     }
 

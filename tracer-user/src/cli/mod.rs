@@ -21,6 +21,7 @@ mod probes;
 mod read;
 mod report;
 mod run;
+mod serve;
 mod short_help;
 mod snapshot;
 mod source_options;
@@ -77,6 +78,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Events(events::EventsArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Serve(serve::ServeArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -124,6 +126,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args.into()),
         Command::Events(args) => events::run(&args.try_into()?),
         Command::Snapshot(args) => snapshot::run(&args),
+        Command::Serve(args) => serve::run(&args.try_into()?),
         Command::Completion(args) => completion::run(&args),
     }
 }

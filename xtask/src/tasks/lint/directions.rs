@@ -103,6 +103,8 @@ const CRATES: [Crate; 20] = [
             "tracer-area",
             "tracer-posix",
             "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
             "tracer-kernel",
         ],
     },

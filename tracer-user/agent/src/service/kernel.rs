@@ -1,0 +1,394 @@
+//! The recordings of the kernel's events, for as long as there are subscriptions.
+//!
+//! There are two, each with its own programs and rings. The first has the types that say much and
+//! cost little, for every subscription. The second has those that some subscription has chosen by
+//! name ([`ON_DEMAND`]): system calls above all, whose tracepoints slow every process of the machine
+//! as long as a program is attached to them. It comes and goes without a gap in the first.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tracer_area::monotonic_now;
+use tracer_binary::probes::Probes;
+use tracer_binary::stacks::StackOptions;
+use tracer_common::event_type::{EventOrigin, EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
+use tracer_common::kernel::wanted;
+use tracer_engine::EventTypes;
+use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
+use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, ProcessChoice, ReportsExecs as _};
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
+use tracer_text::say;
+
+use crate::Hub;
+
+/// Bytes of each ring.
+const RING_BYTES: u32 = 2 << 20;
+
+/// Types that are recorded where a subscription has chosen them by a filter.
+pub const ON_DEMAND: u64 = collect_bits(false);
+
+/// Types that are recorded for every subscription.
+const USUAL: u64 = collect_bits(true);
+
+/// Families of types for which programs would be loaded that no subscription can ask for.
+const NEVER: &[&str] = &["stack", "sample"];
+
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
+const fn collect_bits(is_default: bool) -> u64 {
+    let mut bits = 0;
+    let mut index = 0;
+    while index < SYSTEM_EVENT_TYPES.len() {
+        let entry = &SYSTEM_EVENT_TYPES[index];
+        // Events of no process are given to none.
+        let is_kernels = matches!(entry.origin, EventOrigin::Kernel) && entry.has_process;
+        if is_kernels && entry.is_default == is_default {
+            bits |= wanted::bit(entry.id);
+        }
+        index += 1;
+    }
+    bits & wanted::OPTIONAL
+}
+
+fn types(bits: u64) -> Vec<EventTypeId> {
+    let chosen = |entry: &&SystemEventType| {
+        wanted::bit(entry.id) & bits != 0 && !NEVER.contains(&entry.family)
+    };
+    let chosen = SYSTEM_EVENT_TYPES.iter().filter(chosen);
+    chosen.map(|entry| entry.id).collect()
+}
+
+/// Programs in the kernel, and what they record.
+struct Recording {
+    // Dropped in this order: the source owns the rings.
+    source: KernelSource,
+    ring: Option<AsyncFd<OwnedFd>>,
+    tracer: KernelTracer,
+    /// The types that were asked for, as bits.
+    bits: u64,
+}
+
+impl Recording {
+    fn load(bits: u64) -> Result<Self, String> {
+        let options = KernelOptions {
+            ring_bytes: RING_BYTES,
+            wanted: types(bits),
+            syscalls: SyscallSet::all(),
+            string_bytes: 0,
+            descriptors: DescriptorOptions::None,
+            stacks: StackOptions::default(),
+            probes: Probes::default(),
+            tracepoints: Vec::new(),
+            choice: ProcessChoice::Given,
+            inherit: true,
+            wakes_at_exec: false,
+            types: None,
+            verbose: false,
+        };
+        let (tracer, source) = KernelTracer::load(&options).map_err(|error| in_words(&error))?;
+        // It has no stream of its own: subscriptions alone say what is recorded.
+        tracer.wanted().set_types(0);
+        let ring = watched(&tracer).map_err(|error| in_words(&error))?;
+        Ok(Self {
+            source,
+            ring,
+            tracer,
+            bits,
+        })
+    }
+
+    async fn readable(&self) {
+        let Some(ring) = &self.ring else {
+            return std::future::pending().await;
+        };
+        match ring.readable().await {
+            Ok(mut guard) => guard.clear_ready(),
+            // The tick goes on without it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+fn watched(tracer: &KernelTracer) -> io::Result<Option<AsyncFd<OwnedFd>>> {
+    let ring = tracer.ring_fd();
+    if ring < 0 {
+        return Ok(None);
+    }
+    // SAFETY: the tracer lives, and this borrow ends with the call.
+    let ring = unsafe { BorrowedFd::borrow_raw(ring) };
+    let ring = ring.try_clone_to_owned()?;
+    // SAFETY: it owns its descriptor, which it neither closes nor replaces.
+    unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
+        .map(Some)
+        .map_err(|error| error.into_parts().1)
+}
+
+fn in_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        words.push_str(": ");
+        words.push_str(&error.to_string());
+        source = error.source();
+    }
+    words
+}
+
+/// Events of one round, and what is kept between rounds.
+#[derive(Default)]
+struct Collected {
+    types: EventTypes,
+    events: Vec<Pending>,
+    data: Vec<u8>,
+    losses: Vec<Loss>,
+}
+
+impl Collected {
+    /// Collects from a source. Returns its watermark.
+    fn collect(&mut self, source: &mut KernelSource) -> MonotonicNs {
+        self.clear();
+        source.collect(&mut self.batch())
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.data.clear();
+        self.losses.clear();
+    }
+
+    fn batch(&mut self) -> Batch<'_> {
+        Batch::new(
+            &mut self.types,
+            &mut self.events,
+            &mut self.data,
+            &mut self.losses,
+        )
+    }
+}
+
+/// The kernel's events of the subscriptions.
+pub struct Kernel {
+    hub: Hub,
+    usual: Option<Recording>,
+    on_demand: Option<Recording>,
+    collected: [Collected; 2],
+    /// Processes that are looked at again when everything up to a time is known.
+    unsure: Option<Unsure>,
+}
+
+/// Processes of which it is not known yet whether they are marked in the kernel as they should be.
+#[derive(Debug)]
+struct Unsure {
+    /// Time by which it is known.
+    at: MonotonicNs,
+    /// Those that were marked as not traced: another that is traced may have had the pid by then.
+    untraced: Vec<i32>,
+}
+
+impl Kernel {
+    /// Begins without any.
+    pub fn new(hub: Hub) -> Self {
+        Self {
+            hub,
+            usual: None,
+            on_demand: None,
+            collected: Default::default(),
+            unsure: None,
+        }
+    }
+
+    /// Tells whether programs are in the kernel.
+    pub fn is_loaded(&self) -> bool {
+        self.usual.is_some()
+    }
+
+    /// Waits until a ring has something.
+    pub async fn readable(&self) {
+        let (usual, on_demand) = (self.usual.as_ref(), self.on_demand.as_ref());
+        let one = async |recording: Option<&Recording>| match recording {
+            Some(recording) => recording.readable().await,
+            None => std::future::pending().await,
+        };
+        tokio::select! {
+            () = one(usual) => {}
+            () = one(on_demand) => {}
+        }
+    }
+
+    /// Traces a process from now on.
+    ///
+    /// # Errors
+    ///
+    /// The programs cannot be loaded, or no process can have this pid: in words.
+    pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), String> {
+        self.load_usual()?;
+        // Another subscription may have it with its children.
+        let inherit = inherit || self.hub.processes().get(&pid).is_some_and(|all| *all);
+        for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
+            let traced = recording.tracer.trace(pid, inherit);
+            traced.map_err(|error| in_words(&error))?;
+        }
+        Ok(())
+    }
+
+    fn load_usual(&mut self) -> Result<(), String> {
+        if self.usual.is_some() {
+            return Ok(());
+        }
+        let loaded = Recording::load(USUAL).inspect_err(|error| {
+            say(&format!("cannot record the kernel's events: {error}"));
+        })?;
+        self.hub.begin_anew();
+        self.hub.report_to(loaded.tracer.wanted());
+        self.usual = Some(loaded);
+        Ok(())
+    }
+
+    /// Records what the subscriptions want by now.
+    pub fn adjust(&mut self) {
+        let bits = self.hub.wanted() & ON_DEMAND;
+        let has = self.on_demand.as_ref().map_or(0, |loaded| loaded.bits);
+        if bits & !has == 0 {
+            if bits == 0 && has != 0 {
+                self.drop_on_demand();
+            }
+            return;
+        }
+        if self.usual.is_none() {
+            return;
+        }
+        if has != 0 {
+            // Those that had some of these types miss them until the others are there too.
+            self.round();
+            self.drop_on_demand();
+            self.hub.lose(Loss {
+                cause: LossCause::KernelRingFull,
+                count: 1,
+                since: self.hub.watermark(),
+                is_marked: false,
+            });
+        }
+        match Recording::load(bits | has) {
+            Ok(mut loaded) => {
+                let processes = self.hub.processes();
+                for (pid, inherit) in processes {
+                    // One that has ended meanwhile is marked until a new process has its pid.
+                    let _ = loaded.tracer.trace(pid, inherit);
+                }
+                self.hub.report_to(loaded.tracer.wanted());
+                self.on_demand = Some(loaded);
+                // What these have made meanwhile is known a round later.
+                self.be_unsure(Vec::new());
+            }
+            Err(error) => say(&format!(
+                "cannot record what a program has chosen by name: {error}"
+            )),
+        }
+    }
+
+    fn drop_on_demand(&mut self) {
+        if self.on_demand.take().is_some() {
+            self.hub.report_to_none();
+            if let Some(usual) = &self.usual {
+                self.hub.report_to(usual.tracer.wanted());
+            }
+        }
+    }
+
+    /// Traces those of these processes no longer that no subscription has by now.
+    pub fn release(&mut self, pids: &[i32]) {
+        // Which have ended is known then: their pids may be others'.
+        self.round();
+        let wanted = self.hub.processes();
+        let mut untraced = Vec::new();
+        for pid in pids {
+            let kept = wanted.get(pid).copied();
+            for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
+                let tracer = &mut recording.tracer;
+                // Of another pid namespace it may have ended: then nothing is marked.
+                let _ = match kept {
+                    Some(inherit) => tracer.trace(*pid, inherit),
+                    None => tracer.untrace(*pid),
+                };
+            }
+            if kept.is_none() {
+                untraced.push(*pid);
+            }
+        }
+        self.adjust();
+        self.be_unsure(untraced);
+    }
+
+    fn be_unsure(&mut self, untraced: Vec<i32>) {
+        let mut untraced = untraced;
+        if let Some(unsure) = &mut self.unsure {
+            untraced.append(&mut unsure.untraced);
+        }
+        self.unsure = Some(Unsure {
+            at: monotonic_now(),
+            untraced,
+        });
+    }
+
+    /// Marks anew what turns out to be another process than it was taken for, or was not known.
+    fn be_sure(&mut self, watermark: MonotonicNs) {
+        let Some(unsure) = self.unsure.take_if(|unsure| unsure.at <= watermark) else {
+            return;
+        };
+        for (pid, inherit) in self.hub.processes() {
+            let is_another = unsure.untraced.contains(&pid);
+            if is_another {
+                self.hub.lose_of(pid);
+            }
+            if let Some(usual) = self.usual.as_mut().filter(|_| is_another) {
+                let _ = usual.tracer.trace(pid, inherit);
+            }
+            if let Some(on_demand) = &mut self.on_demand {
+                let _ = on_demand.tracer.trace(pid, inherit);
+            }
+        }
+    }
+
+    /// Brings the subscriptions what was recorded since the last time.
+    pub fn round(&mut self) {
+        let Some(usual) = &mut self.usual else {
+            return;
+        };
+        let [first, second] = &mut self.collected;
+        let mut watermark = first.collect(&mut usual.source);
+        let signs = usual.source.take_exec_signs();
+        second.clear();
+        if let Some(on_demand) = &mut self.on_demand {
+            watermark = watermark.min(second.collect(&mut on_demand.source));
+            // The first one has them too.
+            drop(on_demand.source.take_exec_signs());
+        }
+        // First: what was lost may be what says who may see the others.
+        for loss in first.losses.iter().chain(&second.losses) {
+            // What the kernel did not report is of one thread, which not every program may see.
+            if loss.cause != LossCause::KernelNotReported {
+                self.hub.lose(*loss);
+            }
+        }
+        let (first, second) = (first.batch(), second.batch());
+        let is_on_demand =
+            |(header, _): &(&EventHeader, &[u8])| wanted::bit(header.event_type) & ON_DEMAND != 0;
+        let all = first.since(0).chain(second.since(0).filter(is_on_demand));
+        self.hub.take(all, signs, watermark);
+        self.hub.complete_up_to(watermark);
+        self.be_sure(watermark);
+    }
+
+    /// Takes all programs out of the kernel.
+    pub fn unload(&mut self) {
+        self.hub.report_to_none();
+        self.hub.begin_anew();
+        self.on_demand = None;
+        self.usual = None;
+        self.unsure = None;
+        self.collected = Default::default();
+    }
+}

@@ -1,0 +1,162 @@
+//! The service: an agent for every program of the system, whichever user's it is.
+//!
+//! - `orders`: what conversations have it do;
+//! - `kernel`: its recordings of the kernel's events, for as long as there are subscriptions;
+//! - `listening`: the socket, its own or the one that a service manager passes;
+//! - `manager`: messages to a service manager;
+//! - `refusals`: what was refused, on the standard error.
+//!
+//! One thread does everything, so that conversations and recordings need not wait for each other:
+//! each does what it can and goes on.
+
+mod kernel;
+mod listening;
+mod manager;
+mod orders;
+mod refusals;
+
+use std::io;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep_until};
+
+use super::Hub;
+use super::hub::MOST_AT_SERVICE;
+use super::server::{Host, welcome};
+use kernel::Kernel;
+use orders::Order;
+
+pub use kernel::ON_DEMAND;
+pub use listening::{ListenError, Listening, listen};
+pub use manager::say_ready;
+pub use orders::Orders;
+pub use refusals::Refusals;
+
+/// Time after the last subscription for which the programs stay in the kernel: a program that ends
+/// and is started again finds them there.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// Interval between two rounds where nothing asks for one.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Serves until a signal, or until there has been no subscription for `idle`.
+///
+/// # Errors
+///
+/// The system has no descriptor or memory for it.
+pub fn serve(listening: Listening, idle: Option<Duration>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (listener, _name) = listening.into_parts();
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        let hub = Hub::new(MOST_AT_SERVICE, ON_DEMAND);
+        let (orders, received) = Orders::new();
+        let host = Host::Service(orders, Refusals::default());
+        tokio::spawn(welcome(listener, hub.clone(), host));
+        let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+        let [terminate, interrupt] = signals;
+        let mut service = Service {
+            kernel: Kernel::new(hub.clone()),
+            hub,
+            orders: received,
+            signals: (terminate?, interrupt?),
+            idle,
+            since: Some(Instant::now()),
+        };
+        manager::say_ready();
+        service.run().await;
+        Ok(())
+    })
+}
+
+struct Service {
+    kernel: Kernel,
+    hub: Hub,
+    orders: UnboundedReceiver<Order>,
+    signals: (Signal, Signal),
+    idle: Option<Duration>,
+    /// Since when there has been no subscription.
+    since: Option<Instant>,
+}
+
+impl Service {
+    async fn run(&mut self) {
+        loop {
+            let is_loaded = self.kernel.is_loaded();
+            let tick = Instant::now() + TICK;
+            let quiet = self.quiet_until();
+            tokio::select! {
+                order = self.orders.recv() => match order {
+                    Some(order) => self.obey_all(order),
+                    None => return,
+                },
+                () = self.kernel.readable(), if is_loaded => {}
+                () = sleep_until(tick), if is_loaded => {}
+                () = at(quiet) => if self.has_been_quiet() { return },
+                _ = self.signals.0.recv() => return,
+                _ = self.signals.1.recv() => return,
+            }
+            self.kernel.round();
+        }
+    }
+
+    /// Obeys an order and those that have come meanwhile: one round serves all.
+    fn obey_all(&mut self, first: Order) {
+        self.obey(first);
+        while let Ok(order) = self.orders.try_recv() {
+            self.obey(order);
+        }
+        self.since = if self.hub.is_empty() {
+            self.since.or_else(|| Some(Instant::now()))
+        } else {
+            None
+        };
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Newest => {}
+            // The receiver of a reply may be gone: its conversation has ended.
+            Order::Trace {
+                pid,
+                inherit,
+                reply,
+            } => drop(reply.send(self.kernel.trace(pid, inherit))),
+            Order::Adjust { reply } => {
+                self.kernel.adjust();
+                let _ = reply.send(());
+            }
+            Order::Release { pids } => self.kernel.release(&pids),
+        }
+    }
+
+    /// Returns when something is to be done if no subscription comes before.
+    fn quiet_until(&self) -> Option<Instant> {
+        let since = self.since?;
+        if self.kernel.is_loaded() {
+            return Some(since + LINGER);
+        }
+        self.idle.map(|idle| since + idle.max(LINGER))
+    }
+
+    /// Does what is to be done when there has been no subscription. Returns whether that is to end.
+    fn has_been_quiet(&mut self) -> bool {
+        if self.kernel.is_loaded() {
+            self.kernel.unload();
+            return false;
+        }
+        true
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
