@@ -8,10 +8,16 @@
  * attack_agent subscribe PATH N  asks for N subscriptions, makes 300,000 system calls, and collects nothing; says
  *                                "granted M" first
  * attack_agent ask PATH PID      asks for the events of process PID; says "granted 1" or "granted 0"
+ * attack_agent prove PATH PID FILE [path]
+ *                                the same with a pidfd of PID and with FILE as the proof, opened for reading, or with
+ *                                O_PATH; with a file that it may not open, and with a PID of 0, without any
+ * attack_agent flood PATH N      N times sends half a message with a descriptor, or three of them with a message, and
+ *                                hangs up
  *
  * A PATH that begins with @ is an abstract name.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -22,6 +28,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -167,8 +174,26 @@ static void hold_connections(int count)
     wait_for_end();
 }
 
-/* Whether the events of this process are given; 0 is the one that asks. */
-static int granted(unsigned long pid)
+/* Sends a message, and descriptors with it. */
+static int sent(int guest, size_t whole, const int *files, int count)
+{
+    char space[CMSG_SPACE(8 * sizeof(int))] = { 0 };
+    struct iovec part = { message, whole };
+    struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+    if (count > 0) {
+        header.msg_control = space;
+        header.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+        struct cmsghdr *control = CMSG_FIRSTHDR(&header);
+        control->cmsg_level = SOL_SOCKET;
+        control->cmsg_type = SCM_RIGHTS;
+        control->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+        memcpy(CMSG_DATA(control), files, (size_t)count * sizeof(int));
+    }
+    return sendmsg(guest, &header, MSG_NOSIGNAL) == (ssize_t)whole;
+}
+
+/* Whether the events of this process are given, with these descriptors as the proof; 0 is the one that asks. */
+static int granted_for(unsigned long pid, const int *files, int count)
 {
     int guest = connected();
     unsigned char answer[4096];
@@ -183,9 +208,19 @@ static int granted(unsigned long pid)
     *at++ = 1; /* keeps the oldest */
     size_t whole = framed(at);
     struct pollfd answered = { guest, POLLIN, 0 };
-    if (send(guest, message, whole, MSG_NOSIGNAL) != (ssize_t)whole || poll(&answered, 1, 5000) != 1
-        || recv(guest, answer, sizeof answer, 0) < 5 || answer[4] != 0)
+    ssize_t length;
+    if (!sent(guest, whole, files, count) || poll(&answered, 1, 20000) != 1
+        || (length = recv(guest, answer, sizeof answer - 1, 0)) < 5)
         return 0;
+    if (answer[4] != 0) {
+        /* Refused: the error number, and why, with its length before it. */
+        answer[length] = 0;
+        for (unsigned char *byte = answer + 4; byte < answer + length; byte++)
+            if (*byte < ' ')
+                *byte = ' ';
+        fprintf(stderr, "%s\n", answer + 4);
+        return 0;
+    }
     at = message + 4;
     *at++ = 1; /* Control */
     *at++ = 1; /* it runs */
@@ -193,6 +228,35 @@ static int granted(unsigned long pid)
         *at++ = 0; /* nothing is filtered out; what is too much is not looked at */
     whole = framed(at);
     return send(guest, message, whole, MSG_NOSIGNAL) == (ssize_t)whole;
+}
+
+static int granted(unsigned long pid)
+{
+    return granted_for(pid, NULL, 0);
+}
+
+static void prove(unsigned long pid, const char *file, int flags)
+{
+    int files[2] = { (int)syscall(SYS_pidfd_open, pid ? (pid_t)pid : getpid(), 0), open(file, flags | O_CLOEXEC) };
+    int is_complete = files[0] >= 0 && files[1] >= 0 && pid != 0;
+    printf("opened %d\n", is_complete);
+    printf("granted %d\n", granted_for(pid, files, is_complete ? 2 : 0));
+}
+
+static void flood(int count)
+{
+    int file = open("/dev/null", O_RDONLY);
+    int files[3] = { file, file, file };
+    for (int i = 0; i < count; i++) {
+        int guest = connected();
+        if (guest < 0)
+            continue;
+        message[0] = 1;
+        message[1] = message[2] = message[3] = 0;
+        message[4] = 2; /* Collect */
+        sent(guest, i % 2 ? 5 : 2, files, i % 2 ? 3 : 1);
+        close(guest);
+    }
 }
 
 static void subscribe(int count)
@@ -224,6 +288,10 @@ int main(int argc, char **argv)
         subscribe(atoi(argv[3]));
     else if (!strcmp(argv[1], "ask") && argc == 4)
         printf("granted %d\n", granted(strtoul(argv[3], NULL, 10)));
+    else if (!strcmp(argv[1], "prove") && argc >= 5)
+        prove(strtoul(argv[3], NULL, 10), argv[4], argc > 5 ? O_PATH : O_RDONLY);
+    else if (!strcmp(argv[1], "flood") && argc == 4)
+        flood(atoi(argv[3]));
     else
         return EXIT_FAILURE;
     return EXIT_SUCCESS;

@@ -1,0 +1,285 @@
+//! The service that gives the kernel's events to the programs of all users.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, command_as, stage};
+use tests::bpf::{self, Object};
+use tests::rights::missing_right;
+use tests::target::{Target, values_after};
+use tests::{dist, wait_until};
+
+/// The user that the service runs as.
+const SERVICE: u32 = 61_003;
+
+/// Longest time for which something of the service is waited for.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A service without rights but those to load programs and to read what they record, started as a
+/// service manager starts it: root has made the socket.
+struct Service {
+    folder: tempfile::TempDir,
+    listener: UnixListener,
+    process: Child,
+}
+
+impl Service {
+    fn start() -> anyhow::Result<Self> {
+        let folder = stage(&[
+            "agent_returns",
+            "attack_agent",
+            "exec_watcher",
+            "kernel_events",
+        ])?;
+        dist::compile_static("watched", folder.path())?;
+        let listener = UnixListener::bind(address(folder.path()))?;
+        fs::set_permissions(address(folder.path()), Permissions::from_mode(0o666))?;
+        let process = serve(folder.path(), &listener)?;
+        Ok(Self {
+            folder,
+            listener,
+            process,
+        })
+    }
+
+    /// Ends it at once, and starts another at the same socket.
+    fn replace(&mut self, meanwhile: impl FnOnce()) -> anyhow::Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        meanwhile();
+        self.process = serve(self.folder.path(), &self.listener)?;
+        Ok(())
+    }
+
+    fn pid(&self) -> i32 {
+        self.process.id().cast_signed()
+    }
+
+    /// A program of the stage as this user, whose streams are to have the kernel's events.
+    fn program(&self, user: u32, name: &str) -> Command {
+        let mut program = as_user(user, self.folder.path(), name);
+        program.env("LINUX_TRACE_AGENT", address(self.folder.path()));
+        program.env("LINUX_TRACE_KERNEL_EVENTS", "1");
+        program.env("LINUX_TRACE_DEBUG", "1");
+        program
+    }
+
+    /// What a process of this user gets with these as its proof: whether it could open them, and
+    /// whether it was granted.
+    fn proves(&self, user: u32, pid: i32, file: &str, further: &[&str]) -> (u64, u64) {
+        let mut attack = self.program(user, "attack_agent");
+        attack.arg("prove").arg(address(self.folder.path()));
+        let output = attack.arg(pid.to_string()).arg(file).args(further).output();
+        let said = lines(&output.unwrap());
+        let one = |word| values_after(&said, word).unwrap()[0][0];
+        (one("opened"), one("granted"))
+    }
+
+    /// The eBPF objects that it has in the kernel.
+    fn objects(&self) -> BTreeSet<Object> {
+        bpf::all_because_of(self.pid()).unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn address(folder: &Path) -> PathBuf {
+    folder.join("agent.sock")
+}
+
+fn serve(folder: &Path, listener: &UnixListener) -> anyhow::Result<Child> {
+    let rights = "+bpf,+perfmon";
+    let script = format!(
+        "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec setpriv --reuid={SERVICE} \
+         --regid={SERVICE} --clear-groups --inh-caps=-all,{rights} --ambient-caps={rights} \
+         --bounding-set=-all,{rights} --no-new-privs -- {} serve --idle 0",
+        folder.join("dist/bin/tracer-user").display(),
+    );
+    let socket = OwnedFd::from(listener.try_clone()?);
+    let mut service = Command::new("sh");
+    service.args(["-c", &script]).stdin(Stdio::from(socket));
+    Ok(service.stderr(Stdio::null()).spawn()?)
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines().map(str::to_owned).collect()
+}
+
+fn sleeper(user: u32) -> Target {
+    let mut shell = command_as(user, "sh");
+    Target::start(shell.args(["-c", "echo ready; read end"]))
+        .unwrap()
+        .0
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_of_any_user_gets_its_events_and_nothing_stays_in_the_kernel() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    // It compares forks, ends and switches with what /proc says of them.
+    for user in [ATTACKER, VICTIM, 0] {
+        let output = service.program(user, "kernel_events").output().unwrap();
+        assert_eq!(lines(&output), ["ok"], "user {user}: {output:?}");
+    }
+    let mut program = service.program(ATTACKER, "agent_returns");
+    let (program, _) = Target::start(&mut program).unwrap();
+    program.wait_for("first").unwrap();
+    let objects = service.objects();
+    assert!(!objects.is_empty());
+    drop(program);
+    wait_until("the kernel to have no program", SOON, || {
+        let left = objects.iter().map(|object| object.exists());
+        let left: Vec<bool> = left.collect::<std::io::Result<_>>()?;
+        Ok((!left.contains(&true)).then_some(()))
+    })
+    .unwrap();
+    assert!(service.objects().is_empty());
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn only_who_may_trace_a_process_is_given_its_events() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let (own, another, roots) = (sleeper(ATTACKER), sleeper(VICTIM), sleeper(0));
+    let memory = |of: &Target| format!("/proc/{}/mem", of.pid());
+    let proves = |pid, file: &str, further: &[&str]| service.proves(ATTACKER, pid, file, further);
+    assert_eq!(proves(own.pid(), &memory(&own), &[]), (1, 1));
+    for others in [&another, &roots] {
+        // The kernel does not open it.
+        assert_eq!(proves(others.pid(), &memory(others), &[]), (0, 0));
+        // It names the file to whom it does not open it.
+        assert_eq!(proves(others.pid(), &memory(others), &["path"]), (1, 0));
+        // The pidfd of one and the memory of another.
+        assert_eq!(proves(others.pid(), &memory(&own), &[]), (1, 0));
+    }
+    // Its own, but not the pidfd's.
+    assert_eq!(proves(own.pid(), "/proc/self/mem", &[]), (1, 0));
+    for other in ["/proc/self/status", "/dev/null", "/proc", "/etc/passwd"] {
+        assert_eq!(proves(own.pid(), other, &[]), (1, 0), "{other}");
+    }
+    // Another's process may be traced by whom the kernel lets: here by root.
+    assert_eq!(
+        service.proves(0, another.pid(), &memory(&another), &[]),
+        (1, 1)
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn from_its_exec_on_a_program_with_special_rights_is_hidden_by_the_service_too() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let plain = service.folder.path().join("watched");
+    let special = service.folder.path().join("special");
+    fs::copy(&plain, &special).unwrap();
+    fs::set_permissions(&special, Permissions::from_mode(0o4755)).unwrap();
+    let seen = |program: &Path| -> Vec<u64> {
+        let mut watcher = service.program(ATTACKER, "exec_watcher");
+        let output = watcher.arg(program).output().unwrap();
+        let said = lines(&output);
+        let count = |word| {
+            let found = values_after(&said, word);
+            found.unwrap_or_else(|_| panic!("{output:?}"))[0][0]
+        };
+        vec![count("execs"), count("after"), count("lost")]
+    };
+    for round in 0..3 {
+        assert_eq!(seen(&special), [0, 0, 0], "round {round}");
+        let found = seen(&plain);
+        let [execs, after, lost] = found[..] else {
+            panic!("{found:?}")
+        };
+        assert!(execs == 1 && after > 200 && lost == 0, "{found:?}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_killed_service_leaves_a_gap_that_is_marked_and_programs_go_on_with_the_next() {
+    if missing_right().is_some() {
+        return;
+    }
+    let mut service = Service::start().unwrap();
+    let mut program = service.program(ATTACKER, "agent_returns");
+    let (mut program, _) = Target::start(&mut program).unwrap();
+    program.wait_for("first").unwrap();
+    let objects = service.objects();
+    assert!(!objects.is_empty());
+    service
+        .replace(|| {
+            program.wait_for("gap").unwrap();
+            // The kernel frees them a little later than the process.
+            wait_until("the kernel to let go", SOON, || {
+                let left = objects.iter().map(|object| object.exists());
+                let left: Vec<bool> = left.collect::<std::io::Result<_>>()?;
+                Ok((!left.contains(&true)).then_some(()))
+            })
+            .unwrap();
+        })
+        .unwrap();
+    program.wait_for("again").unwrap();
+    assert!(program.is_running().unwrap());
+    let said = program.end_saying().unwrap();
+    let one = |word| values_after(&said, word).unwrap()[0][0];
+    // It gave its CPU to others, and got it from them: which these are it is not told.
+    assert_eq!(one("others"), 0);
+    assert!(one("masked") > 0, "{said:?}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_client_that_says_half_or_sends_many_descriptors_harms_no_other() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let descriptors = || {
+        let all = fs::read_dir(format!("/proc/{}/fd", service.pid())).unwrap();
+        all.count()
+    };
+    let unharmed = || {
+        let output = service.program(VICTIM, "kernel_events").output().unwrap();
+        assert_eq!(lines(&output), ["ok"], "{output:?}");
+    };
+    unharmed();
+    let mut held = service.program(VICTIM, "agent_returns");
+    let (held, _) = Target::start(&mut held).unwrap();
+    held.wait_for("first").unwrap();
+    let before = descriptors();
+    let mut flood = service.program(ATTACKER, "attack_agent");
+    let flood = flood.arg("flood").arg(address(service.folder.path()));
+    assert!(flood.arg("10000").status().unwrap().success());
+    // Each connection of the flood has ended.
+    wait_until("its descriptors to be closed", LIMIT, || {
+        Ok((descriptors() <= before).then_some(()))
+    })
+    .unwrap();
+    let mut hold = service.program(ATTACKER, "attack_agent");
+    hold.arg("connect")
+        .arg(address(service.folder.path()))
+        .arg("900");
+    let _hold = Target::start(&mut hold).unwrap();
+    unharmed();
+}
