@@ -77,7 +77,15 @@ const TEMPLATES: &[(&str, &str)] = &[
 ];
 
 /// Unit of the flight recorder.
-pub const UNIT: &str = "tracer-user/systemd/tracer-user@.service";
+const RECORDER: &str = "tracer-user/systemd/tracer-user@.service";
+
+/// Units of the agent of all users.
+const SERVICE: &str = "tracer-user/systemd/tracer-user.service";
+const SOCKET: &str = "tracer-user/systemd/tracer-user.socket";
+
+/// Units of services, and ten times the greatest exposure of each that `systemd-analyze security`
+/// may report.
+pub const SERVICES: &[(&str, &str)] = &[(RECORDER, "30"), (SERVICE, "20")];
 
 /// Files that are copied unchanged.
 const COPIES: &[(Part, &str, &str)] = &[
@@ -106,7 +114,17 @@ const COPIES: &[(Part, &str, &str)] = &[
         "share/fish/vendor_completions.d/tracer-user.fish",
         "tracer-user/completions/tracer-user.fish",
     ),
-    (Part::Tool, "lib/systemd/system/tracer-user@.service", UNIT),
+    (
+        Part::Tool,
+        "lib/systemd/system/tracer-user@.service",
+        RECORDER,
+    ),
+    (
+        Part::Tool,
+        "lib/systemd/system/tracer-user.service",
+        SERVICE,
+    ),
+    (Part::Tool, "lib/systemd/system/tracer-user.socket", SOCKET),
 ];
 
 /// Builds, lays out and returns the folder.

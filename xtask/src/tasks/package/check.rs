@@ -11,7 +11,7 @@ use crate::{process, workspace};
 
 /// Fails when lintian or rpmlint finds an error, or the unit is exposed too much.
 pub fn run(made: &Made) -> anyhow::Result<()> {
-    unit()?;
+    units()?;
     println!("lintian:");
     process::run(
         Command::new("lintian")
@@ -29,18 +29,17 @@ pub fn run(made: &Made) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ten times the greatest exposure of the unit that `systemd-analyze security` may report.
-const MOST_EXPOSURE: &str = "30";
-
-/// Runs `systemd-analyze security` on the unit.
-fn unit() -> anyhow::Result<()> {
-    let unit = workspace::root().join(dist::UNIT);
-    let mut command = Command::new("systemd-analyze");
-    command.args(["security", "--offline=true", "--no-pager"]);
-    command.args(["--threshold", MOST_EXPOSURE]).arg(unit);
-    let said = process::output(&mut command)?;
-    if let Some(line) = said.lines().last() {
-        println!("{line}");
+/// Runs `systemd-analyze security` on the units.
+fn units() -> anyhow::Result<()> {
+    for (unit, most_exposure) in dist::SERVICES {
+        let unit = workspace::root().join(unit);
+        let mut command = Command::new("systemd-analyze");
+        command.args(["security", "--offline=true", "--no-pager"]);
+        command.args(["--threshold", most_exposure]).arg(unit);
+        let said = process::output(&mut command)?;
+        if let Some(line) = said.lines().last() {
+            println!("{line}");
+        }
     }
     Ok(())
 }

@@ -160,7 +160,9 @@ fn scriptlets() -> String {
          %preun\nif [ $1 -eq 0 ]; then {stop}; fi\n\n\
          %postun\n{reload}\nif [ $1 -ge 1 ]; then {restart}; else rmdir /run/tracer-user 2>/dev/null || :; fi\n\n",
         reload = with_systemd("systemctl daemon-reload"),
-        stop = with_systemd("systemctl stop 'tracer-user@*.service'"),
-        restart = with_systemd("systemctl try-restart 'tracer-user@*.service'"),
+        stop = with_systemd(
+            "systemctl stop 'tracer-user@*.service' tracer-user.socket tracer-user.service"
+        ),
+        restart = with_systemd("systemctl try-restart 'tracer-user@*.service' tracer-user.service"),
     )
 }
