@@ -29,7 +29,7 @@ static void look(pid_t pid, const char *name)
 {
     if (pid != 0 && pid != getpid())
         others++;
-    masked += pid == 0 && name[0] == 0;
+    masked += pid == 0 && !strcmp(name, "another process");
 }
 
 /* How many of the kernel's events there are now; not more than a few, since asking for them makes some. */

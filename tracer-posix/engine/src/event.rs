@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::COMM_BYTES;
 
 use crate::EventTypes;
 use crate::fields::Record;
@@ -44,6 +45,12 @@ pub mod stop {
     /// The stream, or its log, was full.
     pub const AUTOMATIC: i32 = 1;
 }
+
+/// Name that an event has instead of that of a process which its reader may not see. Pid and thread
+/// are 0 then, as of the idle task, whose name is another one. Written by the agent, read by all
+/// that show events.
+#[doc(hidden)]
+pub const ANOTHER_PROCESS: [u8; COMM_BYTES] = *b"another process\0";
 
 /// Everything of an event but its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

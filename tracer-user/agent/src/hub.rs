@@ -148,6 +148,9 @@ impl State {
             _ => {}
         }
         for subscription in self.subscriptions.values_mut() {
+            if let Some(child) = child {
+                subscription.forget_reused(child, header.pid);
+            }
             subscription.take(
                 header,
                 data,
@@ -159,6 +162,14 @@ impl State {
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
             self.in_exec.remove(&header.pid);
+        }
+    }
+
+    /// Asks anew which subscriptions may see a process that is asked for now: what one of them had
+    /// under this pid may have ended without a report.
+    fn doubt_one(&mut self, pid: i32) {
+        for subscription in self.subscriptions.values_mut() {
+            subscription.doubt_one(pid);
         }
     }
 
@@ -349,6 +360,7 @@ impl Hub {
         if !state.slots.take(wish.viewer.user, 1) {
             return None;
         }
+        state.doubt_one(wish.pid);
         let id = SubscriptionId(state.next);
         state.next += 1;
         let watched = if state.in_exec.contains(&wish.pid) && !wish.viewer.sees_all() {
@@ -383,6 +395,7 @@ impl Hub {
         let mut locked = self.lock();
         let state = &mut *locked;
         let is_in_exec = state.in_exec.contains(&pid);
+        state.doubt_one(pid);
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
             return Err("the subscription has ended".to_owned());
         };
@@ -488,6 +501,25 @@ impl Subscription {
         {
             held.iter()
                 .for_each(|(held, _)| self.queue.lose_one(held.time));
+        }
+    }
+
+    /// Forgets a process whose pid another one has now, the child of `parent`: its end may not have
+    /// been reported.
+    fn forget_reused(&mut self, child: i32, parent: i32) {
+        let is_its_own = self.wish.inherit && self.processes.contains_key(&parent);
+        if !is_its_own {
+            self.processes.remove(&child);
+        }
+    }
+
+    /// Hides a process that its controller may not look into now, if there is one of this pid.
+    fn doubt_one(&mut self, pid: i32) {
+        let viewer = self.wish.viewer;
+        if let Some(watched) = self.processes.get_mut(&pid)
+            && !viewer.may_see_now(pid)
+        {
+            *watched = Watched::Hidden;
         }
     }
 

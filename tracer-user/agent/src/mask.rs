@@ -1,8 +1,9 @@
 //! Masks over what events say of processes that their reader does not see.
 //!
 //! An event of a process says of others too: which had the CPU before, which woke it. Where the
-//! reader does not see that other process, its pid, its thread and its name become zeroes: *another
-//! user's*. (The idle task has the pid 0 too, but a name.) Times, counts and everything else stay.
+//! reader does not see that other process, its pid and its thread become 0, and its name
+//! [`ANOTHER_PROCESS`]. (The idle task has the pid 0 too, but another name.) Times, counts and
+//! everything else stay.
 //!
 //! Which fields these are is told by the one table of event types: those that are called
 //! `ROLE_pid`, `ROLE_tid` and `ROLE_comm` are of one process.
@@ -13,7 +14,7 @@ use std::sync::LazyLock;
 
 use tracer_common::event_type::{FieldKind, SYSTEM_EVENT_TYPES, SystemEventType};
 use tracer_common::kernel::COMM_BYTES;
-use tracer_engine::event::EventHeader;
+use tracer_engine::event::{ANOTHER_PROCESS, EventHeader};
 
 /// Roles of processes that the process itself has made just then.
 const OWN_ROLES: &[&str] = &["child", "child_ns"];
@@ -25,6 +26,15 @@ struct Role {
     pid: usize,
     /// Its pid, its thread, its name.
     fields: Vec<Range<usize>>,
+}
+
+/// Returns what a field of so many bytes has instead of what names a process.
+fn mask_for(bytes: usize) -> [u8; COMM_BYTES] {
+    if bytes == COMM_BYTES {
+        ANOTHER_PROCESS
+    } else {
+        [0; COMM_BYTES]
+    }
 }
 
 /// The roles, by event type.
@@ -88,10 +98,11 @@ pub fn masked<'d>(
         }
         let bytes = data.to_mut();
         for field in &role.fields {
-            let end = field.end.min(bytes.len());
-            if let Some(bytes) = bytes.get_mut(field.start..end) {
-                bytes.fill(0);
-            }
+            let mask = mask_for(field.len());
+            let there = bytes.get_mut(field.start..).into_iter().flatten();
+            there
+                .zip(mask.iter().take(field.len()))
+                .for_each(|(byte, mask)| *byte = *mask);
         }
     }
     data
@@ -130,7 +141,7 @@ mod tests {
         assert_eq!(&*seen, data.as_bytes());
         let unseen = masked(&header, data.as_bytes(), |_| false).into_owned();
         (data.waker_pid, data.waker_tid) = (0, 0);
-        data.waker_comm = [0; COMM_BYTES];
+        data.waker_comm = ANOTHER_PROCESS;
         assert_eq!(unseen, data.as_bytes());
         assert_eq!((data.target_cpu, data.waker_context), (3, 1));
     }
@@ -151,11 +162,13 @@ mod tests {
         let mut data = WakeupData::new_zeroed();
         data.waker_pid = 200;
         data.waker_comm = *b"secret of others";
+        let mut expected = WakeupData::new_zeroed();
+        expected.waker_comm = ANOTHER_PROCESS;
         let header = header(EventTypeId::WAKEUP);
         for length in 0..size_of::<WakeupData>() {
-            let cut = &data.as_bytes()[..length];
+            let cut = data.as_bytes().get(..length).unwrap();
             let shown = masked(&header, cut, |_| false);
-            assert!(shown.iter().all(|byte| *byte == 0), "{length}");
+            assert_eq!(Some(&*shown), expected.as_bytes().get(..length), "{length}");
         }
     }
 

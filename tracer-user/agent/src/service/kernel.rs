@@ -18,7 +18,9 @@ use tracer_common::kernel::wanted;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
-use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, ProcessChoice, ReportsExecs as _};
+use tracer_kernel::{
+    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, ReportsExecs as _,
+};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::say;
@@ -109,6 +111,15 @@ impl Recording {
             // The tick goes on without it.
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+/// Has a process traced, or no longer. Of another pid namespace it may have ended; else one that has
+/// is marked until a new process has its pid.
+fn mark(tracer: &mut KernelTracer, pid: i32, inherit: Option<bool>) -> Result<(), LoadError> {
+    match inherit {
+        Some(inherit) => tracer.trace(pid, inherit),
+        None => tracer.untrace(pid),
     }
 }
 
@@ -228,8 +239,8 @@ impl Kernel {
         // Another subscription may have it with its children.
         let inherit = inherit || self.hub.processes().get(&pid).is_some_and(|all| *all);
         for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
-            let traced = recording.tracer.trace(pid, inherit);
-            traced.map_err(|error| in_words(&error))?;
+            let marked = mark(&mut recording.tracer, pid, Some(inherit));
+            marked.map_err(|error| in_words(&error))?;
         }
         Ok(())
     }
@@ -275,8 +286,7 @@ impl Kernel {
             Ok(mut loaded) => {
                 let processes = self.hub.processes();
                 for (pid, inherit) in processes {
-                    // One that has ended meanwhile is marked until a new process has its pid.
-                    let _ = loaded.tracer.trace(pid, inherit);
+                    let _ = mark(&mut loaded.tracer, pid, Some(inherit));
                 }
                 self.hub.report_to(loaded.tracer.wanted());
                 self.on_demand = Some(loaded);
@@ -307,12 +317,7 @@ impl Kernel {
         for pid in pids {
             let kept = wanted.get(pid).copied();
             for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
-                let tracer = &mut recording.tracer;
-                // Of another pid namespace it may have ended: then nothing is marked.
-                let _ = match kept {
-                    Some(inherit) => tracer.trace(*pid, inherit),
-                    None => tracer.untrace(*pid),
-                };
+                let _ = mark(&mut recording.tracer, *pid, kept);
             }
             if kept.is_none() {
                 untraced.push(*pid);
@@ -344,10 +349,10 @@ impl Kernel {
                 self.hub.lose_of(pid);
             }
             if let Some(usual) = self.usual.as_mut().filter(|_| is_another) {
-                let _ = usual.tracer.trace(pid, inherit);
+                let _ = mark(&mut usual.tracer, pid, Some(inherit));
             }
             if let Some(on_demand) = &mut self.on_demand {
-                let _ = on_demand.tracer.trace(pid, inherit);
+                let _ = mark(&mut on_demand.tracer, pid, Some(inherit));
             }
         }
     }
