@@ -10,6 +10,7 @@
 //! - `look` records what threads do when a trace begins.
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`).
+//! - `memory` gives back what loading took.
 //! - [`named_tracepoints`] are those that are recorded by their names.
 //! - [`checks`] makes the lines that `tracer-user doctor` prints.
 //!
@@ -47,6 +48,7 @@ mod look;
 mod losses;
 mod mapped;
 mod mapping;
+mod memory;
 pub mod named_tracepoints;
 mod namespace;
 mod object;
@@ -100,6 +102,7 @@ pub use decode::{ExecSign, ExecStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;
 pub use losses::LostByCpu;
+pub use memory::give_back_what_is_free;
 pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
