@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -69,7 +70,7 @@ pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
         check: tracer_kernel::probe_check(),
         is_optional: true,
     };
-    let others = [probes, ptrace(), clock(), library()];
+    let others = [probes, service(), ptrace(), clock(), library()];
     let findings: Vec<Finding> = of_kernel.chain(others).collect();
     let missing = findings
         .iter()
@@ -179,6 +180,34 @@ fn line(finding: &Finding, is_coloured: bool) -> String {
         line.push_str(&format!("{:<7}  {:<28}  → {remedy}\n", "", ""));
     }
     line
+}
+
+/// Checks whether programs of any user are given the kernel's events.
+fn service() -> Finding {
+    let address = tracer_agent::SYSTEM_ADDRESS;
+    let (holds, found) = match UnixStream::connect(address) {
+        Ok(_) => (
+            true,
+            format!("listens at {address}: each user's programs get those of their own processes"),
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (
+            false,
+            "not there: root and `tracer-user run` alone have them".to_owned(),
+        ),
+        Err(error) => (
+            false,
+            format!("{address} is there, and takes no connection: {error}"),
+        ),
+    };
+    Finding {
+        check: Check {
+            what: "kernel events: service",
+            holds,
+            found,
+            remedy: Some("systemctl enable --now tracer-user.socket".to_owned()),
+        },
+        is_optional: true,
+    }
 }
 
 /// Checks whether the trace areas of other processes can be read.
