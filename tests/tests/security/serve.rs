@@ -36,6 +36,7 @@ impl Service {
         let folder = stage(&[
             "agent_returns",
             "attack_agent",
+            "chosen_calls",
             "exec_watcher",
             "kernel_events",
         ])?;
@@ -72,8 +73,8 @@ impl Service {
         program
     }
 
-    /// What a process of this user gets with these as its proof: whether it could open them, and
-    /// whether it was granted.
+    /// Asks as this user with these as the proof. Returns whether it could open them, and whether
+    /// it was granted.
     fn proves(&self, user: u32, pid: i32, file: &str, further: &[&str]) -> (u64, u64) {
         let mut attack = self.program(user, "attack_agent");
         attack.arg("prove").arg(address(self.folder.path()));
@@ -81,6 +82,20 @@ impl Service {
         let said = lines(&output.unwrap());
         let one = |word| values_after(&said, word).unwrap()[0][0];
         (one("opened"), one("granted"))
+    }
+
+    /// Whether it has a program at this tracepoint.
+    fn attached_to(&self, tracepoint: &str) -> bool {
+        let all = fs::read_dir(format!("/proc/{}/fdinfo", self.pid())).unwrap();
+        // A descriptor may be closed meanwhile.
+        let mut all = all.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
+        let is_there = |info: String| {
+            let mut names = info
+                .lines()
+                .filter_map(|line| line.strip_prefix("tp_name:"));
+            names.any(|name| name.trim() == tracepoint)
+        };
+        all.any(is_there)
     }
 
     /// The eBPF objects that it has in the kernel.
@@ -155,6 +170,40 @@ fn a_program_of_any_user_gets_its_events_and_nothing_stays_in_the_kernel() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn system_calls_are_recorded_while_a_stream_has_chosen_them() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    // What slows every process of the machine, as the kernel shows it.
+    let attached = || service.attached_to("sys_enter");
+    let start = |arguments: &[&str]| {
+        let mut program = service.program(ATTACKER, "chosen_calls");
+        Target::start(program.args(arguments)).unwrap().0
+    };
+    let end = |program: Target| {
+        let said = program.end_saying().unwrap();
+        let one = |word| values_after(&said, word).unwrap()[0][0];
+        (one("calls"), one("lost"))
+    };
+    let without = start(&[]);
+    assert!(!service.objects().is_empty() && !attached());
+    let chosen = start(&["chosen"]);
+    let another = start(&[]);
+    assert!(attached());
+    assert_eq!(end(chosen), (1000, 0));
+    wait_until("the calls to be unobserved", SOON, || {
+        Ok((!attached()).then_some(()))
+    })
+    .unwrap();
+    // The others are recorded without a gap.
+    for program in [without, another] {
+        assert_eq!(end(program), (0, 0));
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn only_who_may_trace_a_process_is_given_its_events() {
     if missing_right().is_some() {
         return;
@@ -167,7 +216,7 @@ fn only_who_may_trace_a_process_is_given_its_events() {
     for others in [&another, &roots] {
         // The kernel does not open it.
         assert_eq!(proves(others.pid(), &memory(others), &[]), (0, 0));
-        // It names the file to whom it does not open it.
+        // It lets any process name the file that it does not open.
         assert_eq!(proves(others.pid(), &memory(others), &["path"]), (1, 0));
         // The pidfd of one and the memory of another.
         assert_eq!(proves(others.pid(), &memory(&own), &[]), (1, 0));
@@ -177,7 +226,7 @@ fn only_who_may_trace_a_process_is_given_its_events() {
     for other in ["/proc/self/status", "/dev/null", "/proc", "/etc/passwd"] {
         assert_eq!(proves(own.pid(), other, &[]), (1, 0), "{other}");
     }
-    // Another's process may be traced by whom the kernel lets: here by root.
+    // Another user's process may be traced by a process that the kernel lets: here root's.
     assert_eq!(
         service.proves(0, another.pid(), &memory(&another), &[]),
         (1, 1)

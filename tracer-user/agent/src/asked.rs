@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 /// Callback that asks for a round, which brings the kernel's events up to now. It does not wait.
 #[derive(Clone)]
-pub struct Asked(Arc<dyn Fn() -> bool + Send + Sync>);
+pub struct RoundRequest(Arc<dyn Fn() -> bool + Send + Sync>);
 
-impl Asked {
+impl RoundRequest {
     /// Makes it of a function that returns whether the round will come: after the end of a trace
     /// none does.
     pub fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {

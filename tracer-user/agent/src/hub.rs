@@ -49,7 +49,7 @@ pub struct SubscriptionId(u64);
 
 /// Purpose of a subscription.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct Terms {
     /// The controller.
     pub viewer: Viewer,
     /// The process.
@@ -121,7 +121,7 @@ impl State {
 }
 
 struct Subscription {
-    wish: Wish,
+    wish: Terms,
     processes: HashMap<i32, Watched>,
     is_running: bool,
     filter: EventSet,
@@ -355,7 +355,7 @@ impl Hub {
     /// Holds events for a controller from now on; `None` when its user, or all, have too many
     /// already.
     #[must_use]
-    pub fn subscribe(&self, wish: Wish) -> Option<SubscriptionId> {
+    pub fn subscribe(&self, wish: Terms) -> Option<SubscriptionId> {
         let mut state = self.lock();
         if !state.slots.take(wish.viewer.user, 1) {
             return None;

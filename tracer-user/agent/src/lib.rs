@@ -41,7 +41,7 @@ mod tee;
 mod viewer;
 mod watched;
 
-pub use asked::Asked;
+pub use asked::RoundRequest;
 pub use hub::Hub;
 pub use server::{Agent, converse, listen};
 pub use service::{ListenError, Listening, listen as listen_as_service, say_ready, serve};

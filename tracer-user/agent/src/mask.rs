@@ -19,7 +19,7 @@ use tracer_engine::event::{ANOTHER_PROCESS, EventHeader};
 /// Roles of processes that the process itself has made just then.
 const OWN_ROLES: &[&str] = &["child", "child_ns"];
 
-/// What an event says of one other process.
+/// Place of one other process in an event.
 #[derive(Debug)]
 struct Role {
     /// Offset of its pid.

@@ -14,8 +14,8 @@ const MOST_ASKED_BYTES: usize = 4096;
 
 /// A request, and what proves the right to it: two descriptors, or none.
 #[derive(Debug)]
-pub struct Request {
-    /// What is asked.
+pub struct AgentQuestion {
+    /// Content of it.
     pub ask: Ask,
     /// The descriptors: closed when this is dropped.
     pub files: Vec<OwnedFd>,
@@ -27,7 +27,7 @@ pub struct Request {
 ///
 /// The other side has hung up, or has said what is no request. Whatever descriptors it has sent are
 /// closed.
-pub async fn receive(stream: &UnixStream) -> io::Result<Request> {
+pub async fn receive(stream: &UnixStream) -> io::Result<AgentQuestion> {
     let mut files = Vec::new();
     let mut length = [0; 4];
     fill(stream, &mut length, &mut files).await?;
@@ -41,7 +41,7 @@ pub async fn receive(stream: &UnixStream) -> io::Result<Request> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let ask = parsed(&body)?;
-    Ok(Request { ask, files })
+    Ok(AgentQuestion { ask, files })
 }
 
 async fn fill(

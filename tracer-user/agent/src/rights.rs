@@ -1,9 +1,9 @@
 //! Proof that a client may trace a process: descriptors that the kernel gave it by ptrace's rules.
 //!
-//! `/proc/PID/mem` is opened only by a process that may attach to PID with `ptrace`: the kernel asks
-//! for users, groups, capabilities, dumpability, user namespaces, and its security modules (Yama).
-//! So a client that has it open has, or has had, that right. What is checked here is that the
-//! descriptor is that file, of a process of this pid namespace that lives.
+//! `/proc/PID/mem` is opened only by a process that may attach to PID with `ptrace`: the kernel
+//! asks for users, groups, capabilities, dumpability, user namespaces, and its security modules
+//! (Yama). So a client that has it open has, or has had, that right. What is checked here is that
+//! the descriptor is that file, of a process of this pid namespace that lives.
 //!
 //! Nothing is read from such a descriptor, and nothing asked that another process could answer, or
 //! leave unanswered: it may be a file of FUSE, a FIFO or a device.

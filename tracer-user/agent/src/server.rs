@@ -16,14 +16,14 @@ use tracer_engine::EventSet;
 use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
 use tracer_posix::wire::framed;
 
-use super::hub::{SubscriptionId, Wish};
-use super::receive::{Request, receive};
+use super::hub::{SubscriptionId, Terms};
+use super::receive::{AgentQuestion, receive};
 use super::rights::{Proven, prove};
 use super::service::{Orders, Refusals};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
-use super::{Asked, Hub};
+use super::{Hub, RoundRequest};
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
@@ -77,7 +77,7 @@ impl Agent {
 
     /// Talks to all programs that connect, as long as this program runs. A program that needs the
     /// newest events is reported by `asked`. Hold the returned socket as long as programs may come.
-    pub fn serve(self, hub: Hub, asked: Asked) -> AgentSocket {
+    pub fn serve(self, hub: Hub, asked: RoundRequest) -> AgentSocket {
         tokio::spawn(welcome(self.listener, hub, Host::Trace(asked)));
         self.socket
     }
@@ -86,8 +86,8 @@ impl Agent {
 /// Agent that a conversation is held for.
 #[derive(Clone)]
 pub enum Host {
-    /// That of one trace: it gives the events of the processes that this traces.
-    Trace(Asked),
+    /// The agent of one trace: it gives the events of the processes that this traces.
+    Trace(RoundRequest),
     /// The service: it traces what is asked for, as far as the client proves its right.
     Service(Orders, Refusals),
 }
@@ -189,7 +189,7 @@ pub fn converse(untrusted: &[u8]) {
         };
         hub.add_process(std::process::id().cast_signed());
         // The hub gets no more events.
-        let asked = Asked::new(|| false);
+        let asked = RoundRequest::new(|| false);
         let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
         let Some(guest) = Guest::admit(ours, &connections) else {
             return;
@@ -213,7 +213,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    async fn answer(&mut self, Request { ask, files }: Request) -> Answer {
+    async fn answer(&mut self, AgentQuestion { ask, files }: AgentQuestion) -> Answer {
         match (ask, self.subscription) {
             (
                 Ask::Hello {
@@ -233,7 +233,7 @@ impl Conversation {
                 }
                 match self.permitted(pid, files).await {
                     Ok(permitted) => {
-                        let wish = Wish {
+                        let wish = Terms {
                             viewer: permitted.viewer,
                             pid: permitted.pid,
                             inherit,

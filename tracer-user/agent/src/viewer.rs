@@ -79,15 +79,16 @@ impl Viewer {
     }
 }
 
-/// User namespace of a process, seen from ours: in another one the same ids mean something else.
+/// User namespace of a process, seen from the agent's: in another one the same ids mean something
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NamespaceOf {
-    /// It is ours.
+    /// The agent's own.
     Own,
-    /// It has the same ids as ours. Which one it is the kernel tells only those that may trace the
-    /// process.
+    /// One with the same ids as the agent's. Which one it is the kernel tells only those that may
+    /// trace the process.
     WithSameIds,
-    /// It is another, or not known.
+    /// Another one, or not known.
     Another,
 }
 

@@ -14,7 +14,7 @@ use super::follow::{Follow, TracedCommand, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
 use super::{Setup, descriptors, proc_fs};
-use tracer_agent::Asked;
+use tracer_agent::RoundRequest;
 use tracer_binary::probes::Subject;
 use tracer_kernel::ProcessChoice;
 use tracer_output::terminal::Outcome;
@@ -98,7 +98,7 @@ async fn start_and_follow(
     begun.hub.add_process(pid);
     // Its name is there as long as the trace.
     let newest = wakes.clone();
-    let asked = Asked::new(move || newest.send(Wake::AgentAsked).is_ok());
+    let asked = RoundRequest::new(move || newest.send(Wake::AgentAsked).is_ok());
     let _served = agent.map(|agent| agent.serve(begun.hub.clone(), asked));
     let last_name = waiting.last_name();
     begun

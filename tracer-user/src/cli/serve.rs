@@ -14,8 +14,8 @@ use tracer_kernel::{MOUNT_PROC, PROC_OF_ANOTHER, capabilities, is_proc_own};
 /// The service of tracer-user.socket and tracer-user.service: it needs CAP_BPF and CAP_PERFMON, and
 /// no other right. A program that asks for the kernel's events in a stream of its own
 /// (posix_trace_attr_setkernelevents_np(), or LINUX_TRACE_KERNEL_EVENTS=1) finds it. The kernel
-/// decides what a program may trace: the program proves it by a file that the kernel opens only then.
-/// No eBPF program is loaded while no program asks.
+/// decides what a program may trace: the program proves it by a file that the kernel opens only
+/// then. No eBPF program is loaded while no program asks.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
     /// Listen here. Not where a service manager passes the socket

@@ -2,8 +2,8 @@
 //!
 //! There are two, each with its own programs and rings. The first has the types that say much and
 //! cost little, for every subscription. The second has those that some subscription has chosen by
-//! name ([`ON_DEMAND`]): system calls above all, whose tracepoints slow every process of the machine
-//! as long as a program is attached to them. It comes and goes without a gap in the first.
+//! name ([`ON_DEMAND`]): system calls above all, whose tracepoints slow every process of the
+//! machine as long as a program is attached to them. It comes and goes without a gap in the first.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,6 +20,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
 use tracer_kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, ReportsExecs as _,
+    give_back_what_is_free,
 };
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
@@ -94,6 +95,7 @@ impl Recording {
         // It has no stream of its own: subscriptions alone say what is recorded.
         tracer.wanted().set_types(0);
         let ring = watched(&tracer).map_err(|error| in_words(&error))?;
+        give_back_what_is_free();
         Ok(Self {
             source,
             ring,
@@ -114,8 +116,8 @@ impl Recording {
     }
 }
 
-/// Has a process traced, or no longer. Of another pid namespace it may have ended; else one that has
-/// is marked until a new process has its pid.
+/// Has a process traced, or no longer. In a pid namespace of its own it may have ended; else one
+/// that has is marked until a new process has its pid.
 fn mark(tracer: &mut KernelTracer, pid: i32, inherit: Option<bool>) -> Result<(), LoadError> {
     match inherit {
         Some(inherit) => tracer.trace(pid, inherit),
@@ -181,7 +183,7 @@ impl Collected {
 }
 
 /// The kernel's events of the subscriptions.
-pub struct Kernel {
+pub struct Recordings {
     hub: Hub,
     usual: Option<Recording>,
     on_demand: Option<Recording>,
@@ -199,7 +201,7 @@ struct Unsure {
     untraced: Vec<i32>,
 }
 
-impl Kernel {
+impl Recordings {
     /// Begins without any.
     pub fn new(hub: Hub) -> Self {
         Self {
@@ -395,5 +397,6 @@ impl Kernel {
         self.usual = None;
         self.unsure = None;
         self.collected = Default::default();
+        give_back_what_is_free();
     }
 }

@@ -16,7 +16,7 @@ const PASSED: RawFd = 3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// What was passed is no listening Unix socket.
+    /// The descriptor that was passed is no listening Unix socket.
     #[error(
         "what the service manager has passed as descriptor 3 is no listening Unix socket of streams; \
          the unit tracer-user.socket passes one"
@@ -54,14 +54,14 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listening {
     listener: UnixListener,
-    name: Option<Name>,
+    name: Option<SocketName>,
 }
 
 /// Name of a socket that the service has made itself. It is removed when this is dropped.
 #[derive(Debug)]
-pub struct Name(PathBuf);
+pub struct SocketName(PathBuf);
 
-impl Drop for Name {
+impl Drop for SocketName {
     fn drop(&mut self) {
         // The next service removes what cannot be removed now.
         let _ = fs::remove_file(&self.0);
@@ -77,7 +77,7 @@ impl Listening {
     }
 
     /// Returns the listener, and the name to hold for as long.
-    pub(super) fn into_parts(self) -> (UnixListener, Option<Name>) {
+    pub(super) fn into_parts(self) -> (UnixListener, Option<SocketName>) {
         (self.listener, self.name)
     }
 }
@@ -166,7 +166,7 @@ fn listen_at(path: &Path) -> Result<Listening, ListenError> {
         }
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
-    let name = Name(path.to_owned());
+    let name = SocketName(path.to_owned());
     fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed)?;
     Ok(Listening {
         listener,

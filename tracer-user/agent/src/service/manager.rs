@@ -8,7 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use tracer_text::say;
 
-/// Reports that what was asked for has begun. Does nothing where no service manager has asked for that.
+/// Reports that what was asked for has begun. Does nothing where no service manager has asked for
+/// that.
 pub fn say_ready() {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
         return;

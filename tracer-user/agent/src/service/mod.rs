@@ -1,6 +1,6 @@
 //! The service: an agent for every program of the system, whichever user's it is.
 //!
-//! - `orders`: what conversations have it do;
+//! - `orders`: what conversations order;
 //! - `kernel`: its recordings of the kernel's events, for as long as there are subscriptions;
 //! - `listening`: the socket, its own or the one that a service manager passes;
 //! - `manager`: messages to a service manager;
@@ -23,11 +23,13 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
+use tracer_area::monotonic_now;
+use tracer_engine::event::MonotonicNs;
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
 use super::server::{Host, welcome};
-use kernel::Kernel;
+use kernel::Recordings;
 use orders::Order;
 
 pub use kernel::ON_DEMAND;
@@ -42,6 +44,10 @@ const LINGER: Duration = Duration::from_secs(3);
 
 /// Interval between two rounds where nothing asks for one.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Interval between two rounds where one was asked for, and has not brought everything up to then:
+/// a record may get its time a little before it is seen.
+const SOON: Duration = Duration::from_millis(1);
 
 /// Serves until a signal, or until there has been no subscription for `idle`.
 ///
@@ -61,12 +67,13 @@ pub fn serve(listening: Listening, idle: Option<Duration>) -> io::Result<()> {
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         let [terminate, interrupt] = signals;
         let mut service = Service {
-            kernel: Kernel::new(hub.clone()),
+            kernel: Recordings::new(hub.clone()),
             hub,
             orders: received,
             signals: (terminate?, interrupt?),
             idle,
             since: Some(Instant::now()),
+            asked: None,
         };
         manager::say_ready();
         service.run().await;
@@ -75,20 +82,23 @@ pub fn serve(listening: Listening, idle: Option<Duration>) -> io::Result<()> {
 }
 
 struct Service {
-    kernel: Kernel,
+    kernel: Recordings,
     hub: Hub,
     orders: UnboundedReceiver<Order>,
     signals: (Signal, Signal),
     idle: Option<Duration>,
     /// Since when there has been no subscription.
     since: Option<Instant>,
+    /// When everything was asked for last.
+    asked: Option<MonotonicNs>,
 }
 
 impl Service {
     async fn run(&mut self) {
         loop {
             let is_loaded = self.kernel.is_loaded();
-            let tick = Instant::now() + TICK;
+            let is_behind = self.asked.is_some_and(|asked| asked > self.hub.watermark());
+            let tick = Instant::now() + if is_behind { SOON } else { TICK };
             let quiet = self.quiet_until();
             tokio::select! {
                 order = self.orders.recv() => match order {
@@ -120,7 +130,7 @@ impl Service {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Newest => {}
+            Order::Newest => self.asked = Some(monotonic_now()),
             // The receiver of a reply may be gone: its conversation has ended.
             Order::Trace {
                 pid,
@@ -146,6 +156,11 @@ impl Service {
 
     /// Does what is to be done when there has been no subscription. Returns whether that is to end.
     fn has_been_quiet(&mut self) -> bool {
+        if !self.hub.is_empty() {
+            // One has come just now, and its order is on the way.
+            self.since = None;
+            return false;
+        }
         if self.kernel.is_loaded() {
             self.kernel.unload();
             return false;

@@ -1,4 +1,4 @@
-//! What conversations have the service do.
+//! Orders that conversations give the service.
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;

@@ -1,4 +1,4 @@
-//! What was refused, to which user: on the standard error, which is the journal of a service.
+//! Refusals, and to which user: on the standard error, which is the journal of a service.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
