@@ -62,6 +62,16 @@ pub struct Terms {
     pub keeps_oldest: bool,
 }
 
+/// Tracing of a process, for all subscriptions that have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TracedFor {
+    /// Whether the children that it makes are wanted too.
+    pub inherit: bool,
+    /// Whether the kernel records its events only while its own user may look into it: one of the
+    /// subscriptions is that user's.
+    pub is_guarded: bool,
+}
+
 /// Hub shared by the source that feeds it and the conversations that it feeds.
 #[derive(Clone)]
 pub struct Hub {
@@ -219,15 +229,16 @@ impl Hub {
         self.lock().wanted()
     }
 
-    /// Returns the processes that any subscription has, and whether the children that each makes
-    /// are wanted too.
+    /// Returns the processes that any subscription has, and how each is traced for all of them.
     #[must_use]
-    pub fn processes(&self) -> HashMap<i32, bool> {
+    pub fn processes(&self) -> HashMap<i32, TracedFor> {
         let state = self.lock();
-        let mut all = HashMap::new();
+        let mut all: HashMap<i32, TracedFor> = HashMap::new();
         for subscription in state.subscriptions.values() {
             for pid in subscription.processes.keys() {
-                *all.entry(*pid).or_insert(false) |= subscription.wish.inherit;
+                let traced = all.entry(*pid).or_default();
+                traced.inherit |= subscription.wish.inherit;
+                traced.is_guarded |= !subscription.wish.viewer.sees_all();
             }
         }
         all

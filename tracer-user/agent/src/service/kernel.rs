@@ -27,6 +27,7 @@ use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::say;
 
 use crate::Hub;
+use crate::hub::TracedFor;
 
 /// Bytes of each ring.
 const RING_BYTES: u32 = 2 << 20;
@@ -116,11 +117,12 @@ impl Recording {
     }
 }
 
-/// Has a process traced, or no longer. In a pid namespace of its own it may have ended; else one
+/// Has a process traced for its subscriptions, or no longer. In a pid namespace of its own it may have ended; else one
 /// that has is marked until a new process has its pid.
-fn mark(tracer: &mut KernelTracer, pid: i32, inherit: Option<bool>) -> Result<(), LoadError> {
-    match inherit {
-        Some(inherit) => tracer.trace(pid, inherit),
+fn mark(tracer: &mut KernelTracer, pid: i32, traced: Option<TracedFor>) -> Result<(), LoadError> {
+    match traced {
+        Some(traced) if traced.is_guarded => tracer.trace_guarded(pid, traced.inherit),
+        Some(traced) => tracer.trace(pid, traced.inherit),
         None => tracer.untrace(pid),
     }
 }
@@ -238,10 +240,15 @@ impl Recordings {
     /// The programs cannot be loaded, or no process can have this pid: in words.
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), String> {
         self.load_usual()?;
-        // Another subscription may have it with its children.
-        let inherit = inherit || self.hub.processes().get(&pid).is_some_and(|all| *all);
+        // The subscription is there already, and others may have it too. One that has gone since
+        // shows nothing: so it is guarded.
+        let gone = TracedFor {
+            inherit,
+            is_guarded: true,
+        };
+        let traced = self.hub.processes().get(&pid).copied().unwrap_or(gone);
         for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
-            let marked = mark(&mut recording.tracer, pid, Some(inherit));
+            let marked = mark(&mut recording.tracer, pid, Some(traced));
             marked.map_err(|error| in_words(&error))?;
         }
         Ok(())
@@ -287,8 +294,8 @@ impl Recordings {
         match Recording::load(bits | has) {
             Ok(mut loaded) => {
                 let processes = self.hub.processes();
-                for (pid, inherit) in processes {
-                    let _ = mark(&mut loaded.tracer, pid, Some(inherit));
+                for (pid, traced) in processes {
+                    let _ = mark(&mut loaded.tracer, pid, Some(traced));
                 }
                 self.hub.report_to(loaded.tracer.wanted());
                 self.on_demand = Some(loaded);
@@ -345,16 +352,16 @@ impl Recordings {
         let Some(unsure) = self.unsure.take_if(|unsure| unsure.at <= watermark) else {
             return;
         };
-        for (pid, inherit) in self.hub.processes() {
+        for (pid, traced) in self.hub.processes() {
             let is_another = unsure.untraced.contains(&pid);
             if is_another {
                 self.hub.lose_of(pid);
             }
             if let Some(usual) = self.usual.as_mut().filter(|_| is_another) {
-                let _ = mark(&mut usual.tracer, pid, Some(inherit));
+                let _ = mark(&mut usual.tracer, pid, Some(traced));
             }
             if let Some(on_demand) = &mut self.on_demand {
-                let _ = mark(&mut on_demand.tracer, pid, Some(inherit));
+                let _ = mark(&mut on_demand.tracer, pid, Some(traced));
             }
         }
     }
