@@ -7,11 +7,11 @@
 //!
 //! | folder | what | knows |
 //! |---|---|---|
-//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `scheduling`, `thread`, `membarrier`, `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | none |
+//! | `system` | what the kernel and the C library are asked: `errno`, `scheduling`, `thread` (signals, barriers), `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | none |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`, `gate`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `own_types`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
-//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `bounds`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
+//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `bounds`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `allowance` | all of them |
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each
 //! block says why it is sound.
@@ -52,16 +52,15 @@ pub use layout::names::NameTooLong;
 pub use layout::ticks::{monotonic_now, realtime_now};
 pub use read::bell::Bell;
 pub use read::deferred::{DeferredSource, TargetError};
-pub use read::retirement::Retirement;
 pub use read::slot::{RingMode, SlotError, StreamRequest};
-pub use read::source::AreaSource;
+pub use read::source::{AreaSource, Retirement};
 pub use read::type_ids::NameShare;
 pub use system::errno::{ErrnoGuard, ErrnoOnlyGuard};
 
 #[doc(hidden)]
 pub use emit::{emitter, enabled, lock, prefault};
 #[doc(hidden)]
-pub use read::spent;
+pub use read::allowance::Spent;
 #[doc(hidden)]
 pub use system::{descriptor, proc_stat, reserve};
 

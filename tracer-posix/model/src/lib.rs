@@ -77,14 +77,14 @@ mod discover {
     }
 }
 mod system {
-    pub(crate) mod membarrier {
-        pub(crate) use crate::layout::atomics::barrier;
-    }
     pub(crate) mod pids {
         /// Returns the pid namespace of the stream's reader and of all threads.
         pub(crate) fn own_pid_namespace() -> u64 {
             u64::from(crate::area::doubles::HERE)
         }
+    }
+    pub(crate) mod thread {
+        pub(crate) use crate::layout::atomics::barrier as membarrier;
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracer_area::spent::Spent;
+use tracer_area::Spent;
 
 /// Allowance for all processes of a user: half of what is left of it is waited for.
 const OF_USER: Duration = Duration::from_millis(200);

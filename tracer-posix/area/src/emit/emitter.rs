@@ -27,7 +27,7 @@ use crate::layout::mapping::Parts;
 use crate::layout::record::Emission;
 use crate::layout::ticks::{HAS_LONG_TICKS, wait_for_earlier_loads};
 use crate::layout::wake;
-use crate::system::signals::HeldBack;
+use crate::system::thread::HeldBack;
 
 /// How often an emission is begun again that was interrupted. Only a debugger that stops at each
 /// instruction interrupts it more often.

@@ -1,6 +1,5 @@
 //! Contents of an area, and their rules: all that emitters and readers have in common.
 
-pub(crate) mod atomics;
 pub(crate) mod chunk;
 pub(crate) mod chunk_ref;
 pub(crate) mod file;
@@ -15,3 +14,11 @@ pub(crate) mod record;
 pub(crate) mod states;
 pub(crate) mod ticks;
 pub(crate) mod wake;
+
+/// The atomics that chunks, lists and pools are made of. The model checker's crate (`area-model`)
+/// has a module of this name with the checker's own.
+pub(crate) mod atomics {
+    pub(super) use std::sync::atomic::{AtomicU64, compiler_fence, fence};
+
+    pub(crate) use tracer_common::area::{EnteringEntry, StreamControl};
+}

@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::spent::Spent;
 use crate::discover::find::Area;
 use crate::emit::lock::PiLock;
 
@@ -24,6 +23,30 @@ const OF_ALL: Duration = Duration::from_millis(200);
 /// Factor by which the time taken counts longer: a user who ends streams all the time has a tenth
 /// of it for that.
 const COUNTS_FOR: u32 = 10;
+
+/// Time that one user has taken from others. It counts for `COUNTS_FOR` times as long: who takes
+/// time again and again has so little of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent<const COUNTS_FOR: u32> {
+    time: Duration,
+    as_of: Option<Instant>,
+}
+
+impl<const COUNTS_FOR: u32> Spent<COUNTS_FOR> {
+    /// Returns how much of it still counts.
+    #[must_use]
+    pub fn at(self, now: Instant) -> Duration {
+        let since = self.as_of.map(|then| now.saturating_duration_since(then));
+        self.time
+            .saturating_sub(since.unwrap_or_default() / COUNTS_FOR)
+    }
+
+    /// Adds time that was taken, up to now.
+    pub fn add(&mut self, time: Duration, now: Instant) {
+        self.time = self.at(now) + time;
+        self.as_of = Some(now);
+    }
+}
 
 /// Time taken so far.
 static TAKEN: PiLock<Option<Taken>> = PiLock::new(None);

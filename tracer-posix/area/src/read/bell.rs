@@ -22,8 +22,8 @@ use crate::emit::thread::own_tid;
 use crate::layout::wake;
 use crate::system::descriptor::Identity;
 use crate::system::scheduling::Scheduling;
-use crate::system::signals::HeldBack;
 use crate::system::thread;
+use crate::system::thread::HeldBack;
 use tracer_engine::source::WaitingWord;
 
 /// The reader of one stream sleeps here.

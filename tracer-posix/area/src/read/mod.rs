@@ -12,13 +12,10 @@ pub(crate) mod look;
 pub(crate) mod newest;
 pub(crate) mod reading;
 pub(crate) mod retire;
-pub(crate) mod retirement;
 pub(crate) mod round;
 pub(crate) mod slice;
 pub(crate) mod slot;
 pub(crate) mod source;
-#[doc(hidden)]
-pub mod spent;
 pub(crate) mod stranded;
 pub(crate) mod type_ids;
 pub(crate) mod unread;

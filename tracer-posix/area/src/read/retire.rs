@@ -16,8 +16,8 @@ use crate::layout::chunk_ref::{ChunkRef, Shape};
 use crate::layout::identity::{entered, thread_of};
 use crate::layout::mapping::{self, Parts};
 use crate::layout::pool::{Pool, Windows};
-use crate::system::membarrier;
 use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
+use crate::system::thread;
 
 /// Ends the streams of controllers that are gone: they could not do it themselves. And gives back
 /// what threads were in the way of before.
@@ -71,7 +71,7 @@ fn finish(
     let generation = control.ended_generation.load(Relaxed);
     // A mark or an entry that a thread has set before this is seen; a thread that sets one later
     // sees that the stream has ended.
-    membarrier::barrier();
+    thread::membarrier();
     let has_restarted = area.is_own() && process::restart_emissions();
     let ended = Ended {
         area,

@@ -1,7 +1,8 @@
 //! A trace area as a source of a stream: reads its chunks up to a moment that it can vouch for.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use tracer_common::area::StreamControl;
@@ -10,7 +11,6 @@ use tracer_common::event_type::EventTypeId;
 use super::effort::Effort;
 use super::look::Look;
 use super::reading::{self, Reading};
-use super::retirement::Retirement;
 use super::round::Round;
 use super::slice::Slice;
 use super::slot::{RingMode, Slot, SlotError, StreamRequest};
@@ -25,8 +25,8 @@ use crate::layout::names;
 use crate::layout::pool::Pool;
 use crate::layout::ticks::TickClock;
 use crate::layout::wake;
-use crate::system::membarrier;
 use crate::system::pids::own_pid;
+use crate::system::thread;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{
     Batch, BegunAnew, Control, Loss, LossCause, Source, Unread, WaitingWord,
@@ -71,6 +71,40 @@ pub struct AreaSource {
     least_chunks: usize,
     /// When it last brought an event.
     last_brought: Instant,
+}
+
+/// A handle that lets a source end, for code that knows whether its area is still used.
+#[derive(Clone, Debug, Default)]
+pub struct Retirement(Arc<RetirementState>);
+
+#[derive(Debug, Default)]
+struct RetirementState {
+    may_end: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl Retirement {
+    /// Says whether the source may end. It does once it has brought nothing for a second; while
+    /// events still come, it goes on.
+    pub fn allow(&self, may_end: bool) {
+        self.0.may_end.store(may_end, Relaxed);
+    }
+
+    /// Tells whether the source may end.
+    pub(super) fn is_allowed(&self) -> bool {
+        self.0.may_end.load(Relaxed)
+    }
+
+    /// Notes that the source has ended.
+    pub(super) fn end(&self) {
+        self.0.has_ended.store(true, Relaxed);
+    }
+
+    /// Tells whether the source has ended: it will bring nothing again, whatever is allowed now.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended.load(Relaxed)
+    }
 }
 
 impl AreaSource {
@@ -254,7 +288,7 @@ impl Source for AreaSource {
                     self.reading.clock.source().let_tick_pass();
                     let has_restarted = area.is_own() && process::restart_emissions();
                     if !(has_restarted && self.has_only_own_threads) {
-                        membarrier::barrier();
+                        thread::membarrier();
                     }
                     self.reading.begin_look(&pool, now, has_restarted, &slice)
                 });
@@ -310,7 +344,7 @@ impl Source for AreaSource {
         let Some(since) = since else { return };
         gate::open(control);
         // Who has seen it shut has read the clock before this.
-        membarrier::barrier();
+        thread::membarrier();
         let now = self.reading.clock.source().now();
         self.reading.bounds.open(since, now);
     }

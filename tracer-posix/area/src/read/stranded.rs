@@ -41,7 +41,7 @@ use crate::layout::chunk_ref::ChunkRef;
 use crate::layout::identity::entered;
 use crate::layout::links::{Links, Stack, index_of};
 use crate::layout::pool::Pool;
-use crate::system::membarrier;
+use crate::system::thread;
 
 /// Between two looks, in milliseconds, at first and where something was found. Twice as long each
 /// time that nothing was.
@@ -212,7 +212,7 @@ impl Notes {
             slice.is_spent()
         })?);
         chains.retain(|(chain, ..)| !in_use.contains(chain));
-        membarrier::barrier();
+        thread::membarrier();
         let entered = (0..ENTERING_SLOTS)
             .filter_map(|index| Some((index, pool.parts.entering(pool.slot, index)?)))
             .map(|(index, entry)| (index, entry.thread.load(Acquire), entry.times.load(Acquire)))

@@ -4,12 +4,10 @@
 #[doc(hidden)]
 pub mod descriptor;
 pub(crate) mod errno;
-pub(crate) mod membarrier;
 pub(crate) mod pids;
 #[doc(hidden)]
 pub mod proc_stat;
 #[doc(hidden)]
 pub mod reserve;
 pub(crate) mod scheduling;
-pub(crate) mod signals;
 pub(crate) mod thread;

@@ -1,12 +1,22 @@
-//! Threads of the library's own.
+//! Threads: starting those of the library's own, holding a thread's signals back for a moment, and
+//! memory barriers of other threads.
 //!
-//! Those of Rust's standard library take memory that does not come from the program's allocator,
+//! Threads of Rust's standard library take memory that does not come from the program's allocator,
 //! and end the program where there is none.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+
+/// Signals that the processor raises at an instruction: held back, they would end the process.
+const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
 
 /// The function that a thread runs.
 type Run = Box<dyn FnOnce() + Send>;
@@ -55,4 +65,43 @@ extern "C" fn begin(task: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     run();
     ptr::null_mut()
+}
+
+/// The thread's signal mask from before its signals were held back. Copied, never dropped.
+#[derive(Clone, Copy)]
+pub struct HeldBack {
+    mask: libc::sigset_t,
+}
+
+impl HeldBack {
+    /// Holds the thread's signals back.
+    pub fn new() -> Self {
+        // SAFETY: a set of signals is plain integers.
+        let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `all` may be written to.
+        unsafe { libc::sigfillset(&raw mut all) };
+        for signal in RAISED_BY_INSTRUCTIONS {
+            // SAFETY: a valid set and signal.
+            unsafe { libc::sigdelset(&raw mut all, signal) };
+        }
+        let mut mask = all;
+        // SAFETY: both sets are valid.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask) };
+        Self { mask }
+    }
+
+    /// Lets them through again.
+    pub fn let_through(self) {
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: the set is valid, and the old one is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, nowhere) };
+    }
+}
+
+/// Makes every running thread of the processes that have the library pass a memory barrier: what
+/// they stored before is visible to this thread, and what they do next comes after.
+pub(crate) fn membarrier() {
+    const GLOBAL_EXPEDITED: libc::c_long = 1 << 1;
+    // SAFETY: takes no pointers.
+    unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL_EXPEDITED, 0, 0) };
 }
