@@ -105,7 +105,6 @@ mod ledger;
 mod merge;
 #[cfg(test)]
 mod merge_model;
-mod policy;
 pub mod sizes;
 #[doc(hidden)]
 pub mod sort;
@@ -117,11 +116,10 @@ mod trace_name;
 pub use active_stream::{ActiveStream, Flush, NoLog};
 #[doc(hidden)]
 pub use active_stream::{CallTerms, SettledStream};
-pub use attributes::{Attributes, InvalidAttribute};
+pub use attributes::{Attributes, Inheritance, InvalidAttribute, LogFullPolicy, StreamFullPolicy};
 pub use clock_pair::ClockPair;
 pub use event_set::{EventSet, SetKind};
 pub use event_types::EventTypes;
 pub use ledger::Ledger;
-pub use policy::{Inheritance, LogFullPolicy, StreamFullPolicy};
 pub use stream::{Filtering, Origin, Status, StreamCore};
 pub use trace_name::TraceName;

@@ -12,8 +12,7 @@ use tracer_posix::stream::{CreateError, LoggedStream, Stream};
 
 use super::clock;
 use super::codes::{Invalid, status};
-use super::kind::Kind;
-use super::log_file::LogFile;
+use super::kind::{Kind, LogFile};
 use super::memory::Memory;
 use super::reason;
 use super::stream::store;

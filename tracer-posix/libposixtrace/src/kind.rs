@@ -8,26 +8,48 @@
 //! | try to get the next event | yes | yes | `EINVAL` |
 //! | rewind, close | `EINVAL` | `EINVAL` | yes |
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
 use tracer_common::event_type::EventTypeId;
 
 use tracer_area::Bell;
+use tracer_area::descriptor::Guarded;
 use tracer_engine::event::{Event, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
-use tracer_log::LogReader;
+use tracer_log::{LogBytes, LogReader};
 use tracer_posix::logged::Activity;
 use tracer_posix::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
 
 use super::codes::Invalid;
-use super::log_file::LogFile;
 
 /// A stream of one of the three kinds.
 pub(super) enum Kind {
     Active(Box<Stream>),
     Logged(Box<LoggedStream>),
     Recorded(Box<LogReader<LogFile>>),
+}
+
+/// A log's file, in a program that may close its descriptor. What the program opens
+/// under the same descriptor is never read.
+#[derive(Debug)]
+pub(super) struct LogFile(Guarded<File>);
+
+impl LogFile {
+    pub fn new(file: File) -> io::Result<Self> {
+        Guarded::new(file).map(Self)
+    }
+}
+
+impl LogBytes for LogFile {
+    fn length(&self) -> io::Result<u64> {
+        self.0.get()?.length()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        LogBytes::read_at(self.0.get()?, buffer, offset)
+    }
 }
 
 /// How hard to look for an event.

@@ -17,14 +17,12 @@
 )]
 
 pub mod attr;
-mod call_address;
 mod clock;
 mod codes;
 pub mod create;
 pub mod emit;
 pub mod event_types;
 mod kind;
-mod log_file;
 mod memory;
 pub mod read;
 mod reason;

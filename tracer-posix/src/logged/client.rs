@@ -15,8 +15,7 @@ use tracer_log::{LogHeader, clocks_now};
 
 use crate::stream::{CreateError, RealtimeClock, caller};
 
-use super::conversation::Conversation;
-use super::gone::RecorderGone;
+use super::conversation::{Conversation, RecorderGone};
 use super::lending::Lending;
 use super::making::{Job, Made, make};
 use super::protocol::{Call, LoggedStatus, Reply, Request};

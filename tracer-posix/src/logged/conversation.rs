@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use crate::wire::SentEvent;
 use tracer_area::descriptor::Guarded;
 
-use super::gone::RecorderGone;
 use super::lending::Lending;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};
 use super::socket;
@@ -21,6 +20,11 @@ use super::socket;
 /// waits for in all is less than a millisecond: the recorder is an ordinary process, which any
 /// thread that has the CPU may keep from answering.
 const AT_ONCE: Duration = Duration::from_micros(500);
+
+/// The recorder is gone: it was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the process that records is gone; its log may be incomplete")]
+pub struct RecorderGone;
 
 /// The controller's end of a conversation.
 #[derive(Debug)]

@@ -19,7 +19,6 @@
 mod activity;
 mod client;
 mod conversation;
-mod gone;
 mod lending;
 mod making;
 mod order;
@@ -38,7 +37,7 @@ pub use activity::Activity;
 pub use client::{LogCallError, LoggedStream};
 #[doc(hidden)]
 pub use client::{ask_recorder, hear_recorder};
-pub use gone::RecorderGone;
+pub use conversation::RecorderGone;
 #[cfg(feature = "async")]
 pub(crate) use process::BlockedSignals;
 pub use protocol::LoggedStatus;

@@ -1,18 +1,18 @@
 //! An active stream without a log.
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use super::poll::Readiness;
-use super::target::Target;
 use super::traced::Traced;
-use super::{CreateError, RealtimeClock, caller};
+use super::{CreateError, RealtimeClock};
 use crate::agent;
 use crate::stream_limit::Counted;
 use tracer_area::{
     Bell, DeferredSource, NameTooLong, RingMode, StreamRequest, monotonic_now, own_pid,
-    realtime_now,
+    own_thread_id, own_tid, realtime_now,
 };
 use tracer_engine::event::KnownNames;
 use tracer_engine::source::Source;
@@ -311,5 +311,59 @@ impl Stream {
         if let Some(bell) = &self.bell {
             bell.ring();
         }
+    }
+}
+
+/// The process that a stream traces, where its end is the end of its events: another one,
+/// whose children are not traced.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Readable when it has ended.
+    process: Arc<OwnedFd>,
+}
+
+impl Target {
+    /// Returns the process `pid`; `None` where events may come though it has ended, or its end
+    /// cannot be found out.
+    pub fn open(pid: i32, attributes: &Attributes) -> Option<Self> {
+        if pid == own_pid() || attributes.inheritance() == Inheritance::Inherited {
+            return None;
+        }
+        // SAFETY: takes no pointers.
+        let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let process = RawFd::try_from(process).ok().filter(|fd| *fd >= 0)?;
+        Some(Self {
+            // SAFETY: just opened, and no other value owns it.
+            process: Arc::new(unsafe { OwnedFd::from_raw_fd(process) }),
+        })
+    }
+
+    /// Returns a descriptor that can be read when it has ended.
+    #[cfg(feature = "async")]
+    pub fn file(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.process)
+    }
+
+    /// Tells whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = libc::pollfd {
+            fd: self.process.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid entry.
+        unsafe { libc::poll(&raw mut polled, 1, 0) == 1 }
+    }
+}
+
+/// Returns the calling thread, and the address that it calls from; 0 where that is not known.
+#[doc(hidden)]
+#[must_use]
+pub fn caller(address: u64) -> Origin {
+    Origin {
+        pid: own_pid(),
+        tid: own_tid(),
+        thread_id: own_thread_id(),
+        program_address: address,
     }
 }

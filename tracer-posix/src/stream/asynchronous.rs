@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use tracer_engine::event::OwnedEvent;
 
-use super::target::Target;
+use super::active::Target;
 use super::{PollableStream, Stream};
 use crate::logged::BlockedSignals;
 

@@ -26,11 +26,9 @@
 mod active;
 #[cfg(feature = "async")]
 mod asynchronous;
-mod caller;
 mod clock;
 mod error;
 mod poll;
-mod target;
 mod traced;
 mod wait;
 
@@ -38,10 +36,10 @@ pub use crate::agent::AgentError;
 pub use crate::logged::{LogCallError, LoggedStatus, LoggedStream, RecorderGone};
 pub use crate::stream_limit::TooManyStreams;
 pub use active::Stream;
+#[doc(hidden)]
+pub use active::caller;
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncStream;
-#[doc(hidden)]
-pub use caller::caller;
 pub(crate) use clock::RealtimeClock;
 pub use error::CreateError;
 pub use poll::PollableStream;
