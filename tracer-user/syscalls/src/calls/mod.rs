@@ -8,10 +8,8 @@
 //! Layouts are those of 64-bit programs; structs of 32-bit programs are widened first.
 
 mod bytes;
-mod capabilities;
 mod control;
 mod files;
-mod futex;
 mod gathered;
 mod ioctl;
 mod ipc;
@@ -20,7 +18,6 @@ mod mount;
 pub(crate) mod narrow;
 mod netlink;
 mod network;
-mod opening;
 mod packet;
 mod pointed;
 mod prctl;
@@ -35,9 +32,7 @@ mod time;
 mod waiting;
 
 pub(crate) use bytes::Bytes;
-pub(crate) use capabilities::*;
 pub(crate) use files::*;
-pub(crate) use futex::*;
 pub use gathered::strings;
 pub(crate) use gathered::*;
 pub(crate) use ioctl::*;
@@ -46,7 +41,6 @@ pub(crate) use memory::*;
 pub(crate) use mount::*;
 pub(crate) use narrow::Narrow;
 pub(crate) use network::*;
-pub(crate) use opening::*;
 pub use pointed::Struct;
 pub(crate) use pointed::*;
 pub(crate) use prctl::*;

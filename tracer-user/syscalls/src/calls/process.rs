@@ -1,4 +1,4 @@
-//! Processes, their limits and their ends; the system.
+//! Processes, their limits, their capabilities and their ends; the system.
 
 use std::mem::offset_of;
 
@@ -8,7 +8,7 @@ use super::render::{flags, pointer};
 use super::signals::any_signal;
 use super::time::time;
 use crate::arguments::Call;
-use crate::flags::CLONE_FLAGS;
+use crate::flags::{CAPABILITIES, CLONE_FLAGS};
 use crate::names::Table;
 use crate::shape::Shape;
 use tracer_text::signal_name;
@@ -206,4 +206,52 @@ pub fn show_clone(call: &Call) -> Shape {
             .into_iter()
             .chain(others.map(|(_, argument)| *argument)),
     )
+}
+
+/// Appends the version of the sets of capabilities, and the thread that has them.
+pub fn push_capability_head(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
+    let version = match bytes.u32(0)? {
+        0x1998_0330 => "_LINUX_CAPABILITY_VERSION_1".to_owned(),
+        0x2007_1026 => "_LINUX_CAPABILITY_VERSION_2".to_owned(),
+        0x2008_0522 => "_LINUX_CAPABILITY_VERSION_3".to_owned(),
+        0 => "0".to_owned(),
+        other => format!("{other:#x}"),
+    };
+    let pid = bytes.i32(4)?;
+    out.extend_from_slice(format!("{{version={version}, pid={pid}}}").as_bytes());
+    Some(())
+}
+
+/// Appends the three sets, of which each has two halves.
+pub fn push_capabilities(out: &mut Vec<u8>, Data { bytes, .. }: Data<'_>) -> Option<()> {
+    let set = |nth: usize| {
+        let halves = (bytes.u32(nth * 4)?, bytes.u32(12 + nth * 4)?);
+        Some(capability_words(
+            u64::from(halves.0) | u64::from(halves.1) << 32,
+        ))
+    };
+    let (effective, permitted, inheritable) = (set(0)?, set(1)?, set(2)?);
+    let shown =
+        format!("{{effective={effective}, permitted={permitted}, inheritable={inheritable}}}");
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+fn capability_words(set: u64) -> String {
+    let mut rest = set;
+    let mut words = Vec::new();
+    for (bit, name) in CAPABILITIES.iter().enumerate() {
+        if set >> bit & 1 == 1 {
+            rest &= !(1 << bit);
+            words.push(format!("1<<{name}"));
+        }
+    }
+    if rest != 0 {
+        words.push(format!("{rest:#x}"));
+    }
+    if words.is_empty() {
+        "0".to_owned()
+    } else {
+        words.join("|")
+    }
 }

@@ -1,5 +1,6 @@
-//! Structs of calls that wait.
+//! Calls that wait: for descriptors, signals and futexes.
 
+use std::borrow::Cow;
 use std::mem::{offset_of, size_of};
 
 use super::bytes::Bytes;
@@ -7,6 +8,7 @@ use super::pointed::Data;
 use super::registers::int;
 use super::render::{flags, push_list};
 use crate::arguments::Call;
+use crate::shape::Shape;
 
 const EPOLL_FLAGS: &[(&str, u64)] = &[
     ("EPOLLIN", 1),
@@ -175,4 +177,33 @@ pub fn push_found(out: &mut Vec<u8>, untrusted: &[u8], has_more: bool, left: Opt
         out.extend_from_slice(&left);
     }
     out.push(b')');
+}
+
+/// Bits of an operation on a futex without its flags.
+fn futex_operation(call: &Call) -> u64 {
+    call.registers[1] & 0x7f
+}
+
+/// Chooses the arguments that an operation on a futex looks at.
+pub fn show_futex(call: &Call) -> Shape {
+    Shape::unnamed(match futex_operation(call) {
+        1 | 7 | 8 => &[0, 1, 2],
+        3 => &[0, 1, 2, 3, 4],
+        9 => &[0, 1, 2, 3, 5],
+        10 => &[0, 1, 2, 5],
+        4 | 5 | 11 | 12 => &[0, 1, 2, 3, 4, 5],
+        _ => &[0, 1, 2, 3],
+    })
+}
+
+/// Names the argument that is a time or a count.
+pub fn name_futex_count(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    let count = call.registers.get(index)?;
+    matches!(futex_operation(call), 3..=5).then(|| count.to_string().into())
+}
+
+/// Names the bits by which waiting threads are chosen.
+pub fn name_futex_bits(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    let is_any = matches!(futex_operation(call), 9 | 10) && int(call, index)? == -1;
+    is_any.then_some("FUTEX_BITSET_MATCH_ANY".into())
 }

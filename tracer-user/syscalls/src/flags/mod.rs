@@ -8,13 +8,9 @@
 )]
 
 mod files;
-mod futex;
 mod memory;
-mod mount;
 mod network;
-mod prctl;
 mod process;
-mod signals;
 mod time;
 mod waiting;
 
@@ -22,13 +18,9 @@ use std::borrow::Cow;
 
 use crate::calls::any_signal;
 pub(crate) use files::*;
-pub(crate) use futex::*;
 pub(crate) use memory::*;
-pub(crate) use mount::*;
 pub(crate) use network::*;
-pub(crate) use prctl::*;
 pub(crate) use process::*;
-pub(crate) use signals::*;
 pub(crate) use time::*;
 pub(crate) use waiting::*;
 

@@ -1,4 +1,4 @@
-//! Processes, their resources and rights.
+//! Processes, their resources and rights, options of `prctl`, and signals.
 
 use super::{Constant, NONE, Values, constants};
 
@@ -158,3 +158,31 @@ pub const ARCH_OPTIONS: &[Constant] = &[
     ("ARCH_GET_FS", 0x1003),
     ("ARCH_GET_GS", 0x1004),
 ];
+
+pub const SIGNAL_FD: Values = Values {
+    flags: constants!(SFD_CLOEXEC SFD_NONBLOCK),
+    ..NONE
+};
+
+pub const MASK_HOW: Values = Values {
+    mask: u32::MAX,
+    values: constants!(SIG_BLOCK SIG_UNBLOCK SIG_SETMASK),
+    zero: "SIG_BLOCK",
+    ..NONE
+};
+
+pub const PROCESS_CONTROL: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        PR_SET_PDEATHSIG PR_GET_PDEATHSIG PR_GET_DUMPABLE PR_SET_DUMPABLE PR_SET_KEEPCAPS
+        PR_SET_NAME PR_GET_NAME PR_GET_SECCOMP PR_SET_SECCOMP PR_CAPBSET_READ PR_CAPBSET_DROP
+        PR_SET_TIMERSLACK PR_GET_TIMERSLACK PR_SET_MM PR_SET_CHILD_SUBREAPER PR_SET_NO_NEW_PRIVS
+        PR_GET_NO_NEW_PRIVS PR_SET_PTRACER PR_CAP_AMBIENT PR_SET_VMA PR_GET_SECUREBITS
+        PR_SET_SECUREBITS PR_GET_TIMING PR_SET_TIMING PR_GET_KEEPCAPS
+    ),
+    ..NONE
+};
+
+pub const AMBIENT: &[Constant] = constants!(
+    PR_CAP_AMBIENT_IS_SET PR_CAP_AMBIENT_RAISE PR_CAP_AMBIENT_LOWER PR_CAP_AMBIENT_CLEAR_ALL
+);
