@@ -21,20 +21,26 @@
     )
 )]
 
+use std::io::{self, Write};
+
 pub mod digits;
 pub mod escape;
-mod message;
 mod name_pattern;
+mod names;
 pub mod quantity;
 pub mod self_describing;
-mod short_name;
-mod signals;
 mod suggestion;
 mod wall_clock;
 
-pub use message::say;
 pub use name_pattern::{NamePattern, PatternError};
-pub use short_name::{is_named, is_type_called, push_short_name, short_name, type_named};
-pub use signals::{signal_name, signal_number};
+pub use names::{
+    is_named, is_type_called, push_short_name, short_name, signal_name, signal_number, type_named,
+};
 pub use suggestion::suggest;
 pub use wall_clock::WallClock;
+
+/// Says something that is no event, to the person who runs a command. With the standard
+/// error closed, no messages are wanted.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "tracer-user: {}", escape::harmless_line(line));
+}

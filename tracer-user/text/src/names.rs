@@ -1,10 +1,45 @@
-//! Names of event types: as short as people read them, and in each form that is typed.
+//! Names of signals; and of event types: as short as people read them, and in each form that is
+//! typed.
 //!
 //! A type has one name, `linux_trace_thread_exit`, that of JSON and of
 //! `posix_trace_eventid_get_name()`. Text leaves out what all have in common (`thread-exit`), and
 //! `trace.h` has it in capitals. Options take each of these.
 
 use tracer_common::event_type::{SYSTEM_EVENT_TYPES, SystemEventType};
+
+const SIGNALS: [(i32, &str); 31] = [
+    (libc::SIGHUP, "SIGHUP"),
+    (libc::SIGINT, "SIGINT"),
+    (libc::SIGQUIT, "SIGQUIT"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGTRAP, "SIGTRAP"),
+    (libc::SIGABRT, "SIGABRT"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGKILL, "SIGKILL"),
+    (libc::SIGUSR1, "SIGUSR1"),
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGUSR2, "SIGUSR2"),
+    (libc::SIGPIPE, "SIGPIPE"),
+    (libc::SIGALRM, "SIGALRM"),
+    (libc::SIGTERM, "SIGTERM"),
+    (libc::SIGSTKFLT, "SIGSTKFLT"),
+    (libc::SIGCHLD, "SIGCHLD"),
+    (libc::SIGCONT, "SIGCONT"),
+    (libc::SIGSTOP, "SIGSTOP"),
+    (libc::SIGTSTP, "SIGTSTP"),
+    (libc::SIGTTIN, "SIGTTIN"),
+    (libc::SIGTTOU, "SIGTTOU"),
+    (libc::SIGURG, "SIGURG"),
+    (libc::SIGXCPU, "SIGXCPU"),
+    (libc::SIGXFSZ, "SIGXFSZ"),
+    (libc::SIGVTALRM, "SIGVTALRM"),
+    (libc::SIGPROF, "SIGPROF"),
+    (libc::SIGWINCH, "SIGWINCH"),
+    (libc::SIGIO, "SIGIO"),
+    (libc::SIGPWR, "SIGPWR"),
+    (libc::SIGSYS, "SIGSYS"),
+];
 
 /// Appends the name of a system event type without what all have in common.
 pub fn push_short_name(out: &mut Vec<u8>, name: &str) {
@@ -50,6 +85,22 @@ pub fn is_type_called(name: &[u8], typed: &[u8]) -> bool {
         type_named(typed).map(|entry| entry.name.as_bytes() == name)
     };
     name == typed || is_systems() == Some(true)
+}
+
+/// Returns the name of a signal, such as `SIGKILL`; `None` for real-time signals and unknown ones.
+pub fn signal_name(signal: u32) -> Option<&'static str> {
+    let signal = i32::try_from(signal).ok()?;
+    SIGNALS
+        .iter()
+        .find(|(value, _)| *value == signal)
+        .map(|(_, name)| *name)
+}
+
+/// Returns the signal of this name; its `SIG` may be missing.
+pub fn signal_number(name: &str) -> Option<u32> {
+    let is_called = |known: &str| known == name || known.strip_prefix("SIG") == Some(name);
+    let (signal, _) = SIGNALS.iter().find(|(_, known)| is_called(known))?;
+    u32::try_from(*signal).ok()
 }
 
 #[cfg(test)]
