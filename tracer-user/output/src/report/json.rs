@@ -8,7 +8,7 @@
 use tracer_common::event_type::{FieldKind, SystemEventType};
 use tracer_engine::event::Truncation;
 
-use super::call_times::CallTimes;
+use super::calls::CallTimes;
 use crate::report::LineFormat;
 use tracer_event::document::push_line_end;
 use tracer_event::event_view::EventView;

@@ -1,14 +1,12 @@
 //! Formats of events: text for people, JSON lines and CSV for programs.
 
-mod call_times;
 mod calls;
 mod columns;
 mod csv;
 mod json;
-mod shorten;
 mod text;
 
-pub use call_times::CallTimes;
+pub use calls::CallTimes;
 pub use csv::Csv;
 pub use json::{JsonLines, push_data};
 pub use text::{TextLines, TextLook, TextStyle, TimeColumn};

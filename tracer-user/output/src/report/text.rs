@@ -6,8 +6,7 @@ use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
 use super::calls::{BegunCalls, CallPart, stack_lines};
-use super::columns::{ThreadColumns, TypeColumns, Who, Widths};
-use super::shorten::shorten;
+use super::columns::{ThreadColumns, TypeColumns, Who, Widths, shorten};
 use crate::report::LineFormat;
 use crate::terminal::output::{ColorChoice, Width};
 use tracer_event::event_view::EventView;
