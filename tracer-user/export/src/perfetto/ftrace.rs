@@ -16,7 +16,7 @@ use super::schema::{
     SchedProcessFree, SchedSwitch, SchedWaking, TaskNewtask, TaskRename, TracePacket,
 };
 use super::switches::{ASLEEP, LastSwitches, MOST_CPUS, RUNNABLE, Switch, SwitchedTask};
-use super::text::text;
+use super::tracks::text;
 use crate::names::LogThread;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::event_view::EventView;

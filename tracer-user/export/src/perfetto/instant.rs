@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use tracer_common::event_type::SystemEventType;
 
 use super::schema::{AnnotationValue, DebugAnnotation, TrackEvent};
-use super::text::text;
 use super::tracks::TRACE_TRACK;
+use super::tracks::text;
 use crate::carried::{Carried, Item};
 use crate::slices::Key;
 use tracer_event::event_view::EventView;

@@ -24,7 +24,6 @@ mod instant;
 mod schema;
 mod stacks;
 mod switches;
-mod text;
 mod tracks;
 mod wakeups;
 
@@ -229,8 +228,8 @@ impl Perfetto {
 /// Returns the description of the system. The states of threads depend on it: the written ones are
 /// those that the tracepoint shows since Linux 4.14.
 fn system(origin: &TraceOrigin) -> Option<SystemInfo> {
-    let release = text::text(&origin.system.kernel_release);
-    let machine = text::text(&origin.system.machine);
+    let release = tracks::text(&origin.system.kernel_release);
+    let machine = tracks::text(&origin.system.machine);
     (!release.is_empty()).then(|| SystemInfo {
         utsname: Some(Utsname {
             sysname: Some("Linux".to_owned()),

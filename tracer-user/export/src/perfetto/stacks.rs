@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::schema::{Callstack, Frame, InternedData, InternedString, Mapping};
-use super::text::text;
+use super::tracks::text;
 use tracer_binary::stacks::{self, Stack};
 
 /// Limit of parts that are known by id. Beyond it, all are forgotten and written again under other

@@ -10,12 +10,12 @@ use zerocopy::FromBytes;
 
 use super::packet;
 use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
-use super::text::text;
 use crate::TraceOrigin;
 use crate::names::{LogThread, News, WrittenNames};
 use crate::slices::Track;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::event_view::EventView;
+use tracer_text::escape::push_for_people;
 
 /// Track of events of no process, and of losses.
 pub const TRACE_TRACK: u64 = 1;
@@ -158,6 +158,13 @@ impl Tracks {
         (kind, thread, generation).hash(&mut hasher);
         hasher.finish() | 2
     }
+}
+
+/// Returns bytes that a target chose, made harmless, as the text of `read` shows them.
+pub fn text(untrusted: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, untrusted);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
