@@ -30,7 +30,6 @@ mod new_file;
 mod output;
 mod read;
 pub mod snapshots;
-mod symbols;
 #[cfg(any(test, feature = "test-log"))]
 pub mod test_log;
 mod thread_names;

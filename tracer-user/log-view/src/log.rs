@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
-use tracer_engine::event::MonotonicNs;
+use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::LossCause;
 use tracer_log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 
@@ -125,4 +126,15 @@ pub fn open(path: &Path) -> anyhow::Result<LogReader> {
         ));
     }
     Ok(log)
+}
+
+/// Hands over each event that names an address. They are at the end of a log, and asked for before
+/// stacks are shown.
+pub fn each_symbol(log: &Path, each: &mut dyn FnMut(&Event<'_>)) {
+    let Ok(mut log) = open(log) else { return };
+    while let Ok(Some(record)) = log.next_record() {
+        if record.event.header.event_type == EventTypeId::SYMBOL {
+            each(&record.event);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
 use tracer_log::LogRecord;
 
-use super::symbols::each_symbol;
+use super::log::each_symbol;
 use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
 use super::{Log, Moment, TypeTable, WantedEvents};
