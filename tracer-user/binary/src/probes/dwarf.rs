@@ -314,7 +314,8 @@ fn size(entry: &Entry<'_>) -> Option<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::path::Path;
     use std::process::Command;
 
     use object::{Object, ObjectSection, ObjectSymbol};
@@ -331,6 +332,30 @@ mod tests {
         struct pair two; struct large { long a[9]; } nine;
         struct large returned(int first) { nine.a[0] = first; return nine; }
         int main(void) { return 0; }";
+
+    /// Builds a program `a` whose debug data takes long to read: it has a `main` and many small
+    /// units that all have the same large table of abbreviations.
+    pub(crate) fn build_slow_to_read(folder: &Path) {
+        // Each is of a type, without children or attributes; an integer of two bytes is its code.
+        let abbreviations = (128_u32..16_000).flat_map(|code| {
+            let [low, high, ..] = (code & 0x7f | 0x80 | code >> 7 << 8).to_le_bytes();
+            [low, high, 0x24, 0, 0, 0]
+        });
+        let abbreviations: Vec<u8> = abbreviations.chain([0]).collect();
+        // Length, version, abbreviations, bytes of an address, and an entry.
+        let unit = [9, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 0x80, 0x01];
+        std::fs::write(folder.join("abbrev"), abbreviations).unwrap();
+        std::fs::write(folder.join("info"), unit.repeat(100_000)).unwrap();
+        let section =
+            |name: &str| format!(".section .debug_{name},\"\",%progbits\n.incbin \"{name}\"\n");
+        let mut source = ".globl main\n.type main,%function\nmain:\nret\n".to_owned();
+        source.push_str(".size main,.-main\n.section .note.GNU-stack,\"\",%progbits\n");
+        let source = source + &section("abbrev") + &section("info");
+        std::fs::write(folder.join("a.s"), source).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-o", "a", "a.s"]);
+        assert!(compiler.current_dir(folder).status().unwrap().success());
+    }
 
     /// Builds a program in C with its debugger's part.
     fn program() -> Vec<u8> {
@@ -410,7 +435,7 @@ mod tests {
     #[test]
     fn units_that_take_long_are_given_up() {
         let folder = tempfile::tempdir().unwrap();
-        crate::probes::slow::build(folder.path());
+        build_slow_to_read(folder.path());
         let program = std::fs::read(folder.path().join("a")).unwrap();
         let parsed = object::File::parse(&*program).unwrap();
         let mut units = Entries {

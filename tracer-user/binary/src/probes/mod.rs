@@ -26,8 +26,6 @@ mod notes;
 mod opening;
 mod registers;
 mod relative;
-#[cfg(test)]
-pub(crate) mod slow;
 mod spec;
 mod types;
 mod unwind_data;
@@ -35,6 +33,8 @@ mod unwind_data;
 pub use binary::{Binary, BinaryError, FileIdentity, Function, StaticProbe};
 pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};
+#[cfg(test)]
+pub(crate) use dwarf::tests::build_slow_to_read;
 pub(crate) use files::root_of;
 pub use files::{Used, find_for_command, find_in_process, here};
 pub use find::{FindProbeError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};

@@ -1,11 +1,18 @@
 //! Unwind data of a file (`.eh_frame`): how its functions call.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+
 use object::{Object, ObjectSection, ReadRef};
 
 use super::binary::Segments;
 
 /// Bytes of it that are read: the largest browser has some 30 million.
 const MOST_BYTES: u64 = 64 << 20;
+
+/// Bytes of `[vdso]` at most.
+const MOST_VDSO_BYTES: u64 = 1 << 20;
 
 /// Section of a file.
 #[derive(Debug)]
@@ -65,6 +72,24 @@ impl UnwindData {
         Self::read(Segments::read(&parsed), &parsed)
     }
 
+    /// Reads the unwind data of the code that the kernel maps into each process (`[vdso]`), from
+    /// that of this process: every process has the same.
+    pub fn of_vdso() -> Option<Self> {
+        let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
+        let mut lines = maps.lines().map_while(Result::ok);
+        let line = lines.find(|line| line.ends_with("[vdso]"))?;
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|word| u64::from_str_radix(word, 16).ok());
+        let start = start?;
+        let bytes = end?
+            .checked_sub(start)
+            .filter(|bytes| *bytes <= MOST_VDSO_BYTES)?;
+        let mut image = vec![0; usize::try_from(bytes).ok()?];
+        let memory = File::open("/proc/self/mem").ok()?;
+        memory.read_exact_at(&mut image, start).ok()?;
+        Self::read_image(&image)
+    }
+
     /// Returns the address of what is at this offset in the file.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.segments.address(offset)
@@ -74,5 +99,15 @@ impl UnwindData {
     pub fn bytes(&self) -> u64 {
         let index = self.index.as_ref().map_or(0, |part| part.bytes.len());
         (self.entries.bytes.len() + index) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vdso_says_how_it_calls() {
+        assert!(UnwindData::of_vdso().is_some());
     }
 }

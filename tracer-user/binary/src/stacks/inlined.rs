@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn units_that_take_long_are_given_up() {
         let folder = tempfile::tempdir().unwrap();
-        crate::probes::slow::build(folder.path());
+        crate::probes::build_slow_to_read(folder.path());
         let at = |name: &str| folder.path().join(name);
         let mut file = inlined(&std::fs::read(at("a")).unwrap(), folder.path()).unwrap();
         let mut allowance = Allowance {

@@ -7,8 +7,6 @@
 //! generates code (`perf_map`). `names` asks all of these.
 
 mod data;
-mod ends;
-mod files;
 mod inlined;
 mod kernel_symbols;
 mod modules;
@@ -20,14 +18,12 @@ mod shown;
 mod spaces;
 
 pub use data::{Mapping, RecordedStack, push_mapping, push_symbol};
-pub use ends::StackEnd;
-pub use files::binary;
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
 pub use options::StackOptions;
 pub use pending::{Owned, PendingStacks};
-pub use shown::Stack;
-pub use spaces::{BuildIds, read_mappings};
+pub use shown::{Stack, StackEnd};
+pub use spaces::{BuildIds, binary, read_mappings};
 
 use tracer_common::event_type::EventTypeId;
 

@@ -12,8 +12,8 @@ use super::inlined::{Allowance, Inlined};
 use super::kernel_symbols::KernelSymbols;
 use super::modules::Module;
 use super::perf_map::PerfMap;
-use super::spaces::{BuildIds, Spaces};
-use super::{Mapping, RecordedStack, files};
+use super::spaces::{BuildIds, Spaces, binary};
+use super::{Mapping, RecordedStack};
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -325,7 +325,7 @@ impl Inner {
     }
 
     fn read_module(&mut self, pid: i32, mapping: &Mapping) -> Option<Module> {
-        let binary = files::binary(pid, mapping, self.is_live, &mut self.build_ids)?;
+        let binary = binary(pid, mapping, self.is_live, &mut self.build_ids)?;
         if let Some(inlined) = &mut self.inlined
             && let Some(data) = binary.debug_data()
         {

@@ -1,8 +1,10 @@
-//! The code that processes have mapped.
+//! The code that processes have mapped, and the files of mappings.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use object::read::ReadCache;
 
 use super::Mapping;
 use crate::bounded_proc;
-use crate::probes::{Bounded, ReadBudget, open_ordinary};
+use crate::probes::{Binary, Bounded, ReadBudget, open_ordinary, open_ordinary_below, root_of};
 
 /// Bytes of `maps` that are read.
 const MOST_MAPS_BYTES: u64 = 32 << 20;
@@ -124,6 +126,39 @@ pub fn build_id(file: &File, ids: &mut BuildIds) -> Vec<u8> {
     let id = id.unwrap_or_default();
     ids.insert(key, id.clone());
     id
+}
+
+/// Returns the file of a mapping of process `pid`, if it is the same one still. Where the process
+/// `is_live` it is asked first.
+pub fn binary(
+    pid: i32,
+    mapping: &Mapping,
+    is_live: bool,
+    build_ids: &mut BuildIds,
+) -> Option<Binary> {
+    // Without an identifier, another file may have the name by now.
+    if mapping.build_id.is_empty() && !is_live {
+        return None;
+    }
+    let path = Path::new(OsStr::from_bytes(&mapping.path));
+    let root = root_of(pid);
+    let range = format!("{:x}-{:x}", mapping.start, mapping.end);
+    let mapped = is_live.then(|| {
+        let location = format!("/proc/{pid}/map_files/{range}");
+        (open_ordinary(Path::new(&location)), root.as_path())
+    });
+    let below = is_live.then(|| (open_ordinary_below(&root, path), root.as_path()));
+    let here = (open_ordinary(path), Path::new("/"));
+    let opened = mapped.into_iter().chain(below).chain([here]);
+    for (file, root) in opened {
+        let Ok(file) = file else { continue };
+        let is_unknown = mapping.build_id.is_empty();
+        if !is_unknown && build_id(&file, build_ids) != mapping.build_id {
+            continue;
+        }
+        return Binary::from_opened(Ok(file), path, root).ok();
+    }
+    None
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ use gimli::{
     UnwindExpression, UnwindSection, Value,
 };
 
-use super::memory::Memory;
-use super::registers::Registers;
+use super::registers::{Memory, Registers};
 use crate::probes::UnwindData;
 
 type Slice<'a> = EndianSlice<'a, NativeEndian>;

@@ -8,10 +8,8 @@
 //! evaluates what files say to compute without an end.
 
 mod frame_info;
-mod memory;
 mod registers;
 mod space;
-mod vdso;
 
 use std::sync::Arc;
 
@@ -19,10 +17,10 @@ use foldhash::HashMap;
 use gimli::UnwindContext;
 use tracer_common::kernel::{REGISTERS, stack_ends};
 
+use crate::probes::UnwindData;
 use crate::stacks::{BuildIds, Mapping, binary};
 use frame_info::{FrameInfo, Halt, UnwindRule, UnwindSource};
-use memory::Memory;
-use registers::Registers;
+use registers::{Memory, Registers};
 
 pub use registers::REGISTERS_BYTES;
 pub use space::Space;
@@ -191,7 +189,7 @@ impl Unwinder {
             return *known;
         }
         let data = if *mapping.path == *b"[vdso]" {
-            vdso::unwind_data()
+            UnwindData::of_vdso()
         } else if mapping.path.starts_with(b"/") {
             let binary = binary(pid, mapping, true, &mut self.build_ids);
             binary.and_then(|binary| binary.unwind_data())
