@@ -13,8 +13,8 @@ use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
 use super::kind::{Explained, ShownSpan, SpanKind, Split, segments};
-use super::question::{Question, SpanChoice};
 use super::rules::rules;
+use super::scope::{Question, SpanChoice};
 use super::stillness::Stillness;
 use super::unmet::{KnownEvents, none_named, unended_words, unmet};
 use super::{Commands, Functions, Groups, LastNames, Scope, SpanSpec};

@@ -1,7 +1,6 @@
 //! Activity of threads, durations of system calls and the kernel's interruptions, summed up over a
 //! log.
 
-mod consumer;
 mod json;
 mod kernel_json;
 mod kernel_text;
@@ -18,14 +17,16 @@ use tracer_analysis::{
 use tracer_engine::event::MonotonicNs;
 
 use crate::queries::words::{seconds, thread};
-use crate::queries::{Paths, Scope, SpanSpec, follow};
+use crate::queries::{Answering, Paths, Scope, SpanSpec, follow};
 pub use sums::{Sums, Watcher};
+use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::document::document;
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
+use tracer_text::say;
 
-pub use consumer::consumer;
 pub use json::{json, render_kind, render_unended};
 pub use text::text;
 pub use view::{By, Group, SortBy, View};
@@ -165,6 +166,30 @@ impl Statistics {
     }
 }
 
+/// Returns the consumer that sums up a trace; the tables, or JSON, are appended to `lines` at its
+/// end.
+#[must_use]
+pub fn consumer(
+    spans: Vec<SpanSpec>,
+    view: View,
+    is_json: bool,
+    lines: Lines,
+) -> Box<dyn Consumer> {
+    Box::new(Answering::new(Sums::new(spans), move |sums, summary| {
+        let statistics = Statistics::finish(sums, summary);
+        if statistics.paths.has_named_spans() {
+            statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
+        }
+        let shown = if is_json {
+            document(&json(&statistics, view))
+        } else {
+            text(&statistics, view)
+        };
+        lines.bytes().extend_from_slice(shown.as_bytes());
+        Ok(())
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
@@ -175,7 +200,6 @@ mod tests {
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
-    use tracer_event::consumer::Consumer as _;
     use tracer_event::document::document;
     use tracer_event::event_view::EventView;
 
