@@ -183,6 +183,9 @@ const KNOWN: &[Known] = &[
     },
 ];
 
+/// File of the scripts for shells among the programs: its first argument names the script.
+pub const SCRIPTS: &str = "scripts.sh";
+
 /// Returns the folder of the programs that are compared.
 #[must_use]
 pub fn programs() -> PathBuf {

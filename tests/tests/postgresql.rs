@@ -125,11 +125,14 @@ fn its_calls_are_the_lines_of_strace() {
     let above = work.parent().unwrap();
     fs::set_permissions(above, Permissions::from_mode(0o755)).unwrap();
     make(&work);
-    let script = beside_strace::programs().join("postgresql.sh");
+    let script = beside_strace::programs().join(beside_strace::SCRIPTS);
     let script = fs::read_to_string(script).unwrap();
     let mut command = as_its_user(&work, "sh").unwrap();
     let compared = beside
-        .compare(Shown::Paths, command.args(["-c", &script]))
+        .compare(
+            Shown::Paths,
+            command.args(["-c", &script, "sh", "postgresql"]),
+        )
         .unwrap();
     assert_agrees("PostgreSQL", &compared, |name| HUNDRED.contains(&name));
 }

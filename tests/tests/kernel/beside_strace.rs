@@ -8,7 +8,9 @@ use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::process::Command;
 
-use tests::beside_strace::{Beside, HUNDRED, Shown, assert_agrees, assert_has_reasons, programs};
+use tests::beside_strace::{
+    Beside, HUNDRED, SCRIPTS, Shown, assert_agrees, assert_has_reasons, programs,
+};
 use tests::call_lines::Compared;
 use tests::rights::missing_right;
 
@@ -22,13 +24,20 @@ fn compared<S: AsRef<OsStr>>(interpreter: &str, file: &str, arguments: &[S]) -> 
         .unwrap()
 }
 
+/// Runs one of the scripts for shells, and checks that all its lines agree.
+fn script_agrees(shell: &str, name: &str, arguments: &[String]) {
+    let mut words = vec![name.to_owned()];
+    words.extend_from_slice(arguments);
+    agrees(name, shell, SCRIPTS, &words);
+}
+
 /// Runs a program of the folder by an interpreter, and checks that all its lines agree.
-fn agrees(interpreter: &str, file: &str, arguments: &[String]) {
+fn agrees(name: &str, interpreter: &str, file: &str, arguments: &[String]) {
     if missing_right().is_some() {
         return;
     }
     let compared = compared(interpreter, file, arguments);
-    assert_agrees(file, &compared, |name| HUNDRED.contains(&name));
+    assert_agrees(name, &compared, |name| HUNDRED.contains(&name));
 }
 
 /// Finds a port on which no process listens.
@@ -40,19 +49,19 @@ fn free_port() -> String {
 #[test]
 #[ignore = "loads eBPF"]
 fn coreutils() {
-    agrees("sh", "coreutils.sh", &[]);
+    script_agrees("sh", "coreutils", &[]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn git() {
-    agrees("sh", "git.sh", &[]);
+    script_agrees("sh", "git", &[]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn tar() {
-    agrees("sh", "tar.sh", &[]);
+    script_agrees("sh", "tar", &[]);
 }
 
 #[test]
@@ -62,7 +71,7 @@ fn tar_without_what_descriptors_are() {
         return;
     }
     let mut command = Command::new("sh");
-    command.arg(programs().join("tar.sh"));
+    command.arg(programs().join(SCRIPTS)).arg("tar");
     let compared = Beside::new().unwrap();
     let compared = compared.compare(Shown::Plain, &mut command).unwrap();
     assert!(!format!("{:?}", compared.lines).contains("AT_FDCWD<"));
@@ -72,51 +81,51 @@ fn tar_without_what_descriptors_are() {
 #[test]
 #[ignore = "loads eBPF"]
 fn nginx() {
-    agrees("bash", "nginx.sh", &[free_port()]);
+    script_agrees("bash", "nginx", &[free_port()]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn redis() {
-    agrees("bash", "redis.sh", &[free_port()]);
+    script_agrees("bash", "redis", &[free_port()]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn python() {
-    agrees("/usr/bin/python3", "python.py", &[]);
+    agrees("python", "/usr/bin/python3", "python.py", &[]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn node() {
-    agrees("node", "node.js", &[]);
+    agrees("node", "node", "node.js", &[]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn gcc() {
-    agrees("sh", "gcc.sh", &[]);
+    script_agrees("sh", "gcc", &[]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn ssh_keygen() {
-    agrees("sh", "ssh-keygen.sh", &[]);
+    script_agrees("sh", "ssh-keygen", &[]);
 }
 
 /// Namespaces, mounts, credentials, and a filter of system calls.
 #[test]
 #[ignore = "loads eBPF"]
 fn bwrap() {
-    agrees("sh", "bwrap.sh", &[]);
+    script_agrees("sh", "bwrap", &[]);
 }
 
 /// A program in Go, with threads of its own.
 #[test]
 #[ignore = "loads eBPF"]
 fn podman() {
-    agrees("sh", "podman.sh", &[]);
+    script_agrees("sh", "podman", &[]);
 }
 
 /// Netlink: interfaces, addresses, routes, neighbours and rules.
@@ -128,7 +137,7 @@ fn ip() {
     }
     let compared = |beside: Beside| {
         let mut command = Command::new("sh");
-        command.arg(programs().join("ip.sh"));
+        command.arg(programs().join(SCRIPTS)).arg("ip");
         beside.compare(Shown::Paths, &mut command).unwrap()
     };
     let all = compared(Beside::new().unwrap());
