@@ -11,15 +11,18 @@ use serde_json::Value;
 /// Command that installs a missing tool.
 const REMEDY: &str = "run: cargo xtask setup --test";
 
-/// Runs a script of `tests/python` on a file and returns its output: one JSON object a line.
+/// Runs a script of `tests/python`, with what it is asked for, on a file and returns its output:
+/// one JSON object a line.
 ///
 /// # Errors
 ///
 /// The Python packages are missing, or the script fails.
-pub fn python(script: &str, file: &Path) -> anyhow::Result<Vec<Value>> {
+pub fn python(script: &[&str], file: &Path) -> anyhow::Result<Vec<Value>> {
+    let (name, what) = script.split_first().context("no script")?;
     let output = succeeded(
         Command::new(interpreter()?)
-            .arg(here().join("python").join(script))
+            .arg(here().join("python").join(name))
+            .args(what)
             .arg(file),
     )?;
     json_lines(output.stdout)

@@ -107,7 +107,7 @@ fn babeltrace2_reports_what_was_lost() {
 fn perfetto_decodes_by_the_published_schema_and_has_every_event() {
     let log = Log::make(0).unwrap();
     let file = log.export("perfetto", &[]).unwrap();
-    let decoded = tools::python("perfetto_events.py", &file).unwrap();
+    let decoded = tools::python(&["perfetto_trace.py", "events"], &file).unwrap();
 
     let of_kind = |kind: &'static str| decoded.iter().filter(move |line| line.get(kind).is_some());
     assert_eq!(of_kind("unknown").next(), Some(&json!({"unknown": 0})));
@@ -162,7 +162,7 @@ fn user_data(data: &Value) -> Option<String> {
 fn perfetto_has_the_switches_of_the_cpus() {
     let log = Log::make(0).unwrap();
     let file = log.export("perfetto", &[]).unwrap();
-    let decoded = tools::python("perfetto_events.py", &file).unwrap();
+    let decoded = tools::python(&["perfetto_trace.py", "events"], &file).unwrap();
 
     let kernel = |name: &'static str| {
         decoded
@@ -202,7 +202,7 @@ fn perfetto_has_the_switches_of_the_cpus() {
 fn perfetto_reports_what_was_lost() {
     let log = Log::make(12_345).unwrap();
     let file = log.export("perfetto", &[]).unwrap();
-    let decoded = tools::python("perfetto_events.py", &file).unwrap();
+    let decoded = tools::python(&["perfetto_trace.py", "events"], &file).unwrap();
 
     let mut lost = decoded
         .iter()
@@ -218,7 +218,7 @@ fn perfetto_reports_what_was_lost() {
 fn duckdb_reads_the_same_rows_from_parquet() {
     let log = Log::make(3).unwrap();
     let file = log.export("parquet", &[]).unwrap();
-    let mut rows = tools::python("parquet_events.py", &file).unwrap();
+    let mut rows = tools::python(&["parquet_file.py", "events"], &file).unwrap();
     let columns = rows.pop().unwrap();
     let events = log.events(&[]).unwrap();
 
@@ -263,7 +263,7 @@ fn durations(log: &Log) -> (Vec<Value>, Vec<Value>) {
     let output = log.run("export", &["--to", "parquet", "--force", "-o", path]);
     let output = output.unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
-    let mut rows = tools::python("parquet_events.py", &parquet).unwrap();
+    let mut rows = tools::python(&["parquet_file.py", "events"], &parquet).unwrap();
     let columns = rows.pop().unwrap();
     assert_eq!(columns["columns"]["duration_ns"], "UBIGINT");
     let of = |events: Vec<Value>| -> Vec<Value> {
@@ -286,7 +286,7 @@ fn how_long_calls_took_is_what_lies_between_their_rows_and_what_json_says() {
     let known = of_rows.iter().filter(|took| took.is_u64()).count();
     assert_eq!(known, written);
     let path = log.file("out.parquet");
-    let between = tools::python("parquet_durations.py", &path).unwrap();
+    let between = tools::python(&["parquet_file.py", "durations"], &path).unwrap();
     assert_eq!(between.len(), known + 1);
     for row in &between {
         assert_eq!(row["duration_ns"], row["between_ns"], "{row}");
@@ -304,7 +304,7 @@ fn how_long_calls_took_is_what_lies_between_their_rows_and_what_json_says() {
     assert!(of_json == of_rows, "they differ");
     let left = of_rows.iter().filter(|took| took.is_u64()).count();
     assert!(known / 2 < left && left < known, "{left}");
-    let between = tools::python("parquet_durations.py", &path).unwrap();
+    let between = tools::python(&["parquet_file.py", "durations"], &path).unwrap();
     let mut across = 0;
     for row in &between {
         let took = &row["duration_ns"];
@@ -374,7 +374,7 @@ fn pythons_csv_reader_reads_the_same_rows() {
     let file = log.file("out.csv");
     let path = file.to_str().unwrap();
     log.run("read", &["--format", "csv", "-o", path]).unwrap();
-    let rows = tools::python("csv_events.py", &file).unwrap();
+    let rows = tools::python(&["csv_events.py"], &file).unwrap();
     let events = log.events(&[]).unwrap();
 
     assert_eq!(rows.len(), events.len());
@@ -417,11 +417,11 @@ fn a_part_of_a_log_is_the_same_part_in_every_format() {
     let (printed, warnings) = tools::babeltrace2(&[], &ctf).unwrap();
     assert_eq!((printed.lines().count(), warnings.as_str()), (expected, ""));
     let perfetto = log.export("perfetto", &part).unwrap();
-    let decoded = tools::python("perfetto_events.py", &perfetto).unwrap();
+    let decoded = tools::python(&["perfetto_trace.py", "events"], &perfetto).unwrap();
     let instants = decoded.iter().filter(|line| line.get("instant").is_some());
     assert_eq!(instants.count(), expected);
     let parquet = log.export("parquet", &part).unwrap();
-    let rows = tools::python("parquet_events.py", &parquet).unwrap();
+    let rows = tools::python(&["parquet_file.py", "events"], &parquet).unwrap();
     assert_eq!(rows.len() - 1, expected);
     let chrome = std::fs::read(log.export("chrome", &part).unwrap()).unwrap();
     let chrome: Value = serde_json::from_slice(&chrome).unwrap();

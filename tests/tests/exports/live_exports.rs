@@ -82,7 +82,7 @@ fn duckdb_and_polars_count_what_the_log_has() {
         return;
     }
     let run = Run::exported("parquet");
-    for seen in tools::python("parquet_counts.py", &run.live()).unwrap() {
+    for seen in tools::python(&["parquet_file.py", "counts"], &run.live()).unwrap() {
         assert_eq!(seen["counts"], json!(run.counts()), "{seen}");
     }
 }
@@ -139,7 +139,7 @@ fn perfettos_engine_finds_no_fault_and_the_events_of_the_log() {
     assert_eq!(live, of_log);
     // Log and export begin at different moments.
     let decoded = |file: &Path| -> Vec<Value> {
-        let decoded = tools::python("perfetto_events.py", file).unwrap();
+        let decoded = tools::python(&["perfetto_trace.py", "events"], file).unwrap();
         let is_event = |line: &Value| line.get("clocks").is_none();
         decoded.into_iter().filter(is_event).collect()
     };

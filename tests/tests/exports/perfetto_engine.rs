@@ -284,7 +284,7 @@ fn samples_and_slices_have_their_stacks_with_names_files_and_build_identifiers()
     assert_eq!(stacks(&samples), expected);
     // Those of slices are lists.
     let (at, functions) = made_stacks::CALL;
-    let of_events = tools::python("perfetto_stacks.py", &trace).unwrap();
+    let of_events = tools::python(&["perfetto_trace.py", "stacks"], &trace).unwrap();
     let call = json!({"name": "read", "at": START_NS + at, "functions": functions});
     assert_eq!(of_events, [call]);
     assert_eq!(threads, vec![json!({"tid": 7, "cpu": 1}); 3]);

@@ -84,7 +84,7 @@ fn lines_and_tables_have_the_names_of_the_one_table() {
     let csv = log.file("csv");
     let path = csv.to_str().unwrap();
     log.run("read", &["--format", "csv", "-o", path]).unwrap();
-    let rows = tools::python("csv_events.py", &csv).unwrap();
+    let rows = tools::python(&["csv_events.py"], &csv).unwrap();
     assert_eq!(collect_fields(&rows, parsed), expected);
     for row in &rows {
         for (name, value) in [("prog_address", PROG_ADDRESS), ("thread_id", THREAD_ID)] {
@@ -92,7 +92,7 @@ fn lines_and_tables_have_the_names_of_the_one_table() {
         }
     }
     let parquet = log.export("parquet", &[]).unwrap();
-    let mut rows = tools::python("parquet_events.py", &parquet).unwrap();
+    let mut rows = tools::python(&["parquet_file.py", "events"], &parquet).unwrap();
     let columns = keys(&rows.pop().unwrap()["columns"]);
     assert_eq!(collect_fields(&rows, parsed), expected);
     for name in BESIDE {

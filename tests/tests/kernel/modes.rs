@@ -97,9 +97,9 @@ fn rows(log: &Log) -> [Modes; 3] {
     let csv = log.file("csv");
     log.run("read", &["--format", "csv", "-o", csv.to_str().unwrap()])
         .unwrap();
-    let csv = tools::python("csv_events.py", &csv).unwrap();
+    let csv = tools::python(&["csv_events.py"], &csv).unwrap();
     let parquet = log.export("parquet", &[]).unwrap();
-    let parquet = tools::python("parquet_events.py", &parquet).unwrap();
+    let parquet = tools::python(&["parquet_file.py", "events"], &parquet).unwrap();
     let parsed = |row: &Value| {
         collect_from_data(&serde_json::from_str(text(row, "data")).unwrap_or_default())
     };

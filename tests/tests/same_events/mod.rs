@@ -34,7 +34,7 @@ pub fn all_readers_show_the_same(log: &Log) -> Vec<Value> {
     assert_eq!(counts(&tools::jq_counts(&lines).unwrap()), expected);
     assert_eq!(babeltrace2(log, is_whole), expected);
     let tables = log.export("parquet", &[]).unwrap();
-    for counted in tools::python("parquet_counts.py", &tables).unwrap() {
+    for counted in tools::python(&["parquet_file.py", "counts"], &tables).unwrap() {
         assert_eq!(counts(&counted["counts"]), expected, "{}", counted["tool"]);
         assert_eq!(counted["parsed"], events.len(), "{}", counted["tool"]);
         if text(&counted, "tool") == "polars" {
