@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context as _;
 
 use crate::tasks::dist;
-use crate::tasks::piece::Content;
+use crate::tasks::dist::Content;
 use crate::{privilege, process};
 
 /// Folders to install into.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::tasks::piece::{Content, Part, Piece};
+use crate::tasks::dist::{Content, Part, Piece};
 use crate::tasks::test::binaries;
 use crate::{packages, process, workspace};
 

@@ -1,13 +1,15 @@
 //! Crates as their users get them: only the files that `cargo publish` would upload are built and
 //! documented, without the tools that only the eBPF object needs.
 
-mod absent;
 mod documentation;
 mod texts;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::{env, iter};
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
@@ -26,6 +28,9 @@ const IN_SOME: &[(&str, &str)] = &[("tracer-kernel", "ebpf/tracer-ebpf.o")];
 
 /// Files that are of no use to the users of a crate.
 const STRAYS: &[&str] = &["page/test/", "page/package.json", "page/tsconfig.json"];
+
+/// Tools that only makers of the eBPF object have.
+const ABSENT: &[&str] = &["bpf-linker", "clang", "llvm-config", "llc", "opt"];
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -59,7 +64,7 @@ pub fn run(is_upload: bool) -> anyhow::Result<()> {
         check_manifest(one)?;
         check_files(&one.name, &files_of(one)?)?;
     }
-    let path = absent::path()?;
+    let path = path_without_tools()?;
     verify(&crates, &path)?;
     for one in &crates {
         check_size(one)?;
@@ -189,6 +194,23 @@ fn archive(one: &Crate) -> PathBuf {
 /// Returns the target folder of this task, which is separate from that of other builds.
 fn folder() -> PathBuf {
     workspace::target("crates")
+}
+
+/// Returns a `PATH` on which a call of one of these tools fails, and the build with it: programs of
+/// the same names come first.
+fn path_without_tools() -> anyhow::Result<OsString> {
+    let folder = workspace::target("package/absent");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    for name in ABSENT {
+        let file = folder.join(name);
+        let says =
+            format!("#!/bin/sh\necho '{name} is not for those who get a crate' >&2\nexit 1\n");
+        fs::write(&file, says).with_context(|| file.display().to_string())?;
+        fs::set_permissions(&file, Permissions::from_mode(0o755))?;
+    }
+    let present = env::var_os("PATH").unwrap_or_default();
+    let folders = iter::once(folder).chain(env::split_paths(&present));
+    Ok(env::join_paths(folders)?)
 }
 
 #[cfg(test)]

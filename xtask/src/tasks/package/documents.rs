@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::system::System;
 use super::{Package, Release, licences};
-use crate::tasks::piece::Part;
+use crate::tasks::dist::Part;
 use crate::workspace;
 
 /// File that is made for a package.

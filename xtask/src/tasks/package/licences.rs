@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::tasks::static_program;
+use super::tarball;
 use crate::{process, workspace};
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ pub fn list_linked(ours: &[&str]) -> anyhow::Result<String> {
 
 /// Lists the crates of a program that is linked with musl, and the licences of these and of musl.
 pub fn list_static(ours: &[&str]) -> anyhow::Result<String> {
-    let crates = list_linked_for(static_program::TARGET, ours)?;
+    let crates = list_linked_for(tarball::TARGET, ours)?;
     let line = "-".repeat(78);
     Ok(format!("{crates}\n{line}\n{OF_MUSL}"))
 }

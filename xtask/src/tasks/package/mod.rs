@@ -21,8 +21,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::tasks::piece::Part;
-use crate::tasks::{dist, man, static_program};
+use crate::tasks::dist::{self, Part};
+use crate::tasks::man;
 use crate::{packages, process, workspace};
 
 /// Selection of packages, and their properties.
@@ -229,7 +229,7 @@ fn build(choice: Choice) -> anyhow::Result<()> {
         man::make_for_programs()?;
     }
     if choice.tarball {
-        static_program::build()?;
+        tarball::build_program()?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use super::system::{self, System};
 use super::{PACKAGES, Package, Release, documents};
-use crate::tasks::piece::Part;
+use crate::tasks::dist::Part;
 use crate::{process, workspace};
 
 /// Makes all packages. Returns their paths.

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use super::documents::Document;
 use crate::process;
 use crate::tasks::dist;
-use crate::tasks::piece::{Content, Part};
+use crate::tasks::dist::{Content, Part};
 
 /// Kind of system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
