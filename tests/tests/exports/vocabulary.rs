@@ -9,7 +9,7 @@ use serde_json::Value;
 use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
 
 use tests::log_reader::{Log, text};
-use tests::made_types::{self, PROG_ADDRESS, THREAD_ID};
+use tests::made::{self, PROG_ADDRESS, THREAD_ID};
 use tests::tools;
 use tests::{command, dist};
 
@@ -60,7 +60,7 @@ fn collect_fields(rows: &[Value], data: impl Fn(&Value) -> Value) -> Fields {
 }
 
 fn log() -> Log {
-    Log::written_by(made_types::write).unwrap()
+    Log::written_by(made::write_each_type).unwrap()
 }
 
 fn parsed(row: &Value) -> Value {

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::Context as _;
 use serde_json::Value;
 use tests::command;
 use tests::dist;
-use tests::noted;
 use tests::rights::missing_right;
 
 /// Points of the program at which stacks are compared.
@@ -22,6 +22,20 @@ const KERNEL_ENTRY: &str = if cfg!(target_arch = "aarch64") {
 } else {
     "do_syscall_64"
 };
+
+/// Reads the notes of the program `stacks`: the functions that each of its points was in, the
+/// innermost first.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub(crate) fn noted_chains(notes: &Path) -> anyhow::Result<Vec<Vec<String>>> {
+    let text = fs::read_to_string(notes).with_context(|| format!("{}", notes.display()))?;
+    let chains = text
+        .lines()
+        .map(|line| line.split(' ').map(str::to_owned).collect());
+    Ok(chains.collect())
+}
 
 /// The functions of the program, from `point` to `main`.
 fn functions<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -100,7 +114,7 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .arg("/dev/null");
     command::text(&mut theirs).unwrap();
 
-    let said = noted::chains(&notes).unwrap();
+    let said = noted_chains(&notes).unwrap();
     assert_eq!(said.len(), POINTS);
     let ours = parse_json(&read(&log, &["--format", "json"]));
     assert_eq!(ours.len(), POINTS);

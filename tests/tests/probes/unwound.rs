@@ -10,8 +10,9 @@ use std::process::Command;
 use serde_json::Value;
 use tests::command;
 use tests::dist::{self, Linkage};
-use tests::noted;
 use tests::rights::missing_right;
+
+use crate::stacks::noted_chains;
 
 /// Points of the program at which stacks are compared.
 const POINTS: usize = 500;
@@ -105,7 +106,7 @@ fn functions_without_frame_pointers_are_where_the_program_and_perf_say() {
     };
     let by_frame_pointers = recorded(&[]);
     let entries = recorded(&["--unwind", "dwarf"]);
-    let said = noted::chains(&notes).unwrap();
+    let said = noted_chains(&notes).unwrap();
     assert_eq!((said.len(), entries.len()), (POINTS, POINTS));
     let same = |events: &[Value]| {
         let pairs = events.iter().zip(&said);
@@ -393,7 +394,7 @@ fn faults_signals_wakers_and_tracepoints_have_functions_too() {
         .arg(&notes);
     command::text(&mut ours).unwrap();
     let lines = command::text(tool().args(["read", "--format", "json"]).arg(&log)).unwrap();
-    let said = noted::chains(&notes).unwrap();
+    let said = noted_chains(&notes).unwrap();
     assert_eq!(said.len(), COUNT);
     let of_points = |event_type: &str| -> Vec<Vec<String>> {
         let all = events(&lines, event_type);

@@ -12,9 +12,10 @@ use tests::bpftrace::Counted;
 use tests::command;
 use tests::dist::{self, Linkage};
 use tests::namespace::shell;
-use tests::noted;
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
+
+use crate::stacks::noted_chains;
 
 /// Events of the program whose stacks are compared.
 const EVENTS: usize = 5000;
@@ -50,7 +51,7 @@ fn recorded(folder: &Path, program: &Path, options: &[&str]) -> (Vec<Value>, Vec
     let events = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    (events.collect(), noted::chains(&notes).unwrap())
+    (events.collect(), noted_chains(&notes).unwrap())
 }
 
 /// The functions of each event of this type, from where it was emitted to `main`.

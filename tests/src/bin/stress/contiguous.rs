@@ -18,7 +18,7 @@ use tracer_posix::emit::UserEvent;
 use tracer_posix::logged::LoggedStream;
 
 use crate::law::{Law, SENDERS, Shared};
-use crate::random::Random;
+use crate::world::Random;
 
 const NAME: &str = "contiguous";
 /// The argument after which this program reads the stream of another one.

@@ -11,9 +11,8 @@ use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 
-use crate::random::Random;
 use crate::tally::Tally;
-use crate::world::{HANDLERS, World, emit, world};
+use crate::world::{HANDLERS, Random, World, emit, world};
 
 const MOST_THREADS: usize = 16;
 /// Events of a program that is exec'ed.

@@ -88,3 +88,23 @@ pub fn filling_of(sequence: u64) -> usize {
 pub extern "C" fn emit_in_handler(_signal: libc::c_int) {
     emit(HANDLERS);
 }
+
+/// Choices of a round, which its seed repeats: pseudorandom values (xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % below.max(1)
+    }
+
+    pub fn index(&mut self, below: usize) -> usize {
+        usize::try_from(self.next(below as u64)).unwrap_or(0)
+    }
+
+    pub fn chance(&mut self, of: u64) -> bool {
+        self.next(of) == 0
+    }
+}
