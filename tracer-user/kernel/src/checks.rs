@@ -6,13 +6,61 @@ use tracer_common::event_type::EventTypeId;
 
 use super::btf::offsets;
 use super::btf::reader::Btf;
-use super::check::Check;
 use super::namespace::{self, Nested};
 use super::object::object;
 use super::programs::{tracepoint_names, tracepoints_of};
 use super::requirements;
 use super::types::{self, Types};
 use super::unmet::Unmet;
+
+/// One line of `tracer-user doctor`.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Subject of the check, in a few words.
+    pub what: &'static str,
+    /// Result: everything is as needed.
+    pub holds: bool,
+    /// Finding, in words.
+    pub found: String,
+    /// Remedy, where it does not hold.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    /// Returns a check that holds.
+    pub(super) fn held(what: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            what,
+            holds: true,
+            found: found.into(),
+            remedy: None,
+        }
+    }
+
+    /// Returns a check that holds, or lacks something.
+    pub(super) fn from_result(what: &'static str, result: Result<String, Unmet>) -> Self {
+        match result {
+            Ok(found) => Self::held(what, found),
+            Err(unmet) => Self {
+                what,
+                holds: false,
+                found: with_causes(&unmet),
+                remedy: Some(unmet.remedy().to_owned()),
+            },
+        }
+    }
+}
+
+/// Describes an error with all its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
 
 /// Looks at everything the kernel's events need: kernel version, BTF, ring buffers, BTF
 /// tracepoints, lockdown, capabilities, pid namespace, the eBPF object, task-struct fields. `given`

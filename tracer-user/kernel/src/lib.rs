@@ -3,7 +3,7 @@
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie, or a file that is compared with it (`btf`, `types`, `self_check`;
 //!   `assembled`), and loads (`object`, `options`, `loading`) and attaches the programs
-//!   (`programs`, `probes`, `tracepoints`; `perf`, `sampling`).
+//!   (`programs`, `probes`, `tracepoints`; `perf`).
 //! - [`KernelTracer`] sets the processes that are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); the processes that are chosen by their
 //!   properties (`choice`); and the system calls that are recorded (`calls`).
@@ -35,7 +35,6 @@ mod btf;
 mod budget;
 mod call;
 mod calls;
-mod check;
 mod checks;
 mod choice;
 mod decode;
@@ -59,7 +58,6 @@ mod programs;
 mod requirements;
 mod ring;
 mod rings;
-mod sampling;
 mod self_check;
 mod source;
 mod stacks;
@@ -95,8 +93,7 @@ pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoin
 
 pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use calls::WantedMaps;
-pub use check::Check;
-pub use checks::{Availability, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
+pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
 pub use decode::{ExecSign, ExecStep};
 pub use error::LoadError;

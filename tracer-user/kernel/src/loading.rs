@@ -27,11 +27,11 @@ use super::losses::LostByCpu;
 use super::mapping::{Access, MapMemory};
 use super::namespace::{Nested, ProcessListing};
 use super::options::KernelOptions;
+use super::perf;
 use super::probes::{self, ProbeAttachments};
 use super::programs::{self, CONTROL_GROUPS, DESCRIPTORS, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
-use super::sampling;
 use super::traced::TRACED;
 use super::tracepoints;
 
@@ -261,7 +261,7 @@ impl<'a> Plan<'a> {
         let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
         let tracepoints = tracepoints::attach(ebpf, &self.options.tracepoints);
         let mut tracepoints = tracepoints.map_err(|source| LoadError::Tracepoints { source })?;
-        sampling::attach(ebpf, self.options.stacks.samples_per_second)?;
+        perf::attach_sampler(ebpf, self.options.stacks.samples_per_second)?;
         let programs = attached.programs.iter();
         let programs = programs.filter_map(|program| program.as_fd().try_clone_to_owned().ok());
         Ok(Attached {

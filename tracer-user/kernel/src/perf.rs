@@ -4,7 +4,13 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use aya::Ebpf;
+use aya::programs::PerfEvent;
+use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
+use aya::util::online_cpus;
+
 use super::call::{LINK_CREATE, bpf, owned};
+use super::error::LoadError;
 
 /// Value for all processes, in place of a pid.
 pub(super) const EVERY_PROCESS: i32 = -1;
@@ -92,4 +98,32 @@ pub(super) fn link(
     };
     // SAFETY: it names nothing in memory.
     unsafe { bpf(LINK_CREATE, &attributes) }
+}
+
+/// The program that takes samples of what runs.
+const SAMPLER: &str = "sample_cpu";
+
+/// Attaches the program to a clock of each CPU, so often a second; nothing where that is 0. The
+/// clock is the kernel's own, which every machine has. It stays attached as long as what was
+/// loaded.
+pub(super) fn attach_sampler(ebpf: &mut Ebpf, per_second: u32) -> Result<(), LoadError> {
+    if per_second == 0 {
+        return Ok(());
+    }
+    let missing = LoadError::PartMissing { name: SAMPLER };
+    let program = ebpf.program_mut(SAMPLER).ok_or(missing)?;
+    let failed = |source| LoadError::Sampling {
+        per_second,
+        source: Box::new(source),
+    };
+    let program: &mut PerfEvent = program.try_into().map_err(failed)?;
+    program.load().map_err(failed)?;
+    let cpus = online_cpus().map_err(|(_, source)| failed(source.into()))?;
+    for cpu in cpus {
+        let clock = PerfEventConfig::Software(SoftwareEvent::CpuClock);
+        let scope = PerfEventScope::AllProcessesOneCpu { cpu };
+        let often = SamplePolicy::Frequency(per_second.into());
+        program.attach(clock, scope, often, false).map_err(failed)?;
+    }
+    Ok(())
 }

@@ -33,7 +33,7 @@ use zerocopy::{FromZeros, IntoBytes};
 pub use error::ProbeError;
 use error::SITES;
 
-use super::check::Check;
+use super::checks::Check;
 use super::decode::probed;
 use super::perf::EVERY_PROCESS;
 use tracer_binary::probes::{Location, ProbeKind, Probes, Signature};

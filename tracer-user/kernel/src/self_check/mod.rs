@@ -6,10 +6,9 @@
 //!
 //! - `known`: facts that this process knows of itself.
 //! - `readings`: the members that are read, and the values that they have to have.
-//! - `program`: the program that reads them, and its run on one CPU (`pinned`).
+//! - `program`: the program that reads them, and its run on one CPU.
 
 mod known;
-mod pinned;
 mod program;
 mod readings;
 
