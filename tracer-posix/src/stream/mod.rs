@@ -26,7 +26,6 @@
 mod active;
 #[cfg(feature = "async")]
 mod asynchronous;
-mod clock;
 mod error;
 mod poll;
 mod traced;
@@ -40,9 +39,9 @@ pub use active::Stream;
 pub use active::caller;
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncStream;
-pub(crate) use clock::RealtimeClock;
 pub use error::CreateError;
 pub use poll::PollableStream;
+pub(crate) use traced::RealtimeClock;
 pub use traced::Traced;
 pub use tracer_area::{NameTooLong, TargetError};
 pub use tracer_log::LogReader;

@@ -1,10 +1,11 @@
-//! Events as a stream reports them.
+//! Events as a stream reports them, at times of the clock that people see.
 
 use std::borrow::Cow;
 
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, EventName, OwnedEvent, RealtimeNs};
+use tracer_engine::event::{Event, EventName, MonotonicNs, OwnedEvent, RealtimeNs};
 use tracer_engine::fields::Record;
+use tracer_log::clocks_now;
 
 /// An event as a stream reports it, lent until the next call.
 #[derive(Clone, Copy)]
@@ -68,5 +69,35 @@ impl<'a> Traced<'a> {
     pub fn to_owned(&self) -> OwnedEvent {
         let name = EventName::from_types(self.types, self.event.header.event_type);
         OwnedEvent::new(&self.event, self.realtime, name)
+    }
+}
+
+/// Turns event times into `CLOCK_REALTIME`. Within one stream they never decrease, though the
+/// realtime clock may be set back.
+#[derive(Debug)]
+pub(crate) struct RealtimeClock {
+    /// Realtime less monotonic, in nanoseconds.
+    offset: i64,
+    last: RealtimeNs,
+}
+
+impl RealtimeClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            offset: clocks_now().realtime_offset(),
+            last: RealtimeNs(0),
+        }
+    }
+
+    /// Looks at both clocks again.
+    pub(crate) fn look(&mut self) {
+        self.offset = clocks_now().realtime_offset();
+    }
+
+    pub(crate) fn time(&mut self, time: MonotonicNs) -> RealtimeNs {
+        self.last = self
+            .last
+            .max(RealtimeNs(time.0.saturating_add_signed(self.offset)));
+        self.last
     }
 }
