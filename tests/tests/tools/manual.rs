@@ -1,4 +1,5 @@
-//! Examples of the help and of the manual pages, which do what is said of them.
+//! Examples of the help and of the manual pages, which do what is said of them, and what the pages
+//! say of defaults.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -7,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use tests::dist;
 use tests::log_reader::Log;
+use tracer_engine::Attributes;
 
 /// The lines that the long help of a subcommand gives as examples.
 fn examples(subcommand: &str) -> Vec<String> {
@@ -59,5 +61,22 @@ fn examples_that_need_no_rights_find_something() {
         let made = made.split(' ').next().filter(|made| !made.is_empty());
         let is_made = made.is_some_and(|made| folder.join(made).exists());
         assert!(is_made || !output.stdout.is_empty(), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn the_manual_has_the_defaults_of_the_attributes() {
+    let page = include_str!("../../../man/posix_trace_attr_init.3");
+    let attributes = Attributes::default();
+    let rows = [
+        format!("stream size\t{} bytes", attributes.stream_min_size()),
+        format!(
+            "most data of a user event\t{} bytes",
+            attributes.max_data_size()
+        ),
+        format!("log size\t{} bytes", attributes.log_max_size()),
+    ];
+    for row in rows {
+        assert!(page.lines().any(|line| line == row), "{row}");
     }
 }
