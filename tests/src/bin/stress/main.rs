@@ -10,7 +10,6 @@
 mod contiguous;
 mod law;
 mod round;
-mod tally;
 mod world;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! One round: a stream, those who emit, and what disturbs them.
 
+use std::collections::HashMap;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -10,9 +11,9 @@ use anyhow::{Context as _, bail, ensure};
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
+use tracer_posix::EventTypeId;
 
-use crate::tally::Tally;
-use crate::world::{HANDLERS, Random, World, emit, world};
+use crate::world::{HANDLERS, Random, World, emit, filling_of, world};
 
 const MOST_THREADS: usize = 16;
 /// Events of a program that is exec'ed.
@@ -255,4 +256,48 @@ fn child(sender: usize, random: &mut Random) -> ! {
 
 fn own_pid() -> anyhow::Result<libc::pid_t> {
     Ok(libc::pid_t::try_from(std::process::id())?)
+}
+
+/// Outcome of a round: its events that were read or lost, in order.
+#[derive(Default)]
+struct Tally {
+    seen: u64,
+    lost: u64,
+    has_seen_start: bool,
+    next: HashMap<u64, u64>,
+}
+
+impl Tally {
+    /// Reads what is there, but no longer than this: others may emit faster than it is read.
+    fn read(&mut self, stream: &mut ActiveStream, until: Instant) -> anyhow::Result<()> {
+        while Instant::now() < until
+            && let Some(event) = stream.try_next_event()
+        {
+            if event.header.event_type == EventTypeId::START {
+                self.has_seen_start = true;
+            }
+            if event.header.event_type != world().event.id() {
+                continue;
+            }
+            let (sender, rest) = event.data.split_first_chunk().context("no sender")?;
+            let (sequence, filling) = rest.split_first_chunk().context("no sequence number")?;
+            let sender = u64::from_ne_bytes(*sender);
+            let sequence = u64::from_ne_bytes(*sequence);
+            let byte = u8::try_from(sequence % 251)?;
+            ensure!(
+                filling.len() == filling_of(sequence) && filling.iter().all(|is| *is == byte),
+                "event {sequence} of sender {sender} has another's data"
+            );
+            if sender != HANDLERS as u64 {
+                let next = self.next.entry(sender).or_default();
+                ensure!(
+                    sequence >= *next,
+                    "event {sequence} of sender {sender} came after {next}"
+                );
+                *next = sequence + 1;
+            }
+            self.seen += 1;
+        }
+        Ok(())
+    }
 }
