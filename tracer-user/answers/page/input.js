@@ -3,8 +3,8 @@
 import { describe, statesAt } from "./details.js";
 import { byId } from "./dom.js";
 import { findAt, stepAlong } from "./find.js";
+import { nextHit, searchFor } from "./leads.js";
 import { showDetails } from "./panel.js";
-import { nextHit, searchFor } from "./searching.js";
 
 /** @typedef {import("./page.js").Page} Page */
 

@@ -15,7 +15,7 @@ use super::letters::Letters;
 use tracer_text::escape::push_for_people;
 
 /// Modules of the program, in the order in which they need each other.
-const MODULES: [&str; 24] = [
+const MODULES: [&str; 23] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
     include_str!("../../page/slices.js"),
@@ -31,7 +31,6 @@ const MODULES: [&str; 24] = [
     include_str!("../../page/tables.js"),
     include_str!("../../page/dom.js"),
     include_str!("../../page/find.js"),
-    include_str!("../../page/searching.js"),
     include_str!("../../page/leads.js"),
     include_str!("../../page/panel.js"),
     include_str!("../../page/flames.js"),
