@@ -9,8 +9,7 @@ use foldhash::fast::RandomState;
 use tracer_analysis::{Interval, IntervalEnd, State, Task, Thread, Wait, Waker};
 
 use super::code::Code;
-use super::columns::IntegerColumn;
-use super::dictionary::Dictionary;
+use super::columns::{Dictionary, IntegerColumn};
 use super::guess::Guesses;
 
 /// Columns, and the guesses that keep them short.

@@ -1,7 +1,7 @@
 //! Log as a page that is one file: a timeline, and the tables of `stat`.
 //!
 //! - `recording` gathers the content of the page, by the engine of `stat`, `why` and `read`;
-//! - `columns`, `dictionary`, `code`, `intervals` and `guess` make it short, `header` describes the
+//! - `columns`, `code`, `intervals` and `guess` make it short, `header` describes the
 //!   columns;
 //! - `flames` makes graphs of the stacks that a log has;
 //! - `letters` encodes bytes within the page;
@@ -11,7 +11,6 @@
 
 mod code;
 mod columns;
-mod dictionary;
 mod flames;
 mod guess;
 mod header;

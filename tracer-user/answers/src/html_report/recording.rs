@@ -11,8 +11,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
 use super::code::Code;
-use super::columns::{Deflated, IntegerColumn, TextColumn};
-use super::dictionary::Dictionary;
+use super::columns::{Deflated, Dictionary, IntegerColumn, TextColumn};
 use super::flames::StacksSeen;
 use super::intervals::Intervals;
 use crate::queries::SpanSpec;

@@ -3,7 +3,6 @@
 
 mod answering;
 mod commands;
-mod follow;
 mod functions;
 mod kind;
 mod names;
@@ -18,9 +17,8 @@ pub mod tree_text;
 mod unmet;
 pub mod words;
 
-pub use answering::Answering;
+pub use answering::{Answering, follow, follow_while};
 pub use commands::{Commands, current_command};
-pub use follow::{follow, follow_while};
 pub use functions::{Functions, Place};
 pub use kind::{Explained, ShownSpan, SpanKind, Split};
 pub use names::{Groups, LastNames, made_by};
