@@ -26,7 +26,6 @@ mod inventory_json;
 mod inventory_text;
 mod log;
 pub mod log_output;
-mod new_file;
 mod output;
 mod read;
 pub mod snapshots;
