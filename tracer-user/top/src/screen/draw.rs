@@ -6,11 +6,16 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::help::{KEYS, PARTS, PLAY};
+use super::keys::{KEYS, PLAY};
 use super::{Above, Screen, Typing, View};
 use crate::model::Shot;
 use crate::source::Play;
 use crate::view::{ALL_COLUMNS, Role, opened, spans, threads, title};
+
+/// Parts of bars.
+const PARTS: [&str; 6] = [
+    "running", "runnable", "blocked", "stopped", "unpolled", "unknown",
+];
 
 /// Smallest size that something can be shown on.
 const LEAST: (u16, u16) = (20, 6);

@@ -1,7 +1,6 @@
 //! Choices of the user, and the screen that shows the result.
 
 mod draw;
-mod help;
 mod keys;
 mod mouse;
 
