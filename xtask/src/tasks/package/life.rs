@@ -1,18 +1,18 @@
 //! Life of the packages in bare systems: installed, used, upgraded, removed, and nothing left
 //! behind.
 
-mod service;
 mod systems;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
 use super::{CHECKSUMS, Choice, Made, Release, folder, make_in};
+use crate::tasks::vmtest;
 use crate::{packages, privilege, process, workspace};
-use systems::{Bare, bare, make_busybox};
+use systems::{Bare, bare, make_busybox, that_boots};
 
 /// Release that is given the layout of a system with rpm, and that boots.
 const NEWEST: &str = "trixie";
@@ -22,6 +22,14 @@ const OF_DEBIAN: &str = include_str!("life/debian.sh");
 const OF_RPM: &str = include_str!("life/rpm.sh");
 const OF_TARBALL: &str = include_str!("life/tarball.sh");
 const PROGRAM: &str = include_str!("life/program.c");
+const OF_SERVICE: &str = include_str!("life/service.sh");
+/// Unit that runs the script when the system is up.
+const SERVICE_UNIT: &str = include_str!("life/service.unit");
+/// Script that makes the system run that unit, without the time limits of faster machines.
+const PREPARE_SERVICE: &str = include_str!("life/service-prepare.sh");
+
+/// Greatest time that the check of a service may take on emulated processors.
+const SERVICE_LIMIT: Duration = Duration::from_secs(1500);
 
 /// Packages that those under test are upgraded to.
 pub struct Upgrade(Made);
@@ -51,7 +59,7 @@ const SYSTEMS: &[(&str, &str, Live)] = &[
     (
         "service",
         "The flight recorder of a service, under systemd",
-        service::run,
+        service,
     ),
     (
         TARBALL,
@@ -157,4 +165,29 @@ fn live_with_rpm(bare: &Bare) -> anyhow::Result<()> {
     let mut command = privilege::as_root("unshare", WHY)?;
     command.args(["--mount", "sh"]).arg(&script).arg(&bare.root);
     process::run(&mut command).context("the packages did not come through")
+}
+
+/// Checks the unit, run by systemd: Debian boots in a virtual machine with the package and nginx,
+/// whose recorder is checked there.
+fn service(made: &Made, next: &Upgrade) -> anyhow::Result<()> {
+    let bare = that_boots(NEWEST)?;
+    bring(&bare, &made.debs, &next.0.debs)?;
+    for (name, text) in [
+        ("service.sh", format!("{IN_COMMON}\n{OF_SERVICE}")),
+        ("life.service", SERVICE_UNIT.to_owned()),
+        ("prepare.sh", PREPARE_SERVICE.to_owned()),
+    ] {
+        let written = workspace::target("package").join(name);
+        fs::write(&written, text)?;
+        let to = bare.root.join("life").join(name);
+        process::run(privilege::as_root("cp", WHY)?.arg(&written).arg(to))?;
+    }
+    let mut prepare = privilege::as_root("chroot", WHY)?;
+    process::run(
+        prepare
+            .arg(&bare.root)
+            .args(["/bin/sh", "/life/prepare.sh"]),
+    )?;
+    vmtest::boot("service", &bare.root, "/sbin/init", SERVICE_LIMIT)
+        .context("the unit did not come through")
 }

@@ -16,24 +16,23 @@ mod machine;
 mod results;
 mod run;
 mod selection;
-mod system;
 pub mod table;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::tasks::test::Arch;
 use crate::tasks::{dist, setup};
-use crate::workspace;
+use crate::{packages, workspace};
 use cases::Case;
+use console::Console;
 use initramfs::Guest;
 use kernels::{Image, KERNELS, Kernel, WITHOUT_PACKAGE};
-use machine::Processors;
+use machine::{Kind, Machine, Processors};
 use selection::Selection;
-pub use system::boot;
 
 /// Selection of kernels and tests.
 #[derive(clap::Args)]
@@ -166,3 +165,38 @@ fn chosen(typed: &[String]) -> Vec<(&'static str, Option<Kernel>)> {
     let given = is_typed(WITHOUT_PACKAGE).then_some((WITHOUT_PACKAGE, None));
     packaged.chain(given).collect()
 }
+
+/// Boots the system whose files are below `root` on this machine, with the kernel of today's
+/// systems. Its changes are in its memory alone. Its console is in `target/vm/NAME.log`.
+///
+/// It has to print `vmtest: done` and end by itself, and its kernel must not have a fault.
+pub fn boot(name: &str, root: &Path, first: &str, limit: Duration) -> anyhow::Result<()> {
+    packages::install_missing(packages::FOR_VIRTUAL_MACHINES)?;
+    fs::create_dir_all(workspace::target("vm"))?;
+    let newest = KERNELS.iter().find(|(kernel, _)| *kernel == NEWEST);
+    let (_, kernel) = newest.context("no such kernel")?;
+    let image = kernel.fetch()?;
+    let processors = Processors::detect();
+    println!("Booting {}, {}", image.package, processors.for_people());
+    let path = workspace::target("vm").join(format!("{name}.initramfs.cpio"));
+    let bytes = initramfs::make_for_system(&image, first)?;
+    fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+    let log = workspace::target("vm").join(format!("{name}.log"));
+    fs::write(&log, "").with_context(|| log.display().to_string())?;
+    let machine = Machine {
+        kind: Kind::X86_64,
+        files: root,
+        kernel: &image.path,
+        initramfs: &path,
+        processors,
+        is_threaded: true,
+    };
+    let console: Console = machine::run(&machine, &log, limit, |_| Ok(()))?;
+    match console.fault() {
+        None => Ok(()),
+        Some(fault) => bail!("{fault}"),
+    }
+}
+
+/// Kernel that systems of today have.
+const NEWEST: &str = "6.12";
