@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::mem::offset_of;
 
+use super::bytes::{int, lower_half};
 use super::pointed::Data;
-use super::registers::{int, lower_half};
 use super::render::{flags, push_int64};
 use crate::arguments::Call;
 use crate::flags::{DESCRIPTOR_FLAGS, OPEN, SEALS, STATUS_FLAGS, words};

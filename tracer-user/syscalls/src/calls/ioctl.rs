@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::bytes::{Bytes, quoted};
+use super::bytes::{Bytes, int, quoted};
 use super::netlink::INTERFACE_FLAGS;
 use super::pointed::Data;
-use super::registers::int;
 use super::render::flags;
 use super::terminal::push_settings;
 use super::{network, packet};

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, int};
 use super::files::permissions;
 use super::pointed::Data;
-use super::registers::int;
 use super::render::flags;
 use crate::arguments::Call;
 use crate::shape::Shape;

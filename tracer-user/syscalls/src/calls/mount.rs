@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::registers::int;
+use super::bytes::int;
 use crate::arguments::{Call, Shown};
 use crate::flags::{MAGIC, MAGIC_MASK, PRIORITY, SWAP, words};
 use crate::shown::push_argument;

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::bytes::{Bytes, quoted, quoted_start};
+use super::bytes::{Bytes, int, quoted, quoted_start};
 use super::netlink;
 use super::packet;
 use super::pointed::Data;
-use super::registers::int;
 use crate::arguments::Call;
 use crate::descriptors::Named;
 use crate::flags::{

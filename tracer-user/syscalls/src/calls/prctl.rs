@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::bytes::quoted_start;
+use super::bytes::{int, lower_half, quoted_start};
 use super::pointed::Data;
-use super::registers::{int, lower_half};
 use crate::arguments::Call;
 use crate::flags::{AMBIENT, ARCH_OPTIONS, CAPABILITIES, named};
 use crate::shape::Shape;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::bytes::int;
 use super::pointed::Data;
-use super::registers::int;
 use super::render::flags;
 use crate::arguments::Call;
 use crate::flags::POLICY;

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::mem::{offset_of, size_of};
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, int};
 use super::pointed::Data;
-use super::registers::int;
 use super::render::{flags, push_list};
 use crate::arguments::Call;
 use crate::shape::Shape;
