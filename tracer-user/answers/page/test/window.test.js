@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { View, ticks } from "../window.js";
-import { rulerWords } from "../draw.js";
+import { fitted, rulerWords } from "../draw.js";
 
 test("the time at the pointer stays where it is, and nothing outside is shown", () => {
     const view = new View(1e9);
@@ -25,4 +25,19 @@ test("a ruler has round times that differ", () => {
         const words = times.map((at) => rulerWords(at, step));
         assert.equal(new Set(words).size, times.length, words.join(" "));
     }
+});
+
+/** Capitals and the ellipsis are twelve pixels wide, other letters six. @param {string} text */
+const measure = (text) => [...text].reduce((sum, letter) => sum + (/[A-Z…]/.test(letter) ? 12 : 6), 0);
+
+test("a text is never wider than its space, and an ellipsis has a letter before it", () => {
+    for (const text of ["MMMMMMMM", "read", "WaitForWorkersToFinish", "x", ""]) {
+        for (let width = 0; width < 120; width++) {
+            const shown = fitted(text, width, measure);
+            assert.ok(measure(shown) <= width, `${text} in ${width}: ${shown}`);
+            assert.notEqual(shown, "…");
+        }
+        assert.equal(fitted(text, 1000, measure), text);
+    }
+    assert.equal(fitted("MMMMMMMM", 37, measure), "MM…");
 });

@@ -15,7 +15,7 @@ use super::letters::Letters;
 use tracer_text::escape::push_for_people;
 
 /// Modules of the program, in the order in which they need each other.
-const MODULES: [&str; 23] = [
+const MODULES: [&str; 22] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
     include_str!("../../page/slices.js"),
@@ -26,7 +26,6 @@ const MODULES: [&str; 23] = [
     include_str!("../../page/colours.js"),
     include_str!("../../page/forest.js"),
     include_str!("../../page/draw.js"),
-    include_str!("../../page/carried.js"),
     include_str!("../../page/details.js"),
     include_str!("../../page/tables.js"),
     include_str!("../../page/dom.js"),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { carriers } from "../carried.js";
 import { Texts } from "../decode.js";
+import { carriers } from "../details.js";
 
 /** Texts, each with its length before it, and where each of them begins. */
 function words(texts) {
