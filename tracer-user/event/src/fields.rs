@@ -5,10 +5,10 @@ use tracer_common::kernel::{
     COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
 };
 
+use super::task_state::WaitsIn;
 use super::value_names::{
     block_operation, others, signal_result, softirq, thread_state, waker_context,
 };
-use super::waits_in::WaitsIn;
 use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::names::Table;
 use tracer_syscalls::pointer_data::{Text, Texts, push_quoted};

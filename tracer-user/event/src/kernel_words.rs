@@ -12,10 +12,10 @@ use tracer_common::kernel::{
 use zerocopy::FromBytes;
 
 use super::fields::{self, table, until_null};
+use super::task_state::{WaitsIn, push_waits_in};
 use super::value_names::{
     block_operation, signal_result, softirq, thread_state as thread_state_name,
 };
-use super::waits_in::{WaitsIn, push_waits_in};
 use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::error_of;

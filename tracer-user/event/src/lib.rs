@@ -4,8 +4,8 @@
 //!   producers (a running trace, the walk through a log) and all that takes events; between them
 //!   are a [`gap`] where some are missing, and the [`summary`] at the end;
 //! - [`fields`], [`probe`] and [`self_describing`] are the values in an event;
-//! - [`words`], [`kernel_words`], [`value_names`], [`waits_in`], [`task_state`] and [`recorded`]
-//!   are the same values as people read them, and [`document`] is the frame of JSON;
+//! - [`words`], [`kernel_words`], [`value_names`], [`task_state`] and [`recorded`] are the same
+//!   values as people read them, and [`document`] is the frame of JSON;
 //! - [`selection`] chooses types of events, and [`predicate`] events by their content.
 
 // Whatever comes from outside is no reason to end the program.
@@ -33,5 +33,4 @@ pub mod self_describing;
 pub mod summary;
 pub mod task_state;
 pub mod value_names;
-pub mod waits_in;
 pub mod words;

@@ -15,8 +15,7 @@ use super::kernel_words::{
     push_task,
 };
 use super::recorded::push_recorded;
-use super::task_state::task_state;
-use super::waits_in::{WaitsIn, push_waits_in};
+use super::task_state::{WaitsIn, push_waits_in, task_state};
 use tracer_syscalls::pointer_data::Texts;
 use tracer_syscalls::shown::push_address;
 use tracer_text::digits::{push_decimal, push_hex};

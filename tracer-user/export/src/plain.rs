@@ -8,8 +8,7 @@ use tracer_common::event_type::FieldKind;
 
 use tracer_event::fields::FieldValue;
 use tracer_event::kernel_words::{push_arguments, push_filled, push_returned, push_syscall_name};
-use tracer_event::task_state::task_state;
-use tracer_event::waits_in::push_waits_in;
+use tracer_event::task_state::{push_waits_in, task_state};
 
 /// Kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
 use cel::common::types::{CelInt, CelString};
 use tracer_common::event_type::EventTypeId;
 
-use super::expression::{BadExpression, MOST_LEVELS};
-use super::functions::{GLOBALS, MEMBERS, pattern};
+use super::expression::{BadExpression, GLOBALS, MEMBERS, MOST_LEVELS, pattern};
 use super::variables::{self, ARGUMENTS, Asked, FILLED};
 use tracer_syscalls::names::all_names;
 use tracer_text::suggest;

@@ -13,7 +13,6 @@
 
 mod check;
 mod expression;
-mod functions;
 mod narrow;
 mod open_calls;
 mod settled;
