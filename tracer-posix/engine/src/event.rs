@@ -212,7 +212,7 @@ pub struct KnownNames {
 }
 
 impl KnownNames {
-    /// Returns the name of a type, as in [`EventName::of`].
+    /// Returns the name of a type, as in [`EventName::from_types`].
     pub fn name(&mut self, types: &EventTypes, id: EventTypeId) -> EventName {
         let index = usize::try_from(id.0).unwrap_or(usize::MAX);
         if index >= MOST_KNOWN {

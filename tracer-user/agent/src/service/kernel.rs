@@ -117,8 +117,8 @@ impl Recording {
     }
 }
 
-/// Has a process traced for its subscriptions, or no longer. In a pid namespace of its own it may have ended; else one
-/// that has is marked until a new process has its pid.
+/// Has a process traced for its subscriptions, or no longer. In a pid namespace of its own it may
+/// have ended; else one that has is marked until a new process has its pid.
 fn mark(tracer: &mut KernelTracer, pid: i32, traced: Option<TracedFor>) -> Result<(), LoadError> {
     match traced {
         Some(traced) if traced.is_guarded => tracer.trace_guarded(pid, traced.inherit),
