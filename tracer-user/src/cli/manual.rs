@@ -324,6 +324,21 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: "0 the snapshot is there; 2 it is not.",
     },
     ManualPage {
+        command: "serve",
+        synopsis: &["tracer-user serve [--socket PATH] [--idle TIME]"],
+        examples: &[
+            (
+                "Until Ctrl-C, for programs of all users, where there is no systemd",
+                "sudo tracer-user serve",
+            ),
+            (
+                "For programs that are started with LINUX_TRACE_AGENT=/run/mine/agent.sock",
+                "sudo tracer-user serve --socket /run/mine/agent.sock",
+            ),
+        ],
+        exit: "0 it was ended, or had nothing to do; 2 it cannot load eBPF programs, or cannot listen.",
+    },
+    ManualPage {
         command: "completion",
         synopsis: &["tracer-user completion bash|zsh|fish"],
         examples: &[
