@@ -301,7 +301,10 @@ fn ask_all(program: &Path, seed: u64, scope: u32) -> Found {
         let target = Rights::of_target(&mut chance);
         let tracer = Rights::of_tracer(&mut chance, &target);
         let relation = chance.pick(&['s', 's', 'd', 'p']);
-        let ask = |tracer| Pair::ask(program, target, tracer, relation).unwrap();
+        let ask = |tracer| {
+            let pair = Pair::ask(program, target, tracer, relation);
+            pair.expect("an answer")
+        };
         if index < PAIRS {
             found.note(&ask(tracer), scope);
         } else {

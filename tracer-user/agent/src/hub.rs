@@ -72,6 +72,14 @@ pub struct TracedFor {
     pub is_guarded: bool,
 }
 
+impl TracedFor {
+    /// Serves another subscription on these terms too.
+    fn serve(&mut self, terms: &Terms) {
+        self.inherit |= terms.inherit;
+        self.is_guarded |= !terms.viewer.sees_all();
+    }
+}
+
 /// Hub shared by the source that feeds it and the conversations that it feeds.
 #[derive(Clone)]
 pub struct Hub {
@@ -236,12 +244,23 @@ impl Hub {
         let mut all: HashMap<i32, TracedFor> = HashMap::new();
         for subscription in state.subscriptions.values() {
             for pid in subscription.processes.keys() {
-                let traced = all.entry(*pid).or_default();
-                traced.inherit |= subscription.wish.inherit;
-                traced.is_guarded |= !subscription.wish.viewer.sees_all();
+                all.entry(*pid).or_default().serve(&subscription.wish);
             }
         }
         all
+    }
+
+    /// Returns how a process is traced for all subscriptions that have it, if one has.
+    #[must_use]
+    pub fn traced_for(&self, pid: i32) -> Option<TracedFor> {
+        let state = self.lock();
+        let all = state.subscriptions.values();
+        let those = all.filter(|one| one.processes.contains_key(&pid));
+        those.fold(None, |traced, one| {
+            let mut traced = traced.unwrap_or_default();
+            traced.serve(&one.wish);
+            Some(traced)
+        })
     }
 
     /// Tells whether there are no subscriptions.
@@ -329,6 +348,18 @@ impl Hub {
             }
         }
         state.doubt();
+    }
+
+    /// Takes the report that events of some of these types, as bits, may be missing.
+    pub fn lose_one_of(&self, types: u64) {
+        let since = self.watermark();
+        let mut locked = self.lock();
+        let state = &mut *locked;
+        for subscription in state.subscriptions.values_mut() {
+            if subscription.wanted(state.by_choice) & types != 0 {
+                subscription.queue.lose_one(since);
+            }
+        }
     }
 
     /// Takes the report that something of this process may be missing.

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -37,6 +38,12 @@ pub const ON_DEMAND: u64 = collect_bits(false);
 
 /// Types that are recorded for every subscription.
 const USUAL: u64 = collect_bits(true);
+
+/// Those that slow every system call of every process as long as they are recorded.
+const CALLS: u64 = wanted::bit(EventTypeId::SYSCALL_ENTER) | wanted::bit(EventTypeId::SYSCALL_EXIT);
+
+/// Time for which types stay that no subscription wants any more.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// Families of types for which programs would be loaded that no subscription can ask for.
 const NEVER: &[&str] = &["stack", "sample"];
@@ -192,6 +199,8 @@ pub struct Recordings {
     collected: [Collected; 2],
     /// Processes that are looked at again when everything up to a time is known.
     unsure: Option<Unsure>,
+    /// Since when types are recorded on demand that no subscription wants.
+    surplus_since: Option<Instant>,
 }
 
 /// Processes of which it is not known yet whether they are marked in the kernel as they should be.
@@ -212,6 +221,7 @@ impl Recordings {
             on_demand: None,
             collected: Default::default(),
             unsure: None,
+            surplus_since: None,
         }
     }
 
@@ -246,7 +256,7 @@ impl Recordings {
             inherit,
             is_guarded: true,
         };
-        let traced = self.hub.processes().get(&pid).copied().unwrap_or(gone);
+        let traced = self.hub.traced_for(pid).unwrap_or(gone);
         for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
             let marked = mark(&mut recording.tracer, pid, Some(traced));
             marked.map_err(|error| in_words(&error))?;
@@ -267,34 +277,55 @@ impl Recordings {
         Ok(())
     }
 
-    /// Records what the subscriptions want by now.
+    /// Records what the subscriptions want by now. What none wants any more goes a little later: a
+    /// client that changes its mind all the time does not have programs loaded each time.
     pub fn adjust(&mut self) {
-        let bits = self.hub.wanted() & ON_DEMAND;
-        let has = self.on_demand.as_ref().map_or(0, |loaded| loaded.bits);
-        if bits & !has == 0 {
-            if bits == 0 && has != 0 {
-                self.drop_on_demand();
+        let (wanted, has) = (self.wanted_on_demand(), self.on_demand_bits());
+        if wanted & !has != 0 && self.usual.is_some() {
+            self.reload(wanted | has);
+        }
+        let is_surplus = self.on_demand_bits() & !wanted != 0;
+        let since = self.surplus_since.unwrap_or_else(Instant::now);
+        self.surplus_since = is_surplus.then_some(since);
+    }
+
+    /// Takes away what has not been wanted for a while.
+    fn shed(&mut self) {
+        let is_due = |since: &mut Instant| since.elapsed() >= LINGER;
+        if self.surplus_since.take_if(is_due).is_some() {
+            match self.wanted_on_demand() {
+                0 => self.drop_on_demand(),
+                wanted => self.reload(wanted),
             }
-            return;
         }
-        if self.usual.is_none() {
-            return;
-        }
-        if has != 0 {
-            // Those that had some of these types miss them until the others are there too.
-            self.round();
+    }
+
+    /// Returns the types on demand that subscriptions want: of each of two groups all, where any is
+    /// wanted, so that there are few changes.
+    fn wanted_on_demand(&self) -> u64 {
+        let wanted = self.hub.wanted();
+        let groups = [CALLS, ON_DEMAND & !CALLS].into_iter();
+        groups
+            .filter(|group| wanted & group != 0)
+            .fold(0, |bits, group| bits | group)
+    }
+
+    fn on_demand_bits(&self) -> u64 {
+        self.on_demand.as_ref().map_or(0, |loaded| loaded.bits)
+    }
+
+    /// Records these types on demand in place of those that are recorded.
+    fn reload(&mut self, bits: u64) {
+        let before = self.on_demand_bits();
+        if before != 0 {
+            // Those that have some of these types miss them until the others are there too.
+            self.collect();
             self.drop_on_demand();
-            self.hub.lose(Loss {
-                cause: LossCause::KernelRingFull,
-                count: 1,
-                since: self.hub.watermark(),
-                is_marked: false,
-            });
+            self.hub.lose_one_of(before);
         }
-        match Recording::load(bits | has) {
+        match Recording::load(bits) {
             Ok(mut loaded) => {
-                let processes = self.hub.processes();
-                for (pid, traced) in processes {
+                for (pid, traced) in self.hub.processes() {
                     let _ = mark(&mut loaded.tracer, pid, Some(traced));
                 }
                 self.hub.report_to(loaded.tracer.wanted());
@@ -302,9 +333,12 @@ impl Recordings {
                 // What these have made meanwhile is known a round later.
                 self.be_unsure(Vec::new());
             }
-            Err(error) => say(&format!(
-                "cannot record what a program has chosen by name: {error}"
-            )),
+            Err(error) => {
+                say(&format!(
+                    "cannot record what a program has chosen by name: {error}"
+                ));
+                self.hub.lose_one_of(bits);
+            }
         }
     }
 
@@ -320,11 +354,10 @@ impl Recordings {
     /// Traces those of these processes no longer that no subscription has by now.
     pub fn release(&mut self, pids: &[i32]) {
         // Which have ended is known then: their pids may be others'.
-        self.round();
-        let wanted = self.hub.processes();
+        self.collect();
         let mut untraced = Vec::new();
         for pid in pids {
-            let kept = wanted.get(pid).copied();
+            let kept = self.hub.traced_for(*pid);
             for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
                 let _ = mark(&mut recording.tracer, *pid, kept);
             }
@@ -366,8 +399,14 @@ impl Recordings {
         }
     }
 
-    /// Brings the subscriptions what was recorded since the last time.
+    /// Brings the subscriptions what was recorded since the last time, and takes away what has not
+    /// been wanted for a while.
     pub fn round(&mut self) {
+        self.collect();
+        self.shed();
+    }
+
+    fn collect(&mut self) {
         let Some(usual) = &mut self.usual else {
             return;
         };
@@ -403,6 +442,7 @@ impl Recordings {
         self.on_demand = None;
         self.usual = None;
         self.unsure = None;
+        self.surplus_since = None;
         self.collected = Default::default();
         give_back_what_is_free();
     }
