@@ -38,6 +38,7 @@ impl Service {
             "attack_agent",
             "chosen_calls",
             "exec_watcher",
+            "hidden_forks",
             "kernel_events",
         ])?;
         dist::compile_static("watched", folder.path())?;
@@ -262,6 +263,22 @@ fn from_its_exec_on_a_program_with_special_rights_is_hidden_by_the_service_too()
         };
         assert!(execs == 1 && after > 200 && lost == 0, "{found:?}");
     }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_a_process_does_while_none_may_look_into_it_is_not_given() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let output = service.program(ATTACKER, "hidden_forks").output().unwrap();
+    let said = lines(&output);
+    // Three before, and four after.
+    assert_eq!(said, ["forks 7", "lost 0"], "{output:?}");
+    // Root may look into it all the time.
+    let output = service.program(0, "hidden_forks").output().unwrap();
+    assert_eq!(lines(&output), ["forks 12", "lost 0"], "{output:?}");
 }
 
 #[test]
