@@ -1,7 +1,7 @@
 //! The loop: waits for whatever comes next and does a round.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 
+use super::access::KernelAccess;
 use super::memory::give_back_what_is_free;
 use super::pidfd::{PidFd, wait_for_input};
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
 use super::writer::{LineWriter, Offer};
-use tracer_kernel::KernelTracer;
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
 const TICK: Duration = Duration::from_millis(10);
@@ -34,20 +34,13 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// Longest wait for the status of a command after its process has ended.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Duplicates the descriptor of the kernel's ring, so that it stays open as long as it is waited
-/// for.
+/// Returns the descriptor that becomes readable when the kernel has many events.
 ///
 /// # Errors
 ///
 /// No descriptor is free.
-pub fn ring_of(kernel: Option<&KernelTracer>) -> io::Result<Option<OwnedFd>> {
-    let Some(ring) = kernel.map(KernelTracer::ring_fd).filter(|ring| *ring >= 0) else {
-        return Ok(None);
-    };
-    // SAFETY: the kernel source, which owns the ring, lives as long as the tracer that lent us
-    // the pid, and this borrow ends with the call.
-    let ring = unsafe { BorrowedFd::borrow_raw(ring) };
-    ring.try_clone_to_owned().map(Some)
+pub fn ring_of(kernel: Option<&KernelAccess>) -> io::Result<Option<OwnedFd>> {
+    kernel.map_or(Ok(None), KernelAccess::ring)
 }
 
 /// A command that was started by us.
@@ -111,8 +104,8 @@ pub struct Follow {
     pub wakes: UnboundedReceiver<Wake>,
     /// Sender by which the ends of further processes are reported.
     pub wake: UnboundedSender<Wake>,
-    /// The programs in the kernel, which stay attached as long as this.
-    pub kernel: Option<KernelTracer>,
+    /// Access to the kernel's events, which come as long as this is there.
+    pub kernel: Option<KernelAccess>,
     /// The kernel's ring.
     pub ring: Option<OwnedFd>,
     /// The command, when we started one.

@@ -8,6 +8,7 @@
 //!   events;
 //! - `areas` looks for the trace areas that processes bring along;
 //! - `origin` says from which of them an event came;
+//! - `access` is how processes come to be traced by the kernel;
 //! - `writer` writes in a thread of its own, so that a reader that is slow holds nothing else up.
 
 // Whatever comes from outside is no reason to end the program.
@@ -21,6 +22,7 @@
     )
 )]
 
+mod access;
 mod areas;
 mod attach;
 mod command;

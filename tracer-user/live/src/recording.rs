@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+
+use super::access::KernelAccess;
 use tracer_binary::probes::{ProbeSpec, Subject};
 use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
-use tracer_kernel::KernelTracer;
 use tracer_kernel::named_tracepoints::Pattern;
 use tracer_posix::agent::WANTED_VARIABLE;
 use tracer_syscalls::choice::SyscallSet;
@@ -77,7 +78,7 @@ impl Recording {
     }
 
     /// Reports which of the chosen types this kernel does not have, and continues with the others.
-    pub(super) fn report_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
+    pub(super) fn report_what_is_lacking(&self, kernel: &KernelAccess) -> anyhow::Result<()> {
         if let Some(left_out) = kernel.left_out() {
             say(&format!(
                 "the kernel's types are from a file, so this is not recorded: {left_out}"

@@ -10,6 +10,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
 use tracer_log::clocks_now;
 
+use super::access::KernelAccess;
 use super::areas::Areas;
 use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::later::later;
@@ -18,12 +19,12 @@ use super::processes::Processes;
 use super::recording::Recording;
 use super::tracer::Tracer;
 use super::writer::LineWriter;
-use tracer_agent::{Hub, Tee};
+use tracer_agent::Hub;
 use tracer_binary::probes::{self, Probes, Subject};
 use tracer_event::consumer::Lines;
 use tracer_event::predicate::Sieve;
 use tracer_kernel::named_tracepoints::{self, Tracepoint};
-use tracer_kernel::{KernelOptions, KernelTracer, ProcessChoice};
+use tracer_kernel::{KernelOptions, ProcessChoice};
 use tracer_log_view::log_output::{self, LogOutput, LogSetup, inheritance};
 use tracer_output::terminal::BlockingFile;
 use tracer_output::terminal::output::Sink;
@@ -127,12 +128,11 @@ impl Setup {
         let hub = Hub::default();
         let kernel = if recording.system {
             let options = self.kernel_options(subject, choice, (probes, tracepoints));
-            let (tracer, source) = KernelTracer::load(&options)
+            let (access, source) = KernelAccess::load(&options, &hub)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
-            recording.report_what_is_lacking(&tracer)?;
-            hub.report_to(tracer.wanted());
-            stream.add_source(Box::new(Tee::new(source, hub.clone())));
-            Some(tracer)
+            recording.report_what_is_lacking(&access)?;
+            stream.add_source(source);
+            Some(access)
         } else {
             None
         };
@@ -141,8 +141,8 @@ impl Setup {
         let output = self.output.open()?;
         let clocks = clocks_now();
         let mut printer = self.printer(start, clocks, &output)?;
-        if let Some(kernel) = &kernel {
-            printer.report_cpus(kernel.lost_by_cpu());
+        if let Some(lost) = kernel.as_ref().and_then(KernelAccess::lost_by_cpu) {
+            printer.report_cpus(lost);
         }
         if let Some(log) = log {
             printer.log_to(log, !self.consumer.has_lines());
@@ -258,8 +258,8 @@ impl Setup {
 pub struct BegunTrace {
     /// The trace. It owns the kernel's ring, and is dropped first.
     pub tracer: Tracer,
-    /// The eBPF programs, when the kernel's events are wanted.
-    pub kernel: Option<KernelTracer>,
+    /// Access to the kernel's events, when they are wanted.
+    pub kernel: Option<KernelAccess>,
     /// Writer of the lines.
     pub writer: LineWriter,
     /// Hub that receives the kernel's events too.
