@@ -9,7 +9,7 @@ use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::descriptors::send_with_files;
@@ -41,6 +41,20 @@ pub fn connect(at_most: Duration) -> Result<UnixStream, AgentError> {
         },
         None => connect_believed(system, at_most),
     }
+}
+
+/// Makes sure that there is an agent that is believed to be one. Returns where it listens.
+///
+/// # Errors
+///
+/// See [`AgentError`].
+pub fn reach() -> Result<PathBuf, AgentError> {
+    let address = connect(TIMEOUT)?.peer_addr();
+    let address = address.map_err(AgentError::Silent)?;
+    Ok(address
+        .as_pathname()
+        .map(Path::to_owned)
+        .unwrap_or_default())
 }
 
 fn connect_believed(path: &OsStr, at_most: Duration) -> Result<UnixStream, AgentError> {

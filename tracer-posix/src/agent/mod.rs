@@ -18,6 +18,8 @@ mod returning;
 mod source;
 mod wanted;
 
+#[doc(hidden)]
+pub use connection::reach;
 pub use source::AgentError;
 #[doc(hidden)]
 pub use source::{AgentSource, Request};

@@ -42,21 +42,24 @@ impl Wish {
         }
     }
 
-    /// Adds a process.
+    /// Adds a process, if it is not there already.
     pub fn add(&mut self, pid: i32) {
-        self.processes.push((pid, start_time(pid)));
+        let process = (pid, start_time(pid));
+        if !self.processes.contains(&process) {
+            self.processes.push(process);
+        }
     }
 
     /// Returns the message that begins a conversation.
     pub fn hello(&self) -> Ask {
+        self.hello_for(self.request.pid)
+    }
+
+    fn hello_for(&self, pid: i32) -> Ask {
         let request = &self.request;
         Ask::Hello {
             version: VERSION,
-            pid: if request.pid == own_pid() {
-                0
-            } else {
-                request.pid
-            },
+            pid: if pid == own_pid() { 0 } else { pid },
             inherit: request.inherit,
             capacity: request.capacity as u64,
             keeps_oldest: request.mode == RingMode::KeepOldest,
@@ -75,19 +78,24 @@ impl Wish {
     }
 
     /// Returns the messages that ask for all of it, with their proofs. A process that has ended is
-    /// not asked for, whichever has its pid by now; the first one has to be there.
+    /// not asked for, whichever has its pid by now; one has to be there.
     fn messages(&self) -> Option<Vec<(Ask, Option<Proof>)>> {
         let mut messages = Vec::new();
-        for (index, (pid, began)) in self.processes.iter().enumerate() {
+        for (pid, began) in &self.processes {
             let proof = Proof::open(*pid);
             // Looked at after the descriptors were opened: they are that process's.
-            let is_same = began.is_none() || start_time(*pid) == *began;
-            match index {
-                0 if !is_same => return None,
-                0 => messages.push((self.hello(), proof)),
-                _ if is_same => messages.push((Ask::Add { pid: *pid }, proof)),
-                _ => {}
+            if began.is_some() && start_time(*pid) != *began {
+                continue;
             }
+            let ask = if messages.is_empty() {
+                self.hello_for(*pid)
+            } else {
+                Ask::Add { pid: *pid }
+            };
+            messages.push((ask, proof));
+        }
+        if messages.is_empty() {
+            return None;
         }
         messages.extend(self.control().map(|control| (control, None)));
         Some(messages)
@@ -191,4 +199,42 @@ fn is_readable(agent: &UnixStream) -> bool {
     };
     // SAFETY: one valid entry.
     unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_is_asked_for_those_that_are_left() {
+        let mut first = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = first.id().cast_signed();
+        let mut wish = Wish::new(Request {
+            pid,
+            inherit: true,
+            capacity: 4096,
+            mode: RingMode::KeepOldest,
+        });
+        wish.add(own_pid());
+        wish.add(own_pid());
+        let asked = |wish: &Wish| {
+            let messages = wish.messages().unwrap_or_default().into_iter();
+            messages.map(|(ask, _)| format!("{ask:?}")).collect()
+        };
+        let both: Vec<String> = asked(&wish);
+        first.kill().unwrap();
+        first.wait().unwrap();
+        let left: Vec<String> = asked(&wish);
+        assert!(
+            both[0].starts_with(&format!("Hello {{ version: 2, pid: {pid},")),
+            "{both:?}"
+        );
+        assert_eq!(both[1..], [format!("Add {{ pid: {} }}", own_pid())]);
+        assert!(
+            left.len() == 1 && left[0].starts_with("Hello { version: 2, pid: 0,"),
+            "{left:?}"
+        );
+    }
 }

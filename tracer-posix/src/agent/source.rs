@@ -135,14 +135,17 @@ impl AgentSource {
         Ok(source)
     }
 
-    /// Asks for the events of another process too.
+    /// Asks for the events of another process too. An agent that is looked for is asked once it is
+    /// there.
     ///
     /// # Errors
     ///
     /// See [`AgentError`].
     pub fn add(&mut self, pid: i32) -> Result<(), AgentError> {
-        let proof = Proof::open(pid);
-        granted(self.ask_with(&Ask::Add { pid }, proof.as_ref()))?;
+        if let Link::Up(_) = self.link {
+            let proof = Proof::open(pid);
+            granted(self.ask_with(&Ask::Add { pid }, proof.as_ref()))?;
+        }
         self.wish.add(pid);
         Ok(())
     }
