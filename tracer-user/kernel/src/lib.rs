@@ -98,6 +98,7 @@ pub use choice::ProcessChoice;
 pub use decode::{ExecSign, ExecStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;
+pub use look::look_in_proc;
 pub use losses::LostByCpu;
 pub use memory::give_back_what_is_free;
 pub use namespace::is_proc_own;

@@ -120,7 +120,9 @@ impl Unmet {
         match self {
             Self::Capabilities { .. } => {
                 "run as root, or give the program CAP_BPF and CAP_PERFMON (a container: \
-                 --cap-add BPF --cap-add PERFMON, or --privileged)"
+                 --cap-add BPF --cap-add PERFMON, or --privileged), or have the service that gives \
+                 users the kernel's events of their own processes: sudo systemctl enable --now \
+                 tracer-user.socket"
             }
             Self::UserNamespace => {
                 "run as root of the host, or in a container that has no user namespace of its own \

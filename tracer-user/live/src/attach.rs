@@ -9,6 +9,7 @@ use tracer_area::FindError;
 
 use tracer_area::monotonic_now;
 
+use super::access::KernelAccess;
 use super::areas::AreaError;
 use super::descendants;
 use super::descriptors;
@@ -113,20 +114,21 @@ fn trace_descendants(
     pids: &[i32],
     begun: &mut BegunTrace,
     wakes: &UnboundedSender<Wake>,
-) -> anyhow::Result<HashSet<i32>> {
-    let mut traced = HashSet::new();
+) -> anyhow::Result<Vec<i32>> {
+    let mut seen = HashSet::new();
+    let mut traced = Vec::new();
     loop {
         let mut new = descendants::find_descendants(pids);
-        new.retain(|pid| traced.insert(*pid));
+        new.retain(|pid| seen.insert(*pid));
         if new.is_empty() {
             break;
         }
         if let Some(kernel) = &mut begun.kernel {
-            kernel
-                .trace_found(&new, true)
-                .context("cannot trace what the processes have made")?;
+            let found = kernel.trace_found(&new, true);
+            new = found.context("cannot trace what the processes have made")?;
         }
         for pid in new {
+            traced.push(pid);
             begun.tracer.add_found(pid, monotonic_now());
             // Where it cannot be waited for, its end is looked for once a second.
             if let Ok(process) = PidFd::open(pid) {
@@ -137,7 +139,24 @@ fn trace_descendants(
     if !traced.is_empty() {
         say(&in_words(traced.len()));
     }
+    say_left_alone(begun.kernel.as_ref());
     Ok(traced)
+}
+
+/// Says how many processes were found that this user may not trace.
+fn say_left_alone(kernel: Option<&KernelAccess>) {
+    let count = kernel.map_or(0, KernelAccess::left_alone);
+    if count > 0 {
+        let (processes, are) = if count == 1 {
+            ("process", "is")
+        } else {
+            ("processes", "are")
+        };
+        say(&format!(
+            "{count} {processes} {are} not traced: of another user, or with rights that this one \
+             lacks (root traces them)"
+        ));
+    }
 }
 
 /// Returns a message about descendants that were there already.
@@ -170,18 +189,23 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     if setup.log.is_some() {
         watch_flushes(&wakes).context("cannot watch for signals")?;
     }
-    let is_everything = *targets == Targets::Everything;
-    if let Some(kernel) = begun.kernel.as_mut().filter(|_| is_everything) {
-        kernel
-            .trace_everything(setup.followed.children)
-            .context("cannot trace every process")?;
-    }
-    let there = targets.there_now();
-    if let Some(kernel) = begun.kernel.as_mut().filter(|_| !is_everything) {
-        kernel
-            .trace_found(&there, setup.followed.children)
-            .with_context(|| format!("cannot trace {}", targets.in_words()))?;
-    }
+    let there = match &mut begun.kernel {
+        Some(kernel) => kernel
+            .trace_chosen(targets, setup.followed.children)
+            .with_context(|| format!("cannot trace {}", targets.in_words()))?,
+        None => Vec::new(),
+    };
+    let is_open = begun
+        .kernel
+        .as_ref()
+        .is_none_or(KernelAccess::chooses_newcomers);
+    ensure!(
+        is_open || !there.is_empty(),
+        "there are no {} now that this user may trace ({}); without root those that begin later are \
+         not seen: start them first, or run as root",
+        targets.in_words(),
+        targets.how_to_find()
+    );
     for pid in &there {
         begun.tracer.add_found(*pid, monotonic_now());
     }
@@ -195,25 +219,36 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
             "of a name the kernel keeps 15 bytes: looking for {pattern}"
         ));
     }
+    say_left_alone(begun.kernel.as_ref());
     match there.len() {
+        count if !is_open => say(&format!(
+            "tracing {count} that {} there now of {}, and what they make, {} (root traces those too \
+             that begin later)",
+            if count == 1 { "is" } else { "are" },
+            targets.in_words(),
+            until(setup, "until they have ended")
+        )),
         0 => say(&format!(
             "there are no {} now ({}): waiting for some to begin, {}",
             targets.in_words(),
             targets.how_to_find(),
-            until(setup)
+            until(setup, UNTIL_CTRL_C)
         )),
         count => say(&format!(
             "tracing {}, of which {count} {} there now, {}",
             targets.in_words(),
             if count == 1 { "is" } else { "are" },
-            until(setup)
+            until(setup, UNTIL_CTRL_C)
         )),
     }
-    follow(begun, (wakes, woken), true, setup).await
+    follow(begun, (wakes, woken), is_open, setup).await
 }
 
-/// Describes when a trace of chosen processes ends.
-fn until(setup: &Setup) -> String {
+/// End of a trace that goes on when no process lives.
+const UNTIL_CTRL_C: &str = "until Ctrl-C";
+
+/// Describes when a trace of chosen processes ends: as `otherwise` says, where no option says it.
+fn until(setup: &Setup, otherwise: &str) -> String {
     let mut ends = Vec::new();
     if let Some(duration) = setup.duration {
         ends.push(format!("for {}", humantime::format_duration(duration)));
@@ -222,7 +257,7 @@ fn until(setup: &Setup) -> String {
         ends.push(format!("until {limit} events are shown"));
     }
     if ends.is_empty() {
-        ends.push("until Ctrl-C".to_owned());
+        ends.push(otherwise.to_owned());
     }
     ends.join(" or ")
 }

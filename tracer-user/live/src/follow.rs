@@ -14,6 +14,7 @@ use tracer_engine::event::MonotonicNs;
 use super::access::KernelAccess;
 use super::memory::give_back_what_is_free;
 use super::pidfd::{PidFd, wait_for_input};
+use super::returned::trace_anew;
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
 use super::writer::{LineWriter, Offer};
@@ -186,6 +187,9 @@ impl Follow {
             let round = self.tracer.round(until, now);
             self.watch_newcomers();
             self.trace_wakers();
+            if let Some(kernel) = &mut self.kernel {
+                trace_anew(kernel, &mut self.tracer);
+            }
             let offer = self.writer.offer(&mut self.tracer.lines().bytes());
             if offer == Offer::Closed || self.writer.has_lost_its_reader() {
                 return Ok(End::OutputClosed);

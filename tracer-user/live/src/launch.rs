@@ -8,6 +8,7 @@ use anyhow::Context;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracer_area::Area;
 
+use super::access::KernelAccess;
 use super::command::Waiting;
 use super::ending::{end, runtime};
 use super::follow::{Follow, TracedCommand, ring_of};
@@ -73,7 +74,9 @@ async fn start_and_follow(
     };
     let agent = begun
         .kernel
-        .is_some()
+        .as_ref()
+        // Programs find the service by themselves.
+        .is_some_and(KernelAccess::is_own)
         .then(tracer_agent::listen)
         .transpose();
     let agent = agent.context("cannot make a socket for programs that ask for kernel events")?;

@@ -43,6 +43,7 @@ mod printer;
 mod proc_fs;
 mod processes;
 mod recording;
+mod returned;
 mod service;
 mod setup;
 mod targets;
@@ -52,6 +53,7 @@ mod wake;
 mod wakers;
 mod writer;
 
+pub use access::may_trace_kernel;
 pub use attach::attach;
 pub use consumer_setup::{Beginning, ConsumerSetup, Format};
 pub use control_group::ControlGroup;
@@ -61,7 +63,8 @@ pub use pidfd::PidFd;
 pub use proc_fs::{comm, executable, has_capability};
 pub use recording::Recording;
 pub use setup::{
-    Buffers, Followed, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
+    Buffers, DEFAULT_STRING_BYTES, Followed, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
+    THREAD_RING_BYTES,
 };
 pub use targets::{Targets, own_processes_with_areas};
 pub use wake::Wake;

@@ -10,7 +10,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
 use tracer_log::clocks_now;
 
-use super::access::KernelAccess;
+use super::access::{KernelAccess, Way};
 use super::areas::Areas;
 use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::later::later;
@@ -40,6 +40,10 @@ pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
 pub const MAX_KERNEL_RING_BYTES: u32 = 1 << 30;
 /// Least and most bytes of a thread's ring.
 pub const THREAD_RING_BYTES: (u32, u32) = (4096, MAX_STREAM_BYTES);
+
+/// Bytes that are read of the memory to which an argument of a system call points, where nothing
+/// else is asked for.
+pub const DEFAULT_STRING_BYTES: u32 = 64;
 
 /// Processes that are traced beside the chosen ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +106,8 @@ impl Setup {
     /// The kernel's events are not available, or the log cannot be made.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<BegunTrace> {
         let recording = &self.recording;
+        let way = recording.system.then(|| KernelAccess::choose(self));
+        let way = way.transpose()?;
         let with_trace_points = recording.stacks.user_events;
         let found = probes::find(&recording.probes, with_trace_points, subject);
         let mut probes = found.context("cannot probe")?;
@@ -126,16 +132,21 @@ impl Setup {
         }
         stream.set_filter(&recording.selection.filter(), Filtering::Set, Origin::NONE);
         let hub = Hub::default();
-        let kernel = if recording.system {
-            let options = self.kernel_options(subject, choice, (probes, tracepoints));
-            let (access, source) = KernelAccess::load(&options, &hub)
-                .context("cannot trace kernel events (--no-system traces user events alone)")?;
-            recording.report_what_is_lacking(&access)?;
-            stream.add_source(source);
-            Some(access)
-        } else {
-            None
+        let opened = match way {
+            None => None,
+            Some(Way::Own) => {
+                let options = self.kernel_options(subject, choice, (probes, tracepoints));
+                Some(KernelAccess::load(&options, &hub)?)
+            }
+            Some(Way::Service(address)) => Some(KernelAccess::from_service(self, &address)),
         };
+        let (kernel, source) = opened.unzip();
+        if let Some(kernel) = &kernel {
+            recording.report_what_is_lacking(kernel)?;
+        }
+        if let Some(source) = source {
+            stream.add_source(source);
+        }
         let start = monotonic_now();
         stream.start(Origin::NONE);
         let output = self.output.open()?;

@@ -163,6 +163,11 @@ impl Tracer {
         }
     }
 
+    /// Returns the processes that live, as far as is known.
+    pub fn live(&self) -> Vec<i32> {
+        self.processes.live().collect()
+    }
+
     /// Adds a process with the names of its threads.
     fn add(&mut self, pid: i32) {
         self.processes.add(pid);

@@ -14,6 +14,9 @@ use tracer_output::terminal::output::Sink;
 ///
 /// Processes are given by pid; or chosen by what they are, those that begin later included: then
 /// the trace goes on until Ctrl-C or what --duration or --events say.
+///
+/// Without root, a user's own processes are traced through the service, where that runs
+/// (tracer-user.socket); a line on the standard error says so. Options that need root say that too.
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// Processes to trace

@@ -21,6 +21,8 @@ use tracer_output::terminal::output::Sink;
 /// The command has the standard output for itself. Events go to the standard error, as those of
 /// strace and perf trace do, or to the file that --output names; `--output -` mixes them with what
 /// the command writes.
+///
+/// Without root, the command is traced through the service, as `attach` does.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     #[command(flatten)]

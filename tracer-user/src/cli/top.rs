@@ -13,8 +13,7 @@ use super::probe_options::ProbeArgs;
 use super::source_options::{EventSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::queries::SpanSpec;
-use tracer_kernel::capabilities;
-use tracer_live::own_processes_with_areas;
+use tracer_live::{may_trace_kernel, own_processes_with_areas};
 use tracer_log_view::{Moment, TimePoint};
 use tracer_text::quantity::time;
 use tracer_text::say;
@@ -85,7 +84,7 @@ pub struct TopArgs {
     #[command(flatten)]
     probes: ProbeArgs,
     /// Watch user events alone, which needs no rights for one's own processes; so it is anyway
-    /// where there are none
+    /// where there are none and no service gives the kernel's events
     #[arg(long, conflicts_with_all = ["comm", "cgroup", "all", "follow_wakers"])]
     no_system: bool,
     /// Each ring between kernel and tracer
@@ -134,10 +133,13 @@ impl TryFrom<TopArgs> for TopConfig {
         let has_none = file.is_none() && pid.is_empty() && !is_chosen && !args.all;
         // A user who asks for kernel events gets a message that says what is missing for them.
         let wants_kernel = is_chosen || args.all || args.follow_wakers || args.syscalls.is_some();
-        let lacks_rights = file.is_none() && !wants_kernel && capabilities().is_err();
+        let lacks_rights = file.is_none() && !wants_kernel && !may_trace_kernel();
         let no_system = args.no_system || lacks_rights;
         if lacks_rights && !args.no_system {
-            say("user events alone: for what the kernel does run it with sudo");
+            say(
+                "user events alone: for what the kernel does run it with sudo, or have the service \
+                 (sudo systemctl enable --now tracer-user.socket)",
+            );
         }
         if no_system && has_none {
             pid = own_processes_with_areas()

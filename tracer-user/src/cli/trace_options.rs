@@ -21,8 +21,8 @@ use tracer_binary::probes::ProbeSpec;
 use tracer_event::selection::Selection;
 use tracer_export::{LiveExport, TraceOrigin};
 use tracer_live::{
-    Beginning, Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES,
-    MIN_KERNEL_RING_BYTES, Recording, Setup, THREAD_RING_BYTES,
+    Beginning, Buffers, ConsumerSetup, DEFAULT_STRING_BYTES, Followed, Format,
+    MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Recording, Setup, THREAD_RING_BYTES,
 };
 use tracer_output::report::TextLook;
 use tracer_output::terminal::output::Sink;
@@ -81,7 +81,7 @@ pub struct TraceArgs {
     #[arg(
         long,
         value_name = "BYTES",
-        default_value = "64",
+        default_value_t = DEFAULT_STRING_BYTES.to_string(),
         allow_negative_numbers = true
     )]
     string_size: String,

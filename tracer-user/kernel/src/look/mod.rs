@@ -14,8 +14,10 @@ use aya::{Btf, Ebpf};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{REGISTERS, wanted};
+use tracer_engine::event::EventHeader;
 
 use super::btf::offsets::Global;
+use super::decode::decode;
 use by_program::Looked;
 use tracer_binary::stacks::StackOptions;
 use user_stack::LookStacks;
@@ -73,6 +75,15 @@ impl Places {
             stack: word("REGS_STACK")?,
             frame: word("REGS_FRAME")?,
         })
+    }
+}
+
+/// Looks at the threads of process `pid` in `/proc`, and hands over the event of each: for those
+/// who have no programs. With `is_followed` the thread's next steps are recorded too.
+pub fn look_in_proc(pid: i32, is_followed: bool, mut each: impl FnMut(EventHeader, &[u8])) {
+    for looked in by_proc::look(pid, is_followed) {
+        // The record was made just now, and is whole.
+        let _ = decode(&looked.event, &mut each);
     }
 }
 

@@ -1,0 +1,195 @@
+//! Options whose events the service does not give.
+
+use anyhow::bail;
+use tracer_common::event_type::EventTypeId;
+use tracer_event::selection::Selection;
+use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
+use tracer_text::say;
+
+use super::super::setup::{Buffers, DEFAULT_STRING_BYTES};
+use super::Setup;
+
+/// Options, and what works without them.
+struct Lacking {
+    /// Whether it is asked for.
+    is_asked_for: fn(&Setup) -> bool,
+    /// The options that may have asked.
+    options: &'static str,
+    /// Words that say what works without root.
+    instead: &'static str,
+}
+
+const LACKING: [Lacking; 9] = [
+    Lacking {
+        is_asked_for: |setup| !setup.recording.tracepoints.is_empty(),
+        options: "--tracepoint",
+        instead: "leave it out for the events that `tracer-user events` lists",
+    },
+    Lacking {
+        is_asked_for: |setup| !setup.recording.probes.is_empty(),
+        options: "--probe, --retprobe, --usdt or --span of a function",
+        instead: "without root there are user events (--span by their names)",
+    },
+    Lacking {
+        is_asked_for: |setup| {
+            let stacks = &setup.recording.stacks;
+            stacks.are_wanted() || stacks.user_events || setup.recording.inlined
+        },
+        options: "--stack, --sample, --off-cpu or a flame graph",
+        instead: "leave it out for the events without stacks",
+    },
+    Lacking {
+        is_asked_for: |setup| setup.recording.descriptors != DescriptorOptions::None,
+        options: "--descriptors",
+        instead: "leave it out: descriptors are shown as numbers",
+    },
+    Lacking {
+        is_asked_for: |setup| {
+            has_syscalls(&setup.recording.selection)
+                && setup.recording.syscalls != SyscallSet::all()
+        },
+        options: "a choice of system calls (--syscalls LIST, --filter or --span of a call)",
+        instead: "--syscalls all records all of them",
+    },
+    Lacking {
+        is_asked_for: |setup| ![0, DEFAULT_STRING_BYTES].contains(&setup.recording.string_bytes),
+        options: "--string-size",
+        instead: "leave it out: arguments of system calls are shown as addresses",
+    },
+    Lacking {
+        is_asked_for: |setup| setup.followed.wakers,
+        options: "--follow-wakers",
+        instead: "leave it out: wake-ups say who wakes a traced process, where that is one of the \
+                  same user",
+    },
+    Lacking {
+        is_asked_for: |setup| setup.recording.btf.is_some(),
+        options: "--btf",
+        instead: "leave it out: the service knows the kernel's types",
+    },
+    Lacking {
+        is_asked_for: |setup| {
+            setup.buffers.kernel_ring_bytes != Buffers::default().kernel_ring_bytes
+        },
+        options: "--ring-size",
+        instead: "leave it out: the service has rings of its own",
+    },
+];
+
+/// Makes sure that nothing is asked for that the service does not give.
+///
+/// # Errors
+///
+/// The first option of those.
+pub fn refuse(setup: &Setup) -> anyhow::Result<()> {
+    let asked = LACKING.iter().find(|lacking| (lacking.is_asked_for)(setup));
+    if let Some(Lacking {
+        options, instead, ..
+    }) = asked
+    {
+        bail!("{options}: needs root (run with sudo); {instead}");
+    }
+    let recording = &setup.recording;
+    if recording.string_bytes > 0 && has_syscalls(&recording.selection) {
+        say(
+            "without root what arguments of system calls point to is not read: they are shown as \
+             addresses (--string-size 0 asks for that)",
+        );
+    }
+    Ok(())
+}
+
+fn has_syscalls(selection: &Selection) -> bool {
+    selection.has(EventTypeId::SYSCALL_ENTER) || selection.has(EventTypeId::SYSCALL_EXIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tracer_binary::probes::ProbeSpec;
+    use tracer_kernel::named_tracepoints::Pattern;
+    use tracer_output::report::TextLook;
+    use tracer_output::terminal::output::Sink;
+
+    use super::*;
+    use crate::{ConsumerSetup, Followed, Format, Recording};
+
+    fn setup(change: impl FnOnce(&mut Setup)) -> Setup {
+        let mut setup = Setup {
+            followed: Followed {
+                children: true,
+                wakers: false,
+            },
+            recording: Recording {
+                selection: Selection::usual().with_syscalls(),
+                string_bytes: DEFAULT_STRING_BYTES,
+                ..Recording::default()
+            },
+            buffers: Buffers::default(),
+            event_limit: Some(1),
+            duration: None,
+            log: None,
+            output: Sink::Stdout,
+            consumer: ConsumerSetup::report(Format::Json, TextLook::default()),
+        };
+        change(&mut setup);
+        setup
+    }
+
+    #[test]
+    fn what_the_service_does_not_give_is_refused_by_its_option() {
+        let openat = || SyscallSet::of_list("openat").unwrap();
+        let stacks = |change: fn(&mut tracer_binary::stacks::StackOptions)| {
+            setup(|setup| change(&mut setup.recording.stacks))
+        };
+        let refused = [
+            (setup(|it| it.recording.syscalls = openat()), "--syscalls"),
+            (setup(|it| it.recording.string_bytes = 65), "--string-size"),
+            (setup(|it| it.followed.wakers = true), "--follow-wakers"),
+            (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
+            (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
+            (setup(|it| it.recording.inlined = true), "--stack"),
+            (stacks(|it| it.user_events = true), "--stack"),
+            (
+                stacks(|it| (it.off_cpu, it.user_frames) = (Some(Duration::ZERO), 8)),
+                "--off-cpu",
+            ),
+            (
+                setup(|it| it.recording.descriptors = DescriptorOptions::Plain),
+                "--descriptors",
+            ),
+            (
+                setup(|it| {
+                    let probe = ProbeSpec::function("libc.so.6:malloc").unwrap();
+                    it.recording.probes = vec![probe];
+                }),
+                "--probe",
+            ),
+            (
+                setup(|it| {
+                    let pattern = Pattern::new("sock:*").unwrap();
+                    it.recording.tracepoints = vec![pattern];
+                }),
+                "--tracepoint",
+            ),
+        ];
+        for (setup, option) in &refused {
+            let error = refuse(setup).unwrap_err().to_string();
+            assert!(error.contains(option), "{option}: {error}");
+            assert!(error.contains("needs root"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_given() {
+        assert!(refuse(&setup(|_| {})).is_ok());
+        // No system call is recorded, so that none is chosen.
+        let without = setup(|it| {
+            it.recording.selection = Selection::usual();
+            it.recording.syscalls = SyscallSet::of_list("openat").unwrap();
+        });
+        assert!(refuse(&without).is_ok());
+    }
+}

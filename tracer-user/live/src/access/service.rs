@@ -1,0 +1,311 @@
+//! The service as the source of the kernel's events: one conversation, in which all traced
+//! processes are named.
+
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracer_area::{RingMode, monotonic_now};
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_engine::source::{Batch, Control, Source, Unread};
+use tracer_kernel::{Availability, availability, look_in_proc};
+use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
+use tracer_text::say;
+
+use super::permission::{self, NotPermitted};
+use crate::Setup;
+
+/// Longest time between two questions while there is nothing new.
+const ASK_AT_LEAST_EVERY: Duration = Duration::from_millis(50);
+
+/// Shortest time between two questions after one that has brought nothing.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Interval at which processes are named while the service is gone.
+const NAME_EVERY: Duration = Duration::from_secs(1);
+
+/// Distance by which the watermark stays behind the clock while no process is traced: the kernel's
+/// clock may differ from the one that is read here.
+const CLOCK_MARGIN_NS: u64 = 1_000_000;
+
+/// Reason why a process is not traced through the service.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The user may not.
+    #[error(transparent)]
+    NotPermitted(#[from] NotPermitted),
+    /// The service does not do it.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+}
+
+impl ServiceError {
+    /// Tells whether it is a matter of the process alone: others may be traced.
+    fn is_of_process(&self) -> bool {
+        match self {
+            Self::NotPermitted(error) => error.is_of_process(),
+            Self::Agent(error) => {
+                [libc::EPERM, libc::EACCES, libc::ESRCH].contains(&error.error_number())
+                    && matches!(error, AgentError::Refused { .. })
+            }
+        }
+    }
+
+    /// Tells whether the process is gone.
+    fn is_of_the_past(&self) -> bool {
+        match self {
+            Self::NotPermitted(error) => error.has_ended(),
+            Self::Agent(error) => error.error_number() == libc::ESRCH,
+        }
+    }
+}
+
+/// Conversation with the service, as the one who traces has it.
+pub struct Service {
+    link: Arc<Mutex<Link>>,
+    request: Request,
+    is_followed: bool,
+    lacks: Box<dyn Fn(EventTypeId) -> bool>,
+    left_alone: usize,
+}
+
+/// Conversation with the service, and what waits for it and for the stream.
+#[derive(Default)]
+struct Link {
+    /// `None` before the first process is traced.
+    agent: Option<AgentSource>,
+    /// State that the stream asked for last.
+    control: Option<Control>,
+    /// Whether the service has gone or come back, and that was not noticed yet.
+    has_changed: bool,
+    /// Time since which it is gone, or was asked about since.
+    gone: Option<Instant>,
+    /// Events of looks at threads.
+    looks: VecDeque<(EventHeader, Vec<u8>)>,
+}
+
+impl Link {
+    /// Notes whether there is a service now.
+    fn note(&mut self, is_gone: bool) {
+        if is_gone != self.gone.is_some() {
+            self.gone = is_gone.then(Instant::now);
+            self.has_changed = true;
+        }
+    }
+}
+
+impl Service {
+    /// Prepares the conversation, and says where the kernel's events are from.
+    pub fn new(setup: &Setup, address: &Path) -> Self {
+        say(&in_words(address));
+        let available = availability(None).ok();
+        let selection = &setup.recording.selection;
+        Self {
+            link: Arc::default(),
+            request: Request {
+                pid: 0,
+                inherit: setup.followed.children,
+                capacity: setup.buffers.stream_bytes,
+                mode: RingMode::OverwriteOldest,
+            },
+            is_followed: selection.has(EventTypeId::SWITCH_IN)
+                && selection.has(EventTypeId::SWITCH_OUT),
+            lacks: Box::new(move |id| {
+                let known = available.as_ref().map(|available| available(id));
+                matches!(known, Some(Availability::Lacks(_)))
+            }),
+            left_alone: 0,
+        }
+    }
+
+    /// Traces process `pid` from now on.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServiceError`].
+    pub fn trace(&mut self, pid: i32) -> Result<(), ServiceError> {
+        permission::check(pid)?;
+        let mut link = lock(&self.link);
+        let Link { agent, control, .. } = &mut *link;
+        if let Some(agent) = agent {
+            agent.add(pid)?;
+            return Ok(());
+        }
+        let mut connected = AgentSource::connect(&Request {
+            pid,
+            ..self.request
+        })?;
+        if let Some(control) = control {
+            connected.control(control);
+        }
+        *agent = Some(connected);
+        Ok(())
+    }
+
+    /// Traces those of the processes that are still there and may be traced. Returns these.
+    ///
+    /// # Errors
+    ///
+    /// The service serves this user no further.
+    pub fn trace_found(&mut self, pids: &[i32]) -> anyhow::Result<Vec<i32>> {
+        let mut traced = Vec::new();
+        for pid in pids {
+            match self.trace(*pid) {
+                Ok(()) => traced.push(*pid),
+                Err(error) if error.is_of_process() => {
+                    self.left_alone += usize::from(!error.is_of_the_past());
+                    tracing::debug!(pid, error = &error as &dyn std::error::Error, "left alone");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(traced)
+    }
+
+    /// Tells whether the children of traced processes are traced too.
+    pub fn inherits(&self) -> bool {
+        self.request.inherit
+    }
+
+    /// Tells whether the processes that are traced by now have to be named anew: the service has
+    /// gone, or has come back; or is gone still, once a second. It knows those alone that are named
+    /// to it.
+    pub fn asks_anew(&self) -> bool {
+        let mut link = lock(&self.link);
+        if let Some(gone) = &mut link.gone
+            && gone.elapsed() >= NAME_EVERY
+        {
+            *gone = Instant::now();
+            return true;
+        }
+        std::mem::take(&mut link.has_changed)
+    }
+
+    /// Returns the number of processes that were found and may not be traced.
+    pub fn left_alone(&self) -> usize {
+        self.left_alone
+    }
+
+    /// Looks at the threads of the processes `pids` in `/proc`.
+    pub fn look(&self, pids: &[i32]) {
+        let mut looks = VecDeque::new();
+        for pid in pids {
+            look_in_proc(*pid, self.is_followed, |header, data| {
+                looks.push_back((header, data.to_vec()));
+            });
+        }
+        lock(&self.link).looks.append(&mut looks);
+    }
+
+    /// Tells whether the kernel has what records events of this type.
+    pub fn records(&self, id: EventTypeId) -> bool {
+        !(self.lacks)(id)
+    }
+}
+
+/// Conversation with the service, as the stream has it.
+pub struct ServiceSource {
+    link: Arc<Mutex<Link>>,
+    watermark: MonotonicNs,
+    /// Time of the next question, and the pause after it if it brings nothing.
+    due: Instant,
+    pause: Duration,
+}
+
+impl ServiceSource {
+    /// Returns the source of the stream for which `service` names the processes.
+    pub fn of(service: &Service) -> Self {
+        Self {
+            link: Arc::clone(&service.link),
+            watermark: MonotonicNs(0),
+            due: Instant::now(),
+            pause: Duration::ZERO,
+        }
+    }
+
+    /// Notes when to ask again: at once as long as events come, and less and less often while none
+    /// do.
+    fn pause_after(&mut self, has_brought: bool) {
+        self.pause = if has_brought {
+            Duration::ZERO
+        } else {
+            (2 * self.pause).clamp(FIRST_PAUSE, ASK_AT_LEAST_EVERY)
+        };
+        self.due = Instant::now() + self.pause;
+    }
+}
+
+impl Source for ServiceSource {
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        let now = monotonic_now();
+        let link = Arc::clone(&self.link);
+        let mut link = lock(&link);
+        let before = batch.len();
+        for (header, data) in link.looks.drain(..) {
+            batch.push(header, &data);
+        }
+        let Some(agent) = &mut link.agent else {
+            // Nothing is traced, so that nothing older can come.
+            let so_far = MonotonicNs(now.0.saturating_sub(CLOCK_MARGIN_NS));
+            self.watermark = self.watermark.max(so_far);
+            return self.watermark;
+        };
+        if Instant::now() < self.due {
+            return self.watermark;
+        }
+        self.watermark = self.watermark.max(agent.collect(batch));
+        let is_gone = agent.as_raw_fd() < 0;
+        link.note(is_gone);
+        self.pause_after(batch.len() > before);
+        self.watermark
+    }
+
+    fn has_more(&self) -> bool {
+        let link = lock(&self.link);
+        link.agent.as_ref().is_some_and(Source::has_more)
+    }
+
+    fn comes_first(&self) -> bool {
+        true
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        match &mut lock(&self.link).agent {
+            Some(agent) => agent.count_unread(until, end, batch),
+            None => Unread::Nothing,
+        }
+    }
+
+    fn may_have_lost(&mut self) -> bool {
+        let mut link = lock(&self.link);
+        link.agent.as_mut().is_some_and(Source::may_have_lost)
+    }
+
+    fn control(&mut self, control: &Control) {
+        let mut link = lock(&self.link);
+        if let Some(agent) = &mut link.agent {
+            agent.control(control);
+        }
+        link.control = Some(control.clone());
+        // A stream that ends collects once more.
+        self.due = Instant::now();
+    }
+}
+
+/// Says where the kernel's events are from. The agent of another trace has those alone that this
+/// trace records.
+fn in_words(address: &Path) -> String {
+    let shown = address.display();
+    if address == Path::new(SYSTEM_ADDRESS) {
+        format!("kernel events from the service at {shown}")
+    } else {
+        format!("kernel events from the agent at {shown}, as far as that one records them")
+    }
+}
+
+fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
+    link.lock().unwrap_or_else(PoisonError::into_inner)
+}
