@@ -77,7 +77,7 @@ impl Recording {
         types
     }
 
-    /// Reports which of the chosen types this kernel does not have, and continues with the others.
+    /// Reports which of the chosen types there are no events of, and continues with the others.
     pub(super) fn report_what_is_lacking(&self, kernel: &KernelAccess) -> anyhow::Result<()> {
         if let Some(left_out) = kernel.left_out() {
             say(&format!(
@@ -90,7 +90,7 @@ impl Recording {
             .filter(|id| !kernel.records(**id))
             .filter_map(|id| Some(system_event_type(*id)?.name))
             .collect();
-        let what = "this kernel has no tracepoint for";
+        let what = kernel.lacking_in_words();
         ensure!(
             self.selection.has_user()
                 || !self.probes.is_empty()

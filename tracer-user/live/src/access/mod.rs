@@ -222,6 +222,14 @@ impl KernelAccess {
         }
     }
 
+    /// Returns words that come before the names of types that are not recorded.
+    pub fn lacking_in_words(&self) -> &'static str {
+        match self {
+            Self::Own(_) => "this kernel has no tracepoint for",
+            Self::Service(_) => "without root there are no events of",
+        }
+    }
+
     /// Returns the events that are not recorded because the kernel's types are from a file, in
     /// words.
     pub fn left_out(&self) -> Option<&'static str> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracer_area::{RingMode, monotonic_now};
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
 use tracer_kernel::{Availability, availability, look_in_proc};
@@ -200,9 +200,11 @@ impl Service {
         lock(&self.link).looks.append(&mut looks);
     }
 
-    /// Tells whether the kernel has what records events of this type.
+    /// Tells whether there are events of this type: the kernel has what records them, and they are
+    /// of a process, to whose user the service gives them.
     pub fn records(&self, id: EventTypeId) -> bool {
-        !(self.lacks)(id)
+        let is_of_process = system_event_type(id).is_none_or(|entry| entry.has_process);
+        is_of_process && !(self.lacks)(id)
     }
 }
 
