@@ -9,6 +9,7 @@ use tracer_common::kernel::{
     SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, ThreadStateData,
     signal_result, thread_state, waits_in,
 };
+use tracer_engine::event::ANOTHER_PROCESS;
 use zerocopy::FromBytes;
 
 use super::fields::{self, table, until_null};
@@ -106,11 +107,16 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
 /// Description of a process outside of the tracer's pid namespace.
 const ELSEWHERE: &[u8] = b"outside the tracer's pid namespace";
 
-/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word.
+/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word, and a process
+/// that the reader may not see as two.
 pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
     let comm = until_null(comm);
     if tid == 0 && (comm.is_empty() || comm.starts_with(b"swapper")) {
         out.extend_from_slice(b"idle");
+        return;
+    }
+    if tid == 0 && comm == until_null(&ANOTHER_PROCESS) {
+        out.extend_from_slice(comm);
         return;
     }
     push_name(out, comm);

@@ -215,6 +215,7 @@ fn push_value(out: &mut Vec<u8>, value: FieldValue<'_>) {
 mod tests {
     use tracer_common::event_type::{SYSTEM_EVENT_TYPES, system_event_type};
     use tracer_common::kernel::MigrateData;
+    use tracer_engine::event::ANOTHER_PROCESS;
     use zerocopy::IntoBytes;
 
     use super::*;
@@ -297,6 +298,10 @@ mod tests {
         assert_eq!(switch(1, 0, 8, COMM), "S sleeping → sh 7/8");
         let idle = *b"swapper/3\0\0\0\0\0\0\0";
         assert_eq!(switch(0, 1, 0, idle), "R preempted → idle");
+        assert_eq!(
+            switch(1, 0, 0, ANOTHER_PROCESS),
+            "S sleeping → another process"
+        );
         assert_eq!(
             switch(1, 0, 0, COMM),
             "S sleeping → sh outside the tracer's pid namespace"
