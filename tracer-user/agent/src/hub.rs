@@ -12,6 +12,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
 use tracer_posix::agent::protocol::Answer;
 
+use super::leaving::Leaving;
 use super::mask::masked;
 use super::queue::Queue;
 use super::share::{Most, Shares};
@@ -141,6 +142,7 @@ impl State {
 struct Subscription {
     wish: Terms,
     processes: HashMap<i32, Watched>,
+    leaving: Leaving,
     is_running: bool,
     filter: EventSet,
     queue: Queue,
@@ -188,6 +190,13 @@ impl State {
     fn doubt_one(&mut self, pid: i32) {
         for subscription in self.subscriptions.values_mut() {
             subscription.doubt_one(pid);
+        }
+    }
+
+    /// Forgets a process that has ended: another one, which has its pid, comes to be traced.
+    fn forget_ended(&mut self, pid: i32) {
+        for subscription in self.subscriptions.values_mut() {
+            subscription.leaving.forget(pid);
         }
     }
 
@@ -413,10 +422,12 @@ impl Hub {
         let subscription = Subscription {
             wish,
             processes: HashMap::from([(wish.pid, watched)]),
+            leaving: Leaving::default(),
             is_running: false,
             filter: EventSet::EMPTY,
             queue: Queue::new(wish.viewer.user, wish.capacity, wish.keeps_oldest),
         };
+        state.forget_ended(wish.pid);
         state.subscriptions.insert(id, subscription);
         Some(id)
     }
@@ -438,6 +449,7 @@ impl Hub {
         let state = &mut *locked;
         let is_in_exec = state.in_exec.contains(&pid);
         state.doubt_one(pid);
+        state.forget_ended(pid);
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
             return Err("the subscription has ended".to_owned());
         };
@@ -521,7 +533,13 @@ impl Subscription {
         (by_choice, memory): (u64, &mut Shares),
     ) {
         let pid = header.pid;
+        if let Some(child) = child {
+            self.leaving.forget(child);
+        }
         if !self.processes.contains_key(&pid) {
+            if self.leaving.takes(header, data) && self.wants(header.event_type, by_choice) {
+                self.keep(header, data, memory);
+            }
             return;
         }
         if let Some(ExecStep::Done(sight)) = step {
@@ -538,11 +556,14 @@ impl Subscription {
             self.processes.insert(child, watched);
         }
         // The kernel may give the pid to a process that is not traced.
-        if header.event_type == EventTypeId::EXIT
-            && let Some(Watched::InExec { held, .. }) = self.processes.remove(&pid)
-        {
-            held.iter()
-                .for_each(|(held, _)| self.queue.lose_one(held.time));
+        if header.event_type == EventTypeId::EXIT {
+            match self.processes.remove(&pid) {
+                Some(Watched::InExec { held, .. }) => held
+                    .iter()
+                    .for_each(|(held, _)| self.queue.lose_one(held.time)),
+                Some(Watched::Seen { from }) if from <= header.time => self.leaving.add(header),
+                Some(Watched::Seen { .. } | Watched::Hidden) | None => {}
+            }
         }
     }
 
@@ -565,6 +586,10 @@ impl Subscription {
         }
     }
 
+    fn wants(&self, event_type: EventTypeId, by_choice: u64) -> bool {
+        self.wanted(by_choice) & wanted::bit(event_type) != 0
+    }
+
     /// Returns the types that it wants, as bits.
     fn wanted(&self, by_choice: u64) -> u64 {
         let [filter, ..] = self.filter.words();
@@ -582,7 +607,7 @@ impl Subscription {
         by_choice: u64,
         memory: &mut Shares,
     ) {
-        let is_wanted = self.wanted(by_choice) & wanted::bit(header.event_type) != 0;
+        let is_wanted = self.wants(header.event_type, by_choice);
         let Some(watched) = self.processes.get_mut(&header.pid).filter(|_| is_wanted) else {
             return;
         };
@@ -625,8 +650,10 @@ impl Subscription {
             self.queue.push(header, data, memory);
             return;
         }
-        let processes = &self.processes;
-        let is_seen = |pid: i32| matches!(processes.get(&pid), Some(Watched::Seen { .. }));
+        let is_seen = |pid: i32| match self.processes.get(&pid) {
+            Some(watched) => matches!(watched, Watched::Seen { .. }),
+            None => self.leaving.had(pid, header.time),
+        };
         self.queue
             .push(header, &masked(header, data, is_seen), memory);
     }

@@ -8,6 +8,7 @@
 //! - `hub`: subscriptions, and the events that wait for them; knows nothing of sockets.
 //! - `queue`: events that wait for one controller;
 //! - `share`: limits per user;
+//! - `leaving`: processes that have ended, whose last switches are still to come;
 //! - `viewer`: rights to see what a process does; `watched`: a process that a controller sees;
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
@@ -29,6 +30,7 @@
 
 mod asked;
 mod hub;
+mod leaving;
 mod mask;
 mod queue;
 mod receive;
