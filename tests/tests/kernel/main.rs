@@ -36,3 +36,4 @@ mod there_already;
 mod tracepoints;
 mod waits_in;
 mod wakers;
+mod without_root;
