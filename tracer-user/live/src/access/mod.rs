@@ -107,7 +107,7 @@ impl KernelAccess {
     /// Takes the events from the service at this address, and says so.
     pub fn from_service(setup: &Setup, address: &Path) -> (Self, Box<dyn Source>) {
         let service = Service::new(setup, address);
-        let source = ServiceSource::of(&service);
+        let source = ServiceSource::from_service(&service);
         (Self::Service(service), Box::new(source))
     }
 

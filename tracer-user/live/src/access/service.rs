@@ -219,7 +219,7 @@ pub struct ServiceSource {
 
 impl ServiceSource {
     /// Returns the source of the stream for which `service` names the processes.
-    pub fn of(service: &Service) -> Self {
+    pub fn from_service(service: &Service) -> Self {
         Self {
             link: Arc::clone(&service.link),
             watermark: MonotonicNs(0),
