@@ -67,7 +67,7 @@ impl Drop for Service {
     }
 }
 
-/// What each test has: a folder with all that other users run, and the service.
+/// Surroundings of a test: a folder with all that other users run, and the service.
 struct Scene {
     stage: tempfile::TempDir,
     service: Service,

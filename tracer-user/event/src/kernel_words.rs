@@ -107,8 +107,8 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
 /// Description of a process outside of the tracer's pid namespace.
 const ELSEWHERE: &[u8] = b"outside the tracer's pid namespace";
 
-/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word, and a process
-/// that the reader may not see as two.
+/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word, and a
+/// process that the reader may not see as two.
 pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
     let comm = until_null(comm);
     if tid == 0 && (comm.is_empty() || comm.starts_with(b"swapper")) {
