@@ -4,7 +4,6 @@
 //! given events of processes that are traced here, and only of those that it might trace itself: it
 //! has to run as the same user or as root, and be of the traced family.
 //!
-//! - `asked`: how the conversations have the newest events brought;
 //! - `hub`: subscriptions, and the events that wait for them; knows nothing of sockets.
 //! - `queue`: events that wait for one controller;
 //! - `share`: limits per user;
@@ -28,7 +27,6 @@
     )
 )]
 
-mod asked;
 mod hub;
 mod leaving;
 mod mask;
@@ -43,9 +41,8 @@ mod tee;
 mod viewer;
 mod watched;
 
-pub use asked::RoundRequest;
 pub use hub::Hub;
-pub use server::{Agent, converse, listen};
+pub use server::{Agent, RoundRequest, converse, listen};
 pub use service::{ListenError, Listening, listen as listen_as_service, say_ready, serve};
 pub use share::{Most, Shares};
 pub use tee::Tee;

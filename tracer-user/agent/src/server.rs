@@ -16,6 +16,7 @@ use tracer_engine::EventSet;
 use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
 use tracer_posix::wire::framed;
 
+use super::Hub;
 use super::hub::{SubscriptionId, Terms};
 use super::receive::{AgentQuestion, receive};
 use super::rights::{Proven, prove};
@@ -23,7 +24,6 @@ use super::service::{Orders, Refusals};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
-use super::{Hub, RoundRequest};
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
@@ -80,6 +80,24 @@ impl Agent {
     pub fn serve(self, hub: Hub, asked: RoundRequest) -> AgentSocket {
         tokio::spawn(welcome(self.listener, hub, Host::Trace(asked)));
         self.socket
+    }
+}
+
+/// Callback that asks for a round, which brings the kernel's events up to now. It does not wait.
+#[derive(Clone)]
+pub struct RoundRequest(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl RoundRequest {
+    /// Makes it of a function that returns whether the round will come: after the end of a trace
+    /// none does.
+    pub fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// Asks for a round. Returns whether it will come.
+    #[must_use]
+    pub fn ask(&self) -> bool {
+        (self.0)()
     }
 }
 

@@ -6,8 +6,8 @@ use tracer_common::event_type::EventTypeId;
 
 use super::btf::offsets;
 use super::btf::reader::Btf;
+use super::loading::object;
 use super::namespace::{self, Nested};
-use super::object::object;
 use super::programs::{tracepoint_names, tracepoints_of};
 use super::requirements;
 use super::types::{self, Types};

@@ -21,7 +21,6 @@ use super::btf::variables::{Variable, name_variables};
 use super::calls::WantedMaps;
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
-use super::guard::VisibleMap;
 use super::look::Looker;
 use super::losses::LostByCpu;
 use super::mapping::{Access, MapMemory};
@@ -32,8 +31,17 @@ use super::probes::{self, ProbeAttachments};
 use super::programs::{self, CONTROL_GROUPS, DESCRIPTORS, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
-use super::traced::TRACED;
+use super::traced::{TRACED, VisibleMap};
 use super::tracepoints;
+
+/// The object as `cargo xtask build-ebpf` built it, aligned as an object file must be.
+static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/ebpf/tracer-ebpf.o"));
+
+/// Returns the object.
+pub fn object() -> &'static [u8] {
+    OBJECT
+}
 
 /// Part of a ring that may be filled before its reader is woken: one in this many.
 const WAKE_AT_ONE_IN: u32 = 4;

@@ -227,10 +227,10 @@ mod tests {
     use super::*;
     use crate::btf::offsets::Global;
     use crate::budget::{BUDGETS, VerifierBudget, budget_of};
+    use crate::loading::object;
     use crate::loading::{Parameters, halves};
     use crate::look::by_program;
     use crate::namespace::ProcessListing;
-    use crate::object::object;
     use crate::requirements::{self, Kernel};
     use tracer_binary::unwind::REGISTERS_BYTES;
 

@@ -1,4 +1,4 @@
-//! The map `TRACED`: which processes are traced, a byte each.
+//! The maps `TRACED`, which processes are traced, a byte each, and `VISIBLE`.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use aya::Ebpf;
 use aya::maps::Map;
 
-use tracer_common::kernel::PID_LIMIT;
+use tracer_common::kernel::{PID_LIMIT, VISIBLE_SLOTS};
 
 use super::error::LoadError;
+use super::loading::usize_of;
 use super::mapping::{Access, MapMemory, page_bytes};
 
 /// Its name.
@@ -60,6 +61,27 @@ impl TracedMap {
     fn map(&self, start: usize, length: usize) -> Result<MapMemory, LoadError> {
         MapMemory::window(self.0.as_fd(), start, length, Access::ReadWrite)
             .map_err(|source| failed("mmap", source))
+    }
+}
+
+/// The map `VISIBLE`: which guarded processes could be looked into when they were last judged, a word
+/// a slot.
+#[derive(Debug)]
+pub struct VisibleMap(MapMemory);
+
+impl VisibleMap {
+    /// Wraps the mapped map.
+    pub fn new(slots: MapMemory) -> Self {
+        Self(slots)
+    }
+
+    /// Notes that process `pid` could be looked into just now, by its pid in the first pid
+    /// namespace.
+    pub fn note(&self, pid: usize) {
+        let slot = pid % usize_of(VISIBLE_SLOTS);
+        if let (Some(word), Ok(pid)) = (self.0.word(slot * size_of::<u64>()), u64::try_from(pid)) {
+            word.store(pid, Ordering::Relaxed);
+        }
     }
 }
 

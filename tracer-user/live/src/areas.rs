@@ -10,10 +10,10 @@ use tracer_area::{
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::Source;
 
-use super::later::later;
 use super::name_shares::NameShares;
 use super::origin::{AreaTag, Tagged};
 use super::proc_fs;
+use super::setup::later;
 use tracer_binary::bounded_proc::{self, HeldProcess};
 
 /// Times of the looks after a fork or exec: the library makes its area while the program is being

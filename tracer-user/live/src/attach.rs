@@ -18,7 +18,7 @@ use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
 use super::setup::BegunTrace;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
-use super::{Setup, Targets, proc_fs, service};
+use super::{Setup, Targets, proc_fs};
 use tracer_binary::probes::Subject;
 use tracer_kernel::ProcessChoice;
 use tracer_output::terminal::Outcome;
@@ -282,7 +282,7 @@ async fn follow(
         is_open,
         flush: None,
     };
-    service::say_ready();
+    tracer_agent::say_ready();
     Ok(end(follow, setup).await?.outcome)
 }
 

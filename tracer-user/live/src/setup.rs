@@ -13,7 +13,6 @@ use tracer_log::clocks_now;
 use super::access::{KernelAccess, Way};
 use super::areas::Areas;
 use super::consumer_setup::{Beginning, ConsumerSetup};
-use super::later::later;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::recording::Recording;
@@ -263,6 +262,14 @@ impl Setup {
         let watched = watched.transpose().context("cannot write lines")?;
         LineWriter::start(BlockingFile(output), watched).context("cannot start the writing thread")
     }
+}
+
+/// Returns the time `wait` after `time`.
+pub fn later(time: MonotonicNs, wait: Duration) -> MonotonicNs {
+    MonotonicNs(
+        time.0
+            .saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)),
+    )
 }
 
 /// A trace that has been started, and traces nothing yet.

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use serde::Serialize;
 
 use super::exit;
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use tracer_event::document::document;
 use tracer_kernel::Check;
 use tracer_live::has_capability;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use tracer_common::event_type::{EventOrigin, SYSTEM_EVENT_TYPES, SystemEventType};
 
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use super::tracepoint_list;
 use tracer_event::document::object_line;
 use tracer_kernel::named_tracepoints::Pattern;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::exit;
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use tracer_event::document::document;
 use tracer_log_view::{Inventory, Output, Walk, WantedEvents, json, open, text};
 use tracer_output::terminal::output::Sink;

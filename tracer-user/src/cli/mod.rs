@@ -7,7 +7,6 @@ mod doctor;
 mod events;
 mod exit;
 mod export;
-mod format_options;
 mod info;
 mod live_export_options;
 mod log_filter;

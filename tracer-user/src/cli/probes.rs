@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use super::pid;
 use tracer_binary::probes::{
     Binary, BinaryError, Function, StaticProbe, Used, argument_counts, find_in_process, here,

@@ -8,7 +8,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use super::source_options::{EventSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::flame::{FlameKind, FlameSetup, Form, make};

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::source_options::{EventSource, SourceArgs};

@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
-use super::format_options::FormatArgs;
+use super::output_options::FormatArgs;
 use super::source_options::{EventSource, SourceArgs};
 use tracer_answers::queries::{self, Paths, Scope, SpanChoice, SpanSpec};
 use tracer_answers::why::{self, Why, json, text};

@@ -15,7 +15,7 @@ use aya_obj::generated::{bpf_attach_type, bpf_prog_type};
 
 use super::{Attachment, EVERY_PROCESS, PROGRAM, ProbeAttachments};
 use crate::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
-use crate::object::object;
+use crate::loading::object;
 use crate::requirements;
 
 /// Attaches the program to all of it, in these processes alone or in all; `None` where that cannot

@@ -8,9 +8,10 @@ mod dependencies;
 mod directions;
 mod names;
 
+use std::fs::{self, File};
 use std::process::Command;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use crate::tasks::build_ebpf::cargo_for_ebpf;
 use crate::tasks::{conformance, header, interface, man, setup, vmtest};
@@ -56,6 +57,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     process::run(cargo_for_ebpf("clippy", []).args(["--", "-D", "warnings"]))?;
     without_shared_memory()
+}
+
+/// Runs `cargo xtask lint` in a process of its own, below the tests' priority, and shows its output
+/// at its end.
+pub fn run_beside() -> anyhow::Result<()> {
+    let path = workspace::target("lint.log");
+    let output = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let xtask = workspace::cargo("xtask");
+    let outcome = process::run(
+        Command::new("nice")
+            .arg(xtask.get_program())
+            .args(xtask.get_args())
+            .arg("lint")
+            .current_dir(workspace::root())
+            .stdout(output.try_clone()?)
+            .stderr(output),
+    );
+    let said = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    println!(
+        "\n     cargo xtask lint\n{}",
+        String::from_utf8_lossy(&said)
+    );
+    outcome.context("the lint has findings: they are above")
 }
 
 /// Runs the checks that need no compiler, and reports all their findings at once.

@@ -1,7 +1,6 @@
 //! Whole test suite.
 
 mod arm64;
-mod beside;
 pub mod binaries;
 mod coarse_clock;
 mod lanes;
@@ -16,7 +15,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{bail, ensure};
 
-use crate::tasks::{dist, man, recorder, setup};
+use crate::tasks::{dist, lint, man, recorder, setup};
 use crate::{node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary, own_name};
 use totals::{Failure, Totals};
@@ -78,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })?;
 
     let ((mut totals, mut failed), lint) = thread::scope(|scope| {
-        let lint = args.lint.then(|| scope.spawn(beside::lint));
+        let lint = args.lint.then(|| scope.spawn(lint::run_beside));
         let outcome = unprivileged(args, &variables)?;
         // The tests that follow need the processors.
         anyhow::Ok((outcome, lint.map_or(Ok(()), joined)))

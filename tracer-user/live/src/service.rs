@@ -1,3 +1,0 @@
-//! Messages to a service manager.
-
-pub use tracer_agent::say_ready;
