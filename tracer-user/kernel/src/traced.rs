@@ -64,8 +64,8 @@ impl TracedMap {
     }
 }
 
-/// The map `VISIBLE`: which guarded processes could be looked into when they were last judged, a word
-/// a slot.
+/// The map `VISIBLE`: which guarded processes could be looked into when they were last judged, a
+/// word a slot.
 #[derive(Debug)]
 pub struct VisibleMap(MapMemory);
 
