@@ -32,6 +32,8 @@ pub(super) struct Conversation {
     socket: Guarded<OwnedFd>,
     lending: Lending,
     message: Vec<u8>,
+    /// Replies heard so far.
+    heard: u64,
     /// Requests that are not answered yet, the oldest first; each at most once.
     outstanding: VecDeque<Quick>,
     /// The next event, if it came later than it was waited for.
@@ -51,6 +53,7 @@ impl Conversation {
             socket,
             lending,
             message: vec![0; MESSAGE_BYTES],
+            heard: 0,
             outstanding: VecDeque::with_capacity(2),
             event: None,
         }
@@ -134,14 +137,16 @@ impl Conversation {
     /// Lends the recorder the priority of the calling thread until it has answered.
     fn lend(&self, end: Option<Instant>) -> Result<(), RecorderGone> {
         let socket = self.open()?;
-        self.lending
-            .until(end, || Ok(socket::is_readable(socket, Duration::ZERO)))
+        self.lending.until(self.heard, end, || {
+            Ok(socket::is_readable(socket, Duration::ZERO))
+        })
     }
 
     fn hear(&mut self) -> Result<Reply, RecorderGone> {
         self.lend(None)?;
         let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
         let bytes = socket::receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
+        self.heard += 1;
         postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
     }
 

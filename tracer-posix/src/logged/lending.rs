@@ -4,7 +4,9 @@
 //! alone would wait for every thread between the two. So the recorder holds a lock all the time
 //! that lends priority (`FUTEX_LOCK_PI`), and a thread that waits for an answer waits for it. With
 //! each answer that is waited for so, the recorder takes the other one of two locks and lets go of
-//! the first.
+//! the first. Replies are counted on both sides, and a thread says which one it waits for: so the
+//! recorder lets go once for it, and does not take the same lock again between that thread's look
+//! at the lock and its wait for it.
 //!
 //! Nothing depends on it but the priority: the answer is a message, and a thread that cannot lend
 //! waits for the message. The recorder never waits for a lock, and a controller that leaves one
@@ -31,8 +33,9 @@ const HOLDER: u32 = 0x3fff_ffff;
 pub(super) struct Locks {
     /// Index of the lock that the recorder holds; written by the recorder.
     turn: AtomicU32,
-    /// 1 while a thread of the controller waits here; written by the controller.
-    is_waited_for: AtomicU32,
+    /// Number of the reply that a thread of the controller waits for here, or 0; written by the
+    /// controller.
+    waited_for: AtomicU32,
     /// The words as the kernel knows them.
     words: [AtomicU32; 2],
 }
@@ -44,12 +47,22 @@ impl Locks {
     }
 }
 
+/// Returns the number of a reply, of which there were so many before; never 0.
+fn number(before: u64) -> u32 {
+    let number = before % u64::from(u32::MAX) + 1;
+    u32::try_from(number).unwrap_or(1)
+}
+
 /// The recorder's side.
 #[derive(Debug)]
 pub(super) struct Borrowing {
     activity: Arc<Activity>,
     tid: u32,
+    /// Replies so far.
+    replies: u64,
     held: Option<usize>,
+    /// Whether the controller has left a lock taken.
+    is_over: bool,
 }
 
 impl Borrowing {
@@ -58,22 +71,27 @@ impl Borrowing {
         Self {
             activity,
             tid: tracer_area::own_tid().unsigned_abs(),
+            replies: 0,
             held: None,
+            is_over: false,
         }
     }
 
     /// Holds a lock, if one is free.
     pub(super) fn hold(&mut self) {
-        if self.held.is_none() {
+        if self.held.is_none() && !self.is_over {
             self.held = [0, 1].into_iter().find(|turn| self.take(*turn));
         }
     }
 
-    /// Lets the controller's thread go on that waits for the answer that was sent just now.
+    /// Lets the controller's thread go on that waits for the answer that was sent just now. One that
+    /// has it already, and waits for the next, waits on.
     pub(super) fn answered(&mut self) {
+        let number = number(self.replies);
+        self.replies += 1;
         // Between the message and the look: either this sees the thread, or that sees the message.
         fence(SeqCst);
-        if self.locks().is_waited_for.load(SeqCst) == 0 {
+        if self.locks().waited_for.load(SeqCst) != number {
             return;
         }
         let Some(held) = self.held.take() else {
@@ -82,6 +100,9 @@ impl Borrowing {
         let other = 1 - held;
         if self.take(other) {
             self.held = Some(other);
+        } else {
+            // To take the same one again could hold up a thread that has the answer.
+            self.is_over = true;
         }
         release(self.locks().at(held), self.tid);
     }
@@ -123,13 +144,14 @@ impl Lending {
     }
 
     /// Waits until there is an answer or the time is over, or returns at once where nothing can be
-    /// lent.
+    /// lent. There were `before` answers before it.
     ///
     /// # Errors
     ///
     /// Those of `is_answered`.
     pub(super) fn until<E>(
         &self,
+        before: u64,
         end: Option<Instant>,
         mut is_answered: impl FnMut() -> Result<bool, E>,
     ) -> Result<(), E> {
@@ -137,7 +159,7 @@ impl Lending {
             return Ok(());
         };
         let locks = self.activity.locks();
-        locks.is_waited_for.store(1, SeqCst);
+        locks.waited_for.store(number(before), SeqCst);
         fence(SeqCst);
         let waited = loop {
             let turn = usize::from(locks.turn.load(Acquire) != 0);
@@ -152,7 +174,7 @@ impl Lending {
                 break Ok(());
             }
         };
-        locks.is_waited_for.store(0, SeqCst);
+        locks.waited_for.store(0, SeqCst);
         waited
     }
 }
@@ -207,4 +229,39 @@ fn has_children_in_its_namespace() -> bool {
     };
     let own = inode("pid");
     own.is_some() && own == inode("pid_for_children")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_let_go_of_once_for_the_reply_that_is_waited_for() {
+        let activity = Arc::new(Activity::new().unwrap());
+        let mut recorder = Borrowing::new(Arc::clone(&activity));
+        let locks = activity.locks();
+        recorder.hold();
+        assert_eq!(recorder.held, Some(0));
+        // The controller has the first reply already, and waits for the second.
+        locks.waited_for.store(number(1), SeqCst);
+        recorder.answered();
+        assert_eq!(recorder.held, Some(0));
+        recorder.answered();
+        assert_eq!(recorder.held, Some(1));
+        assert_eq!(locks.at(0).load(SeqCst), FREE);
+        // A lock that the controller leaves taken is the last that is let go of.
+        locks.at(0).store(1, SeqCst);
+        locks.waited_for.store(number(2), SeqCst);
+        recorder.answered();
+        recorder.hold();
+        assert_eq!(recorder.held, None);
+        assert_eq!(locks.at(1).load(SeqCst), FREE);
+    }
+
+    #[test]
+    fn no_reply_has_the_number_of_none() {
+        for before in [0, 1, u64::from(u32::MAX) - 1, u64::from(u32::MAX), u64::MAX] {
+            assert_ne!(number(before), 0);
+        }
+    }
 }
