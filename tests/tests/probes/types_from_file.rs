@@ -245,8 +245,8 @@ fn the_file_of_another_kernel_is_refused() {
     let files: Vec<PathBuf> = [
         ("task_struct", "pid", 8),
         ("task_struct", "comm", 8),
-        ("task_struct", "cred", 8),
-        // Those right behind it have the same value.
+        // Those right behind these two have the same value.
+        ("task_struct", "real_cred", 16),
         ("signal_struct", "live", 16),
         ("fdtable", "max_fds", 8),
         ("inode", "i_ino", 8),

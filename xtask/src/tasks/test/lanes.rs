@@ -21,12 +21,16 @@ const FILES_ALONE: [&str; 3] = ["machine", "real_time", "slow"];
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
-pub const TESTS_ALONE: [&str; 5] = [
+pub const TESTS_ALONE: [&str; 9] = [
     "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
+    "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
     "calls_and_errors_are_those_that_strace_counts_in_the_same_run",
     "each_thread_of_the_machine_runs_as_long_as_the_kernel_counts",
     "interrupts_of_each_cpu_are_as_many_as_the_kernel_counted_and_as_long_as_bpftrace_measured",
     "of_the_whole_machine_every_process_that_is_made_is_there_but_the_tracers_own",
+    "requests_are_explained_by_what_delayed_them",
+    "what_cannot_match_is_not_recorded",
+    "windows_that_are_written_to_hold_no_tracer_up",
 ];
 
 /// Tells whether a test runs alone.
