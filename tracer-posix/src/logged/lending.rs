@@ -84,8 +84,8 @@ impl Borrowing {
         }
     }
 
-    /// Lets the controller's thread go on that waits for the answer that was sent just now. One that
-    /// has it already, and waits for the next, waits on.
+    /// Lets the controller's thread go on that waits for the answer that was sent just now. One
+    /// that has it already, and waits for the next, waits on.
     pub(super) fn answered(&mut self) {
         let number = number(self.replies);
         self.replies += 1;
