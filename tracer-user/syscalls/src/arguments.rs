@@ -5,7 +5,7 @@ use zerocopy::FromBytes;
 
 use crate::calls::Struct;
 use crate::flags::Values;
-use crate::names::{self, Table};
+use crate::names::{self, LAST_ERROR, Table};
 use crate::table::{self, Argument, CallInfo, Kind, Returns};
 use tracer_text::signal_name;
 
@@ -254,6 +254,10 @@ impl Returned {
             (Ok(address), Some(Returns::Address)) => Shown::Hex(address),
             // Of a call that is not known it may be one.
             (Ok(address), None) if address > u64::from(u32::MAX) => Shown::Hex(address),
+            // What is less than each error is none: `rt_sigreturn` gives a register back.
+            (Err(_), _) if self.value < -LAST_ERROR && self.table == Table::Native => {
+                Shown::Unsigned(self.value.cast_unsigned())
+            }
             _ => Shown::Signed(self.value),
         }
     }

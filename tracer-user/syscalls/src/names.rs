@@ -77,11 +77,12 @@ pub fn error_name(errno: i32) -> Option<&'static str> {
     Errno::new(errno).name()
 }
 
+/// Last error number that the kernel can return as a negative result.
+pub(crate) const LAST_ERROR: i64 = 4095;
+
 /// Returns the name of the error that a system call returned, if it did.
 pub fn error_of(result: i64) -> Option<&'static str> {
-    /// Last error number that the kernel can return as a negative result.
-    const LAST: i64 = 4095;
-    if !(-LAST..0).contains(&result) {
+    if !(-LAST_ERROR..0).contains(&result) {
         return None;
     }
     error_name(i32::try_from(-result).ok()?)
