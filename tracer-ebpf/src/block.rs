@@ -120,7 +120,7 @@ fn unknown_issuer<C: Tracepoint>() -> Option<Issuer> {
     if state & traced::TRACED == 0 {
         return None;
     }
-    if state & traced::GUARDED != 0 {
+    if guard::is_guarded(state) {
         guard::count(1);
         return None;
     }
@@ -132,7 +132,7 @@ fn unknown_issuer<C: Tracepoint>() -> Option<Issuer> {
 #[inline(always)]
 fn is_withheld(issuer: &Issuer) -> bool {
     let state = maps::traced(issuer.pid());
-    if state & traced::GUARDED == 0 {
+    if !guard::is_guarded(state) {
         return false;
     }
     // SAFETY: it was a `struct task_struct *`. Read by the helper, which checks the address.

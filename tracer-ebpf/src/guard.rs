@@ -54,12 +54,18 @@ use crate::cpu::this_cpu;
 use crate::maps;
 use crate::offsets::{
     CRED_EGID, CRED_EUID, CRED_GID, CRED_PERMITTED, CRED_SGID, CRED_SUID, CRED_UID, CRED_USER_NS,
-    EXIT_SAYS_LAST, MM_FLAGS, TASK_CRED, TASK_MM, USER_NS_LEVEL, WORD_TYPE,
+    EXIT_SAYS_LAST, GUARDS, MM_FLAGS, TASK_CRED, TASK_MM, USER_NS_LEVEL, WORD_TYPE,
 };
 use crate::pid::Pid;
 use crate::sight::is_dumpable;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field};
+
+/// Tells whether a process with this [`state`](tracer_common::kernel::traced) is guarded.
+#[inline(always)]
+pub fn is_guarded(state: u8) -> bool {
+    GUARDS.load() != 0 && state & traced::GUARDED != 0
+}
 
 /// Tells whether events of `task` must not be recorded, whose process has this
 /// [`state`](tracer_common::kernel::traced); counts so many events then.
@@ -76,14 +82,14 @@ pub fn withholds<C: Tracepoint>(state: u8, task: &Task<C>, events: u64) -> bool 
 /// [`state`](tracer_common::kernel::traced).
 #[inline(always)]
 pub fn hides<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
-    state & traced::GUARDED != 0 && !is_visible(task)
+    is_guarded(state) && !is_visible(task)
 }
 
 /// Tells whether events of process `pid`, with this state, must not be recorded: by what was judged
 /// last, as its threads are not at hand.
 #[inline(always)]
 pub fn hid(state: u8, pid: Pid) -> bool {
-    state & traced::GUARDED != 0 && !maps::was_visible(pid)
+    is_guarded(state) && !maps::was_visible(pid)
 }
 
 /// Counts events that must not be recorded.
@@ -138,7 +144,7 @@ pub fn judge<C: Tracepoint>(task: &Task<C>) -> bool {
 /// Judges a task of a process with this state, for the time when its memory is gone.
 #[inline(always)]
 pub fn note<C: Tracepoint>(state: u8, task: &Task<C>) {
-    if state & traced::GUARDED != 0 {
+    if is_guarded(state) {
         maps::set_visible(task.pid(), is_visible(task));
     }
 }

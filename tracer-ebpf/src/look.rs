@@ -73,7 +73,7 @@ pub extern "C" fn look_at_tasks(ctx: *const Context) -> i32 {
     }
     // Within this program: functions of their own take no address of a task that is known to be
     // one.
-    if traced & traced::GUARDED != 0 && !guard::judge(&task) {
+    if guard::is_guarded(traced) && !guard::judge(&task) {
         guard::count(1);
         return 0;
     }

@@ -385,4 +385,7 @@ globals! {
     RING_WAKE_BYTES = 0;
     /// 1 when a reader is woken by each exec.
     EXEC_WAKES = 0;
+    /// 1 where there may be [guarded](tracer_common::kernel::traced::GUARDED) processes: elsewhere
+    /// the verifier has nothing of what judges them to walk.
+    GUARDS = 0;
 }

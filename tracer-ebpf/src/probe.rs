@@ -62,7 +62,7 @@ impl Current {
     /// Tells whether its event must not be recorded; it is counted then.
     #[inline(always)]
     pub fn is_withheld(&self) -> bool {
-        self.state & traced::GUARDED != 0
+        guard::is_guarded(self.state)
             && guard::withholds(self.state, &Task::<RawTracePointContext>::current(), 1)
     }
 }

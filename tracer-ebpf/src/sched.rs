@@ -51,7 +51,7 @@ fn switch<C: Tracepoint>(ctx: &C) {
         next_state & traced::TRACED != 0,
     );
     let cpu = this_cpu();
-    if (prev_state | next_state) & traced::GUARDED != 0 {
+    if guard::is_guarded(prev_state | next_state) {
         leaves = leaves && may_leave(ctx, prev_state, &prev);
         comes = comes && may_come(next_state, &next, cpu);
         if !leaves && !comes {

@@ -58,7 +58,7 @@ fn generate<C: Tracepoint>(ctx: &C) {
     }
     let code = code(ctx);
     let is_call = matches!(code, code::USER | code::QUEUE | code::TKILL);
-    if (target_state | current_state) & traced::GUARDED != 0 {
+    if guard::is_guarded(target_state | current_state) {
         is_current_traced &= is_call;
         let concerns = is_target_traced || is_current_traced;
         is_target_traced &= !guard::hides(target_state, &target);

@@ -33,7 +33,7 @@ fn waking<C: Tracepoint>(ctx: &C) {
         maps::remember_waker(task.tid(), waker);
         if waker.context() == waker_context::THREAD {
             let waker = Task::<C>::current();
-            if state & traced::GUARDED == 0 || may_show(&task, &waker) {
+            if !guard::is_guarded(state) || may_show(&task, &waker) {
                 stack::record_at_wakeup(ctx, &waker, task.tid());
             }
         }

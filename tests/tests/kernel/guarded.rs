@@ -65,6 +65,7 @@ impl Tracing {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: false,
+            guards: true,
             types: None,
             verbose: false,
         })

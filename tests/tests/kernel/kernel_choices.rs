@@ -50,6 +50,7 @@ impl Tracing {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,
+            guards: false,
             types: None,
             verbose: false,
         };

@@ -67,6 +67,7 @@ impl Tracing {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,
+            guards: false,
             types: None,
             verbose: false,
         })
@@ -709,6 +710,7 @@ fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec,
+            guards: false,
             types: None,
             verbose: false,
         }) else {
@@ -779,6 +781,7 @@ fn the_programs_own_diagnostics_reach_tracing() {
         choice: ProcessChoice::Given,
         inherit: true,
         wakes_at_exec: true,
+        guards: false,
         types: None,
         verbose: true,
     }) else {

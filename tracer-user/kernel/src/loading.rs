@@ -151,6 +151,7 @@ impl<'a> Plan<'a> {
         let of_plan = [
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
             ("EXEC_WAKES", u32::from(self.options.wakes_at_exec)),
+            ("GUARDS", u32::from(self.options.guards)),
             ("RING_MASK", self.ring_count.saturating_sub(1)),
             ("NAMESPACE", namespace),
             ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),

@@ -43,6 +43,9 @@ pub struct KernelOptions {
     pub inherit: bool,
     /// Wake-up of the reader by each exec: it has to look at the new program at once.
     pub wakes_at_exec: bool,
+    /// Possibility to [guard](super::KernelTracer::trace_guarded) processes. Loading takes a fifth
+    /// of a second more with it.
+    pub guards: bool,
     /// The file with the kernel's types, where they are not to be only the kernel's own.
     pub types: Option<PathBuf>,
     /// Output of the programs' own diagnostics. They go to `tracing`, target `tracer_ebpf`, level
@@ -93,6 +96,7 @@ mod tests {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,
+            guards: false,
             types: None,
             verbose: false,
         }

@@ -32,7 +32,8 @@ pub struct KernelTracer {
     _probes: ProbeAttachments,
     _tracepoints: tracepoints::TracepointAttachments,
     traced: TracedMap,
-    visible: VisibleMap,
+    /// `None` where no process can be guarded.
+    visible: Option<VisibleMap>,
     /// List of processes, where the tracer's pid namespace is not the first one.
     listing: Option<ProcessListing>,
     /// Look at threads when the trace begins, where that is wanted.
@@ -116,7 +117,7 @@ impl KernelTracer {
             .with_looks(attached.looker.as_ref().map(Looker::found));
         let tracer = Self {
             traced: TracedMap::from_object(&ebpf)?,
-            visible: maps.visible,
+            visible: options.guards.then_some(maps.visible),
             listing: attached.listing,
             looker: attached.looker,
             ring_fd: maps.ring_fd,
@@ -162,7 +163,8 @@ impl KernelTracer {
     ///
     /// # Errors
     ///
-    /// As of [`trace`](Self::trace).
+    /// As of [`trace`](Self::trace); [`LoadError::PartMissing`] where the programs were loaded
+    /// without [guards](KernelOptions::guards).
     pub fn trace_guarded(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
         let process = self.find(pid)?;
         self.guard(process, inherit)
@@ -301,7 +303,9 @@ impl KernelTracer {
 
     /// Marks a process as guarded, by its index.
     fn guard(&self, process: usize, inherit: bool) -> Result<(), LoadError> {
-        self.visible.note(process);
+        let visible = self.visible.as_ref();
+        let visible = visible.ok_or(LoadError::PartMissing { name: "GUARDS" })?;
+        visible.note(process);
         let bits = choice::bits(inherit) | traced::GUARDED;
         self.traced.set(process, bits)
     }

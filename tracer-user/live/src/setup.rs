@@ -203,6 +203,7 @@ impl Setup {
             inherit: self.followed.children,
             // Its trace area is looked for.
             wakes_at_exec: recording.selection.has_user(),
+            guards: false,
             types: recording.btf.clone(),
             verbose: tracing::enabled!(tracing::Level::DEBUG),
         }

@@ -96,6 +96,7 @@ impl Recording {
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: false,
+            guards: true,
             types: None,
             verbose: false,
         };
