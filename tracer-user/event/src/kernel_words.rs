@@ -465,7 +465,7 @@ mod tests {
         let result = |ret| words(EventTypeId::SYSCALL_EXIT, &exit(ret));
         assert_eq!(result(3), "openat = 3");
         assert_eq!(result(-2), "openat = -2 ENOENT");
-        assert_eq!(result(-5000), "openat = -5000");
+        assert_eq!(result(-5000), "openat = 18446744073709546616");
         assert_eq!(result(1 << 40), "openat = 1099511627776");
         let nr = i32::try_from(libc::SYS_mmap).unwrap();
         let mapped = SyscallExitData {
