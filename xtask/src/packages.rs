@@ -181,6 +181,11 @@ pub const TO_TEST: &[Need] = &[
         packages: &["util-linux"],
     },
     Need {
+        what: "setcap",
+        holds: || process::find("setcap").is_some(),
+        packages: &["libcap2-bin"],
+    },
+    Need {
         what: "User Mode Linux, a kernel whose settings are its own",
         holds: || process::find("linux.uml").is_some(),
         packages: &["user-mode-linux"],
