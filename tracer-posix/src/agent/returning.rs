@@ -77,28 +77,30 @@ impl Wish {
         self.control.as_ref().map(in_words)
     }
 
-    /// Returns the messages that ask for all of it, with their proofs. A process that has ended is
-    /// not asked for, whichever has its pid by now; one has to be there.
-    fn messages(&self) -> Option<Vec<(Ask, Option<Proof>)>> {
-        let mut messages = Vec::new();
+    /// Says all of it by `tell`, message by message, each with its proof: the descriptors of one
+    /// are open at a time. A process that has ended is not asked for, whichever has its pid by now.
+    /// Returns the number of messages; `None` where no process is left, or `tell` has failed.
+    fn say_all(&self, mut tell: impl FnMut(&Ask, Option<&Proof>) -> Option<()>) -> Option<usize> {
+        let mut said = 0;
         for (pid, began) in &self.processes {
             let proof = Proof::open(*pid);
             // Looked at after the descriptors were opened: they are that process's.
             if began.is_some() && start_time(*pid) != *began {
                 continue;
             }
-            let ask = if messages.is_empty() {
+            let ask = if said == 0 {
                 self.hello_for(*pid)
             } else {
                 Ask::Add { pid: *pid }
             };
-            messages.push((ask, proof));
+            tell(&ask, proof.as_ref())?;
+            said += 1;
         }
-        if messages.is_empty() {
-            return None;
+        if let Some(control) = self.control().filter(|_| said > 0) {
+            tell(&control, None)?;
+            said += 1;
         }
-        messages.extend(self.control().map(|control| (control, None)));
-        Some(messages)
+        (said > 0).then_some(said)
     }
 }
 
@@ -156,14 +158,11 @@ impl Return {
 /// Asks an agent, if there is one, for all of it.
 fn ask(wish: &Wish) -> Option<Asked> {
     let agent = connect(STEP).ok()?;
-    let messages = wish.messages()?;
     let mut to = Until::new(&agent, Instant::now() + STEP);
-    for (ask, proof) in &messages {
-        send(&mut to, ask, proof.as_ref()).ok()?;
-    }
+    let answers = wish.say_all(|ask, proof| send(&mut to, ask, proof).ok())?;
     Some(Asked {
         agent: Guarded::new(agent).ok()?,
-        answers: messages.len(),
+        answers,
         is_granted: false,
         until: Instant::now() + ANSWERS_WITHIN,
     })
@@ -220,8 +219,13 @@ mod tests {
         wish.add(own_pid());
         wish.add(own_pid());
         let asked = |wish: &Wish| {
-            let messages = wish.messages().unwrap_or_default().into_iter();
-            messages.map(|(ask, _)| format!("{ask:?}")).collect()
+            let mut said = Vec::new();
+            let count = wish.say_all(|ask, _| {
+                said.push(format!("{ask:?}"));
+                Some(())
+            });
+            assert_eq!(count.unwrap_or(0), said.len());
+            said
         };
         let both: Vec<String> = asked(&wish);
         first.kill().unwrap();
