@@ -438,13 +438,12 @@ impl Hub {
         self.lock().slots.most()
     }
 
-    /// Holds events of another process too. Returns whether they were not held before, and whether
-    /// those of its children are wanted.
+    /// Holds events of another process too. Returns whether they were not held before.
     ///
     /// # Errors
     ///
     /// There are too many, in words.
-    pub fn add_to(&self, id: SubscriptionId, pid: i32) -> Result<(bool, bool), String> {
+    pub fn add_to(&self, id: SubscriptionId, pid: i32) -> Result<bool, String> {
         let mut locked = self.lock();
         let state = &mut *locked;
         let is_in_exec = state.in_exec.contains(&pid);
@@ -453,10 +452,9 @@ impl Hub {
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
             return Err("the subscription has ended".to_owned());
         };
-        let inherit = subscription.wish.inherit;
         // What is known of one that is there already stays.
         if subscription.processes.contains_key(&pid) {
-            return Ok((false, inherit));
+            return Ok(false);
         }
         if subscription.processes.len() >= MOST_PROCESSES {
             return Err(format!(
@@ -469,7 +467,7 @@ impl Hub {
             Watched::SEEN
         };
         subscription.processes.insert(pid, watched);
-        Ok((true, inherit))
+        Ok(true)
     }
 
     /// Holds events of this process no longer.

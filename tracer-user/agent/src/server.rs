@@ -261,7 +261,7 @@ impl Conversation {
                         self.subscription = self.hub.subscribe(wish);
                         match self.subscription {
                             None => too_many(self.hub.most_subscriptions()),
-                            Some(_) => self.begin(permitted, inherit).await,
+                            Some(_) => self.begin(permitted).await,
                         }
                     }
                     Err(refusal) => refusal,
@@ -344,9 +344,9 @@ impl Conversation {
     }
 
     /// Begins with a process that is subscribed to by now.
-    async fn begin(&self, permitted: Permitted, inherit: bool) -> Answer {
+    async fn begin(&self, permitted: Permitted) -> Answer {
         if let Host::Service(orders, _) = &self.host
-            && let Err(why) = orders.trace(permitted.pid, inherit).await
+            && let Err(why) = orders.trace(permitted.pid).await
         {
             return refused(libc::ENOTSUP, &why);
         }
@@ -365,11 +365,11 @@ impl Conversation {
 
     async fn add(&self, id: SubscriptionId, permitted: Permitted) -> Answer {
         let pid = permitted.pid;
-        let (is_new, inherit) = match self.hub.add_to(id, pid) {
+        let is_new = match self.hub.add_to(id, pid) {
             Ok(added) => added,
             Err(refusal) => return refused(libc::EAGAIN, &refusal),
         };
-        let answer = self.begin(permitted, inherit).await;
+        let answer = self.begin(permitted).await;
         if is_new && matches!(answer, Answer::Refused { .. }) {
             self.hub.remove_from(id, pid);
             self.release(vec![pid]);

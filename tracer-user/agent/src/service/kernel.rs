@@ -244,22 +244,16 @@ impl Recordings {
         }
     }
 
-    /// Traces a process from now on.
+    /// Traces a process from now on, for the subscriptions that have it.
     ///
     /// # Errors
     ///
     /// The programs cannot be loaded, or no process can have this pid: in words.
-    pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), String> {
+    pub fn trace(&mut self, pid: i32) -> Result<(), String> {
         self.load_usual()?;
-        // The subscription is there already, and others may have it too. One that has gone since
-        // shows nothing: so it is guarded.
-        let gone = TracedFor {
-            inherit,
-            is_guarded: true,
-        };
-        let traced = self.hub.traced_for(pid).unwrap_or(gone);
+        let traced = self.hub.traced_for(pid);
         for recording in [&mut self.usual, &mut self.on_demand].into_iter().flatten() {
-            let marked = mark(&mut recording.tracer, pid, Some(traced));
+            let marked = mark(&mut recording.tracer, pid, traced);
             marked.map_err(|error| in_words(&error))?;
         }
         Ok(())

@@ -132,11 +132,7 @@ impl Service {
         match order {
             Order::Newest => self.asked = Some(monotonic_now()),
             // The receiver of a reply may be gone: its conversation has ended.
-            Order::Trace {
-                pid,
-                inherit,
-                reply,
-            } => drop(reply.send(self.kernel.trace(pid, inherit))),
+            Order::Trace { pid, reply } => drop(reply.send(self.kernel.trace(pid))),
             Order::Adjust { reply } => {
                 self.kernel.adjust();
                 let _ = reply.send(());

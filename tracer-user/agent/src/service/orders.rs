@@ -12,7 +12,6 @@ pub enum Order {
     /// Trace a process.
     Trace {
         pid: i32,
-        inherit: bool,
         reply: oneshot::Sender<Result<(), String>>,
     },
     /// Record what the subscriptions want by now.
@@ -37,18 +36,14 @@ impl Orders {
         self.0.send(Order::Newest).is_ok()
     }
 
-    /// Has a process traced, with the programs loaded where they are not.
+    /// Has a process traced that a subscription has, with the programs loaded where they are not.
     ///
     /// # Errors
     ///
     /// Why it cannot be, in words.
-    pub async fn trace(&self, pid: i32, inherit: bool) -> Result<(), String> {
+    pub async fn trace(&self, pid: i32) -> Result<(), String> {
         let (reply, replied) = oneshot::channel();
-        let order = Order::Trace {
-            pid,
-            inherit,
-            reply,
-        };
+        let order = Order::Trace { pid, reply };
         let ends = || "the service ends; try again".to_owned();
         self.0.send(order).map_err(|_ended| ends())?;
         replied.await.map_err(|_ended| ends())?
