@@ -19,6 +19,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -47,6 +48,8 @@ enum { FILE_BYTES = 32 << 20, BLOCK = 128 << 10 };
 /* What processes share. */
 static struct {
 	_Atomic long least, most;
+	/* When the cause began. */
+	_Atomic long since;
 	_Atomic int is_stopping;
 	int tids[THREADS];
 } *shared;
@@ -84,16 +87,17 @@ static long ran(void)
 	return time.tv_sec * 1000000000L + time.tv_nsec;
 }
 
-/* Nanoseconds that the thread has waited for a CPU or had one, as the kernel counts them. */
+/* Nanoseconds that the thread has waited for a CPU or had one, as the kernel counts them. The time that it had one is not
+ * taken from schedstat, where it is as old as the last tick or switch. */
 static long busy(void)
 {
 	static __thread int file = -1;
 	char text[100] = "";
-	long had = 0, waited = 0;
+	long waited = 0;
 	if (file < 0)
 		file = open("/proc/thread-self/schedstat", O_RDONLY);
-	check(pread(file, text, sizeof text - 1, 0) > 0 && sscanf(text, "%ld %ld", &had, &waited) == 2, "schedstat");
-	return had + waited;
+	check(pread(file, text, sizeof text - 1, 0) > 0 && sscanf(text, "%*d %ld", &waited) == 1, "schedstat");
+	return ran() + waited;
 }
 
 /* Notes how long the thread neither had a CPU nor waited for one, since now() - busy() was so. */
@@ -106,6 +110,7 @@ static void slept_since(long start)
 static void compute(long ns)
 {
 	long start = now(), start_ran = ran();
+	shared->since = start;
 	while (now() < start + ns)
 		;
 	shared->least = shared->most = ran() - start_ran;
@@ -114,6 +119,7 @@ static void compute(long ns)
 static void sleep_for(long ns)
 {
 	struct timespec time = {0, ns};
+	shared->since = now();
 	long start = now() - busy();
 	check(!clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL), "clock_nanosleep");
 	slept_since(start);
@@ -217,11 +223,13 @@ static void *spin(void *unused)
 
 static void serve(void)
 {
-	long ns;
+	long ns, ran_before;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	be(SERVER, "server", 1);
-	while (read(server_ends[1], &ns, sizeof ns) == sizeof ns) {
+	while (ran_before = ran(), read(server_ends[1], &ns, sizeof ns) == sizeof ns) {
 		compute(ns);
+		/* It runs to read and to answer, too. */
+		shared->most = ran() - ran_before;
 		check(write(server_ends[1], &ns, sizeof ns) == sizeof ns, "write");
 	}
 	_exit(0);
@@ -237,10 +245,10 @@ static void stop_and_continue(pid_t worker)
 		kill(worker, SIGSTOP);
 		struct timespec time = {0, ns};
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+		kill(worker, SIGCONT);
 		shared->least = ns;
 		shared->most = now() - start;
 		shared->is_stopping = 0;
-		kill(worker, SIGCONT);
 	}
 	_exit(0);
 }
@@ -252,11 +260,12 @@ static volatile char *pages;
 static void request(trace_event_id_t begin, trace_event_id_t end, unsigned index)
 {
 	char byte = 0, block[4096];
-	long start;
+	long start, began;
 	struct rusage usage, after;
 	size_t at = index * (size_t)BLOCK % FILE_BYTES;
 
 	is_done = 0;
+	shared->since = LONG_MAX;
 	if (job == MUTEX_COMPUTE || job == MUTEX_SLEEP || job == MUTEX_THIRD) {
 		sem_post(&to_helper);
 		sem_wait(&is_held);
@@ -271,6 +280,7 @@ static void request(trace_event_id_t begin, trace_event_id_t end, unsigned index
 	memset(block, index, sizeof block);
 	getrusage(RUSAGE_THREAD, &usage);
 
+	began = now();
 	posix_trace_event(begin, &index, sizeof index);
 	switch (job) {
 	case COMPUTE:
@@ -326,6 +336,9 @@ static void request(trace_event_id_t begin, trace_event_id_t end, unsigned index
 	posix_trace_event(end, &index, sizeof index);
 
 	is_spinning = 0;
+	/* What has passed before the request began does not delay it. */
+	if (shared->since < began)
+		shared->least -= began - shared->since < shared->least ? began - shared->since : shared->least;
 	getrusage(RUSAGE_THREAD, &after);
 	if (job == FAULT && after.ru_majflt == usage.ru_majflt)
 		shared->least = 0; /* It was in memory all the same. */
