@@ -56,10 +56,15 @@ pub fn for_ebpf() -> anyhow::Result<PathBuf> {
     bpf_linker::find_or_install()
 }
 
-/// Sets up the prerequisites of linting; eBPF code is linted without its linker.
+/// Sets up the prerequisites of linting.
 pub fn for_linting() -> anyhow::Result<()> {
     packages::install_missing(packages::TO_LINT.iter().chain(packages::FOR_NODE))?;
     node::install_missing()?;
+    for_linting_ebpf()
+}
+
+/// Sets up the prerequisites of linting eBPF code, which needs no linker.
+pub fn for_linting_ebpf() -> anyhow::Result<()> {
     add_components(&[RUST_SRC])?;
     add_components(&LINTERS)
 }
@@ -71,18 +76,14 @@ pub fn for_c_programs() -> anyhow::Result<()> {
 
 /// Sets up the prerequisites of the tests in addition to those of the build.
 pub fn for_tests() -> anyhow::Result<()> {
-    to_build_tests()?;
-    readers_of_exports()
-}
-
-/// Sets up the prerequisites of the tests that their build may need too.
-pub fn to_build_tests() -> anyhow::Result<()> {
     for_c_programs()?;
-    packages::install_missing(packages::TO_TEST.iter().chain(packages::FOR_NODE))
+    tools_of_tests()
 }
 
-/// Sets up the packages of Python and Node.js with which tests read exports and pages.
-pub fn readers_of_exports() -> anyhow::Result<()> {
+/// Sets up the tools that tests compare with, and the packages of Python and Node.js with which
+/// they read exports and pages. No build needs them.
+pub fn tools_of_tests() -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_TEST.iter().chain(packages::FOR_NODE))?;
     python::install_missing()?;
     node::install_missing()
 }

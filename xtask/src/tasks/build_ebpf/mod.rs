@@ -69,8 +69,9 @@ pub fn run() -> anyhow::Result<PathBuf> {
     Ok(object())
 }
 
-/// Tells whether the object was built from its sources as they are now.
-fn is_noted() -> anyhow::Result<bool> {
+/// Tells whether the object was built from its sources as they are now. Then the lint has nothing
+/// to say of them: they are linted before they are built.
+pub fn is_noted() -> anyhow::Result<bool> {
     let digest = sources::digest()?;
     let noted = String::from_utf8(read(BUILT_WITH)?)?;
     let noted = noted.lines().find_map(|line| line.strip_prefix(SOURCES));
@@ -139,8 +140,15 @@ fn tools() -> anyhow::Result<String> {
     Ok(format!("{rustc}\n{linker}\nLLVM {llvm}\n"))
 }
 
-/// Builds the object.
+/// Lints the sources, without the linker.
+pub fn lint() -> anyhow::Result<()> {
+    process::run(cargo_for_ebpf("clippy", []).args(["--", "-D", "warnings"]))
+}
+
+/// Lints the sources, and builds the object.
 fn build() -> anyhow::Result<Vec<u8>> {
+    setup::for_linting_ebpf()?;
+    lint()?;
     let linker = setup::for_ebpf()?;
     let mut linker_flag = OsString::from("-Clinker=");
     linker_flag.push(linker);
@@ -190,7 +198,7 @@ pub fn paths_taken_out() -> anyhow::Result<Vec<OsString>> {
 ///
 /// The pinned stable toolchain builds `core` for it from source, which is a nightly feature: only
 /// this command may use it.
-pub fn cargo_for_ebpf(subcommand: &str, more_flags: impl IntoIterator<Item = OsString>) -> Command {
+fn cargo_for_ebpf(subcommand: &str, more_flags: impl IntoIterator<Item = OsString>) -> Command {
     let flags = FLAGS.map(OsString::from).into_iter();
     let flags: Vec<_> = flags.chain(more_flags).collect();
     let mut command = workspace::cargo(subcommand);

@@ -12,9 +12,10 @@ use anyhow::{Context as _, ensure};
 use super::{FLAGS, OBJECT, TARGET};
 use crate::{process, workspace};
 
-/// Files and folders: the sources, the toolchain, and what turns the compiler's output into the
-/// object.
-const PATHS: [&str; 9] = [
+/// Files and folders: the sources, the toolchain, what turns the compiler's output into the object,
+/// and what the lint is told.
+const PATHS: [&str; 10] = [
+    "clippy.toml",
     "rust-toolchain.toml",
     "tracer-common/Cargo.toml",
     "tracer-common/src",
@@ -26,14 +27,14 @@ const PATHS: [&str; 9] = [
     OBJECT,
 ];
 
-/// Manifest with the profiles, of which this one builds the object.
+/// Manifest with the profiles, of which this one builds the object, and with the lints.
 const MANIFEST: &str = "Cargo.toml";
 const PROFILE: &str = "release";
 
 /// Returns the digest, in hexadecimal digits.
 pub fn digest() -> anyhow::Result<String> {
     let mut all = format!("{TARGET} {}\n", FLAGS.join(" ")).into_bytes();
-    all.extend_from_slice(profile()?.as_bytes());
+    all.extend_from_slice(settings()?.as_bytes());
     for package in packages()? {
         writeln!(all, "{package}")?;
     }
@@ -48,13 +49,15 @@ pub fn digest() -> anyhow::Result<String> {
     hash(&all)
 }
 
-/// Returns the settings of the profile.
-fn profile() -> anyhow::Result<String> {
+/// Returns the settings of the profile and of the lints.
+fn settings() -> anyhow::Result<String> {
     let manifest = fs::read_to_string(workspace::root().join(MANIFEST)).context(MANIFEST)?;
     let manifest: toml::Table = manifest.parse().context(MANIFEST)?;
     let profile = manifest.get("profile").and_then(|all| all.get(PROFILE));
     let profile = profile.with_context(|| format!("{MANIFEST} has no profile {PROFILE}"))?;
-    Ok(format!("{profile:?}\n"))
+    let lints = manifest.get("workspace").and_then(|all| all.get("lints"));
+    let lints = lints.with_context(|| format!("{MANIFEST} has no lints"))?;
+    Ok(format!("{profile:?}\n{lints:?}\n"))
 }
 
 /// Returns the names and versions of the crates that the programs are made of.

@@ -13,8 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::tasks::build_ebpf::cargo_for_ebpf;
-use crate::tasks::{conformance, header, interface, man, setup, vmtest};
+use crate::tasks::{build_ebpf, conformance, header, interface, man, setup, vmtest};
 use crate::{node, process, workspace};
 
 /// Selection of checks.
@@ -55,7 +54,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ])
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    process::run(cargo_for_ebpf("clippy", []).args(["--", "-D", "warnings"]))?;
+    if !build_ebpf::is_noted()? {
+        build_ebpf::lint()?;
+    }
     without_shared_memory()
 }
 

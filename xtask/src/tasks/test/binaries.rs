@@ -11,7 +11,14 @@ use crate::tasks::test::totals::{self, Outcome};
 use crate::{privilege, process, workspace};
 
 /// Crates whose tests run on the host.
-pub const SELECTION: [&str; 2] = ["--workspace", "--exclude=tracer-ebpf"];
+pub const SELECTION: [&str; 3] = [
+    "--workspace",
+    "--exclude=tracer-ebpf",
+    "--exclude=area-model",
+];
+
+/// Crate with the model of the trace area. A model checker takes long to build and to run.
+pub const MODEL: [&str; 1] = ["--package=area-model"];
 
 /// Environment of a test run, and the tests that do not run there.
 #[derive(Default)]

@@ -21,8 +21,9 @@ const FILES_ALONE: [&str; 3] = ["machine", "real_time", "slow"];
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
-pub const TESTS_ALONE: [&str; 9] = [
+pub const TESTS_ALONE: [&str; 10] = [
     "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
+    "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
     "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
     "calls_and_errors_are_those_that_strace_counts_in_the_same_run",
     "each_thread_of_the_machine_runs_as_long_as_the_kernel_counts",

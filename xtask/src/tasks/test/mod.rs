@@ -35,8 +35,9 @@ pub struct Args {
     /// Only those of order, with a clock as coarse as that of some machines
     #[arg(long, conflicts_with_all = ["unprivileged", "postgresql", "arch"])]
     coarse_clock: bool,
-    /// Also what takes long and seldom finds more: all families in a pid namespace, each way to
-    /// compile, ten times the cases of properties; with the tool as it is shipped
+    /// Also what takes long and seldom finds more: the model of the area, all families in a pid
+    /// namespace, each way to compile, ten times the cases of properties; with the tool as it is
+    /// shipped
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     whole: bool,
     /// Also the whole of `cargo xtask lint`, beside the tests that need no rights
@@ -65,20 +66,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         setup::for_tests()?;
         return coarse_clock::run(args.filter.as_deref());
     }
-    setup::to_build_tests()?;
+    setup::for_c_programs()?;
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }
     let variables = thread::scope(|scope| {
         // The network is slower than the compiler.
-        let readers = scope.spawn(setup::readers_of_exports);
+        let tools = scope.spawn(setup::tools_of_tests);
         let variables = build(args.whole)?;
-        joined(readers).map(|()| variables)
+        joined(tools).map(|()| variables)
     })?;
 
     let ((mut totals, mut failed), lint) = thread::scope(|scope| {
         let lint = args.lint.then(|| scope.spawn(lint::run_beside));
-        let outcome = unprivileged(args, &variables)?;
+        let mut outcome = unprivileged(&binaries::SELECTION, args, &variables)?;
+        if args.whole {
+            let (totals, failed) = unprivileged(&binaries::MODEL, args, &variables)?;
+            outcome.0.add(totals);
+            outcome.1.extend(failed);
+        }
         // The tests that follow need the processors.
         anyhow::Ok((outcome, lint.map_or(Ok(()), joined)))
     })?;
@@ -166,10 +172,14 @@ fn threads() -> Option<(&'static str, String)> {
     (!is_set).then(|| (THREADS, (2 * processors.get()).to_string()))
 }
 
-fn unprivileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
+fn unprivileged(
+    selection: &[&str],
+    args: &Args,
+    variables: &Variables,
+) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let mut command = workspace::cargo_for_host("test");
     command
-        .args(binaries::SELECTION)
+        .args(selection)
         .arg("--no-fail-fast")
         .envs(threads())
         .envs(variables.iter().map(|(name, value)| (name, value)));
