@@ -64,7 +64,7 @@ fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     )?;
     process::run(
         Command::new(folder.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet"])
+            .args(["-m", "pip", "install", "--quiet", "--no-compile"])
             .args(["--disable-pip-version-check", "--no-input"])
             .args(packages),
     )

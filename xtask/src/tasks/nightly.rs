@@ -31,7 +31,8 @@ const fn part(name: &'static str, words: &'static [&'static str]) -> Part {
 }
 
 /// Parts: the tests on this machine first, then those that take hours.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
+    part("lint", &["lint"]),
     part("object", &["build-ebpf", "--check"]),
     part("whole", &["test", "--whole", "--postgresql"]),
     part("coarse-clock", &["test", "--coarse-clock"]),

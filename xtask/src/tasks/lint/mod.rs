@@ -8,6 +8,7 @@ mod dependencies;
 mod directions;
 mod names;
 
+use std::env;
 use std::fs::{self, File};
 use std::process::Command;
 
@@ -22,6 +23,9 @@ pub struct Args {
     /// Only what takes seconds: long lines, wrong beginnings, unnamed actors, names, formatting
     #[arg(long)]
     text: bool,
+    /// Not the pages of the crates' documentation
+    #[arg(long)]
+    without_doc: bool,
 }
 
 /// Fails on every finding.
@@ -44,16 +48,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .args(["--workspace", "--exclude=tracer-ebpf", "--all-targets"])
             .args(["--", "-D", "warnings"]),
     )?;
-    process::run(
-        workspace::cargo_for_host("doc")
-            .args([
-                "--quiet",
-                "--no-deps",
-                "--workspace",
-                "--exclude=tracer-ebpf",
-            ])
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )?;
+    if !args.without_doc {
+        process::run(
+            workspace::cargo_for_host("doc")
+                .args([
+                    "--quiet",
+                    "--no-deps",
+                    "--workspace",
+                    "--exclude=tracer-ebpf",
+                ])
+                .env("RUSTDOCFLAGS", "-D warnings"),
+        )?;
+    }
     if !build_ebpf::is_noted()? {
         build_ebpf::lint()?;
     }
@@ -61,16 +67,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Runs `cargo xtask lint` in a process of its own, below the tests' priority, and shows its output
-/// at its end.
+/// at its end. The pages of documentation are left to the nightly run.
 pub fn run_beside() -> anyhow::Result<()> {
     let path = workspace::target("lint.log");
     let output = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let xtask = workspace::cargo("xtask");
+    let this = env::current_exe().context("this program has no path")?;
     let outcome = process::run(
         Command::new("nice")
-            .arg(xtask.get_program())
-            .args(xtask.get_args())
-            .arg("lint")
+            .arg(this)
+            .args(["lint", "--without-doc"])
             .current_dir(workspace::root())
             .stdout(output.try_clone()?)
             .stderr(output),

@@ -1,5 +1,5 @@
 //! Lanes of tests that run as root. Most look at processes of their own and wait most of the time,
-//! so that two of them run side by side. Those that count what the whole machine does, or need its
+//! so that several run side by side. Those that count what the whole machine does, or need its
 //! processors, run alone after them.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use super::totals::Outcome;
 use super::{Run, Variables, joined};
 
 /// Lanes side by side.
-const LANES: usize = 2;
+const LANES: usize = 3;
 
 /// Executable whose tests share users, so that all of it is in one lane.
 const IN_ONE_LANE: &str = "security";
