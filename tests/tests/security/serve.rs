@@ -20,6 +20,12 @@ use tests::{dist, wait_until};
 /// The user that the service runs as.
 const SERVICE: u32 = 61_003;
 
+/// The group that sees every process, where a policy says so.
+const GROUP: u32 = 61_010;
+
+/// The file with the policy.
+const POLICY: &str = "policy.toml";
+
 /// Longest time for which something of the service is waited for.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -33,6 +39,11 @@ struct Service {
 
 impl Service {
     fn start() -> anyhow::Result<Self> {
+        Self::start_with("")
+    }
+
+    /// Starts it with this policy.
+    fn start_with(policy: &str) -> anyhow::Result<Self> {
         let folder = stage(&[
             "agent_returns",
             "attack_agent",
@@ -42,6 +53,7 @@ impl Service {
             "kernel_events",
         ])?;
         dist::compile_static("watched", folder.path())?;
+        fs::write(folder.path().join(POLICY), policy)?;
         let listener = UnixListener::bind(address(folder.path()))?;
         fs::set_permissions(address(folder.path()), Permissions::from_mode(0o666))?;
         let process = serve(folder.path(), &listener)?;
@@ -85,6 +97,32 @@ impl Service {
         (one("opened"), one("granted"))
     }
 
+    /// Traces a process as this user, who is of this group too, for a second. Returns the names of
+    /// the programs that it was seen to run, and the message where it is refused.
+    fn attach(&self, user: u32, group: u32, pid: i32) -> Result<BTreeSet<String>, String> {
+        let mut attach = Command::new("setpriv");
+        attach.args([
+            format!("--reuid={user}"),
+            format!("--regid={user}"),
+            format!("--groups={group}"),
+        ]);
+        attach.args(["--inh-caps=-all", "--"]);
+        attach.arg(self.folder.path().join("dist/bin/tracer-user"));
+        attach.args(["attach", "--no-user", "--format", "json"]);
+        attach.args(["--duration", "1s", "-p"]).arg(pid.to_string());
+        attach.env("LINUX_TRACE_AGENT", address(self.folder.path()));
+        let output = attach.current_dir("/").output().unwrap();
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let events = lines(&output);
+        let parsed = events
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let execs = parsed.filter(|event: &serde_json::Value| event["type"] == "linux_trace_exec");
+        Ok(execs.map(|event| event["comm"].to_string()).collect())
+    }
+
     /// Whether it has a program at this tracepoint.
     fn attached_to(&self, tracepoint: &str) -> bool {
         let all = fs::read_dir(format!("/proc/{}/fdinfo", self.pid())).unwrap();
@@ -121,8 +159,9 @@ fn serve(folder: &Path, listener: &UnixListener) -> anyhow::Result<Child> {
     let script = format!(
         "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec setpriv --reuid={SERVICE} \
          --regid={SERVICE} --clear-groups --inh-caps=-all,{rights} --ambient-caps={rights} \
-         --bounding-set=-all,{rights} --no-new-privs -- {} serve --idle 0",
+         --bounding-set=-all,{rights} --no-new-privs -- {} serve --idle 0 --policy {}",
         folder.join("dist/bin/tracer-user").display(),
+        folder.join(POLICY).display(),
     );
     let socket = OwnedFd::from(listener.try_clone()?);
     let mut service = Command::new("sh");
@@ -232,6 +271,47 @@ fn only_who_may_trace_a_process_is_given_its_events() {
         service.proves(0, another.pid(), &memory(&another), &[]),
         (1, 1)
     );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_group_of_the_policy_sees_every_process_and_no_other_user_does() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start_with(&format!("[serve]\ngroup = \"{GROUP}\"\n")).unwrap();
+    let busy = |user| {
+        let mut shell = command_as(user, "sh");
+        let script = "echo ready; while :; do /bin/sleep 0.02; done";
+        Target::start(shell.args(["-c", script])).unwrap().0
+    };
+    for of in [busy(VICTIM), busy(0)] {
+        let seen = service.attach(ATTACKER, GROUP, of.pid()).unwrap();
+        assert!(seen.iter().any(|name| name.contains("sleep")), "{seen:?}");
+        let refused = service.attach(ATTACKER, ATTACKER, of.pid()).unwrap_err();
+        assert!(refused.contains("another user"), "{refused}");
+        // A number in the message, without the group: the pidfd of another's process alone.
+        assert_eq!(service.proves(ATTACKER, of.pid(), "/dev/null", &[]), (1, 0));
+    }
+    // The service itself is no process for them.
+    let refused = service.attach(ATTACKER, GROUP, service.pid()).unwrap_err();
+    assert!(refused.contains("another user"), "{refused}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_service_that_is_turned_off_serves_no_user() {
+    if missing_right().is_some() {
+        return;
+    }
+    let policy = format!("[serve]\nallow = \"off\"\ngroup = \"{GROUP}\"\n");
+    let service = Service::start_with(&policy).unwrap();
+    let own = sleeper(ATTACKER);
+    for group in [ATTACKER, GROUP] {
+        let refused = service.attach(ATTACKER, group, own.pid()).unwrap_err();
+        assert!(refused.contains("turned the service off"), "{refused}");
+    }
+    assert!(service.objects().is_empty());
 }
 
 #[test]

@@ -13,12 +13,14 @@ use tracer_area::own_pid;
 #[derive(Debug)]
 pub struct Proof {
     process: OwnedFd,
-    memory: File,
+    /// `None` where the kernel does not let us open it: the agent may give us the process all the
+    /// same.
+    memory: Option<File>,
 }
 
 impl Proof {
-    /// Opens them; `None` where the kernel does not let us, which an agent that needs no proof does
-    /// not mind.
+    /// Opens them; `None` where there is no such process or no descriptor is free, which an agent
+    /// that needs no proof does not mind.
     pub fn open(pid: i32) -> Option<Self> {
         let memory = if pid == own_pid() {
             "/proc/self/mem".to_owned()
@@ -26,13 +28,16 @@ impl Proof {
             format!("/proc/{pid}/mem")
         };
         let process = open_process(pid).ok()?;
-        let memory = OpenOptions::new().read(true).open(memory).ok()?;
+        let memory = OpenOptions::new().read(true).open(memory).ok();
         Some(Self { process, memory })
     }
 
-    /// Returns them in the order in which they are sent.
-    pub fn descriptors(&self) -> [RawFd; PROOF_DESCRIPTORS] {
-        [self.process.as_raw_fd(), self.memory.as_raw_fd()]
+    /// Writes them into `to` in the order in which they are sent, and returns them.
+    pub fn descriptors<'a>(&self, to: &'a mut [RawFd; PROOF_DESCRIPTORS]) -> &'a [RawFd] {
+        let memory = self.memory.as_ref().map(File::as_raw_fd);
+        *to = [self.process.as_raw_fd(), memory.unwrap_or(-1)];
+        let count = 1 + usize::from(memory.is_some());
+        to.get(..count).unwrap_or_default()
     }
 }
 
@@ -79,7 +84,10 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(own > 0 && later >= own, "{own} {later}");
-        let [process, memory] = proof.descriptors();
+        let mut to = [-1; PROOF_DESCRIPTORS];
+        let [process, memory] = *proof.descriptors(&mut to) else {
+            panic!("the kernel lets a parent open a child's memory");
+        };
         let target = |file| fs::read_link(format!("/proc/self/fd/{file}")).unwrap();
         assert!(target(process).to_string_lossy().contains("pidfd"));
         assert!(target(memory).ends_with("mem"));

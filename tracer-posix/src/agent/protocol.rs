@@ -1,8 +1,8 @@
 //! Protocol between controller and agent: a request, a reply. A connection serves one stream.
 //!
-//! Descriptors that prove a right go with the first byte of the message that needs them: two with a
+//! Descriptors that prove a right go with the first byte of the message that needs them, a
 //! [`Ask::Hello`] or an [`Ask::Add`], in this order: a pidfd of the process, and its `mem` in
-//! `/proc`, opened for reading. `docs/agent.md` has all of it.
+//! `/proc`, opened for reading, where the kernel allows that. `docs/agent.md` has all of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use tracer_engine::source::LossCause;
 /// The version of what is said here.
 pub const VERSION: u32 = 2;
 
-/// Descriptors that go with a message that names a process.
+/// Most descriptors that go with a message that names a process.
 pub const PROOF_DESCRIPTORS: usize = 2;
 
 /// Most bytes of events in one reply; more come with the next.
@@ -23,7 +23,7 @@ pub const MOST_REPLY_BYTES: usize = 1 << 20;
 /// A request of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// Comes first, and once; with the two descriptors.
+    /// Comes first, and once; with the descriptors.
     Hello {
         /// [`VERSION`].
         version: u32,
@@ -45,7 +45,7 @@ pub enum Ask {
     },
     /// A request for everything up to now.
     Collect,
-    /// Another process whose events are wanted too; with the two descriptors.
+    /// Another process whose events are wanted too; with the descriptors.
     Add {
         /// The process. A service goes by the pidfd alone.
         pid: i32,

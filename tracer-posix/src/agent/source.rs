@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::connection::{TIMEOUT, Until, connect};
 use super::proof::Proof;
-use super::protocol::{Answer, Ask, received_cause};
+use super::protocol::{Answer, Ask, PROOF_DESCRIPTORS, received_cause};
 use super::returning::{Return, Wish};
 use crate::wire::{framed, read_message, write_message};
 use tracer_area::descriptor::Guarded;
@@ -321,7 +321,10 @@ impl AgentSource {
 pub(super) fn send(to: &mut Until<'_>, ask: &Ask, proof: Option<&Proof>) -> io::Result<()> {
     let message = framed(ask)?;
     match proof {
-        Some(proof) => to.send_with(&message, &proof.descriptors()),
+        Some(proof) => {
+            let mut files = [-1; PROOF_DESCRIPTORS];
+            to.send_with(&message, proof.descriptors(&mut files))
+        }
         None => to.write_all(&message),
     }
 }

@@ -12,6 +12,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
 use tracer_posix::agent::protocol::Answer;
 
+use super::concerned::Concerned;
 use super::leaving::Leaving;
 use super::mask::masked;
 use super::queue::Queue;
@@ -47,6 +48,13 @@ const MOST_PROCESSES: usize = 4096;
 /// Names one subscription; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubscriptionId(u64);
+
+impl SubscriptionId {
+    #[cfg(test)]
+    pub fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+}
 
 /// Purpose of a subscription.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +101,8 @@ struct State {
     /// The traced processes.
     family: HashSet<i32>,
     subscriptions: HashMap<SubscriptionId, Subscription>,
+    /// Those that each event may concern.
+    concerned: Concerned,
     /// Subscriptions of each user.
     slots: Shares,
     /// Memory of each user for events that wait.
@@ -114,6 +124,7 @@ impl State {
         Self {
             family: HashSet::new(),
             subscriptions: HashMap::new(),
+            concerned: Concerned::default(),
             slots: Shares::new(most),
             memory: Shares::new(MOST_MEMORY),
             next: 0,
@@ -167,17 +178,26 @@ impl State {
             }
             _ => {}
         }
-        for subscription in self.subscriptions.values_mut() {
-            if let Some(child) = child {
-                subscription.forget_reused(child, header.pid);
+        if let Some(child) = child {
+            for id in self.concerned.with(child) {
+                if let Some(subscription) = self.subscriptions.get_mut(id) {
+                    subscription.forget_reused(child, header.pid);
+                }
             }
-            subscription.take(
-                header,
-                data,
-                step,
-                child,
-                (self.by_choice, &mut self.memory),
-            );
+        }
+        for id in self.concerned.with(header.pid) {
+            if let Some(subscription) = self.subscriptions.get_mut(id) {
+                subscription.take(
+                    header,
+                    data,
+                    step,
+                    child,
+                    (self.by_choice, &mut self.memory),
+                );
+            }
+        }
+        if let Some(child) = child {
+            self.concerned.inherit(child, header.pid);
         }
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
@@ -191,6 +211,15 @@ impl State {
         for subscription in self.subscriptions.values_mut() {
             subscription.doubt_one(pid);
         }
+    }
+
+    /// Forgets which subscriptions an event may concern, where it no longer does.
+    fn tidy(&mut self) {
+        let subscriptions = &self.subscriptions;
+        self.concerned.tidy(|pid, id| {
+            let subscription = subscriptions.get(&id);
+            subscription.is_some_and(|subscription| subscription.knows(pid))
+        });
     }
 
     /// Forgets a process that has ended: another one, which has its pid, comes to be traced.
@@ -345,6 +374,7 @@ impl Hub {
             }
         }
         state.early = later;
+        state.tidy();
         state.signs.retain(|sign| sign.time > watermark);
     }
 
@@ -429,6 +459,7 @@ impl Hub {
         };
         state.forget_ended(wish.pid);
         state.subscriptions.insert(id, subscription);
+        state.concerned.add(wish.pid, id);
         Some(id)
     }
 
@@ -467,6 +498,7 @@ impl Hub {
             Watched::SEEN
         };
         subscription.processes.insert(pid, watched);
+        state.concerned.add(pid, id);
         Ok(true)
     }
 
@@ -531,9 +563,6 @@ impl Subscription {
         (by_choice, memory): (u64, &mut Shares),
     ) {
         let pid = header.pid;
-        if let Some(child) = child {
-            self.leaving.forget(child);
-        }
         if !self.processes.contains_key(&pid) {
             if self.leaving.takes(header, data) && self.wants(header.event_type, by_choice) {
                 self.keep(header, data, memory);
@@ -568,10 +597,16 @@ impl Subscription {
     /// Forgets a process whose pid another one has now, the child of `parent`: its end may not have
     /// been reported.
     fn forget_reused(&mut self, child: i32, parent: i32) {
+        self.leaving.forget(child);
         let is_its_own = self.wish.inherit && self.processes.contains_key(&parent);
         if !is_its_own {
             self.processes.remove(&child);
         }
+    }
+
+    /// Tells whether events of a process may concern it.
+    fn knows(&self, pid: i32) -> bool {
+        self.processes.contains_key(&pid) || self.leaving.has(pid)
     }
 
     /// Hides a process that its controller may not look into now, if there is one of this pid.

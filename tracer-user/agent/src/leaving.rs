@@ -47,6 +47,11 @@ impl Leaving {
         self.0.insert(exit.pid, ended);
     }
 
+    /// Tells whether a process of this pid is one of them.
+    pub fn has(&self, pid: i32) -> bool {
+        self.0.contains_key(&pid)
+    }
+
     /// Forgets a process: another one has its pid.
     pub fn forget(&mut self, pid: i32) {
         self.0.remove(&pid);

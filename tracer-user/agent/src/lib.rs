@@ -5,6 +5,7 @@
 //! has to run as the same user or as root, and be of the traced family.
 //!
 //! - `hub`: subscriptions, and the events that wait for them; knows nothing of sockets.
+//! - `concerned`: the subscriptions that an event may concern;
 //! - `queue`: events that wait for one controller;
 //! - `share`: limits per user;
 //! - `leaving`: processes that have ended, whose last switches are still to come;
@@ -27,6 +28,7 @@
     )
 )]
 
+mod concerned;
 mod hub;
 mod leaving;
 mod mask;
@@ -43,7 +45,9 @@ mod watched;
 
 pub use hub::Hub;
 pub use server::{Agent, RoundRequest, converse, listen};
-pub use service::{ListenError, Listening, listen as listen_as_service, say_ready, serve};
+pub use service::{
+    ListenError, Listening, Policy, PolicyError, listen as listen_as_service, say_ready, serve,
+};
 pub use share::{Most, Shares};
 pub use tee::Tee;
 pub use tracer_posix::agent::SYSTEM_ADDRESS;

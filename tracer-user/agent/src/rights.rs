@@ -33,7 +33,7 @@ impl Proven {
 /// Reason why descriptors prove nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotProven {
-    /// None came.
+    /// They are not both there.
     #[error(
         "the kernel does not let the program open /proc/PID/mem of that process: it may not trace \
          it (ptrace), or has no /proc or no descriptor left"
@@ -74,6 +74,21 @@ impl NotProven {
             | Self::AnotherFile => libc::EPERM,
         }
     }
+}
+
+/// Returns the process of the pidfd that a client has sent, where it may trace every process.
+///
+/// # Errors
+///
+/// See [`NotProven`].
+pub fn name(untrusted: Vec<OwnedFd>) -> Result<Proven, NotProven> {
+    let mut files = untrusted.into_iter();
+    let process = files.next().ok_or(NotProven::NoDescriptors)?;
+    let pid = pid_of(&process)?;
+    if !lives(&process) {
+        return Err(NotProven::Ended);
+    }
+    Ok(Proven { pid, process })
 }
 
 /// Checks what a client has sent.

@@ -1,7 +1,7 @@
 //! The conversations with programs that want the kernel's events in their streams.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use tracer_posix::wire::framed;
 use super::Hub;
 use super::hub::{SubscriptionId, Terms};
 use super::receive::{AgentQuestion, receive};
-use super::rights::{Proven, prove};
-use super::service::{Orders, Refusals};
+use super::rights::{self, Proven, prove};
+use super::service::Counter;
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
@@ -107,7 +107,7 @@ pub enum Host {
     /// The agent of one trace: it gives the events of the processes that this traces.
     Trace(RoundRequest),
     /// The service: it traces what is asked for, as far as the client proves its right.
-    Service(Orders, Refusals),
+    Service(Counter),
 }
 
 impl Host {
@@ -115,7 +115,7 @@ impl Host {
     fn ask_for_newest(&self) -> bool {
         match self {
             Self::Trace(asked) => asked.ask(),
-            Self::Service(orders, _) => orders.ask_for_newest(),
+            Self::Service(counter) => counter.orders.ask_for_newest(),
         }
     }
 
@@ -164,6 +164,45 @@ impl Guest {
     }
 }
 
+impl Guest {
+    /// Tells whether it is of a group, as the kernel noted it when it connected.
+    fn is_of(&self, group: u32) -> bool {
+        self.credentials.gid() == group || groups_of_peer(&self.stream).contains(&group)
+    }
+}
+
+/// Returns the supplementary groups of the process that connected.
+fn groups_of_peer(stream: &UnixStream) -> Vec<libc::gid_t> {
+    /// Most groups that a process has (`NGROUPS_MAX`).
+    const MOST: usize = 65_536;
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let bytes = size_of_val(&*groups);
+        let Ok(mut length) = libc::socklen_t::try_from(bytes) else {
+            return Vec::new();
+        };
+        // SAFETY: both are valid for a write, and the length is that of the first.
+        let failed = unsafe {
+            libc::getsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if failed == 0 {
+            groups.truncate(length as usize / size_of::<libc::gid_t>());
+            return groups;
+        }
+        let is_short = io::Error::last_os_error().raw_os_error() == Some(libc::ERANGE);
+        if !is_short || groups.len() >= MOST {
+            return Vec::new();
+        }
+        groups.resize(MOST, 0);
+    }
+}
+
 impl Drop for Guest {
     fn drop(&mut self) {
         let shares = self.connections.lock();
@@ -173,10 +212,15 @@ impl Drop for Guest {
 }
 
 async fn talk(mut guest: Guest, hub: Hub, host: Host) {
+    let is_of_group = match &host {
+        Host::Service(counter) => counter.group().is_some_and(|group| guest.is_of(group)),
+        Host::Trace(_) => false,
+    };
     let mut conversation = Conversation {
         hub,
         host,
         asker: guest.credentials,
+        is_of_group,
         subscription: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
@@ -227,6 +271,8 @@ struct Conversation {
     hub: Hub,
     host: Host,
     asker: UCred,
+    /// Whether it is of the group that sees every process.
+    is_of_group: bool,
     subscription: Option<SubscriptionId>,
 }
 
@@ -269,8 +315,8 @@ impl Conversation {
             }
             (Ask::Control { running, filter }, Some(id)) => {
                 self.hub.control(id, running, EventSet::from_words(filter));
-                if let Host::Service(orders, _) = &self.host {
-                    orders.adjust().await;
+                if let Host::Service(counter) = &self.host {
+                    counter.orders.adjust().await;
                 }
                 Answer::Done
             }
@@ -311,7 +357,14 @@ impl Conversation {
                 let pid = if pid == 0 { asking } else { pid };
                 self.permitted_of_trace(asking, viewer(), pid)
             }
-            Host::Service(..) => permitted_by_proof(viewer(), files),
+            Host::Service(counter) if !counter.is_open() => Err(refused(
+                libc::EPERM,
+                "the administrator has turned the service off (allow, in /etc/tracer-user.toml)",
+            )),
+            Host::Service(_) if self.is_of_group => {
+                permitted_by_group(Viewer::of_whole_machine(asker.uid(), asker.gid()), files)
+            }
+            Host::Service(_) => permitted_by_proof(viewer(), files),
         }
     }
 
@@ -345,8 +398,8 @@ impl Conversation {
 
     /// Begins with a process that is subscribed to by now.
     async fn begin(&self, permitted: Permitted) -> Answer {
-        if let Host::Service(orders, _) = &self.host
-            && let Err(why) = orders.trace(permitted.pid).await
+        if let Host::Service(counter) = &self.host
+            && let Err(why) = counter.orders.trace(permitted.pid).await
         {
             return refused(libc::ENOTSUP, &why);
         }
@@ -379,15 +432,15 @@ impl Conversation {
 
     /// Has processes traced no longer that no subscription has any more.
     fn release(&self, pids: Vec<i32>) {
-        if let Host::Service(orders, _) = &self.host {
-            orders.release(pids);
+        if let Host::Service(counter) = &self.host {
+            counter.orders.release(pids);
         }
     }
 
     /// Notes a refusal of the service, so that its administrator sees it.
     fn note(&self, answer: &Answer) {
-        if let (Host::Service(_, refusals), Answer::Refused { why, .. }) = (&self.host, answer) {
-            refusals.note(self.asker.uid(), self.asker.pid().unwrap_or(0), why);
+        if let (Host::Service(counter), Answer::Refused { why, .. }) = (&self.host, answer) {
+            counter.note(self.asker.uid(), self.asker.pid().unwrap_or(0), why);
         }
     }
 }
@@ -399,13 +452,27 @@ struct Permitted {
     proof: Option<Proven>,
 }
 
+/// Returns the process that a client names who may trace every process but the service.
+fn permitted_by_group(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
+    let named = rights::name(files);
+    let named = named.map_err(|why| refused(why.error_number(), &why.to_string()))?;
+    if named.pid == std::process::id().cast_signed() {
+        return Err(of_service());
+    }
+    Ok(Permitted {
+        viewer,
+        pid: named.pid,
+        proof: Some(named),
+    })
+}
+
 /// Returns the process of which the client proves that it may trace it.
 fn permitted_by_proof(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
     let proven = prove(files);
     let proven = proven.map_err(|why| refused(why.error_number(), &why.to_string()))?;
     let pid = proven.pid;
     if pid == std::process::id().cast_signed() {
-        return Err(refused(libc::EPERM, "the service does not trace itself"));
+        return Err(of_service());
     }
     if !viewer.may_see_now(pid) {
         return Err(refused(
@@ -429,6 +496,10 @@ impl Drop for Conversation {
             self.release(processes);
         }
     }
+}
+
+fn of_service() -> Answer {
+    refused(libc::EPERM, "the service does not trace itself")
 }
 
 fn unseen() -> Answer {

@@ -43,6 +43,16 @@ impl Viewer {
         }
     }
 
+    /// Makes the viewer of a user who may see every process of the machine.
+    pub fn of_whole_machine(user: u32, group: u32) -> Self {
+        Self {
+            user,
+            group,
+            sees_all: true,
+            is_unmasked: true,
+        }
+    }
+
     /// Tells whether nothing is masked that events say of other processes.
     pub fn is_unmasked(&self) -> bool {
         self.is_unmasked

@@ -15,7 +15,8 @@ use tracer_kernel::{MOUNT_PROC, PROC_OF_ANOTHER, capabilities, is_proc_own};
 /// no other right. A program that asks for the kernel's events in a stream of its own
 /// (posix_trace_attr_setkernelevents_np(), or LINUX_TRACE_KERNEL_EVENTS=1) finds it. The kernel
 /// decides what a program may trace: the program proves it by a file that the kernel opens only
-/// then. No eBPF program is loaded while no program asks.
+/// then. No eBPF program is loaded while no program asks. The users that it serves are
+/// in /etc/tracer-user.toml.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
     /// Listen here. Not where a service manager passes the socket
@@ -25,6 +26,9 @@ pub struct ServeArgs {
     /// starts the service again. 0: never
     #[arg(long, value_name = "TIME", default_value = "60s")]
     idle: String,
+    /// File that says which users are served. Where there is none, each is, within its rights
+    #[arg(long, value_name = "FILE", default_value = "/etc/tracer-user.toml")]
+    policy: PathBuf,
 }
 
 /// Checked configuration of `serve`.
@@ -32,6 +36,7 @@ pub struct ServeArgs {
 pub struct ServeConfig {
     socket: PathBuf,
     idle: Option<Duration>,
+    policy: PathBuf,
 }
 
 impl TryFrom<ServeArgs> for ServeConfig {
@@ -49,6 +54,7 @@ impl TryFrom<ServeArgs> for ServeConfig {
         Ok(Self {
             socket: args.socket,
             idle,
+            policy: args.policy,
         })
     }
 }
@@ -57,13 +63,14 @@ impl TryFrom<ServeArgs> for ServeConfig {
 ///
 /// # Errors
 ///
-/// It may not load eBPF programs, or cannot listen.
+/// It may not load eBPF programs, cannot listen, or does not understand its policy.
 pub fn run(config: &ServeConfig) -> anyhow::Result<ExitCode> {
     ensure!(is_proc_own(), "{PROC_OF_ANOTHER}; {MOUNT_PROC}");
     capabilities().context("cannot serve the kernel's events")?;
+    let policy = tracer_agent::Policy::read(&config.policy)?;
     let listening = tracer_agent::listen_as_service(&config.socket)?;
     let idle = config.idle.filter(|_| listening.is_passed());
-    tracer_agent::serve(listening, idle).context("cannot serve")?;
+    tracer_agent::serve(listening, policy, idle).context("cannot serve")?;
     Ok(ExitCode::SUCCESS)
 }
 

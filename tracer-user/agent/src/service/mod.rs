@@ -4,6 +4,7 @@
 //! - `kernel`: its recordings of the kernel's events, for as long as there are subscriptions;
 //! - `listening`: the socket, its own or the one that a service manager passes;
 //! - `manager`: messages to a service manager;
+//! - `policy`: the users that it serves;
 //! - `refusals`: what was refused, on the standard error.
 //!
 //! One thread does everything, so that conversations and recordings need not wait for each other:
@@ -13,6 +14,7 @@ mod kernel;
 mod listening;
 mod manager;
 mod orders;
+mod policy;
 mod refusals;
 
 use std::io;
@@ -30,13 +32,14 @@ use super::Hub;
 use super::hub::MOST_AT_SERVICE;
 use super::server::{Host, welcome};
 use kernel::Recordings;
-use orders::Order;
+use orders::{Order, Orders};
+use policy::Allow;
+use refusals::Refusals;
 
 pub use kernel::ON_DEMAND;
 pub use listening::{ListenError, Listening, listen};
 pub use manager::say_ready;
-pub use orders::Orders;
-pub use refusals::Refusals;
+pub use policy::{Policy, PolicyError};
 
 /// Time after the last subscription for which the programs stay in the kernel: a program that ends
 /// and is started again finds them there.
@@ -49,12 +52,38 @@ const TICK: Duration = Duration::from_millis(50);
 /// a record may get its time a little before it is seen.
 const SOON: Duration = Duration::from_millis(1);
 
+/// Parts of the service that its conversations use.
+#[derive(Clone)]
+pub struct Counter {
+    /// Receiver of orders.
+    pub orders: Orders,
+    refusals: Refusals,
+    policy: Policy,
+}
+
+impl Counter {
+    /// Notes a refusal, so that the administrator sees it.
+    pub fn note(&self, user: u32, pid: i32, why: &str) {
+        self.refusals.note(user, pid, why);
+    }
+
+    /// Tells whether any user is served.
+    pub fn is_open(&self) -> bool {
+        self.policy.allow != Allow::Off
+    }
+
+    /// Returns the group whose members see every process.
+    pub fn group(&self) -> Option<u32> {
+        self.policy.group
+    }
+}
+
 /// Serves until a signal, or until there has been no subscription for `idle`.
 ///
 /// # Errors
 ///
 /// The system has no descriptor or memory for it.
-pub fn serve(listening: Listening, idle: Option<Duration>) -> io::Result<()> {
+pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (listener, _name) = listening.into_parts();
@@ -62,7 +91,11 @@ pub fn serve(listening: Listening, idle: Option<Duration>) -> io::Result<()> {
         let listener = UnixListener::from_std(listener)?;
         let hub = Hub::new(MOST_AT_SERVICE, ON_DEMAND);
         let (orders, received) = Orders::new();
-        let host = Host::Service(orders, Refusals::default());
+        let host = Host::Service(Counter {
+            orders,
+            refusals: Refusals::default(),
+            policy,
+        });
         tokio::spawn(welcome(listener, hub.clone(), host));
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         let [terminate, interrupt] = signals;

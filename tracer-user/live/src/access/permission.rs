@@ -80,6 +80,14 @@ impl NotPermitted {
         !matches!(self, Self::Lack { .. })
     }
 
+    /// Tells whether the kernel does not let this user trace it: an administrator may.
+    pub fn is_of_rights(&self) -> bool {
+        matches!(
+            self,
+            Self::OfAnother { .. } | Self::Protected { .. } | Self::Yama { .. }
+        )
+    }
+
     /// Tells whether the process is gone.
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Ended { .. })

@@ -70,6 +70,9 @@ pub struct Service {
     is_followed: bool,
     lacks: Box<dyn Fn(EventTypeId) -> bool>,
     left_alone: usize,
+    /// Whether the service has refused what the kernel does not let this user trace: it need not be
+    /// asked for each process.
+    is_by_rights_alone: bool,
 }
 
 /// Conversation with the service, and what waits for it and for the stream.
@@ -118,6 +121,7 @@ impl Service {
                 matches!(known, Some(Availability::Lacks(_)))
             }),
             left_alone: 0,
+            is_by_rights_alone: false,
         }
     }
 
@@ -127,7 +131,23 @@ impl Service {
     ///
     /// See [`ServiceError`].
     pub fn trace(&mut self, pid: i32) -> Result<(), ServiceError> {
-        permission::check(pid)?;
+        match permission::check(pid) {
+            Ok(()) => self.ask_for(pid),
+            Err(error) if error.is_of_rights() && !self.is_by_rights_alone => {
+                // This user may be of the group that sees every process.
+                match self.ask_for(pid) {
+                    Err(refusal) if refusal.is_of_process() => {
+                        self.is_by_rights_alone = !refusal.is_of_the_past();
+                        Err(error.into())
+                    }
+                    answered => answered,
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn ask_for(&self, pid: i32) -> Result<(), ServiceError> {
         let mut link = lock(&self.link);
         let Link { agent, control, .. } = &mut *link;
         if let Some(agent) = agent {
