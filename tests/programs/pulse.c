@@ -5,6 +5,7 @@
 #include "handshake.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 
 static void *wait_for_ever(void *unused)
 {
@@ -23,13 +24,14 @@ int main(int argc, char **argv)
     pthread_t thread;
     int output;
 
+    /* It goes on when that has read enough. */
+    signal(SIGPIPE, SIG_IGN);
     must("thread", pthread_create(&thread, NULL, wait_for_ever, NULL));
     puts("ready");
     fflush(stdout);
     output = argc > 1 ? open(argv[1], O_WRONLY) : -1;
     while (poll(&input, 1, 50) == 0)
-        if (write(output, "x", 1) != 1)
-            break;
+        (void)!write(output, "x", 1);
     close(output);
     return 0;
 }

@@ -1,5 +1,5 @@
 //! Lanes of tests that run as root. Most look at processes of their own and wait most of the time,
-//! so that several run side by side. Those that count what the whole machine does, or need its
+//! so that two of them run side by side. Those that count what the whole machine does, or need its
 //! processors, run alone after them.
 
 use std::collections::VecDeque;
@@ -11,13 +11,14 @@ use super::totals::Outcome;
 use super::{Run, Variables, joined};
 
 /// Lanes side by side.
-const LANES: usize = 3;
+const LANES: usize = 2;
 
 /// Executable whose tests share users, so that all of it is in one lane.
 const IN_ONE_LANE: &str = "security";
 
-/// Files of tests that run alone: they measure how long something takes, or need all processors.
-const FILES_ALONE: [&str; 3] = ["machine", "real_time", "slow"];
+/// Files of tests that run alone: they measure how long something takes, need all processors, or
+/// have processes that keep whatever asks after them waiting.
+const FILES_ALONE: [&str; 4] = ["machine", "real_time", "served", "slow"];
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
