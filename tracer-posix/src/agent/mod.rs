@@ -7,6 +7,7 @@
 //! - `protocol`: what controller and agent say to each other;
 //! - `connection`: which process is believed to be an agent;
 //! - `proof`: descriptors that show that this process may trace another;
+//! - `unforked`: a stretch in which no child is made, which would have these descriptors;
 //! - `returning`: how an agent is found again after one has ended;
 //! - `AgentSource`: the agent as a source of a stream.
 
@@ -16,6 +17,7 @@ mod proof;
 pub mod protocol;
 mod returning;
 mod source;
+mod unforked;
 mod wanted;
 
 #[doc(hidden)]

@@ -6,16 +6,20 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use super::protocol::PROOF_DESCRIPTORS;
+use super::unforked::Unforked;
 use tracer_area::own_pid;
 
 /// Descriptors that go with a message which names a process, for as long as it takes to send it.
-/// They are not kept: a child with fewer rights would have them too.
+/// They are not kept, and no child is made meanwhile: one with fewer rights would have them too. A
+/// thread has one at a time.
 #[derive(Debug)]
 pub struct Proof {
+    // Dropped in this order.
     process: OwnedFd,
     /// `None` where the kernel does not let us open it: the agent may give us the process all the
     /// same.
     memory: Option<File>,
+    _unforked: Unforked,
 }
 
 impl Proof {
@@ -27,9 +31,14 @@ impl Proof {
         } else {
             format!("/proc/{pid}/mem")
         };
+        let unforked = Unforked::begin();
         let process = open_process(pid).ok()?;
         let memory = OpenOptions::new().read(true).open(memory).ok();
-        Some(Self { process, memory })
+        Some(Self {
+            process,
+            memory,
+            _unforked: unforked,
+        })
     }
 
     /// Writes them into `to` in the order in which they are sent, and returns them.
@@ -91,6 +100,7 @@ mod tests {
         let target = |file| fs::read_link(format!("/proc/self/fd/{file}")).unwrap();
         assert!(target(process).to_string_lossy().contains("pidfd"));
         assert!(target(memory).ends_with("mem"));
+        drop(proof);
         assert_eq!(start_time(i32::MAX), None);
         assert!(Proof::open(i32::MAX).is_none());
     }

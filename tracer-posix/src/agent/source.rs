@@ -130,8 +130,7 @@ impl AgentSource {
         let agent = connect(TIMEOUT)?;
         let mut source = Self::over(agent, Wish::new(*request)).map_err(AgentError::Silent)?;
         let hello = source.wish.hello();
-        let proof = Proof::open(request.pid);
-        granted(source.ask_with(&hello, proof.as_ref()))?;
+        granted(source.ask_with(&hello, Proof::open(request.pid)))?;
         Ok(source)
     }
 
@@ -143,8 +142,7 @@ impl AgentSource {
     /// See [`AgentError`].
     pub fn add(&mut self, pid: i32) -> Result<(), AgentError> {
         if let Link::Up(_) = self.link {
-            let proof = Proof::open(pid);
-            granted(self.ask_with(&Ask::Add { pid }, proof.as_ref()))?;
+            granted(self.ask_with(&Ask::Add { pid }, Proof::open(pid)))?;
         }
         self.wish.add(pid);
         Ok(())
@@ -204,9 +202,10 @@ impl AgentSource {
         self.ask_with(ask, None)
     }
 
-    fn ask_with(&mut self, ask: &Ask, proof: Option<&Proof>) -> io::Result<Answer> {
+    fn ask_with(&mut self, ask: &Ask, proof: Option<Proof>) -> io::Result<Answer> {
         let mut agent = Until::new(self.agent()?, Instant::now() + TIMEOUT);
-        send(&mut agent, ask, proof)?;
+        send(&mut agent, ask, proof.as_ref())?;
+        drop(proof);
         read_message(&mut agent)
     }
 

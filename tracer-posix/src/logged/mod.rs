@@ -38,7 +38,6 @@ pub use client::{LogCallError, LoggedStream};
 #[doc(hidden)]
 pub use client::{ask_recorder, hear_recorder};
 pub use conversation::RecorderGone;
-#[cfg(feature = "async")]
 pub(crate) use process::BlockedSignals;
 pub use protocol::LoggedStatus;
 #[doc(hidden)]

@@ -178,8 +178,8 @@ impl Drop for Stack {
     }
 }
 
-/// Guard that blocks all signals until it is dropped: no handler runs in a child that shares this
-/// process's memory.
+/// Guard that blocks all signals of the thread until it is dropped.
+#[derive(Debug)]
 pub(crate) struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {

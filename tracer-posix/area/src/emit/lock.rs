@@ -117,6 +117,15 @@ impl<T> PiLock<T> {
         Some(self.guard())
     }
 
+    /// Returns the guard of the lock again, where that was forgotten.
+    ///
+    /// # Safety
+    ///
+    /// The calling thread has the lock, or is in a child the one that had it.
+    pub unsafe fn held(&self) -> PiGuard<'_, T> {
+        self.guard()
+    }
+
     #[inline(always)]
     fn take(&self, tid: u32) -> bool {
         let taken = self.word.compare_exchange(FREE, tid, Acquire, Relaxed);
