@@ -17,7 +17,7 @@ use tracer_posix::wire::{framed, read_message};
 use tracer_user::fuzz_entry;
 
 /// Readers by name. What is any bytes for each is in `README.md`.
-const TARGETS: [(&str, fn(&[u8])); 14] = [
+const TARGETS: [(&str, fn(&[u8])); 15] = [
     ("agent_answers", |bytes| {
         AgentSource::collect_from_untrusted(bytes)
     }),
@@ -33,6 +33,7 @@ const TARGETS: [(&str, fn(&[u8])); 14] = [
     ("log_mutated", log::mutated),
     ("recorder_answers", |bytes| logged::hear_recorder(bytes)),
     ("recorder_asked", |bytes| logged::ask_recorder(bytes)),
+    ("service_asked", |bytes| fuzz_entry::service_asked(bytes)),
     ("usdt_arguments", |bytes| fuzz_entry::usdt_arguments(bytes)),
     ("usdt_notes", |bytes| fuzz_entry::usdt_notes(bytes)),
     ("wire", messages),

@@ -135,3 +135,12 @@ fn a_whole_program_is_looked_at() {
 fn any_bytes_to_the_agent() {
     run("agent_asked", fuzz_entry::agent_asked);
 }
+
+#[test]
+fn any_bytes_and_descriptors_to_the_service() {
+    let count = || fs::read_dir("/proc/self/fd").expect("descriptors").count();
+    let before = count();
+    run("service_asked", fuzz_entry::service_asked);
+    // Other tests have a few of their own meanwhile; each input brings some.
+    assert!(count() < before + 100);
+}

@@ -15,7 +15,7 @@
 //! - `rights`: proof that a client may trace a process;
 //! - `mask`: what events say of processes that their reader does not see;
 //! - `receive`: requests, and the descriptors that come with them;
-//! - `server`: the conversations.
+//! - `server`: the conversations; `untrusted`: those in which any bytes are said.
 
 // Whatever comes from outside is no reason to end the program.
 #![cfg_attr(
@@ -40,14 +40,17 @@ mod service;
 mod share;
 mod socket;
 mod tee;
+mod untrusted;
 mod viewer;
 mod watched;
 
 pub use hub::Hub;
-pub use server::{Agent, RoundRequest, converse, listen};
+pub use server::{Agent, RoundRequest, listen};
 pub use service::{
     ListenError, Listening, Policy, PolicyError, listen as listen_as_service, say_ready, serve,
 };
 pub use share::{Most, Shares};
 pub use tee::Tee;
 pub use tracer_posix::agent::SYSTEM_ADDRESS;
+#[doc(hidden)]
+pub use untrusted::{converse, converse_with_service};

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
 use tracer_engine::EventSet;
@@ -119,7 +118,8 @@ impl Host {
         }
     }
 
-    fn most_connections(&self) -> Most {
+    /// Returns how many connections there may be.
+    pub fn most_connections(&self) -> Most {
         match self {
             Self::Trace(_) => MOST_CONNECTIONS,
             Self::Service(..) => MOST_CONNECTIONS_AT_SERVICE,
@@ -146,14 +146,15 @@ pub async fn welcome(listener: UnixListener, hub: Hub, host: Host) {
 }
 
 /// Program that is talked to, and counted for that.
-struct Guest {
+pub struct Guest {
     stream: UnixStream,
     credentials: UCred,
     connections: Arc<Mutex<Shares>>,
 }
 
 impl Guest {
-    fn admit(stream: UnixStream, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
+    /// Admits a program, unless there are too many of its user's.
+    pub fn admit(stream: UnixStream, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
         let credentials = stream.peer_cred().ok()?;
         let mut shares = connections.lock().unwrap_or_else(PoisonError::into_inner);
         shares.take(credentials.uid(), 1).then(|| Self {
@@ -211,7 +212,8 @@ impl Drop for Guest {
     }
 }
 
-async fn talk(mut guest: Guest, hub: Hub, host: Host) {
+/// Talks to a program until that ends.
+pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     let is_of_group = match &host {
         Host::Service(counter) => counter.group().is_some_and(|group| guest.is_of(group)),
         Host::Trace(_) => false,
@@ -237,34 +239,6 @@ async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         }
         asked = Ok(receive(&guest.stream).await);
     }
-}
-
-/// Holds a conversation in which the other side says `untrusted` and hangs up.
-#[doc(hidden)]
-pub fn converse(untrusted: &[u8]) {
-    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
-        return;
-    };
-    runtime.block_on(async {
-        let (Ok((ours, mut theirs)), hub) = (UnixStream::pair(), Hub::default()) else {
-            return;
-        };
-        hub.add_process(std::process::id().cast_signed());
-        // The hub gets no more events.
-        let asked = RoundRequest::new(|| false);
-        let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
-        let Some(guest) = Guest::admit(ours, &connections) else {
-            return;
-        };
-        let saying = async {
-            // The write fails once the agent has hung up.
-            let _ = theirs.write_all(untrusted).await;
-            let _ = theirs.shutdown().await;
-            let mut answers = Vec::new();
-            let _ = theirs.read_to_end(&mut answers).await;
-        };
-        tokio::join!(talk(guest, hub, Host::Trace(asked)), saying);
-    });
 }
 
 struct Conversation {

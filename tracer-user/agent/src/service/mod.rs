@@ -32,13 +32,14 @@ use super::Hub;
 use super::hub::MOST_AT_SERVICE;
 use super::server::{Host, welcome};
 use kernel::Recordings;
-use orders::{Order, Orders};
+use orders::Orders;
 use policy::Allow;
 use refusals::Refusals;
 
 pub use kernel::ON_DEMAND;
 pub use listening::{ListenError, Listening, listen};
 pub use manager::say_ready;
+pub use orders::Order;
 pub use policy::{Policy, PolicyError};
 
 /// Time after the last subscription for which the programs stay in the kernel: a program that ends
@@ -62,6 +63,17 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// Makes that of a service which has nothing in the kernel, and what receives its orders.
+    pub fn without_kernel() -> (Self, UnboundedReceiver<Order>) {
+        let (orders, received) = Orders::new();
+        let counter = Self {
+            orders,
+            refusals: Refusals::unsaid(),
+            policy: Policy::default(),
+        };
+        (counter, received)
+    }
+
     /// Notes a refusal, so that the administrator sees it.
     pub fn note(&self, user: u32, pid: i32, why: &str) {
         self.refusals.note(user, pid, why);

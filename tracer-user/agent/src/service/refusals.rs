@@ -23,6 +23,16 @@ struct Limit {
 }
 
 impl Refusals {
+    /// Makes one that counts, and says nothing for a while.
+    pub fn unsaid() -> Self {
+        let limit = Limit {
+            since: Some(Instant::now()),
+            said: MOST_LINES,
+            unsaid: 0,
+        };
+        Self(Arc::new(Mutex::new(limit)))
+    }
+
     /// Reports one, unless there were too many just before: those are counted.
     pub fn note(&self, user: u32, pid: i32, why: &str) {
         let lines = {
