@@ -15,6 +15,7 @@ use super::descendants;
 use super::descriptors;
 use super::ending::{end, runtime};
 use super::follow::{Follow, ring_of};
+use super::newcomers::Newcomers;
 use super::pidfd::PidFd;
 use super::setup::BegunTrace;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
@@ -104,7 +105,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     if let Some(kernel) = &mut begun.kernel {
         kernel.look(&traced);
     }
-    follow(begun, (wakes, woken), false, setup).await
+    follow(begun, (wakes, woken), (false, None), setup).await
 }
 
 /// Traces the descendants that the processes `pids`, which are traced, have made before. A traced
@@ -195,17 +196,11 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
             .with_context(|| format!("cannot trace {}", targets.in_words()))?,
         None => Vec::new(),
     };
-    let is_open = begun
+    let are_chosen = begun
         .kernel
         .as_ref()
         .is_none_or(KernelAccess::chooses_newcomers);
-    ensure!(
-        is_open || !there.is_empty(),
-        "there are no {} now that this user may trace ({}); without root those that begin later are \
-         not seen: start them first, or run as root",
-        targets.in_words(),
-        targets.how_to_find()
-    );
+    let newcomers = (!are_chosen).then(|| Newcomers::after(targets.clone(), &there));
     for pid in &there {
         begun.tracer.add_found(*pid, monotonic_now());
     }
@@ -220,14 +215,10 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
         ));
     }
     say_left_alone(begun.kernel.as_ref());
+    if newcomers.is_some() {
+        say("those that begin later are looked for once a second (root sees their first moments)");
+    }
     match there.len() {
-        count if !is_open => say(&format!(
-            "tracing {count} that {} there now of {}, and what they make, {} (root traces those too \
-             that begin later)",
-            if count == 1 { "is" } else { "are" },
-            targets.in_words(),
-            until(setup, "until they have ended")
-        )),
         0 => say(&format!(
             "there are no {} now ({}): waiting for some to begin, {}",
             targets.in_words(),
@@ -241,7 +232,7 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
             until(setup, UNTIL_CTRL_C)
         )),
     }
-    follow(begun, (wakes, woken), is_open, setup).await
+    follow(begun, (wakes, woken), (true, newcomers), setup).await
 }
 
 /// End of a trace that goes on when no process lives.
@@ -266,7 +257,7 @@ fn until(setup: &Setup, otherwise: &str) -> String {
 async fn follow(
     begun: BegunTrace,
     (wake, wakes): (UnboundedSender<Wake>, UnboundedReceiver<Wake>),
-    is_open: bool,
+    (is_open, newcomers): (bool, Option<Newcomers>),
     setup: &Setup,
 ) -> anyhow::Result<Outcome> {
     let follow = Follow {
@@ -280,6 +271,7 @@ async fn follow(
         start: begun.start,
         until: begun.until,
         is_open,
+        newcomers,
         flush: None,
     };
     tracer_agent::say_ready();

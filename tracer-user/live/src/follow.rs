@@ -13,6 +13,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::access::KernelAccess;
 use super::memory::give_back_what_is_free;
+use super::newcomers::Newcomers;
 use super::pidfd::{PidFd, wait_for_input};
 use super::returned::trace_anew;
 use super::tracer::Tracer;
@@ -117,6 +118,8 @@ pub struct Follow {
     pub until: Option<MonotonicNs>,
     /// Whether it continues when no process lives: others may come.
     pub is_open: bool,
+    /// Search for processes that begin later, where no program in the kernel chooses them.
+    pub newcomers: Option<Newcomers>,
     /// A flush that was asked for, until all that was recorded before has arrived.
     pub flush: Option<FlushRequest>,
 }
@@ -189,6 +192,9 @@ impl Follow {
             self.trace_wakers();
             if let Some(kernel) = &mut self.kernel {
                 trace_anew(kernel, &mut self.tracer);
+                if let Some(newcomers) = self.newcomers.as_mut().filter(|_| !phase.is_ending()) {
+                    newcomers.look(kernel, &mut self.tracer);
+                }
             }
             let offer = self.writer.offer(&mut self.tracer.lines().bytes());
             if offer == Offer::Closed || self.writer.has_lost_its_reader() {
@@ -476,6 +482,7 @@ mod tests {
             start: MonotonicNs(0),
             until: Some(END),
             is_open: true,
+            newcomers: None,
             flush: None,
         };
         let runtime = super::super::ending::runtime().unwrap();

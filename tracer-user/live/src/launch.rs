@@ -131,6 +131,7 @@ async fn start_and_follow(
         start: begun.start,
         until: begun.until,
         is_open: false,
+        newcomers: None,
         flush: None,
     };
     let ended = end(follow, setup).await?;

@@ -36,6 +36,7 @@ mod launch;
 mod log_stage;
 mod memory;
 mod name_shares;
+mod newcomers;
 mod origin;
 mod pidfd;
 mod printer;
