@@ -155,11 +155,16 @@ fn group(part: Part) -> &'static str {
 /// no purge.
 fn scriptlets() -> String {
     let with_systemd = |what: &str| format!("if [ -d /run/systemd/system ]; then {what} || :; fi");
+    // That works in a system that does not run, too.
+    let by_links = |what: &str| format!("if command -v systemctl >/dev/null; then {what} || :; fi");
     format!(
-        "%post\n{reload}\n\n\
-         %preun\nif [ $1 -eq 0 ]; then {stop}; fi\n\n\
+        "%post\n{reload}\nif [ $1 -eq 1 ]; then\n{enable}\n{start}\nfi\n\n\
+         %preun\nif [ $1 -eq 0 ]; then\n{disable}\n{stop}\nfi\n\n\
          %postun\n{reload}\nif [ $1 -ge 1 ]; then {restart}; else rmdir /run/tracer-user 2>/dev/null || :; fi\n\n",
         reload = with_systemd("systemctl daemon-reload"),
+        enable = by_links("systemctl --quiet enable tracer-user.socket"),
+        disable = by_links("systemctl --quiet --no-reload disable tracer-user.socket"),
+        start = with_systemd("systemctl start tracer-user.socket"),
         stop = with_systemd(
             "systemctl stop 'tracer-user@*.service' tracer-user.socket tracer-user.service"
         ),

@@ -58,6 +58,59 @@ step "$(systemctl --version | head -n 1)"
 step "installed while systemd runs"
 quietly dpkg --install /life/old/tracer-user_*.deb
 
+agent=tracer-user.service
+
+# What the agent is given by systemd, and says of itself.
+agent_fails() {
+    systemctl --no-pager --full status tracer-user.socket "$agent" || true
+    journalctl --no-pager --unit "$agent" || true
+    fail "$*"
+}
+
+# An ordinary user sees the events of a command.
+without_rights() {
+    mkdir -p /tmp/ordinary
+    chown 4711:4711 /tmp/ordinary
+    setpriv --reuid=4711 --regid=4711 --clear-groups --inh-caps=-all -- \
+        tracer-user run --events fork,exec,exit -o /tmp/ordinary/trace -- /bin/sh -c '/bin/true; exit 0' \
+        2>/tmp/said || { cat /tmp/said; agent_fails "an ordinary user cannot trace"; }
+    grep -q 'the service at /run/tracer-user.sock' /tmp/said || { cat /tmp/said; agent_fails "by other means"; }
+    [ "$(grep -c exec /tmp/ordinary/trace)" -ge 2 ] || { cat /tmp/ordinary/trace; agent_fails "no exec was seen"; }
+    rm -r /tmp/ordinary
+}
+
+step "the agent's socket is there and enabled, and no agent runs"
+systemctl is-enabled tracer-user.socket
+[ "$(systemctl is-active tracer-user.socket)" = active ] || agent_fails "the socket is not there"
+[ "$(systemctl is-active "$agent")" = inactive ] || agent_fails "an agent runs"
+
+step "an ordinary user traces by it; what it may do"
+without_rights
+pid=$(systemctl show --property MainPID --value "$agent")
+grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' "/proc/$pid/status"
+# CAP_PERFMON, CAP_BPF.
+[ "$(sed -n 's/^CapEff:\t*0*//p' "/proc/$pid/status")" = c000000000 ] || fail "other capabilities"
+[ "$(sed -n 's/^Uid:\t\([0-9]*\).*/\1/p' "/proc/$pid/status")" -gt 0 ] || fail "it is root"
+systemd-analyze --no-pager security "$agent" | tail -n 1
+exposed=$(systemd-analyze --no-pager security "$agent" | sed -n 's/.*: \([0-9]*\)\.\([0-9]\).*/\1\2/p' | tail -n 1)
+[ "${exposed#0}" -le 20 ] || fail "it is exposed"
+
+step "the agent is killed: the next one serves"
+systemctl kill --signal KILL "$agent"
+without_rights
+
+step "turned off, and a policy that is none"
+printf '[serve]\nallow = "off"\n' >/etc/tracer-user.toml
+systemctl restart "$agent"
+if (without_rights) >/dev/null 2>&1; then fail "it serves"; fi
+echo '[serve' >/etc/tracer-user.toml
+if systemctl restart "$agent" 2>/dev/null; then fail "it does not mind its policy"; fi
+journalctl --no-pager --unit "$agent" | grep -q 'tracer-user.toml is no policy' || agent_fails "it does not say why"
+rm /etc/tracer-user.toml
+systemctl reset-failed "$agent" tracer-user.socket
+systemctl restart tracer-user.socket
+without_rights
+
 step "a recorder of nginx: begun"
 quietly systemctl start nginx
 set_up 4M '--syscalls %%network,openat'
@@ -116,6 +169,7 @@ pid=$(main_pid)
 quietly dpkg --install /life/new/tracer-user_*.deb
 is_active
 [ "$(main_pid)" != "$pid" ] || fail "it is still the old one"
+without_rights
 
 requests 1
 systemctl reload "$recorder" || recorder_fails "it is not reloaded"
@@ -151,6 +205,8 @@ systemctl stop nginx
 quietly dpkg --purge tracer-user
 [ ! -e /var/lib/tracer-user ] && [ ! -e /var/lib/private/tracer-user ] || fail "records are left"
 [ ! -e /etc/systemd/system/nginx.service.wants ] || fail "it is enabled still"
+[ ! -e /etc/systemd/system/sockets.target.wants/tracer-user.socket ] || fail "the socket is enabled still"
+[ ! -e /run/tracer-user.sock ] || fail "the socket is left"
 
 echo "vmtest: taint $(cat /proc/sys/kernel/tainted)"
 echo "vmtest: done"
