@@ -66,14 +66,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     without_shared_memory()
 }
 
-/// Runs `cargo xtask lint` in a process of its own, below the tests' priority, and shows its output
-/// at its end. The pages of documentation are left to the nightly run.
+/// Runs `cargo xtask lint` in a process of its own, where the tests leave processors idle, and
+/// shows its output at its end. The pages of documentation are left to the nightly run.
 pub fn run_beside() -> anyhow::Result<()> {
     let path = workspace::target("lint.log");
     let output = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let this = env::current_exe().context("this program has no path")?;
     let outcome = process::run(
-        Command::new("nice")
+        Command::new("chrt")
+            .args(["--idle", "0"])
             .arg(this)
             .args(["lint", "--without-doc"])
             .current_dir(workspace::root())

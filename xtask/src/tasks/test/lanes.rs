@@ -43,8 +43,12 @@ pub fn is_alone(file: &str, test: &str) -> bool {
 /// Run and its outcome.
 type Ended<'a> = (&'a Run<'a>, Outcome);
 
-/// Runs all tests, first those of the lanes.
-pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
+/// Runs all tests, first those of the lanes, and after `before_alone` the others.
+pub fn run<'a>(
+    runs: &'a [Run<'a>],
+    variables: &Variables,
+    before_alone: impl FnOnce(),
+) -> anyhow::Result<Vec<Ended<'a>>> {
     let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_alone);
     let lots = Mutex::new(lots(beside));
     let mut ended = thread::scope(|scope| {
@@ -52,6 +56,7 @@ pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec
         let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
         anyhow::Ok(ended?.into_iter().flatten().collect::<Vec<_>>())
     })?;
+    before_alone();
     for run in alone {
         ended.push(perform(run, variables, &mut |line| println!("{line}"))?);
     }

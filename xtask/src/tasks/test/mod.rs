@@ -40,7 +40,7 @@ pub struct Args {
     /// shipped
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     whole: bool,
-    /// Also the whole of `cargo xtask lint`, beside the tests that need no rights
+    /// Also `cargo xtask lint`, beside the tests
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     lint: bool,
     /// Only tests whose name contains this
@@ -77,22 +77,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         joined(tools).map(|()| variables)
     })?;
 
-    let ((mut totals, mut failed), lint) = thread::scope(|scope| {
-        let lint = args.lint.then(|| scope.spawn(lint::run_beside));
-        let mut outcome = unprivileged(&binaries::SELECTION, args, &variables)?;
+    let ((totals, failed), lint) = thread::scope(|scope| {
+        let mut lint = Beside(args.lint.then(|| scope.spawn(lint::run_beside)), Ok(()));
+        let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, &variables)?;
         if args.whole {
-            let (totals, failed) = unprivileged(&binaries::MODEL, args, &variables)?;
-            outcome.0.add(totals);
-            outcome.1.extend(failed);
+            let (more, also) = unprivileged(&binaries::MODEL, args, &variables)?;
+            totals.add(more);
+            failed.extend(also);
         }
-        // The tests that follow need the processors.
-        anyhow::Ok((outcome, lint.map_or(Ok(()), joined)))
+        if !args.unprivileged {
+            let (more, also) = privileged(args, &variables, || lint.wait())?;
+            totals.add(more);
+            failed.extend(also);
+        }
+        lint.wait();
+        anyhow::Ok(((totals, failed), lint.1))
     })?;
-    if !args.unprivileged {
-        let (privileged, also) = privileged(args, &variables)?;
-        totals.add(privileged);
-        failed.extend(also);
-    }
     // Again, where the last lines of a long output are all that is at hand.
     for failure in &failed {
         println!("\n{failure}");
@@ -100,6 +100,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
     lint
+}
+
+/// A thread of this task that works beside the tests, and how it ended.
+struct Beside<'a>(
+    Option<ScopedJoinHandle<'a, anyhow::Result<()>>>,
+    anyhow::Result<()>,
+);
+
+impl Beside<'_> {
+    /// Waits for its end.
+    fn wait(&mut self) {
+        if let Some(thread) = self.0.take() {
+            self.1 = joined(thread);
+        }
+    }
 }
 
 /// Waits for the end of a thread of this task.
@@ -217,7 +232,13 @@ struct Run<'a> {
     is_alone: bool,
 }
 
-fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
+/// Runs the tests that need root. Those that need the processors for themselves come after
+/// `before_alone`.
+fn privileged(
+    args: &Args,
+    variables: &Variables,
+    before_alone: impl FnOnce(),
+) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let filter = args.filter.as_deref();
     let here = Setting::default();
     let in_namespace = namespace::setting(args.whole);
@@ -271,7 +292,7 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
     runs.sort_by_key(|run| run.setting.words.len());
     let mut totals = Totals::default();
     let mut failed = Vec::new();
-    for (run, outcome) in lanes::run(&runs, variables)? {
+    for (run, outcome) in lanes::run(&runs, variables, before_alone)? {
         totals.add(outcome.totals);
         let failures = outcome.failed.into_iter();
         failed.extend(failures.map(|failure| (run.binary, run.setting, failure)));
