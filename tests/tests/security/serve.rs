@@ -97,21 +97,36 @@ impl Service {
         (one("opened"), one("granted"))
     }
 
-    /// Traces a process as this user, who is of this group too, for a second. Returns the names of
-    /// the programs that it was seen to run, and the message where it is refused.
-    fn attach(&self, user: u32, group: u32, pid: i32) -> Result<BTreeSet<String>, String> {
-        let mut attach = Command::new("setpriv");
-        attach.args([
+    /// `tracer-user` as this user, who is of this group too.
+    fn tool(&self, user: u32, group: u32) -> Command {
+        let mut tool = Command::new("setpriv");
+        tool.args([
             format!("--reuid={user}"),
             format!("--regid={user}"),
             format!("--groups={group}"),
         ]);
-        attach.args(["--inh-caps=-all", "--"]);
-        attach.arg(self.folder.path().join("dist/bin/tracer-user"));
+        tool.args(["--inh-caps=-all", "--"]);
+        tool.arg(self.folder.path().join("dist/bin/tracer-user"));
+        tool.env("LINUX_TRACE_AGENT", address(self.folder.path()));
+        tool.current_dir("/");
+        tool
+    }
+
+    /// The doctor's line about the service, for this user.
+    fn diagnosis(&self, user: u32, group: u32) -> String {
+        let output = self.tool(user, group).arg("doctor").output().unwrap();
+        let mut all = lines(&output).into_iter();
+        all.find(|line| line.contains("kernel events: service"))
+            .unwrap()
+    }
+
+    /// Traces a process as this user, who is of this group too, for a second. Returns the names of
+    /// the programs that it was seen to run, and the message where it is refused.
+    fn attach(&self, user: u32, group: u32, pid: i32) -> Result<BTreeSet<String>, String> {
+        let mut attach = self.tool(user, group);
         attach.args(["attach", "--no-user", "--format", "json"]);
         attach.args(["--duration", "1s", "-p"]).arg(pid.to_string());
-        attach.env("LINUX_TRACE_AGENT", address(self.folder.path()));
-        let output = attach.current_dir("/").output().unwrap();
+        let output = attach.output().unwrap();
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
@@ -293,6 +308,10 @@ fn the_group_of_the_policy_sees_every_process_and_no_other_user_does() {
         // A number in the message, without the group: the pidfd of another's process alone.
         assert_eq!(service.proves(ATTACKER, of.pid(), "/dev/null", &[]), (1, 0));
     }
+    let of_group = service.diagnosis(ATTACKER, GROUP);
+    assert!(of_group.contains("those of every process"), "{of_group}");
+    let of_another = service.diagnosis(ATTACKER, ATTACKER);
+    assert!(of_another.contains("their own processes"), "{of_another}");
     // The service itself is no process for them.
     let refused = service.attach(ATTACKER, GROUP, service.pid()).unwrap_err();
     assert!(refused.contains("another user"), "{refused}");
@@ -310,6 +329,8 @@ fn a_service_that_is_turned_off_serves_no_user() {
     for group in [ATTACKER, GROUP] {
         let refused = service.attach(ATTACKER, group, own.pid()).unwrap_err();
         assert!(refused.contains("turned the service off"), "{refused}");
+        let diagnosis = service.diagnosis(ATTACKER, group);
+        assert!(diagnosis.contains("turned the service off"), "{diagnosis}");
     }
     assert!(service.objects().is_empty());
 }

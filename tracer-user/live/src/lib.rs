@@ -52,7 +52,7 @@ mod wake;
 mod wakers;
 mod writer;
 
-pub use access::may_trace_kernel;
+pub use access::{ServiceScope, may_trace_kernel, service_scope};
 pub use attach::attach;
 pub use consumer_setup::{Beginning, ConsumerSetup, Format};
 pub use control_group::ControlGroup;

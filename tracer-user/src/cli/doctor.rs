@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -12,7 +11,7 @@ use super::exit;
 use super::output_options::FormatArgs;
 use tracer_event::document::document;
 use tracer_kernel::Check;
-use tracer_live::has_capability;
+use tracer_live::{ServiceScope, has_capability, service_scope};
 use tracer_output::terminal::output::ColorChoice;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.
@@ -182,29 +181,25 @@ fn line(finding: &Finding, is_coloured: bool) -> String {
     line
 }
 
-/// Checks whether programs of any user are given the kernel's events.
+/// Checks whether programs of this user are given the kernel's events: asks as they would.
 fn service() -> Finding {
-    let address = tracer_agent::SYSTEM_ADDRESS;
-    let (holds, found) = match UnixStream::connect(address) {
-        Ok(_) => (
-            true,
-            format!("listens at {address}: each user's programs get those of their own processes"),
-        ),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (
+    let given = |of: &str| format!("this user's programs get those of {of}");
+    let (holds, found, remedy) = match service_scope() {
+        Ok(Some(ServiceScope::Own)) => (true, given("their own processes"), None),
+        Ok(Some(ServiceScope::Every)) => (true, given("every process"), None),
+        Ok(None) => (
             false,
             "not there: root and `tracer-user run` alone have them".to_owned(),
+            Some("systemctl enable --now tracer-user.socket".to_owned()),
         ),
-        Err(error) => (
-            false,
-            format!("{address} is there, and takes no connection: {error}"),
-        ),
+        Err(error) => (false, format!("{error:#}"), None),
     };
     Finding {
         check: Check {
             what: "kernel events: service",
             holds,
             found,
-            remedy: Some("systemctl enable --now tracer-user.socket".to_owned()),
+            remedy,
         },
         is_optional: true,
     }

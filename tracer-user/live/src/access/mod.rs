@@ -23,6 +23,8 @@ use tracer_posix::agent::{AgentError, reach};
 use super::{Setup, Targets};
 use service::{Service, ServiceSource};
 
+pub use service::{ServiceScope, service_scope};
+
 /// Context of an error of either way.
 const CANNOT: &str = "cannot trace kernel events (--no-system traces user events alone)";
 

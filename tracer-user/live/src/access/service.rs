@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracer_area::{RingMode, monotonic_now};
+use tracer_area::{RingMode, monotonic_now, own_pid};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
@@ -60,6 +60,39 @@ impl ServiceError {
             Self::NotPermitted(error) => error.has_ended(),
             Self::Agent(error) => error.error_number() == libc::ESRCH,
         }
+    }
+}
+
+/// Processes of which the service gives a user the kernel's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceScope {
+    /// Those that the user may trace.
+    Own,
+    /// Every process.
+    Every,
+}
+
+/// Asks a service, as the programs of this user would, what it gives. `None` where there is none.
+///
+/// # Errors
+///
+/// It refuses, is not to be believed, or does not answer.
+pub fn service_scope() -> anyhow::Result<Option<ServiceScope>> {
+    /// A process that is root's, where it is seen at all.
+    const FIRST: i32 = 1;
+    let request = Request {
+        pid: own_pid(),
+        inherit: false,
+        capacity: 1,
+        mode: RingMode::KeepOldest,
+    };
+    match AgentSource::connect(&request) {
+        Ok(mut agent) => Ok(Some(match agent.add(FIRST) {
+            Ok(()) => ServiceScope::Every,
+            Err(_refused) => ServiceScope::Own,
+        })),
+        Err(AgentError::NoAgent) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
