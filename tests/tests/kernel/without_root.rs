@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -355,6 +355,62 @@ fn a_command_is_traced_from_its_first_instruction_without_root() {
     assert_eq!(of_type("linux_trace_exit"), 3);
 }
 
+/// System calls of a command: the name, and what is told of arguments and result but addresses. A
+/// text that was not in memory as the call began is told at its end.
+fn calls(mut tool: Command, shown: &Path, options: &[&str]) -> Vec<(String, BTreeSet<String>)> {
+    tool.args(["run", "--no-user", "--events", "syscall", "-o"]);
+    tool.arg(shown).args(["--format", "json"]).args(options);
+    tool.args(["--", "cat", "/etc/passwd"]);
+    // Of this test, and not of that user.
+    tool.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
+    let output = tool.output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    let mut calls: Vec<(String, BTreeSet<String>)> = Vec::new();
+    let shown = fs::read_to_string(shown).unwrap();
+    for line in shown.lines().filter(|line| line.contains("\"type\"")) {
+        let value: Value = serde_json::from_str(line).unwrap();
+        let data = &value["data"];
+        let told = [&data["arguments"], &data["filled"]].into_iter();
+        let told = told.filter_map(Value::as_object).flatten();
+        let told = told.map(|(name, value)| format!("{name}={value}"));
+        let told = told.filter(|told| !told.contains("0x"));
+        if data["result"].is_null() || calls.is_empty() {
+            calls.push((data["name"].to_string(), told.collect()));
+        } else if let Some((_, call)) = calls.last_mut() {
+            call.extend(told);
+        }
+    }
+    calls
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn system_calls_are_chosen_and_have_their_arguments_without_root() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let as_root = || {
+        let mut root = Command::new(dist::tracer_user().unwrap());
+        root.current_dir(scene.stage.path().join("made"));
+        root
+    };
+    for choice in [
+        &["--syscalls", "openat,read,close"][..],
+        &["--syscalls", "%file"],
+        &["--syscalls", "all", "--failed"],
+        &["--syscalls", "openat,read", "--string-size", "0"],
+    ] {
+        let own = calls(scene.tool(), &scene.made("own"), choice);
+        let roots = calls(as_root(), &scene.made("roots"), choice);
+        assert_eq!(own, roots, "{choice:?}");
+        let of_file = |(_, told): &&(_, BTreeSet<_>)| told.contains("filename=\"/etc/passwd\"");
+        let is_told = choice[1] != "all" && !choice.contains(&"0");
+        assert_eq!(own.iter().filter(of_file).count(), usize::from(is_told));
+        assert!(own.len() > 1, "{choice:?}: {own:?}");
+    }
+}
+
 #[test]
 #[ignore = "needs root: loads eBPF"]
 fn a_process_that_begins_later_is_found_without_root_and_anothers_is_not() {
@@ -420,8 +476,16 @@ fn what_is_not_given_without_root_is_refused_and_says_why() {
             &["--descriptors", "needs root"],
         ),
         (
-            &["attach", "-p", &pid, "--syscalls", "read"],
-            &["--syscalls", "needs root"],
+            &[
+                "attach",
+                "-p",
+                &pid,
+                "--syscalls",
+                "all",
+                "--string-size",
+                "128",
+            ],
+            &["--string-size", "needs root"],
         ),
         (
             &["attach", "-p", &pid, "--probe", "libc.so.6:malloc"],

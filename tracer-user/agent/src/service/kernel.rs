@@ -33,6 +33,10 @@ use crate::hub::TracedFor;
 /// Bytes of each ring.
 const RING_BYTES: u32 = 2 << 20;
 
+/// Most bytes that are read of what an argument of a system call points to: as many as tracers ask
+/// for that are not told otherwise.
+const STRING_BYTES: u32 = 64;
+
 /// Types that are recorded where a subscription has chosen them by a filter.
 pub const ON_DEMAND: u64 = collect_bits(false);
 
@@ -88,7 +92,7 @@ impl Recording {
             ring_bytes: RING_BYTES,
             wanted: types(bits),
             syscalls: SyscallSet::all(),
-            string_bytes: 0,
+            string_bytes: STRING_BYTES,
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             probes: Probes::default(),

@@ -1,11 +1,7 @@
 //! Options whose events the service does not give.
 
 use anyhow::bail;
-use tracer_common::event_type::EventTypeId;
-use tracer_event::selection::Selection;
-use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::DescriptorOptions;
-use tracer_text::say;
 
 use super::super::setup::{Buffers, DEFAULT_STRING_BYTES};
 use super::Setup;
@@ -20,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 9] = [
+const LACKING: [Lacking; 8] = [
     Lacking {
         is_asked_for: |setup| !setup.recording.tracepoints.is_empty(),
         options: "--tracepoint",
@@ -45,17 +41,9 @@ const LACKING: [Lacking; 9] = [
         instead: "leave it out: descriptors are shown as numbers",
     },
     Lacking {
-        is_asked_for: |setup| {
-            has_syscalls(&setup.recording.selection)
-                && setup.recording.syscalls != SyscallSet::all()
-        },
-        options: "a choice of system calls (--syscalls LIST, --filter or --span of a call)",
-        instead: "--syscalls all records all of them",
-    },
-    Lacking {
         is_asked_for: |setup| ![0, DEFAULT_STRING_BYTES].contains(&setup.recording.string_bytes),
         options: "--string-size",
-        instead: "leave it out: arguments of system calls are shown as addresses",
+        instead: "leave it out: 64 bytes are read of what an argument of a system call points to",
     },
     Lacking {
         is_asked_for: |setup| setup.followed.wakers,
@@ -90,18 +78,7 @@ pub fn refuse(setup: &Setup) -> anyhow::Result<()> {
     {
         bail!("{options}: needs root (run with sudo); {instead}");
     }
-    let recording = &setup.recording;
-    if recording.string_bytes > 0 && has_syscalls(&recording.selection) {
-        say(
-            "without root what arguments of system calls point to is not read: they are shown as \
-             addresses (--string-size 0 asks for that)",
-        );
-    }
     Ok(())
-}
-
-fn has_syscalls(selection: &Selection) -> bool {
-    selection.has(EventTypeId::SYSCALL_ENTER) || selection.has(EventTypeId::SYSCALL_EXIT)
 }
 
 #[cfg(test)]
@@ -109,9 +86,11 @@ mod tests {
     use std::time::Duration;
 
     use tracer_binary::probes::ProbeSpec;
+    use tracer_event::selection::Selection;
     use tracer_kernel::named_tracepoints::Pattern;
     use tracer_output::report::TextLook;
     use tracer_output::terminal::output::Sink;
+    use tracer_syscalls::choice::SyscallSet;
 
     use super::*;
     use crate::{ConsumerSetup, Followed, Format, Recording};
@@ -140,12 +119,10 @@ mod tests {
 
     #[test]
     fn what_the_service_does_not_give_is_refused_by_its_option() {
-        let openat = || SyscallSet::of_list("openat").unwrap();
         let stacks = |change: fn(&mut tracer_binary::stacks::StackOptions)| {
             setup(|setup| change(&mut setup.recording.stacks))
         };
         let refused = [
-            (setup(|it| it.recording.syscalls = openat()), "--syscalls"),
             (setup(|it| it.recording.string_bytes = 65), "--string-size"),
             (setup(|it| it.followed.wakers = true), "--follow-wakers"),
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
@@ -185,11 +162,7 @@ mod tests {
     #[test]
     fn the_rest_is_given() {
         assert!(refuse(&setup(|_| {})).is_ok());
-        // No system call is recorded, so that none is chosen.
-        let without = setup(|it| {
-            it.recording.selection = Selection::usual();
-            it.recording.syscalls = SyscallSet::of_list("openat").unwrap();
-        });
-        assert!(refuse(&without).is_ok());
+        let chosen = setup(|it| it.recording.syscalls = SyscallSet::of_list("openat").unwrap());
+        assert!(refuse(&chosen).is_ok());
     }
 }

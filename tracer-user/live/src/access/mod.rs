@@ -3,8 +3,10 @@
 //!
 //! - `service`: the service as the source of the events;
 //! - `permission`: processes that may be traced through it;
+//! - `call_choice`: system calls that a trace takes of those that it gives;
 //! - `lacking`: options whose events it does not give.
 
+mod call_choice;
 mod lacking;
 mod permission;
 mod service;
@@ -211,7 +213,6 @@ impl KernelAccess {
     pub fn reads_arguments(&self) -> bool {
         match self {
             Self::Own(tracer) => tracer.reads_arguments(),
-            // It is refused where it was asked for.
             Self::Service(_) => true,
         }
     }

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use tracer_area::{RingMode, monotonic_now, own_pid};
 use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
 use tracer_kernel::{Availability, availability, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
+use super::call_choice::CallChoice;
 use super::permission::{self, NotPermitted};
 use crate::Setup;
 
@@ -101,6 +103,7 @@ pub struct Service {
     link: Arc<Mutex<Link>>,
     request: Request,
     is_followed: bool,
+    choice: Arc<Option<CallChoice>>,
     lacks: Box<dyn Fn(EventTypeId) -> bool>,
     left_alone: usize,
     /// Whether the service has refused what the kernel does not let this user trace: it need not be
@@ -149,6 +152,7 @@ impl Service {
             },
             is_followed: selection.has(EventTypeId::SWITCH_IN)
                 && selection.has(EventTypeId::SWITCH_OUT),
+            choice: Arc::new(CallChoice::from_setup(setup)),
             lacks: Box::new(move |id| {
                 let known = available.as_ref().map(|available| available(id));
                 matches!(known, Some(Availability::Lacks(_)))
@@ -264,6 +268,7 @@ impl Service {
 /// Conversation with the service, as the stream has it.
 pub struct ServiceSource {
     link: Arc<Mutex<Link>>,
+    choice: Arc<Option<CallChoice>>,
     watermark: MonotonicNs,
     /// Time of the next question, and the pause after it if it brings nothing.
     due: Instant,
@@ -275,6 +280,7 @@ impl ServiceSource {
     pub fn from_service(service: &Service) -> Self {
         Self {
             link: Arc::clone(&service.link),
+            choice: Arc::clone(&service.choice),
             watermark: MonotonicNs(0),
             due: Instant::now(),
             pause: Duration::ZERO,
@@ -311,7 +317,11 @@ impl Source for ServiceSource {
         if Instant::now() < self.due {
             return self.watermark;
         }
-        self.watermark = self.watermark.max(agent.collect(batch));
+        let collected = match &*self.choice {
+            None => agent.collect(batch),
+            Some(choice) => collect_chosen(agent, choice, batch),
+        };
+        self.watermark = self.watermark.max(collected);
         let is_gone = agent.as_raw_fd() < 0;
         link.note(is_gone);
         self.pause_after(batch.len() > before);
@@ -348,6 +358,27 @@ impl Source for ServiceSource {
         // A stream that ends collects once more.
         self.due = Instant::now();
     }
+}
+
+/// Collects what a trace takes of the events that there are.
+fn collect_chosen(
+    agent: &mut AgentSource,
+    choice: &CallChoice,
+    batch: &mut Batch<'_>,
+) -> MonotonicNs {
+    let mut types = EventTypes::default();
+    let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Batch::new(&mut types, &mut events, &mut data, &mut losses);
+    let watermark = agent.collect(&mut all);
+    for event in &events {
+        if let Some(taken) = choice.taken(&event.header, event.data(&data)) {
+            batch.push(event.header, taken);
+        }
+    }
+    for loss in losses {
+        batch.lose(loss);
+    }
+    watermark
 }
 
 /// Says where the kernel's events are from. The agent of another trace has those alone that this
