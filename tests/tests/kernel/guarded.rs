@@ -16,17 +16,11 @@ use tests::attacker::{VICTIM, command_as, open_to_all};
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::{dist, timeout};
-use tracer_binary::probes::Probes;
-use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
-use tracer_kernel::{
-    ExecStep, KernelOptions, KernelSource, KernelTracer, ProcessChoice, ReportsExecs as _,
-};
-use tracer_syscalls::choice::SyscallSet;
-use tracer_syscalls::descriptors::DescriptorOptions;
+use tracer_kernel::{ExecStep, KernelOptions, KernelSource, KernelTracer, ReportsExecs as _};
 
 /// Types beside those that are always recorded.
 const WANTED: &[EventTypeId] = &[
@@ -55,19 +49,10 @@ impl Tracing {
     fn load() -> Self {
         let (tracer, source) = KernelTracer::load(&KernelOptions {
             string_bytes: 64,
-            descriptors: DescriptorOptions::None,
-            stacks: StackOptions::default(),
             ring_bytes: 16 << 20,
             wanted: WANTED.to_vec(),
-            syscalls: SyscallSet::all(),
-            probes: Probes::default(),
-            tracepoints: Vec::new(),
-            choice: ProcessChoice::Given,
-            inherit: true,
-            wakes_at_exec: false,
             guards: true,
-            types: None,
-            verbose: false,
+            ..KernelOptions::default()
         })
         .unwrap();
         Self {

@@ -12,15 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
-use tracer_binary::probes::Probes;
-use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::EventHeader;
 use tracer_engine::source::{Batch, Control, LossCause, Source};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice};
+use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError};
 use tracer_syscalls::choice::SyscallSet;
-use tracer_syscalls::descriptors::DescriptorOptions;
 
 use tests::timeout;
 
@@ -39,20 +36,11 @@ impl Tracing {
     fn load(wanted: &[EventTypeId], syscalls: SyscallSet) -> Option<Self> {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let options = KernelOptions {
-            string_bytes: 0,
-            descriptors: DescriptorOptions::None,
-            stacks: StackOptions::default(),
             ring_bytes: 1 << 20,
             wanted: wanted.to_vec(),
             syscalls,
-            probes: Probes::default(),
-            tracepoints: Vec::new(),
-            choice: ProcessChoice::Given,
-            inherit: true,
             wakes_at_exec: true,
-            guards: false,
-            types: None,
-            verbose: false,
+            ..KernelOptions::default()
         };
         match KernelTracer::load(&options) {
             Ok((tracer, source)) => Some(Self {

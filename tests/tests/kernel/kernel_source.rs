@@ -14,15 +14,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracer_binary::probes::Probes;
-use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks};
-use tracer_syscalls::choice::SyscallSet;
-use tracer_syscalls::descriptors::DescriptorOptions;
+use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, checks};
 
 use tests::timeout;
 
@@ -56,20 +52,10 @@ impl Tracing {
     /// not look like a passed one.
     fn load(ring_bytes: u32, wanted: &[EventTypeId]) -> Option<Self> {
         Self::load_with(&KernelOptions {
-            string_bytes: 0,
-            descriptors: DescriptorOptions::None,
-            stacks: StackOptions::default(),
             ring_bytes,
             wanted: wanted.to_vec(),
-            syscalls: SyscallSet::all(),
-            probes: Probes::default(),
-            tracepoints: Vec::new(),
-            choice: ProcessChoice::Given,
-            inherit: true,
             wakes_at_exec: true,
-            guards: false,
-            types: None,
-            verbose: false,
+            ..KernelOptions::default()
         })
     }
 
@@ -699,20 +685,9 @@ fn a_reader_is_woken_once_the_ring_has_filled_past_its_threshold() {
 fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
     for wakes_at_exec in [true, false] {
         let Some(mut tracing) = Tracing::load_with(&KernelOptions {
-            string_bytes: 0,
-            descriptors: DescriptorOptions::None,
-            stacks: StackOptions::default(),
             ring_bytes: MIB,
-            wanted: Vec::new(),
-            syscalls: SyscallSet::all(),
-            probes: Probes::default(),
-            tracepoints: Vec::new(),
-            choice: ProcessChoice::Given,
-            inherit: true,
             wakes_at_exec,
-            guards: false,
-            types: None,
-            verbose: false,
+            ..KernelOptions::default()
         }) else {
             return;
         };
@@ -770,20 +745,10 @@ fn a_file_name_too_long_for_its_record_is_truncated_and_said_to_be() {
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn the_programs_own_diagnostics_reach_tracing() {
     let Some(mut tracing) = Tracing::load_with(&KernelOptions {
-        string_bytes: 0,
-        descriptors: DescriptorOptions::None,
-        stacks: StackOptions::default(),
         ring_bytes: MIB,
-        wanted: Vec::new(),
-        syscalls: SyscallSet::all(),
-        probes: Probes::default(),
-        tracepoints: Vec::new(),
-        choice: ProcessChoice::Given,
-        inherit: true,
         wakes_at_exec: true,
-        guards: false,
-        types: None,
         verbose: true,
+        ..KernelOptions::default()
     }) else {
         return;
     };

@@ -53,6 +53,30 @@ pub struct KernelOptions {
     pub verbose: bool,
 }
 
+impl Default for KernelOptions {
+    /// Options for processes that are given by pid: rings of 4 MiB; of each process what is always
+    /// recorded and nothing else, of its children too; all system calls, where those types are
+    /// wanted.
+    fn default() -> Self {
+        Self {
+            ring_bytes: 4 << 20,
+            wanted: Vec::new(),
+            syscalls: SyscallSet::all(),
+            string_bytes: 0,
+            descriptors: DescriptorOptions::None,
+            stacks: StackOptions::default(),
+            probes: Probes::default(),
+            tracepoints: Vec::new(),
+            choice: ProcessChoice::Given,
+            inherit: true,
+            wakes_at_exec: false,
+            guards: false,
+            types: None,
+            verbose: false,
+        }
+    }
+}
+
 impl KernelOptions {
     /// Returns the size of the ring as the kernel takes it.
     pub(super) fn rounded_ring_bytes(&self) -> Result<u32, LoadError> {
@@ -87,18 +111,8 @@ mod tests {
         KernelOptions {
             ring_bytes,
             wanted: wanted.to_vec(),
-            syscalls: SyscallSet::all(),
-            string_bytes: 0,
-            descriptors: DescriptorOptions::None,
-            stacks: StackOptions::default(),
-            probes: Probes::default(),
-            tracepoints: Vec::new(),
-            choice: ProcessChoice::Given,
-            inherit: true,
             wakes_at_exec: true,
-            guards: false,
-            types: None,
-            verbose: false,
+            ..KernelOptions::default()
         }
     }
 

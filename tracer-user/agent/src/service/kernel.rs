@@ -12,19 +12,14 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tracer_area::monotonic_now;
-use tracer_binary::probes::Probes;
-use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::{EventOrigin, EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
 use tracer_common::kernel::wanted;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
 use tracer_kernel::{
-    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, ReportsExecs as _,
-    give_back_what_is_free,
+    KernelOptions, KernelSource, KernelTracer, LoadError, ReportsExecs as _, give_back_what_is_free,
 };
-use tracer_syscalls::choice::SyscallSet;
-use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::say;
 
 use crate::Hub;
@@ -91,18 +86,9 @@ impl Recording {
         let options = KernelOptions {
             ring_bytes: RING_BYTES,
             wanted: types(bits),
-            syscalls: SyscallSet::all(),
             string_bytes: STRING_BYTES,
-            descriptors: DescriptorOptions::None,
-            stacks: StackOptions::default(),
-            probes: Probes::default(),
-            tracepoints: Vec::new(),
-            choice: ProcessChoice::Given,
-            inherit: true,
-            wakes_at_exec: false,
             guards: true,
-            types: None,
-            verbose: false,
+            ..KernelOptions::default()
         };
         let (tracer, source) = KernelTracer::load(&options).map_err(|error| in_words(&error))?;
         // It has no stream of its own: subscriptions alone say what is recorded.
