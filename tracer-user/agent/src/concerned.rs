@@ -27,10 +27,29 @@ impl Concerned {
         }
     }
 
-    /// Has a child concern those that its parent concerns.
-    pub fn inherit(&mut self, child: i32, parent: i32) {
-        for id in self.by_pid.get(&parent).cloned().unwrap_or_default() {
-            self.add(child, id);
+    /// Removes a subscription that has ended, and knew a process.
+    pub fn remove(&mut self, pid: i32, id: SubscriptionId) {
+        if let Some(ids) = self.by_pid.get_mut(&pid) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_pid.remove(&pid);
+            }
+        }
+    }
+
+    /// Has a new child concern those that know it, of those that its parent or another process of
+    /// its pid concerned.
+    pub fn inherit(&mut self, child: i32, parent: i32, knows: impl Fn(SubscriptionId) -> bool) {
+        let parents = self.with(parent).to_vec();
+        let mut ids = self.by_pid.remove(&child).unwrap_or_default();
+        ids.retain(|id| knows(*id));
+        for id in parents {
+            if !ids.contains(&id) && knows(id) {
+                ids.push(id);
+            }
+        }
+        if !ids.is_empty() {
+            self.by_pid.insert(child, ids);
         }
     }
 
@@ -57,17 +76,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_concerns_whom_its_parent_does_until_none_knows_it() {
+    fn a_child_concerns_those_that_know_it_until_they_do_not_or_have_ended() {
         let [one, other] = [SubscriptionId::numbered(1), SubscriptionId::numbered(2)];
         let mut concerned = Concerned::default();
         concerned.add(1, one);
         concerned.add(1, other);
         concerned.add(1, one);
+        assert_eq!(concerned.with(1), [one, other]);
         for child in 2..=5000 {
-            concerned.inherit(child, child - 1);
+            concerned.inherit(child, child - 1, |_| true);
             assert_eq!(concerned.with(child), [one, other]);
         }
-        assert_eq!(concerned.with(5001), []);
+        // Another process has the pid, and another parent.
+        concerned.inherit(7, 5001, |id| id == one);
+        assert_eq!(concerned.with(7), [one]);
+        concerned.inherit(7, 6, |id| id == other);
+        assert_eq!(concerned.with(7), [other]);
+        concerned.inherit(7, 6, |_| false);
+        assert_eq!(concerned.with(7), []);
+        concerned.remove(6, one);
+        assert_eq!(concerned.with(6), [other]);
+        concerned.remove(6, other);
+        assert_eq!(concerned.with(6), []);
         concerned.tidy(|pid, id| pid <= 10 && id == other);
         assert_eq!(concerned.with(10), [other]);
         assert_eq!(concerned.with(11), []);

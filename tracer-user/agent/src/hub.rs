@@ -197,7 +197,11 @@ impl State {
             }
         }
         if let Some(child) = child {
-            self.concerned.inherit(child, header.pid);
+            let subscriptions = &self.subscriptions;
+            self.concerned.inherit(child, header.pid, |id| {
+                let subscription = subscriptions.get(&id);
+                subscription.is_some_and(|subscription| subscription.knows(child))
+            });
         }
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
@@ -515,6 +519,9 @@ impl Hub {
         let state = &mut *locked;
         let mut processes = Vec::new();
         if let Some(mut subscription) = state.subscriptions.remove(&id) {
+            for pid in subscription.known() {
+                state.concerned.remove(pid, id);
+            }
             subscription.queue.clear(&mut state.memory);
             state.slots.give_back(subscription.wish.viewer.user, 1);
             processes.extend(subscription.processes.keys());
@@ -602,6 +609,11 @@ impl Subscription {
         if !is_its_own {
             self.processes.remove(&child);
         }
+    }
+
+    /// Returns the processes whose events may concern it.
+    fn known(&self) -> impl Iterator<Item = i32> {
+        self.processes.keys().copied().chain(self.leaving.pids())
     }
 
     /// Tells whether events of a process may concern it.

@@ -47,6 +47,11 @@ impl Leaving {
         self.0.insert(exit.pid, ended);
     }
 
+    /// Returns their pids.
+    pub fn pids(&self) -> impl Iterator<Item = i32> {
+        self.0.keys().copied()
+    }
+
     /// Tells whether a process of this pid is one of them.
     pub fn has(&self, pid: i32) -> bool {
         self.0.contains_key(&pid)

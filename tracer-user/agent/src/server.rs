@@ -19,7 +19,7 @@ use super::Hub;
 use super::hub::{SubscriptionId, Terms};
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, Proven, prove};
-use super::service::Counter;
+use super::service::ServiceHandle;
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
@@ -106,7 +106,7 @@ pub enum Host {
     /// The agent of one trace: it gives the events of the processes that this traces.
     Trace(RoundRequest),
     /// The service: it traces what is asked for, as far as the client proves its right.
-    Service(Counter),
+    Service(ServiceHandle),
 }
 
 impl Host {
@@ -114,7 +114,7 @@ impl Host {
     fn ask_for_newest(&self) -> bool {
         match self {
             Self::Trace(asked) => asked.ask(),
-            Self::Service(counter) => counter.orders.ask_for_newest(),
+            Self::Service(service) => service.orders.ask_for_newest(),
         }
     }
 
@@ -163,9 +163,7 @@ impl Guest {
             connections: Arc::clone(connections),
         })
     }
-}
 
-impl Guest {
     /// Tells whether it is of a group, as the kernel noted it when it connected.
     fn is_of(&self, group: u32) -> bool {
         self.credentials.gid() == group || groups_of_peer(&self.stream).contains(&group)
@@ -215,7 +213,7 @@ impl Drop for Guest {
 /// Talks to a program until that ends.
 pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     let is_of_group = match &host {
-        Host::Service(counter) => counter.group().is_some_and(|group| guest.is_of(group)),
+        Host::Service(service) => service.group().is_some_and(|group| guest.is_of(group)),
         Host::Trace(_) => false,
     };
     let mut conversation = Conversation {
@@ -289,8 +287,8 @@ impl Conversation {
             }
             (Ask::Control { running, filter }, Some(id)) => {
                 self.hub.control(id, running, EventSet::from_words(filter));
-                if let Host::Service(counter) = &self.host {
-                    counter.orders.adjust().await;
+                if let Host::Service(service) = &self.host {
+                    service.orders.adjust().await;
                 }
                 Answer::Done
             }
@@ -331,7 +329,7 @@ impl Conversation {
                 let pid = if pid == 0 { asking } else { pid };
                 self.permitted_of_trace(asking, viewer(), pid)
             }
-            Host::Service(counter) if !counter.is_open() => Err(refused(
+            Host::Service(service) if !service.is_open() => Err(refused(
                 libc::EPERM,
                 "the administrator has turned the service off (allow, in /etc/tracer-user.toml)",
             )),
@@ -372,8 +370,8 @@ impl Conversation {
 
     /// Begins with a process that is subscribed to by now.
     async fn begin(&self, permitted: Permitted) -> Answer {
-        if let Host::Service(counter) = &self.host
-            && let Err(why) = counter.orders.trace(permitted.pid).await
+        if let Host::Service(service) = &self.host
+            && let Err(why) = service.orders.trace(permitted.pid).await
         {
             return refused(libc::ENOTSUP, &why);
         }
@@ -406,15 +404,15 @@ impl Conversation {
 
     /// Has processes traced no longer that no subscription has any more.
     fn release(&self, pids: Vec<i32>) {
-        if let Host::Service(counter) = &self.host {
-            counter.orders.release(pids);
+        if let Host::Service(service) = &self.host {
+            service.orders.release(pids);
         }
     }
 
     /// Notes a refusal of the service, so that its administrator sees it.
     fn note(&self, answer: &Answer) {
-        if let (Host::Service(counter), Answer::Refused { why, .. }) = (&self.host, answer) {
-            counter.note(self.asker.uid(), self.asker.pid().unwrap_or(0), why);
+        if let (Host::Service(service), Answer::Refused { why, .. }) = (&self.host, answer) {
+            service.note(self.asker.uid(), self.asker.pid().unwrap_or(0), why);
         }
     }
 }

@@ -14,7 +14,7 @@ use tracer_posix::descriptors::send_with_files;
 
 use super::Hub;
 use super::server::{Guest, Host, RoundRequest, talk};
-use super::service::{Counter, Order};
+use super::service::{Order, ServiceHandle};
 use super::share::Shares;
 
 /// Holds a conversation with the agent of a trace in which the other side says `untrusted` and
@@ -41,10 +41,10 @@ pub fn converse_with_service(untrusted: &[u8]) {
 }
 
 fn answers_of_service(untrusted: &[u8]) -> Vec<u8> {
-    let (counter, mut orders) = Counter::without_kernel();
+    let (service, mut orders) = ServiceHandle::without_kernel();
     let hub = Hub::default();
     let served = hub.clone();
-    hold(Host::Service(counter), &hub, async move |theirs| {
+    hold(Host::Service(service), &hub, async move |theirs| {
         tokio::spawn(async move {
             while let Some(order) = orders.recv().await {
                 match order {

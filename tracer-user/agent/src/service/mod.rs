@@ -55,23 +55,23 @@ const SOON: Duration = Duration::from_millis(1);
 
 /// Parts of the service that its conversations use.
 #[derive(Clone)]
-pub struct Counter {
+pub struct ServiceHandle {
     /// Receiver of orders.
     pub orders: Orders,
     refusals: Refusals,
     policy: Policy,
 }
 
-impl Counter {
+impl ServiceHandle {
     /// Makes that of a service which has nothing in the kernel, and what receives its orders.
     pub fn without_kernel() -> (Self, UnboundedReceiver<Order>) {
         let (orders, received) = Orders::new();
-        let counter = Self {
+        let handle = Self {
             orders,
             refusals: Refusals::unsaid(),
             policy: Policy::default(),
         };
-        (counter, received)
+        (handle, received)
     }
 
     /// Notes a refusal, so that the administrator sees it.
@@ -103,7 +103,7 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
         let listener = UnixListener::from_std(listener)?;
         let hub = Hub::new(MOST_AT_SERVICE, ON_DEMAND);
         let (orders, received) = Orders::new();
-        let host = Host::Service(Counter {
+        let host = Host::Service(ServiceHandle {
             orders,
             refusals: Refusals::default(),
             policy,

@@ -116,8 +116,12 @@ impl Policy {
             return Err(PolicyError::NotRoots { path });
         }
         let mut text = String::new();
-        let mut file = file.take(MOST_BYTES);
+        let mut file = file.take(MOST_BYTES + 1);
         file.read_to_string(&mut text).map_err(unreadable)?;
+        // What is beyond the end may be what matters.
+        if text.len() as u64 > MOST_BYTES {
+            return Err(unreadable(ErrorKind::FileTooLarge.into()));
+        }
         Self::parse(&text, path)
     }
 
@@ -234,9 +238,11 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert!(matches!(
-            Policy::read(folder.path()),
-            Err(PolicyError::Unreadable { .. })
-        ));
+        let too_large = folder.path().join("large.toml");
+        fs::write(&too_large, "# \n".repeat(30_000)).unwrap();
+        for unreadable in [folder.path(), &too_large] {
+            let refused = Policy::read(unreadable);
+            assert!(matches!(refused, Err(PolicyError::Unreadable { .. })));
+        }
     }
 }

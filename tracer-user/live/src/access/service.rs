@@ -304,7 +304,6 @@ impl Source for ServiceSource {
         let now = monotonic_now();
         let link = Arc::clone(&self.link);
         let mut link = lock(&link);
-        let before = batch.len();
         for (header, data) in link.looks.drain(..) {
             batch.push(header, &data);
         }
@@ -317,14 +316,15 @@ impl Source for ServiceSource {
         if Instant::now() < self.due {
             return self.watermark;
         }
-        let collected = match &*self.choice {
-            None => agent.collect(batch),
+        let before = batch.len();
+        let (watermark, has_brought) = match &*self.choice {
+            None => (agent.collect(batch), batch.len() > before),
             Some(choice) => collect_chosen(agent, choice, batch),
         };
-        self.watermark = self.watermark.max(collected);
+        self.watermark = self.watermark.max(watermark);
         let is_gone = agent.as_raw_fd() < 0;
         link.note(is_gone);
-        self.pause_after(batch.len() > before);
+        self.pause_after(has_brought);
         self.watermark
     }
 
@@ -360,12 +360,13 @@ impl Source for ServiceSource {
     }
 }
 
-/// Collects what a trace takes of the events that there are.
+/// Collects what a trace takes of the events that there are. Returns the watermark, and whether
+/// there were any.
 fn collect_chosen(
     agent: &mut AgentSource,
     choice: &CallChoice,
     batch: &mut Batch<'_>,
-) -> MonotonicNs {
+) -> (MonotonicNs, bool) {
     let mut types = EventTypes::default();
     let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
     let mut all = Batch::new(&mut types, &mut events, &mut data, &mut losses);
@@ -378,7 +379,7 @@ fn collect_chosen(
     for loss in losses {
         batch.lose(loss);
     }
-    watermark
+    (watermark, !events.is_empty())
 }
 
 /// Says where the kernel's events are from. The agent of another trace has those alone that this
