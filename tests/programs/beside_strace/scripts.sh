@@ -53,10 +53,7 @@ X
         ;;
 
     # Asks the kernel by netlink, and is refused.
-    # In a network of its own.
     ip)
-        ip link set lo up
-        ip neigh add 127.0.0.2 lladdr 02:00:00:00:00:01 dev lo
         ip addr
         ip link show lo
         ip -6 addr show lo

@@ -139,13 +139,20 @@ fn ip() {
     // longer lists of them.
     // SAFETY: takes an integer only, and changes nothing of other threads.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+    let set_up = "ip link set lo up && ip neigh add 127.0.0.2 lladdr 02:00:00:00:00:01 dev lo";
+    let set_up = Command::new("sh").args(["-c", set_up]).status();
+    assert!(set_up.unwrap().success());
     let compared = |beside: Beside| {
         let mut command = Command::new("sh");
         command.arg(programs().join(SCRIPTS)).arg("ip");
         beside.compare(Shown::Paths, &mut command).unwrap()
     };
     let all = compared(Beside::new().unwrap());
-    assert_agrees("ip", &all, |name| HUNDRED.contains(&name));
+    // Datagrams are longer than what is read where no size is given: how many depends on the
+    // devices. They are compared below.
+    assert_agrees("ip", &all, |name| {
+        HUNDRED.contains(&name) && name != "recvmsg"
+    });
     // All that a record has space for, of these alone: strace's own calls have more of it too.
     let beside = Beside::new().unwrap();
     let whole = compared(beside.with_text_bytes_of("%network", 1000));
