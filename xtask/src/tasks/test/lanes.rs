@@ -22,15 +22,17 @@ const FILES_ALONE: [&str; 4] = ["machine", "real_time", "served", "slow"];
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
-pub const TESTS_ALONE: [&str; 10] = [
+pub const TESTS_ALONE: [&str; 12] = [
     "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
-    "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
     "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
+    "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
     "calls_and_errors_are_those_that_strace_counts_in_the_same_run",
+    "chains_of_many_areas_take_no_memory_of_others",
     "each_thread_of_the_machine_runs_as_long_as_the_kernel_counts",
     "interrupts_of_each_cpu_are_as_many_as_the_kernel_counted_and_as_long_as_bpftrace_measured",
     "of_the_whole_machine_every_process_that_is_made_is_there_but_the_tracers_own",
     "requests_are_explained_by_what_delayed_them",
+    "time_without_a_cpu_is_where_the_program_slept",
     "what_cannot_match_is_not_recorded",
     "windows_that_are_written_to_hold_no_tracer_up",
 ];
@@ -43,12 +45,8 @@ pub fn is_alone(file: &str, test: &str) -> bool {
 /// Run and its outcome.
 type Ended<'a> = (&'a Run<'a>, Outcome);
 
-/// Runs all tests, first those of the lanes, and after `before_alone` the others.
-pub fn run<'a>(
-    runs: &'a [Run<'a>],
-    variables: &Variables,
-    before_alone: impl FnOnce(),
-) -> anyhow::Result<Vec<Ended<'a>>> {
+/// Runs all tests, first those of the lanes.
+pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
     let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_alone);
     let lots = Mutex::new(lots(beside));
     let mut ended = thread::scope(|scope| {
@@ -56,7 +54,6 @@ pub fn run<'a>(
         let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
         anyhow::Ok(ended?.into_iter().flatten().collect::<Vec<_>>())
     })?;
-    before_alone();
     for run in alone {
         ended.push(perform(run, variables, &mut |line| println!("{line}"))?);
     }

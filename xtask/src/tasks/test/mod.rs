@@ -40,7 +40,7 @@ pub struct Args {
     /// shipped
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     whole: bool,
-    /// Also `cargo xtask lint`, beside the tests
+    /// Also `cargo xtask lint`, beside the tests that need no rights
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     lint: bool,
     /// Only tests whose name contains this
@@ -77,22 +77,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         joined(tools).map(|()| variables)
     })?;
 
-    let ((totals, failed), lint) = thread::scope(|scope| {
-        let mut lint = Beside(args.lint.then(|| scope.spawn(lint::run_beside)), Ok(()));
+    let ((mut totals, mut failed), lint) = thread::scope(|scope| {
+        let lint = args.lint.then(|| scope.spawn(lint::run_beside));
         let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, &variables)?;
         if args.whole {
             let (more, also) = unprivileged(&binaries::MODEL, args, &variables)?;
             totals.add(more);
             failed.extend(also);
         }
-        if !args.unprivileged {
-            let (more, also) = privileged(args, &variables, || lint.wait())?;
-            totals.add(more);
-            failed.extend(also);
-        }
-        lint.wait();
-        anyhow::Ok(((totals, failed), lint.1))
+        // The tests that follow need the processors.
+        anyhow::Ok(((totals, failed), lint.map_or(Ok(()), joined)))
     })?;
+    if !args.unprivileged {
+        let (more, also) = privileged(args, &variables)?;
+        totals.add(more);
+        failed.extend(also);
+    }
     // Again, where the last lines of a long output are all that is at hand.
     for failure in &failed {
         println!("\n{failure}");
@@ -100,21 +100,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
     lint
-}
-
-/// A thread of this task that works beside the tests, and how it ended.
-struct Beside<'a>(
-    Option<ScopedJoinHandle<'a, anyhow::Result<()>>>,
-    anyhow::Result<()>,
-);
-
-impl Beside<'_> {
-    /// Waits for its end.
-    fn wait(&mut self) {
-        if let Some(thread) = self.0.take() {
-            self.1 = joined(thread);
-        }
-    }
 }
 
 /// Waits for the end of a thread of this task.
@@ -232,13 +217,7 @@ struct Run<'a> {
     is_alone: bool,
 }
 
-/// Runs the tests that need root. Those that need the processors for themselves come after
-/// `before_alone`.
-fn privileged(
-    args: &Args,
-    variables: &Variables,
-    before_alone: impl FnOnce(),
-) -> anyhow::Result<(Totals, Vec<Failure>)> {
+fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let filter = args.filter.as_deref();
     let here = Setting::default();
     let in_namespace = namespace::setting(args.whole);
@@ -292,7 +271,7 @@ fn privileged(
     runs.sort_by_key(|run| run.setting.words.len());
     let mut totals = Totals::default();
     let mut failed = Vec::new();
-    for (run, outcome) in lanes::run(&runs, variables, before_alone)? {
+    for (run, outcome) in lanes::run(&runs, variables)? {
         totals.add(outcome.totals);
         let failures = outcome.failed.into_iter();
         failed.extend(failures.map(|failure| (run.binary, run.setting, failure)));
