@@ -28,7 +28,7 @@ enum Task {
     Package(tasks::package::Args),
     /// Attaches to a small instrumented program and prints its timeline
     Demo(tasks::demo::Args),
-    /// Runs every test, those that load eBPF included
+    /// Runs the tests, those that load eBPF included
     Test(tasks::test::Args),
     /// Runs what continuous integration leaves out, for hours, and sums up
     Nightly(tasks::nightly::Args),
