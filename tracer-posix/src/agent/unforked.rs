@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use tracer_area::lock::{PiGuard, PiLock};
 
@@ -11,6 +12,10 @@ use crate::logged::BlockedSignals;
 /// Held by a thread in such a stretch, and by one that forks. The value tells whether `fork()`
 /// takes it.
 static FORKS: PiLock<bool> = PiLock::new(false);
+
+/// Longest wait of a fork. Opening and sending take microseconds; but a process amid an exec may
+/// hold up a thread that opens its memory for as long as it likes, and then nothing is open yet.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// Tells whether the thread that forks has the lock.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
@@ -45,7 +50,7 @@ impl Unforked {
 }
 
 extern "C" fn before_fork() {
-    if let Some(lock) = FORKS.lock_unless_left() {
+    if let Some(lock) = FORKS.lock_within(LONGEST) {
         std::mem::forget(lock);
         IS_HELD.store(true, Relaxed);
     }
@@ -63,6 +68,7 @@ mod tests {
     use std::thread;
 
     use super::super::proof::Proof;
+    use super::Unforked;
 
     /// Returns how many descriptors of the first hundred are of a process's memory.
     fn count_memories() -> i32 {
@@ -84,6 +90,30 @@ mod tests {
             .count()
             .try_into()
             .unwrap_or(-1)
+    }
+
+    #[test]
+    fn a_fork_does_not_wait_for_an_opening_that_does_not_end() {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let holder = thread::spawn(move || {
+            let _stuck = Unforked::begin();
+            ready.send(()).unwrap();
+            let _ = is_done.recv();
+        });
+        is_ready.recv().unwrap();
+        // SAFETY: the child calls nothing that is not async-signal-safe.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child without handlers.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` may be written to.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        drop(done);
+        holder.join().unwrap();
     }
 
     #[test]
