@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs};
 
 use anyhow::Context as _;
@@ -78,6 +79,31 @@ pub fn git(subcommand: &str) -> Command {
 pub fn cargo_for_host(subcommand: &str) -> Command {
     let mut command = cargo(subcommand);
     command.arg("--target-dir").arg(target(""));
+    command
+}
+
+/// Program that compiles as `rustc` does, and lints.
+const LINTER: &str = "clippy-driver";
+
+/// Its further arguments, each with the mark at its end by which it tells them apart. `.ci/run` has
+/// them too: another compiler, or others of its arguments, and all is built anew.
+const LINTS: &str = "-Dwarnings__CLIPPY_HACKERY__";
+
+static IS_LINTED: AtomicBool = AtomicBool::new(false);
+
+/// Makes [`cargo_for_tests`] lint what it compiles. A finding ends the build.
+pub fn lint_tests() {
+    IS_LINTED.store(true, Ordering::Relaxed);
+}
+
+/// Returns a cargo command that compiles tests, and what is built with them.
+pub fn cargo_for_tests(subcommand: &str) -> Command {
+    let mut command = cargo_for_host(subcommand);
+    if IS_LINTED.load(Ordering::Relaxed) {
+        command
+            .env("RUSTC_WORKSPACE_WRAPPER", LINTER)
+            .env("CLIPPY_ARGS", LINTS);
+    }
     command
 }
 

@@ -30,7 +30,10 @@ impl Tool {
 
     /// Returns the cargo command that builds it.
     fn build(self) -> Command {
-        let mut build = workspace::cargo_for_host("build");
+        let mut build = match self {
+            Self::Shipped => workspace::cargo_for_host("build"),
+            Self::Tested => workspace::cargo_for_tests("build"),
+        };
         match self {
             Self::Shipped => build.args([PROFILE, "--package=tracer-user"]),
             // Features are those of all selected packages, and with an example also those that

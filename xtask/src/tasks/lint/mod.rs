@@ -23,9 +23,10 @@ pub struct Args {
     /// Only what takes seconds: long lines, wrong beginnings, unnamed actors, names, formatting
     #[arg(long)]
     text: bool,
-    /// Not the pages of the crates' documentation
+    /// Neither clippy, by which the tests are compiled then, nor the pages of the crates'
+    /// documentation
     #[arg(long)]
-    without_doc: bool,
+    beside_tests: bool,
 }
 
 /// Fails on every finding.
@@ -43,12 +44,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     directions::check()?;
     dependencies::check()?;
     process::run(&mut page())?;
-    process::run(
-        workspace::cargo_for_host("clippy")
-            .args(["--workspace", "--exclude=tracer-ebpf", "--all-targets"])
-            .args(["--", "-D", "warnings"]),
-    )?;
-    if !args.without_doc {
+    if !args.beside_tests {
+        process::run(
+            workspace::cargo_for_host("clippy")
+                .args(["--workspace", "--exclude=tracer-ebpf", "--all-targets"])
+                .args(["--", "-D", "warnings"]),
+        )?;
         process::run(
             workspace::cargo_for_host("doc")
                 .args([
@@ -66,8 +67,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     without_shared_memory()
 }
 
-/// Runs `cargo xtask lint` in a process of its own, where the tests leave processors idle, and
-/// shows its output at its end. The pages of documentation are left to the nightly run.
+/// Runs `cargo xtask lint --beside-tests` in a process of its own, where the tests leave processors
+/// idle, and shows its output at its end.
 pub fn run_beside() -> anyhow::Result<()> {
     let path = workspace::target("lint.log");
     let output = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -76,7 +77,7 @@ pub fn run_beside() -> anyhow::Result<()> {
         Command::new("chrt")
             .args(["--idle", "0"])
             .arg(this)
-            .args(["lint", "--without-doc"])
+            .args(["lint", "--beside-tests"])
             .current_dir(workspace::root())
             .stdout(output.try_clone()?)
             .stderr(output),

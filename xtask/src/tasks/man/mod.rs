@@ -60,7 +60,7 @@ pub fn make_for_programs() -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     process::run(
-        workspace::cargo_for_host("build")
+        workspace::cargo_for_tests("build")
             .args(binaries::SELECTION)
             .args(["--quiet", "--example=manual"]),
     )?;

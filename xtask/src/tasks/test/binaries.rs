@@ -58,7 +58,7 @@ pub struct TestBinary {
 
 /// Builds all test executables; quick when `cargo test` has just done so.
 pub fn build() -> anyhow::Result<Vec<TestBinary>> {
-    build_by(workspace::cargo_for_host("test").args(SELECTION))
+    build_by(workspace::cargo_for_tests("test").args(SELECTION))
 }
 
 /// Builds the test executables that a cargo command would run.

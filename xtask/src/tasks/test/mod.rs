@@ -40,7 +40,8 @@ pub struct Args {
     /// shipped
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     whole: bool,
-    /// Also `cargo xtask lint`, beside the tests that need no rights
+    /// Also the lint: clippy as the tests' compiler, and the rest of `cargo xtask lint` beside
+    /// the tests that need no rights
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     lint: bool,
     /// Only tests whose name contains this
@@ -65,6 +66,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.coarse_clock {
         setup::for_tests()?;
         return coarse_clock::run(args.filter.as_deref());
+    }
+    if args.lint {
+        workspace::lint_tests();
     }
     setup::for_c_programs()?;
     if args.postgresql {
@@ -177,7 +181,7 @@ fn unprivileged(
     args: &Args,
     variables: &Variables,
 ) -> anyhow::Result<(Totals, Vec<Failure>)> {
-    let mut command = workspace::cargo_for_host("test");
+    let mut command = workspace::cargo_for_tests("test");
     command
         .args(selection)
         .arg("--no-fail-fast")
