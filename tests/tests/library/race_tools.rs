@@ -43,11 +43,9 @@ fn valgrind_finds_no_race_but_what_the_library_s_file_names() {
     let suppressions = dist::folder()
         .unwrap_or_else(|error| panic!("{error:#}"))
         .join("share/posixtrace/valgrind.supp");
-    // Each tool and each library once, or both tools with both.
-    let half = [(Linkage::Shared, "helgrind"), (Linkage::Static, "drd")];
-    let rest = [(Linkage::Shared, "drd"), (Linkage::Static, "helgrind")];
-    let rest = rest.iter().filter(|_| tests::is_whole());
-    for (linkage, tool) in half.iter().chain(rest) {
+    let tools = ["helgrind", "drd"];
+    let runs = tools.map(|tool| [(Linkage::Shared, tool), (Linkage::Static, tool)]);
+    for (linkage, tool) in runs.iter().flatten() {
         let program = program(&format!("valgrind-{linkage:?}-{tool}"), &[], *linkage);
         let output = Command::new("valgrind")
             .args(["--quiet", "--error-exitcode=9"])

@@ -4,6 +4,7 @@ mod arm64;
 pub mod binaries;
 mod coarse_clock;
 mod lanes;
+mod long;
 mod namespace;
 pub mod totals;
 
@@ -36,8 +37,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["unprivileged", "postgresql", "arch"])]
     coarse_clock: bool,
     /// Also what takes long and seldom finds more: the model of the area, all families in a pid
-    /// namespace, each way to compile, ten times the cases of properties; with the tool as it is
-    /// shipped
+    /// namespace, each way to compile, ten times the cases of properties, long tests; with the
+    /// tool as it is shipped
     #[arg(long, conflicts_with_all = ["arch", "coarse_clock"])]
     whole: bool,
     /// Also the lint: clippy as the tests' compiler, and the rest of `cargo xtask lint` beside
@@ -189,6 +190,8 @@ fn unprivileged(
         .envs(variables.iter().map(|(name, value)| (name, value)));
     if let Some(filter) = &args.filter {
         command.arg(filter);
+    } else if !args.whole {
+        command.arg("--").args(long::left_out());
     }
     let outcome = totals::run(&mut command)?;
     if !outcome.is_success && outcome.totals.failed == 0 {
@@ -229,7 +232,10 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
     let binaries = binaries::build()?;
     for binary in &binaries {
         let mut names = binary.privileged()?;
-        names.retain(|name| name.contains(filter.unwrap_or_default()));
+        names.retain(|name| match filter {
+            Some(filter) => name.contains(filter),
+            None => args.whole || !long::TESTS.contains(&own_name(name)),
+        });
         for names in names.chunk_by(|one, next| binary.file_of(one) == binary.file_of(next)) {
             let file = binary.file_of(&names[0]);
             if file == POSTGRESQL && !args.postgresql {
@@ -256,7 +262,7 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
         }
     }
     if filter.is_none() {
-        check_that_none_is_missing(&runs)?;
+        check_that_none_is_missing(&runs, args.whole)?;
     }
     let expected: usize = runs.iter().map(|run| run.names.len()).sum();
     let expected = u64::try_from(expected)?;
@@ -333,7 +339,7 @@ fn count_if_unsteady(
 }
 
 /// Fails when tests that load eBPF are missing, or those that are to run in a namespace as well.
-fn check_that_none_is_missing(runs: &[Run<'_>]) -> anyhow::Result<()> {
+fn check_that_none_is_missing(runs: &[Run<'_>], is_whole: bool) -> anyhow::Result<()> {
     ensure!(!runs.is_empty(), "no test that loads eBPF was found");
     let (mut names, mut in_namespace) = (Vec::new(), Vec::new());
     for run in runs {
@@ -350,8 +356,9 @@ fn check_that_none_is_missing(runs: &[Run<'_>]) -> anyhow::Result<()> {
         );
     }
     for name in namespace::LEFT_OUT.iter().chain(&lanes::TESTS_ALONE) {
+        let is_left_out = !is_whole && long::TESTS.contains(name);
         ensure!(
-            names.iter().any(|there| own_name(there) == *name),
+            is_left_out || names.iter().any(|there| own_name(there) == *name),
             "no test is called {name} any more"
         );
     }

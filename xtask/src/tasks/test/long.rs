@@ -1,0 +1,86 @@
+//! Tests that take long and whose subject others look at too: `cargo xtask test --whole` has them,
+//! and so has a run that is given a name to look for.
+
+use std::ffi::OsString;
+
+/// Their names, without modules, as each is alone of its name.
+pub const TESTS: [&str; 30] = [
+    "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
+    "a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_again",
+    "a_log_that_changes_while_it_is_read_gives_its_own_events_or_none",
+    "a_process_that_its_user_holds_holds_no_tracer_up",
+    "a_signal_is_answered_whatever_a_target_writes_into_its_area",
+    "a_slow_span_is_explained_in_the_words_of_why",
+    "a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record",
+    "a_user_gets_a_share_of_the_subscriptions_and_of_their_memory",
+    "a_user_with_all_names_of_events_takes_no_name_of_others",
+    "a_user_with_more_areas_than_are_read_takes_no_events_of_others",
+    "areas_of_programs_that_a_process_ran_before_are_given_up",
+    "chains_of_many_areas_take_no_memory_of_others",
+    "chunks_that_are_said_to_be_there_are_not_made",
+    "cpus_idle_as_long_as_the_kernel_says",
+    "every_interval_of_many_threads_has_its_cpu_and_the_thread_it_names",
+    "in_pid_namespaces_stacks_are_those_of_their_threads",
+    "no_call_needs_an_allocator",
+    "no_call_needs_any_one_allocation",
+    "no_control_call_waits_for_who_runs_in_between",
+    "of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left",
+    "the_group_is_named_that_has_the_quota_and_not_one_within_it",
+    "the_recorder_answers_with_the_priority_of_the_thread_that_waits",
+    "the_slack_of_timers_is_seen_in_how_long_a_sleep_takes",
+    "threads_that_are_too_many_for_a_screen_share_rows_by_name",
+    "threads_whose_handlers_jump_out_have_each_its_own_stacks",
+    "two_hundred_thousand_events_a_second_beside_a_switching_neighbour_all_arrive_once",
+    "valgrind_finds_no_race_but_what_the_library_s_file_names",
+    "where_memory_is_refused_events_are_lost_and_no_process_is_ended",
+    "who_has_the_lock_of_an_areas_file_holds_no_tracer_up",
+    "windows_that_are_written_to_hold_no_tracer_up",
+];
+
+/// Returns the arguments that make libtest leave them out.
+pub fn left_out() -> impl Iterator<Item = OsString> {
+    TESTS
+        .iter()
+        .flat_map(|name| ["--skip", name].map(OsString::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::workspace;
+
+    /// Returns the text of all sources of tests below a folder.
+    fn sources(folder: &Path) -> String {
+        let entries = fs::read_dir(folder).unwrap();
+        let texts = entries.map(|entry| {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => sources(&path),
+                Some(extension) if extension == "rs" => fs::read_to_string(&path).unwrap(),
+                _ => String::new(),
+            }
+        });
+        texts.collect()
+    }
+
+    #[test]
+    fn each_is_the_name_of_one_test_and_in_the_list_for_readers() {
+        let tests = sources(&workspace::root().join("tests/tests"));
+        // A case in C has its name alone on a line of a table.
+        let names: Vec<&str> = tests
+            .lines()
+            .map(|line| line.trim().trim_end_matches(','))
+            .map(|line| line.strip_prefix("fn ").unwrap_or(line))
+            .map(|line| line.strip_suffix("() {").unwrap_or(line))
+            .collect();
+        let list = fs::read_to_string(workspace::root().join("tests/README.md")).unwrap();
+        for name in TESTS {
+            let count = names.iter().filter(|there| **there == name).count();
+            assert_eq!(count, 1, "{name}");
+            assert!(list.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}
