@@ -40,6 +40,7 @@ mod cgroup;
 mod choice;
 mod context;
 mod cpu;
+mod cpu_ring;
 mod descriptors;
 mod exec;
 mod exit;

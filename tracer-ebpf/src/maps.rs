@@ -11,9 +11,9 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, QUEUED_SLOTS, Queued, Running,
-    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, Waker, call_texts, descriptors, others, syscalls,
-    traced, waker_context, wanted,
+    Choice, CpuRingEnds, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, QUEUED_SLOTS,
+    Queued, Running, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, Waker, call_texts, cpu_ring,
+    descriptors, others, syscalls, traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, WHO_BITS};
@@ -28,6 +28,15 @@ pub type Ring = RingBuf<u64, 65536>;
 /// The rings: as many as the agent has put in, each for some of the CPUs.
 #[btf_map]
 static RINGS: ArrayOfMaps<Ring, { MAX_RINGS as usize }> = ArrayOfMaps::new();
+
+/// See [`cpu_ring`]. The agent sets the number of chunks, or leaves it at 1 where there are no such
+/// rings.
+#[map]
+static CPU_RINGS: Array<[u8; cpu_ring::ENTRY]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// See [`CpuRingEnds`]. The agent sets the number of CPUs.
+#[map]
+static CPU_RING_ENDS: Array<CpuRingEnds> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// A byte a process: see [`tracer_common::kernel::traced`]. The agent sets the number of pages.
 #[map]
@@ -615,6 +624,32 @@ pub fn forget_issuer(request: u64) {
 #[inline(always)]
 pub fn ring(cpu: u32) -> Option<&'static Ring> {
     RINGS.get(cpu & RING_MASK.load())
+}
+
+/// Returns the positions of the ring of this CPU: see [`CpuRingEnds`].
+#[inline(always)]
+pub fn cpu_ring_ends(cpu: u32) -> Option<*mut u8> {
+    CPU_RING_ENDS.get_ptr_mut(cpu).map(<*mut _>::cast)
+}
+
+/// Returns where the position lies in this chunk: see [`cpu_ring`].
+#[inline(always)]
+pub fn cpu_ring_at(chunk: u32, position: u64) -> Option<*mut u8> {
+    let mut at = CPU_RINGS.get_ptr_mut(chunk)?.cast::<u8>();
+    // Written out because the verifier has to see that the offset is inside the chunk, and the
+    // compiler that it is a multiple of 8.
+    // SAFETY: an addition, whose result is inside the chunk.
+    unsafe {
+        asm!(
+            "{offset} &= {mask}",
+            "{at} += {offset}",
+            offset = inout(reg) position => _,
+            at = inout(reg) at,
+            mask = const cpu_ring::CHUNK - 8,
+            options(readonly, nostack),
+        )
+    };
+    Some(at)
 }
 
 /// Counts events that `cpu`, which is this one, could not record because its ring was full.

@@ -383,6 +383,10 @@ globals! {
     RING_MASK = 0;
     /// A reader is woken once the ring holds so many bytes.
     RING_WAKE_BYTES = 0;
+    /// Bytes of the ring of each CPU for records of system calls; 0: there are none.
+    CPU_RING_BYTES = 0;
+    /// The number of chunks of each of these rings, a power of two.
+    CPU_RING_CHUNKS = 1;
     /// 1 when a reader is woken by each exec.
     EXEC_WAKES = 0;
     /// 1 where there may be [guarded](tracer_common::kernel::traced::GUARDED) processes: elsewhere

@@ -77,20 +77,6 @@ pub fn record_if_it_fits<R: 'static>(
     true
 }
 
-/// Records as [`record_by`] does, where `fill` says whether the event is to be recorded.
-#[inline(always)]
-pub fn record_if<R: 'static>(
-    subject: &impl Subject,
-    event_type: EventTypeId,
-    wake: Wake,
-    fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader) -> bool,
-) {
-    record_on_if(this_cpu(), 1, wake, |space, time_ns, cpu| {
-        let header = header(subject, event_type, time_ns, cpu);
-        fill(space, header)
-    });
-}
-
 /// Records what `fill` makes of space, time and CPU, and returns the time; `None` when the ring was
 /// full, of which the record counts as so many events.
 #[inline(always)]
@@ -100,29 +86,13 @@ pub fn record_on<R: 'static>(
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, u64, u32),
 ) -> Option<u64> {
-    record_on_if::<R>(cpu, events, wake, |space, time_ns, cpu| {
-        fill(space, time_ns, cpu);
-        true
-    })
-}
-
-#[inline(always)]
-fn record_on_if<R: 'static>(
-    cpu: u32,
-    events: u64,
-    wake: Wake,
-    fill: impl FnOnce(&mut MaybeUninit<R>, u64, u32) -> bool,
-) -> Option<u64> {
     let Some((ring, mut space)) = reserve::<R>(cpu) else {
         count_ring_full(cpu, events);
         return None;
     };
     // SAFETY: the helper takes no argument and only reads the clock.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    if !fill(&mut space, time_ns, cpu) {
-        space.discard(u64::from(BPF_RB_NO_WAKEUP));
-        return Some(time_ns);
-    }
+    fill(&mut space, time_ns, cpu);
     space.submit(flags(wake, ring, time_ns));
     Some(time_ns)
 }

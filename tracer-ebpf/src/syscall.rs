@@ -10,12 +10,12 @@ use tracer_common::kernel::{
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::cpu_ring::record_call;
 use crate::guard;
 use crate::maps::{self, CallWanted};
 use crate::offsets::{
     COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE, SIGRETURN, STRING_BYTES,
 };
-use crate::record::record;
 use crate::socketcall::{Called, called};
 use crate::stack;
 use crate::subject::Subject;
@@ -55,16 +55,12 @@ fn enter<C: Tracepoint>(ctx: &C) {
     if points_to != 0 {
         return enter_with_texts(&task, &called, is_compat, &registers, points_to);
     }
-    record(&task, EventTypeId::SYSCALL_ENTER, |header| Record {
-        header: RecordHeader {
-            program_address: registers.address(),
-            ..header
-        },
-        data: SyscallEnterData {
+    record_data(&task, EventTypeId::SYSCALL_ENTER, &registers, || {
+        SyscallEnterData {
             number: nr.cast_signed(),
             compat: u32::from(is_compat),
             args: called.arguments(&registers, is_compat),
-        },
+        }
     });
 }
 
@@ -77,7 +73,11 @@ fn exit<C: Tracepoint>(ctx: &C) {
         NO_CALL => ended_sigreturn::<C>(),
         nr => nr,
     };
-    let exec = ended_exec(nr);
+    let exec = if nr == EXECVE.load() || nr == COMPAT_EXECVE.load() {
+        ended_exec(nr)
+    } else {
+        NO_CALL
+    };
     let nr = if exec == NO_CALL {
         nr
     } else {
@@ -98,16 +98,32 @@ fn exit<C: Tracepoint>(ctx: &C) {
             return exit_with_texts(&task, &called, is_compat, &registers, points_to, ret);
         }
     }
-    record(&task, EventTypeId::SYSCALL_EXIT, |header| Record {
-        header: RecordHeader {
-            program_address: registers.address(),
-            ..header
-        },
-        data: SyscallExitData {
+    record_data(&task, EventTypeId::SYSCALL_EXIT, &registers, || {
+        SyscallExitData {
             number: nr.cast_signed(),
             compat: u32::from(is_compat),
             ret: ctx.argument::<1>().cast_signed(),
-        },
+        }
+    });
+}
+
+/// Records an event of a call, with nothing that its arguments point to.
+#[inline(always)]
+fn record_data<C: Tracepoint, D: 'static>(
+    task: &Task<C>,
+    event_type: EventTypeId,
+    registers: &Registers<C>,
+    data: impl FnOnce() -> D,
+) {
+    record_call::<C, Record<D>>(task, event_type, |space, header| {
+        space.write(Record {
+            header: RecordHeader {
+                program_address: registers.address(),
+                ..header
+            },
+            data: data(),
+        });
+        Some(size_of::<Record<D>>())
     });
 }
 

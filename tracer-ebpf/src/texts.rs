@@ -15,9 +15,9 @@ use tracer_common::kernel::{
 };
 
 use crate::context::Tracepoint;
+use crate::cpu_ring::record_call;
 use crate::gathered::{gather, set_arguments, take};
 use crate::offsets::STRING_BYTES;
-use crate::record::{Wake, record_if};
 use crate::task::Task;
 
 /// A call, and which of its arguments are read.
@@ -104,8 +104,9 @@ impl Texts<'_> {
     ) -> u32 {
         let mut unread = 0;
         let id = EventTypeId(u32::from(self.event_type));
-        record_if::<SyscallTextsRecord<D, N>>(task, id, Wake::InTime, |space, mut header| {
+        record_call::<C, SyscallTextsRecord<D, N>>(task, id, |space, mut header| {
             header.program_address = self.program_address;
+            header.truncated = all_of::<N>() << RecordHeader::SPACE_AT;
             let record = space.as_mut_ptr().cast::<u8>();
             // SAFETY: it is where the record begins.
             unsafe { record.cast::<RecordHeader>().write(header) };
@@ -116,9 +117,16 @@ impl Texts<'_> {
             self.write_arguments(scratch);
             let first = Pointed::read(scratch, self.points_to);
             let second = Pointed::read(scratch, self.points_to >> call_texts::BITS);
-            unread = self.read_into::<D, N, IS_WIDE>(record, 0, &first, gathered)
-                | self.read_into::<D, N, IS_WIDE>(record, 1, &second, gathered) << 1;
-            unread & TOO_LONG == 0
+            let first = self.read_into::<D, N, IS_WIDE>(record, 0, &first, gathered);
+            let second = self.read_into::<D, N, IS_WIDE>(record, 1, &second, gathered);
+            unread = first.unread | second.unread << 1;
+            let front = offset_of!(SyscallTextsRecord<D, N>, bytes);
+            // What counts ends where the last of what was read does.
+            let used = match second.used {
+                0 => first.used,
+                used => all_of::<N>() + used,
+            };
+            (unread & TOO_LONG == 0).then_some(front + used as usize)
         });
         unread
     }
@@ -152,8 +160,7 @@ impl Texts<'_> {
         ]
     }
 
-    /// Reads what one of them points to: 1 where that could not be read, and 4 where it is too
-    /// long.
+    /// Reads what one of them points to.
     #[inline(always)]
     fn read_into<D, const N: usize, const IS_WIDE: bool>(
         &self,
@@ -161,7 +168,7 @@ impl Texts<'_> {
         nth: usize,
         &Pointed { address, next }: &Pointed,
         gathered: i32,
-    ) -> u32 {
+    ) -> Read {
         let points_to = self.points_to >> (nth * call_texts::BITS as usize);
         let is_text = IS_WIDE && points_to & call_texts::KIND == call_texts::TEXT;
         let head = record.wrapping_add(
@@ -213,7 +220,14 @@ impl Texts<'_> {
         };
         // SAFETY: inside the record.
         unsafe { head.cast::<SyscallText>().write(text) };
-        u32::from(length < 0) | u32::from(is_too_long) << 2
+        Read {
+            unread: u32::from(length < 0) | u32::from(is_too_long) << 2,
+            used: if length < 0 {
+                0
+            } else {
+                length.cast_unsigned().min(all_of::<N>())
+            },
+        }
     }
 
     /// Gathers what the first or second argument leads to: how many bytes that are, or an error.
@@ -249,6 +263,14 @@ impl Texts<'_> {
             _ => (next, STRING_BYTES.load()),
         }
     }
+}
+
+/// Outcome of a reading.
+struct Read {
+    /// 1 where it could not be read, and 4 where it is too long.
+    unread: u32,
+    /// Bytes of the space that were used.
+    used: u32,
 }
 
 /// Bits, beside those of what could not be read: one of both is too long.

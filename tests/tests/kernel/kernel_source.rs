@@ -19,6 +19,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_engine::{EventSet, EventTypes};
 use tracer_kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, checks};
+use tracer_syscalls::choice::SyscallSet;
 
 use tests::timeout;
 
@@ -28,6 +29,7 @@ const ALL: &[EventTypeId] = &[
     EventTypeId::SWITCH_OUT,
     EventTypeId::WAKEUP,
 ];
+const CALLS: &[EventTypeId] = &[EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
 const MIB: u32 = 1 << 20;
 
 /// Lock that runs one test at a time: they look at what this process has loaded, and at exact
@@ -552,6 +554,108 @@ fn what_a_full_ring_refuses_is_counted_exactly() {
     }
 }
 
+/// Loads for the calls of `getppid` of this process alone.
+fn load_for_calls(ring_bytes: u32) -> Option<Tracing> {
+    let mut tracing = Tracing::load_with(&KernelOptions {
+        ring_bytes,
+        wanted: CALLS.to_vec(),
+        syscalls: SyscallSet::of_names(["getppid"]).unwrap(),
+        string_bytes: 64,
+        ..KernelOptions::default()
+    })?;
+    let own = i32::try_from(std::process::id()).unwrap();
+    tracing.tracer.trace(own, false).unwrap();
+    tracing.collect_all();
+    Some(tracing)
+}
+
+/// Makes so many calls that a loop in the program counts.
+fn call(count: u64) {
+    for _ in 0..count {
+        // SAFETY: the call has no arguments.
+        unsafe { libc::syscall(libc::SYS_getppid) };
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn calls_that_found_no_space_are_counted_exactly() {
+    let Some(mut tracing) = load_for_calls(1) else {
+        return;
+    };
+
+    thread::scope(|scope| scope.spawn(|| call(5000)).join().unwrap());
+    tracing.collect_all();
+
+    let (entries, exits) = (tracing.count(CALLS[0]), tracing.count(CALLS[1]));
+    let lost = tracing.lost(LossCause::KernelRingFull);
+    assert!(lost > 1000 && entries > 0, "{lost} {entries}");
+    assert_eq!(entries + exits + lost, 2 * 5000);
+
+    // There is space again.
+    tracing.events.clear();
+    thread::scope(|scope| scope.spawn(|| call(5)).join().unwrap());
+    tracing.collect_all();
+    assert_eq!((tracing.count(CALLS[0]), tracing.count(CALLS[1])), (5, 5));
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn calls_on_several_cpus_are_all_there_in_order_and_never_behind_a_watermark() {
+    const THREADS: u64 = 3;
+    const ROUNDS: u64 = 40;
+    let Some(mut tracing) = load_for_calls(MIB) else {
+        return;
+    };
+    let mut watermark = MonotonicNs(0);
+    let mut of_threads: BTreeMap<i32, Vec<(MonotonicNs, EventTypeId)>> = BTreeMap::new();
+
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..ROUNDS {
+                        call(1000);
+                        thread::sleep(Duration::from_millis(4));
+                    }
+                })
+            })
+            .collect();
+        loop {
+            // In this order: what has ended has made its calls.
+            let have_ended = threads.iter().all(thread::ScopedJoinHandle::is_finished);
+            tracing.events.clear();
+            tracing.data.clear();
+            let until = monotonic_now();
+            let next = tracing.collect();
+            for header in tracing.headers() {
+                assert!(header.time >= watermark, "{header:?} after {watermark:?}");
+                if CALLS.contains(&header.event_type) {
+                    let calls = of_threads.entry(header.tid).or_default();
+                    calls.push((header.time, header.event_type));
+                }
+            }
+            assert!(next >= watermark);
+            watermark = next;
+            if have_ended && watermark >= until {
+                break;
+            }
+        }
+    });
+
+    let seen: usize = of_threads.values().map(Vec::len).sum();
+    let lost = tracing.lost(LossCause::KernelRingFull);
+    assert_eq!(seen as u64 + lost, 2 * THREADS * ROUNDS * 1000);
+    assert_eq!(of_threads.len() as u64, THREADS);
+    for calls in of_threads.values_mut() {
+        calls.sort();
+        let alternate = |pair: &[(MonotonicNs, EventTypeId)]| {
+            pair[0].0 < pair[1].0 && (lost > 0 || pair[0].1 != pair[1].1)
+        };
+        assert!(calls.windows(2).all(alternate));
+    }
+}
+
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn each_cpu_has_its_ring_and_loses_for_itself() {
@@ -678,6 +782,30 @@ fn a_reader_is_woken_once_the_ring_has_filled_past_its_threshold() {
 
     let bytes: usize = tracing.events.len() * 72;
     assert!(bytes > (MIB / 8) as usize, "woken at {bytes} bytes");
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_reader_is_woken_once_calls_have_filled_a_ring_past_its_threshold() {
+    let Some(mut tracing) = load_for_calls(MIB) else {
+        return;
+    };
+    let woken = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            call(5000);
+        });
+        let mut ring = libc::pollfd {
+            fd: tracing.tracer.ring_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: `ring` is the one descriptor to wait for.
+        unsafe { libc::poll(&raw mut ring, 1, 60_000) }
+    });
+    assert_eq!(woken, 1);
+    tracing.collect_all();
+    assert_eq!(tracing.count(CALLS[0]) + tracing.count(CALLS[1]), 10_000);
 }
 
 #[test]

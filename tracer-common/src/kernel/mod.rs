@@ -10,6 +10,7 @@
 mod block;
 mod cgroup;
 mod control;
+mod cpu_rings;
 mod descriptor;
 mod fault;
 mod interrupt;
@@ -32,6 +33,7 @@ pub use control::{
     Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, VISIBLE_SLOTS,
     cpu_variable, globals, sample, traced, wanted,
 };
+pub use cpu_rings::{CpuRingEnds, cpu_ring};
 pub use descriptor::{
     DESCRIPTORS_RECORD, DescriptorHead, DescriptorsHead, SocketHead, descriptors,
 };
@@ -114,13 +116,15 @@ pub struct RecordHeader {
     /// CPU on which the event was recorded.
     pub cpu: u16,
     /// 0: whole; 1: the data was truncated while recording. A rename has
-    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too.
+    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too, and a [`SyscallTextsRecord`] its space.
     pub truncated: u32,
 }
 
 impl RecordHeader {
     /// Bit of `truncated`: the thread is renamed by an exec, whose credentials come next.
     pub const EXEC_BEGINS: u32 = 1 << 1;
+    /// Where in `truncated` a [`SyscallTextsRecord`] has how many bytes of space each argument has.
+    pub const SPACE_AT: u32 = 16;
 }
 
 /// Record of an event in the ring: its header and its data. The verifier refuses to send bytes that

@@ -55,7 +55,7 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sys_enter_descriptors", 33700, 32500),
     budget("sys_exit_descriptors", 31600, 30900),
     budget("sys_enter", 86200, 56700),
-    budget("sys_exit", 101500, 87500),
+    budget("sys_exit", 107300, 103500),
 ];
 
 /// Returns the budget of a program.

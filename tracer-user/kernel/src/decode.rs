@@ -232,22 +232,36 @@ fn decode_texts<D>(
     let Ok((heads, bytes)) = Heads::ref_from_prefix(rest) else {
         return Err(wrong_size);
     };
-    let space = bytes.len() / SYSCALL_TEXTS;
-    if ![
+    let space = usize::try_from(header.truncated >> RecordHeader::SPACE_AT).unwrap_or(0);
+    let is_space = [
         string_space::SMALL,
         string_space::MIDDLE,
         string_space::WIDE,
         string_space::LARGE,
     ]
-    .contains(&space)
-    {
+    .contains(&space);
+    // What is behind the last of what was read may be missing.
+    let used = heads
+        .iter()
+        .enumerate()
+        .map(|(nth, head)| match usize::try_from(head.length) {
+            Ok(length @ 1..) => nth * space + length.min(space),
+            _ => 0,
+        });
+    let least = used.max().unwrap_or(0);
+    if !is_space || !(least..=space * SYSCALL_TEXTS).contains(&bytes.len()) {
         return Err(wrong_size);
     }
     let mut all = data.to_vec();
-    for (head, bytes) in heads.iter().zip(bytes.chunks(space)) {
+    let bytes = bytes.chunks(space).chain(std::iter::repeat([].as_slice()));
+    for (head, bytes) in heads.iter().zip(bytes) {
         push_pointed(&mut all, head, bytes);
     }
-    each(event_header(header, event_type)?, &all);
+    let header = RecordHeader {
+        truncated: 0,
+        ..*header
+    };
+    each(event_header(&header, event_type)?, &all);
     Ok(())
 }
 
@@ -585,6 +599,7 @@ mod tests {
         let record = |texts: [SyscallText; SYSCALL_TEXTS]| {
             let mut header = header(EventTypeId::SYSCALL_ENTER);
             header.event_type = SYSCALL_ENTER_TEXTS;
+            header.truncated = u32::try_from(SMALL).unwrap() << RecordHeader::SPACE_AT;
             let mut data = SyscallEnterData::new_zeroed();
             data.args = [7; 6];
             let mut bytes = [[b'x'; SMALL]; SYSCALL_TEXTS];
@@ -602,6 +617,7 @@ mod tests {
             let (data, record) = record(texts);
             let (event, found) = one(&record).unwrap();
             assert_eq!(event.event_type, EventTypeId::SYSCALL_ENTER);
+            assert_eq!(event.truncation, Truncation::None);
             let (fixed, behind) = found.split_at(size_of_val(&data));
             assert_eq!(fixed, data.as_bytes());
             behind.to_vec()
@@ -627,10 +643,22 @@ mod tests {
         );
         // Of any length and any words in front, it is refused or read within it.
         let (_, long) = record([text(255, 255, i32::MAX), text(1, 0, i32::MIN)]);
-        assert!(one(&long).is_ok());
-        for length in 0..long.len() {
-            assert!(one(&long[..length]).is_err(), "{length}");
+        let needed = long.len() - SMALL;
+        let longer = [&*long, &[0]].concat();
+        for length in 0..=longer.len() {
+            let is_taken = one(&longer[..length]).is_ok();
+            assert_eq!(
+                is_taken,
+                (needed..=long.len()).contains(&length),
+                "{length}"
+            );
         }
+        // A record ends where the last of what was read does.
+        let (_, both) = record([text(2, 1, 5), text(3, 0, 4)]);
+        let whole = one(&both).unwrap().1;
+        let needed = both.len() - SMALL + 4;
+        assert_eq!(one(&both[..needed]).unwrap().1, whole);
+        assert!(one(&both[..needed - 1]).is_err());
     }
 
     #[test]

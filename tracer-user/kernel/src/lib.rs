@@ -37,6 +37,7 @@ mod call;
 mod calls;
 mod checks;
 mod choice;
+mod cpu_rings;
 mod decode;
 mod diagnostics;
 mod error;

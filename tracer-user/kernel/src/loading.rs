@@ -19,6 +19,7 @@ use tracer_syscalls::pointer_data;
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
 use super::calls::WantedMaps;
+use super::cpu_rings::{self, CPU_RING_ENDS, CPU_RINGS, CpuRings};
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
 use super::look::Looker;
@@ -133,6 +134,15 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Returns the size of the rings of single CPUs.
+    fn cpu_rings(&self) -> cpu_rings::Size {
+        if !cpu_rings::are_possible(self.options, self.describes()) {
+            return cpu_rings::Size::NONE;
+        }
+        let all = u64::from(self.ring_bytes) * u64::from(self.ring_count);
+        cpu_rings::Size::each_of(all, self.cpus)
+    }
+
     /// Tells whether descriptions of descriptors are recorded.
     fn describes(&self) -> bool {
         let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
@@ -148,7 +158,10 @@ impl<'a> Plan<'a> {
         let [low, high] = halves(stacks.recorded_types());
         let limit = stacks.off_cpu.unwrap_or_default().as_nanos();
         let [off_cpu_low, off_cpu_high] = halves(u64::try_from(limit).unwrap_or(u64::MAX));
+        let cpu_rings = self.cpu_rings();
         let of_plan = [
+            ("CPU_RING_BYTES", cpu_rings.bytes),
+            ("CPU_RING_CHUNKS", cpu_rings.chunks),
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
             ("EXEC_WAKES", u32::from(self.options.wakes_at_exec)),
             ("GUARDS", u32::from(self.options.guards)),
@@ -181,6 +194,7 @@ impl<'a> Plan<'a> {
             globals: &self.globals(),
             variables: &self.kernel.variables,
             cpus: self.cpus,
+            cpu_rings: self.cpu_rings(),
             pages: PID_LIMIT / TRACED_PAGE,
             pid_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
             wanted: self.options.wanted_bits(),
@@ -198,7 +212,11 @@ impl<'a> Plan<'a> {
     /// Makes the rings, and maps what is shared with the programs. This is done before they are
     /// attached.
     pub fn map(&self, ebpf: &mut Ebpf) -> Result<Maps, LoadError> {
-        let rings = Rings::make(ebpf, self.ring_count, self.ring_bytes)?;
+        let mut rings = Rings::make(ebpf, self.ring_count, self.ring_bytes)?;
+        let size = self.cpu_rings();
+        if size != cpu_rings::Size::NONE {
+            rings.add_cpu_rings(CpuRings::map(ebpf, self.cpus, size)?);
+        }
         let ring_fd = rings.any_readable();
         let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
             call: "epoll",
@@ -300,6 +318,8 @@ pub(super) struct Parameters<'a> {
     pub variables: &'a [Variable],
     /// CPUs that the machine may have.
     pub cpus: u32,
+    /// Size of the ring of each of them.
+    pub cpu_rings: cpu_rings::Size,
     /// Pages of the map `TRACED`.
     pub pages: u32,
     /// Pages of the map `PIDS`.
@@ -362,10 +382,16 @@ impl Parameters<'_> {
         } else {
             1
         };
+        let chunks = match self.cpu_rings {
+            cpu_rings::Size::NONE => 1,
+            size => size.chunks.saturating_mul(self.cpus),
+        };
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
             .map_max_entries(LOST, self.cpus)
+            .map_max_entries(CPU_RINGS, chunks)
+            .map_max_entries(CPU_RING_ENDS, self.cpus)
             .map_max_entries("RUNNING", self.cpus)
             .map_max_entries("INTERRUPTS", self.cpus)
             .map_max_entries("WAKERS", waker_slots)
@@ -403,7 +429,11 @@ fn entries(count: usize) -> u32 {
 }
 
 /// Maps the first `length` bytes of an array into this process.
-fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<MapMemory, LoadError> {
+pub(super) fn map_array(
+    ebpf: &Ebpf,
+    name: &'static str,
+    length: usize,
+) -> Result<MapMemory, LoadError> {
     let Some(Map::Array(array)) = ebpf.map(name) else {
         return Err(LoadError::PartMissing { name });
     };

@@ -227,6 +227,7 @@ mod tests {
     use super::*;
     use crate::btf::offsets::Global;
     use crate::budget::{BUDGETS, VerifierBudget, budget_of};
+    use crate::cpu_rings::Size;
     use crate::loading::object;
     use crate::loading::{Parameters, halves};
     use crate::look::by_program;
@@ -248,6 +249,8 @@ mod tests {
         is_choosing: bool,
         /// Descriptions of descriptors.
         describes: bool,
+        /// Rings of the CPUs' own for the records of system calls.
+        has_cpu_rings: bool,
     }
 
     /// Variant that adds most to the programs.
@@ -259,6 +262,7 @@ mod tests {
         copied_bytes: 0,
         is_choosing: true,
         describes: true,
+        has_cpu_rings: false,
     };
 
     /// Loads the object without attaching anything; `None` where this test may not run.
@@ -271,6 +275,11 @@ mod tests {
         };
         let of_types = if variant.frames > 0 { u64::MAX } else { 0 };
         let [low, high] = halves(of_types);
+        let cpu_rings = if variant.has_cpu_rings {
+            Size::each_of(4 << 20, 1)
+        } else {
+            Size::NONE
+        };
         for (name, value) in [
             ("CHOOSES", u32::from(variant.is_choosing)),
             ("NOTES_INTERRUPTS", u32::from(variant.is_choosing)),
@@ -284,6 +293,8 @@ mod tests {
             ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(variant.frames > 0)),
             ("NAMESPACE", variant.namespace),
+            ("CPU_RING_BYTES", cpu_rings.bytes),
+            ("CPU_RING_CHUNKS", cpu_rings.chunks),
         ] {
             kernel.globals.push(Global { name, value });
         }
@@ -291,6 +302,7 @@ mod tests {
             globals: &kernel.globals,
             variables: &kernel.variables,
             cpus: 1,
+            cpu_rings,
             pages: 1,
             pid_pages: 1,
             probe_sites: 1,
@@ -399,6 +411,29 @@ mod tests {
             Variant {
                 namespace: 1,
                 ..LEAST
+            },
+            Variant {
+                has_cpu_rings: true,
+                ..LEAST
+            },
+        ]);
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn the_kernel_takes_every_program_with_rings_of_single_cpus() {
+        let variant = Variant {
+            has_cpu_rings: true,
+            frames: 0,
+            describes: false,
+            ..MOST
+        };
+        take_all(&[
+            variant,
+            Variant {
+                string_bytes: 4096,
+                namespace: 1,
+                ..variant
             },
         ]);
     }

@@ -12,6 +12,7 @@ use aya::Ebpf;
 use aya::maps::{ArrayOfMaps, Map, MapData, MapError, RingBuf};
 use tracer_common::kernel::MAX_RINGS;
 
+use super::cpu_rings::CpuRings;
 use super::error::LoadError;
 use super::ring::{Position, Ring};
 
@@ -28,6 +29,8 @@ pub struct Rings {
     rings: Vec<Ring>,
     /// Position of each ring's writers; retained to save allocations.
     ends: Vec<Position>,
+    /// Rings with the records of system calls, where these have their own.
+    of_cpus: Option<CpuRings>,
 }
 
 impl Rings {
@@ -55,13 +58,22 @@ impl Rings {
         Ok(Self {
             rings: rings.collect::<Result<_, _>>()?,
             ends: Vec::new(),
+            of_cpus: None,
         })
+    }
+
+    /// Adds rings of single CPUs.
+    pub fn add_cpu_rings(&mut self, rings: CpuRings) {
+        self.of_cpus = Some(rings);
     }
 
     /// Notes the positions up to which space has been reserved so far.
     pub fn look_at_ends(&mut self) {
         self.ends.clear();
         self.ends.extend(self.rings.iter().map(Ring::end));
+        if let Some(of_cpus) = &mut self.of_cpus {
+            of_cpus.look_at_ends();
+        }
     }
 
     /// Hands over each record before the ends that were looked at. Returns whether that was all of
@@ -70,6 +82,9 @@ impl Rings {
         let mut is_whole = true;
         for (ring, end) in self.rings.iter_mut().zip(&self.ends) {
             is_whole &= ring.drain(*end, &mut each);
+        }
+        if let Some(of_cpus) = &mut self.of_cpus {
+            is_whole &= of_cpus.drain(&mut each);
         }
         is_whole
     }
