@@ -21,7 +21,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::{bpf_ringbuf_discard, bpf_ringbuf_submit};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{CpuRingEnds, RecordHeader, cpu_ring, sample};
+use tracer_common::kernel::{CpuRingEnds, RecordHeader, cpu_ring};
 
 use crate::context::Tracepoint;
 use crate::cpu::this_cpu;
@@ -59,7 +59,7 @@ pub fn record_call<C: Tracepoint, R: 'static>(
     // One call, so that it is no function of its own.
     let length = fill(record, header(task, event_type, time_ns, cpu));
     if is_used::<C>() {
-        space.end_in_cpu_ring(length, time_ns, cpu);
+        space.end_in_cpu_ring(length, cpu);
     } else {
         space.end_in_ring(length.is_some(), time_ns, cpu);
     }
@@ -147,7 +147,7 @@ impl Space {
 
     /// Gives the record, of which so many bytes count, to the reader; or the space back.
     #[inline(always)]
-    fn end_in_cpu_ring(self, length: Option<usize>, time_ns: u64, cpu: u32) {
+    fn end_in_cpu_ring(self, length: Option<usize>, cpu: u32) {
         let Some(length) = length else {
             return self.set_busy(0);
         };
@@ -167,8 +167,23 @@ impl Space {
             );
         };
         self.set_busy(0);
-        let waiting = behind - self.read;
-        if sample::has(time_ns) && waiting >= u64::from(CPU_RING_BYTES.load() / WAKE_AT_ONE_IN) {
+        self.wake_in_time(behind, cpu);
+    }
+
+    /// Wakes the reader where a part of the ring waits for it, and once for each such part: it
+    /// takes a while to come, and a wake-up costs several times what a record costs.
+    #[inline(always)]
+    fn wake_in_time(&self, behind: u64, cpu: u32) {
+        let part = u64::from(CPU_RING_BYTES.load() / WAKE_AT_ONE_IN);
+        if behind - self.read < part {
+            return;
+        }
+        let woken = self.ends.wrapping_add(offset_of!(CpuRingEnds, woken));
+        let woken = woken.cast::<u64>();
+        // SAFETY: inside the entry that the look-up gave; the word is read whole.
+        if behind - unsafe { woken.read_volatile() } >= part {
+            // SAFETY: as above, and written whole.
+            unsafe { woken.write_volatile(behind) };
             wake(cpu);
         }
     }

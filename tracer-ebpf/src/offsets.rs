@@ -383,6 +383,8 @@ globals! {
     RING_MASK = 0;
     /// A reader is woken once the ring holds so many bytes.
     RING_WAKE_BYTES = 0;
+    /// 1 where all system calls were wanted when the programs were loaded.
+    ALL_CALLS = 0;
     /// Bytes of the ring of each CPU for records of system calls; 0: there are none.
     CPU_RING_BYTES = 0;
     /// The number of chunks of each of these rings, a power of two.

@@ -14,7 +14,8 @@ use crate::cpu_ring::record_call;
 use crate::guard;
 use crate::maps::{self, CallWanted};
 use crate::offsets::{
-    COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE, SIGRETURN, STRING_BYTES,
+    ALL_CALLS, COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE, SIGRETURN,
+    STRING_BYTES,
 };
 use crate::socketcall::{Called, called};
 use crate::stack;
@@ -29,6 +30,9 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 /// Runs in the thread that calls, before the call.
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
+    let Some(early) = early::<C>() else {
+        return;
+    };
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
     let nr = ctx.argument::<1>() as u32;
     remember_sigreturn::<C>(nr);
@@ -37,7 +41,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
     let called = called(nr, &registers);
     let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, nr);
-    let Some((task, is_compat)) = caller_of::<C>(wanted, NO_CALL, 1) else {
+    let Some((task, is_compat)) = caller_of::<C>(wanted, NO_CALL, 1, early) else {
         return;
     };
     #[expect(
@@ -67,6 +71,9 @@ fn enter<C: Tracepoint>(ctx: &C) {
 /// Runs in the thread that called, after the call.
 #[inline(always)]
 fn exit<C: Tracepoint>(ctx: &C) {
+    let Some(early) = early::<C>() else {
+        return;
+    };
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     let nr = match registers.call() {
@@ -86,7 +93,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let called = called(nr, &registers);
     let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, nr);
-    let Some((task, is_compat)) = caller_of::<C>(wanted, exec, 1) else {
+    let Some((task, is_compat)) = caller_of::<C>(wanted, exec, 1, early) else {
         return;
     };
     let points_to = points_to(nr, is_compat);
@@ -313,21 +320,26 @@ pub extern "C" fn ended_exec(nr: u32) -> u32 {
 /// several times what the look-ups do.
 #[inline(always)]
 pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
-    caller_of(wanted, NO_CALL, 0)
+    caller_of(wanted, NO_CALL, 0, None)
 }
 
 /// Finds the caller as [`caller`] does, where it may be known by which call a program was replaced:
 /// see [`ended_exec`]. Where it is guarded and may not be looked into, so many events are counted.
+/// `early` is the thread, where that was asked before.
 #[inline(always)]
-fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32, events: u64) -> Option<(Task<C>, bool)> {
+fn caller_of<C: Tracepoint>(
+    wanted: CallWanted,
+    exec: u32,
+    events: u64,
+    early: Option<Caller<C>>,
+) -> Option<(Task<C>, bool)> {
     if !wanted.in_any() {
         return None;
     }
-    let task = Task::<C>::current();
-    let state = maps::traced(task.pid());
-    if state & traced::TRACED == 0 {
-        return None;
-    }
+    let Caller { task, state } = match early {
+        Some(caller) => caller,
+        None => Caller::traced()?,
+    };
     let is_compat = if exec == NO_CALL {
         task.is_in_compat_call()
     } else {
@@ -337,4 +349,30 @@ fn caller_of<C: Tracepoint>(wanted: CallWanted, exec: u32, events: u64) -> Optio
         return None;
     }
     Some((task, is_compat))
+}
+
+/// The running thread, which is traced, with the [`traced`] bits of its process.
+struct Caller<C> {
+    task: Task<C>,
+    state: u8,
+}
+
+impl<C: Tracepoint> Caller<C> {
+    /// Returns the running thread; `None` where it is not traced.
+    #[inline(always)]
+    fn traced() -> Option<Self> {
+        let task = Task::<C>::current();
+        let state = maps::traced(task.pid());
+        (state & traced::TRACED != 0).then_some(Self { task, state })
+    }
+}
+
+/// Returns the running thread where all calls are wanted: then nothing else needs to be asked of a
+/// thread that is not traced, for which that is `None`.
+#[inline(always)]
+fn early<C: Tracepoint>() -> Option<Option<Caller<C>>> {
+    if ALL_CALLS.load() == 0 {
+        return Some(None);
+    }
+    Caller::traced().map(Some)
 }

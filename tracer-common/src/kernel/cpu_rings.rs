@@ -45,8 +45,10 @@ pub struct CpuRingEnds {
     pub written: u64,
     /// 1 while a record is being written, from before its time is read; written by the programs.
     pub busy: u64,
+    /// Position at which the reader was last woken; written by the programs.
+    pub woken: u64,
     /// Zero.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 5],
     /// Position up to which was read; written by the agent.
     pub read: u64,
     /// Zero.

@@ -169,8 +169,8 @@ impl CpuRings {
         !ring.is_busy
     }
 
-    /// Returns the record at this position, which the programs have written, and the position behind
-    /// it.
+    /// Returns the record at this position, which the programs have written, and the position
+    /// behind it.
     fn record(&self, cpu: usize, position: u64) -> Option<(&[u8], u64)> {
         let chunk = u64::from(cpu_ring::CHUNK);
         let nth = usize::try_from(position / chunk % self.chunks).ok()?;

@@ -13,6 +13,7 @@ use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
     TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
+use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
 use tracer_syscalls::pointer_data;
 
@@ -160,6 +161,10 @@ impl<'a> Plan<'a> {
         let [off_cpu_low, off_cpu_high] = halves(u64::try_from(limit).unwrap_or(u64::MAX));
         let cpu_rings = self.cpu_rings();
         let of_plan = [
+            (
+                "ALL_CALLS",
+                u32::from(self.options.syscalls == SyscallSet::all()),
+            ),
             ("CPU_RING_BYTES", cpu_rings.bytes),
             ("CPU_RING_CHUNKS", cpu_rings.chunks),
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
