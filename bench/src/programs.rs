@@ -74,6 +74,16 @@ pub const OWN: &[Recipe] = &[
         flags: &["-fno-omit-frame-pointer"],
     },
     Recipe {
+        name: "getppid",
+        source: "getppid.c",
+        flags: &[],
+    },
+    Recipe {
+        name: "floor",
+        source: "floor.c",
+        flags: &[],
+    },
+    Recipe {
         name: "storm",
         source: "storm.c",
         flags: &[],

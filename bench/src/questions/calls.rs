@@ -10,27 +10,99 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::super::contest::{Contest, Goal, Run};
+use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
-use super::super::tools::{Ftrace, Ours, OursIntoLog, PerfTrace, Strace, Tool, What};
+use super::super::programs;
+use super::super::tools::{
+    Bpftrace, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours, OursIntoLog, PerfTrace, Strace, Tool,
+    What,
+};
 use super::super::workbench::{Workbench, has};
+use super::add_tools;
 use super::programs::{inserting, rows_to_insert};
-use super::{ATTACH, add_tools};
 use crate::folder;
 use xtask::process;
 
-/// Greatest additional time of a program that reaches the goal.
-const MOST_PERCENT: f64 = 15.0;
+/// Greatest additional time of a program that reaches the goal, with and without texts.
+const MOST_PERCENT: [f64; 2] = [30.0, 20.0];
+
+/// Greatest cost of an untraced call, beside that of programs that do nothing, that reaches the
+/// goal.
+const MOST_UNTRACED: f64 = 1.2;
+
+/// Compares what tracing adds to a call that does nothing.
+pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let mut contest = one_call(
+        bench,
+        "What does it add to a call of getppid() that it is recorded, with its time, its arguments and its \
+         result? The first lines are the least that a tracer by eBPF costs: programs at entry and exit that do \
+         nothing, and such that read the clock once each.",
+        Whom::It,
+        vec![
+            floor(false),
+            floor(true),
+            Box::new(OursIntoLog::Whole(What::Calls)),
+            Box::new(OursIntoLog::WithoutTexts(What::Calls)),
+            Box::new(Ftrace(What::Calls)),
+            Box::new(Bpftrace::Counting(What::Calls)),
+        ],
+    );
+    contest.goal(LOG, Goal::PartOf("ftrace", 1.0));
+    Ok(contest)
+}
+
+/// Compares what tracing another process adds to a call.
+pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let mut contest = one_call(
+        bench,
+        "What does it add to a call of getppid() of a process that is not traced, that all calls of another one \
+         are?",
+        Whom::Another,
+        vec![
+            floor(false),
+            Box::new(OursIntoLog::Whole(What::Calls)),
+            Box::new(Ftrace(What::Calls)),
+        ],
+    );
+    contest.goal(LOG, Goal::PartOf("empty programs", MOST_UNTRACED));
+    Ok(contest)
+}
+
+fn floor(reads_clock: bool) -> Box<dyn Tool> {
+    Box::new(Floor {
+        of: What::Calls,
+        reads_clock,
+    })
+}
+
+fn one_call<'a>(
+    bench: &'a Workbench,
+    question: &'static str,
+    whom: Whom,
+    tools: Vec<Box<dyn Tool>>,
+) -> Contest<'a> {
+    let mut contest = Contest::new(question, Unit::Ns);
+    add_tools(&mut contest, tools, move |tool| {
+        let mut program = programs::command("getppid", &[]);
+        meanwhile::attach(tool, &mut program, whom, bench.phase()).map(meanwhile::Costs::added)
+    });
+    contest
+}
 
 fn contest<'a>(question: &'static str) -> Contest<'a> {
     let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
-    contest.goal(ATTACH, Goal::Below(MOST_PERCENT));
+    let [with_texts, without] = MOST_PERCENT;
+    contest.goal(LOG, Goal::Below(with_texts));
+    contest.goal(LOG_WITHOUT_TEXTS, Goal::Below(without));
+    contest.goal(LOG, Goal::PartOf("ftrace", 1.0));
     contest
 }
 
 fn tools() -> Vec<Box<dyn Tool>> {
     vec![
+        Box::new(OursIntoLog::Whole(What::Calls)),
+        Box::new(OursIntoLog::WithoutTexts(What::Calls)),
         Box::new(Ours(What::Calls)),
-        Box::new(OursIntoLog(What::Calls)),
         Box::new(Ftrace(What::Calls)),
         Box::new(PerfTrace::Syscalls),
         Box::new(Strace::Everything),

@@ -27,7 +27,7 @@ pub fn switches(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         return Ok(contest);
     }
     let loops = bench.work(100_000);
-    let ours = OursIntoLog(What::Switches);
+    let ours = OursIntoLog::Whole(What::Switches);
     contest.ours(ATTACH_LOG, move || {
         let traced = run_traced(Some(&ours), &pipe(loops), Pinned::ToOneCpu)?;
         let seen = traced.seen.unwrap_or_default();

@@ -57,6 +57,14 @@ pub const ALL: &[Question] = &[
         ask: programs::sqlite,
     },
     Question {
+        name: "call-traced",
+        ask: calls::traced,
+    },
+    Question {
+        name: "call-untraced",
+        ask: calls::untraced,
+    },
+    Question {
         name: "calls-sqlite",
         ask: calls::sqlite,
     },
@@ -120,7 +128,7 @@ fn add_tools<'a>(
         let (name, run) = (tool.name(), run.clone());
         if !has(tool.program()) {
             contest.missing(format!("{name}: {} is not installed", tool.program()));
-        } else if name == ATTACH {
+        } else if name.starts_with(ATTACH) {
             contest.ours(&name, move || run(tool.as_ref()));
         } else {
             contest.peer(&name, move || run(tool.as_ref()));

@@ -6,7 +6,9 @@ use super::super::contest::{Contest, Goal};
 use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
-use super::super::tools::{Bpftrace, Ftrace, Ours, PerfSched, Pinned, Tool, What, run_traced};
+use super::super::tools::{
+    Bpftrace, Floor, Ftrace, Ours, PerfSched, Pinned, Tool, What, run_traced,
+};
 use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
 
@@ -19,7 +21,7 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         Whom::ItAndChildren,
     );
     contest.goal(ATTACH, Goal::Below(250.0));
-    contest.goal(ATTACH, Goal::PartOf("ftrace", 0.5));
+    contest.goal(ATTACH, Goal::PartOf("ftrace", 0.3));
     Ok(contest)
 }
 
@@ -31,12 +33,17 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
          not traced?",
         vec![
             Box::new(Ours(What::Switches)),
+            Box::new(Floor {
+                of: What::Switches,
+                reads_clock: false,
+            }),
             Box::new(Ftrace(What::Switches)),
             Box::new(Bpftrace::CountingAnother),
         ],
         Whom::Another,
     );
     contest.goal(ATTACH, Goal::Below(60.0));
+    contest.goal(ATTACH, Goal::PartOf("empty programs", 1.2));
     Ok(contest)
 }
 

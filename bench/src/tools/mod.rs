@@ -2,6 +2,7 @@
 
 mod background;
 mod bpftrace;
+mod floor;
 mod ftrace;
 pub mod lttng;
 mod ours;
@@ -12,8 +13,9 @@ mod strace;
 
 pub use background::{Background, as_float, count_before, size};
 pub use bpftrace::Bpftrace;
+pub use floor::Floor;
 pub use ftrace::Ftrace;
-pub use ours::{Ours, OursIntoLog, OursWhy, attach_with};
+pub use ours::{LOG, LOG_WITHOUT_TEXTS, Ours, OursIntoLog, OursWhy, attach_with};
 pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
 pub use strace::Strace;

@@ -10,6 +10,12 @@ use super::{Attached, Seen, Tool, What};
 use crate::folder;
 use xtask::workspace;
 
+/// Name of our command line in the report, writing a log.
+pub const LOG: &str = "tracer-user attach --log";
+
+/// The same, without what arguments of system calls point to.
+pub const LOG_WITHOUT_TEXTS: &str = "tracer-user attach --log --string-size 0";
+
 /// Our command line, printing text to a file.
 #[derive(Clone, Copy)]
 pub struct Ours(pub What);
@@ -30,11 +36,20 @@ impl Tool for Ours {
 
 /// Our command line, writing a log.
 #[derive(Clone, Copy)]
-pub struct OursIntoLog(pub What);
+pub enum OursIntoLog {
+    /// With all that is recorded by default.
+    Whole(What),
+    /// Without what arguments of system calls point to.
+    WithoutTexts(What),
+}
 
 impl Tool for OursIntoLog {
     fn name(&self) -> String {
-        "tracer-user attach --log".to_owned()
+        match self {
+            Self::Whole(_) => LOG,
+            Self::WithoutTexts(_) => LOG_WITHOUT_TEXTS,
+        }
+        .to_owned()
     }
 
     fn program(&self) -> &'static str {
@@ -43,7 +58,11 @@ impl Tool for OursIntoLog {
 
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         // The round before has left one there.
-        attach(self.0, pids, &["--force", "--log"], "tracer-user.log")
+        let (what, to): (_, &[&str]) = match *self {
+            Self::Whole(what) => (what, &["--force", "--log"]),
+            Self::WithoutTexts(what) => (what, &["--string-size", "0", "--force", "--log"]),
+        };
+        attach(what, pids, to, "tracer-user.log")
     }
 }
 
