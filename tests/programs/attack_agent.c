@@ -8,16 +8,28 @@
  * attack_agent subscribe PATH N  asks for N subscriptions, makes 300,000 system calls, and collects nothing; says
  *                                "granted M" first
  * attack_agent ask PATH PID      asks for the events of process PID; says "granted 1" or "granted 0"
- * attack_agent prove PATH PID FILE [path]
+ * attack_agent prove PATH PID FILE [path | wait]
  *                                the same with a pidfd of PID and with FILE as the proof, opened for reading, or with
- *                                O_PATH; with a file that it may not open, and with a PID of 0, without any
+ *                                O_PATH; with a file that it may not open, and with a PID of 0, without any; or says
+ *                                "ready" once it has opened them, waits for a byte, and holds them open until its end
+ * attack_agent reuse PATH USER OTHER N
+ *                                N times has the memory of a process of USER's open, which ends, and gives its pid to
+ *                                another one: of USER's, and each second time of OTHER's. Asks as USER with the old
+ *                                proof, and with a new one for one in a hundred. Says "granted M", "renewed M" and
+ *                                "asked M". As root, in a pid namespace
+ * attack_agent linger PATH N     N times connects and sends sockets whose closing waits for a minute: in every second one as
+ *                                a proof, else half a message; holds the connections
  * attack_agent flood PATH N      N times sends half a message with a descriptor, or three of them with a message, and
  *                                hangs up
  *
  * A PATH that begins with @ is an abstract name.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -192,26 +204,37 @@ static int sent(int guest, size_t whole, const int *files, int count)
     return sendmsg(guest, &header, MSG_NOSIGNAL) == (ssize_t)whole;
 }
 
-/* Whether the events of this process are given, with these descriptors as the proof; 0 is the one that asks. */
-static int granted_for(unsigned long pid, const int *files, int count)
+static size_t hello(unsigned long pid)
 {
-    int guest = connected();
-    unsigned char answer[4096];
     unsigned char *at = message + 4;
-    if (guest < 0)
-        return 0;
     *at++ = 0; /* Hello */
     at = varint(at, 2); /* of the protocol */
     at = varint(at, 2 * pid); /* zigzag */
     *at++ = 1;          /* and children */
     at = varint(at, 1UL << 40);
     *at++ = 1; /* keeps the oldest */
-    size_t whole = framed(at);
+    return framed(at);
+}
+
+/* Of what was granted last; it is held until it is closed. */
+static int granted_by = -1;
+
+/* Whether the events of this process are given, with these descriptors as the proof; 0 is the one that asks. */
+static int granted_for(unsigned long pid, const int *files, int count)
+{
+    int guest = connected();
+    unsigned char answer[4096];
+    unsigned char *at;
+    if (guest < 0)
+        return 0;
+    size_t whole = hello(pid);
     struct pollfd answered = { guest, POLLIN, 0 };
     ssize_t length;
     if (!sent(guest, whole, files, count) || poll(&answered, 1, 20000) != 1
-        || (length = recv(guest, answer, sizeof answer - 1, 0)) < 5)
+        || (length = recv(guest, answer, sizeof answer - 1, 0)) < 5) {
+        close(guest);
         return 0;
+    }
     if (answer[4] != 0) {
         /* Refused: the error number, and why, with its length before it. */
         answer[length] = 0;
@@ -219,6 +242,7 @@ static int granted_for(unsigned long pid, const int *files, int count)
             if (*byte < ' ')
                 *byte = ' ';
         fprintf(stderr, "%s\n", answer + 4);
+        close(guest);
         return 0;
     }
     at = message + 4;
@@ -227,6 +251,7 @@ static int granted_for(unsigned long pid, const int *files, int count)
     for (int i = 0; i < 256; i++)
         *at++ = 0; /* nothing is filtered out; what is too much is not looked at */
     whole = framed(at);
+    granted_by = guest;
     return send(guest, message, whole, MSG_NOSIGNAL) == (ssize_t)whole;
 }
 
@@ -235,12 +260,103 @@ static int granted(unsigned long pid)
     return granted_for(pid, NULL, 0);
 }
 
-static void prove(unsigned long pid, const char *file, int flags)
+static void prove(unsigned long pid, const char *file, const char *how)
 {
+    int flags = strcmp(how, "path") ? O_RDONLY : O_PATH;
     int files[2] = { (int)syscall(SYS_pidfd_open, pid ? (pid_t)pid : getpid(), 0), open(file, flags | O_CLOEXEC) };
     int is_complete = files[0] >= 0 && files[1] >= 0 && pid != 0;
+    if (!strcmp(how, "wait")) {
+        char byte;
+        ready();
+        (void)!read(STDIN_FILENO, &byte, 1);
+    }
     printf("opened %d\n", is_complete);
     printf("granted %d\n", granted_for(pid, files, is_complete ? 2 : 0));
+    if (!strcmp(how, "wait")) {
+        puts("done");
+        fflush(stdout);
+        wait_for_end();
+    }
+}
+
+/* A process of this user's that waits, with this pid if that is not 0. */
+static pid_t process_as(uid_t user, pid_t pid)
+{
+    struct clone_args made = { .exit_signal = SIGCHLD };
+    int said[2];
+    char byte;
+    must(pipe(said) == 0, "pipe");
+    if (pid != 0) {
+        made.set_tid = (unsigned long)&pid;
+        made.set_tid_size = 1;
+    }
+    pid_t child = (pid_t)syscall(SYS_clone3, &made, sizeof made);
+    must(child >= 0, "clone3");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0)
+            (void)!write(said[1], "", 1);
+        close(said[1]);
+        for (;;)
+            pause();
+    }
+    close(said[1]);
+    must(read(said[0], &byte, 1) == 1, "a process of another user");
+    close(said[0]);
+    return child;
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    must(waitpid(child, NULL, 0) == child, "waitpid");
+}
+
+static int memory_of(pid_t process)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    must(file >= 0, path);
+    return file;
+}
+
+static int pidfd_of(pid_t process)
+{
+    int file = (int)syscall(SYS_pidfd_open, process, 0);
+    must(file >= 0, "pidfd_open");
+    return file;
+}
+
+static void reuse(uid_t user, uid_t other, int count)
+{
+    int all = 0, renewed = 0, asked = 0;
+    /* Who connects is of that user, and what opens is root's: as that user's own processes could have it opened. */
+    must(setgroups(0, NULL) == 0 && setresgid(user, user, 0) == 0, "setresgid");
+    for (int i = 0; i < count; i++) {
+        pid_t first = process_as(user, 0);
+        int files[2] = { -1, memory_of(first) };
+        end(first);
+        pid_t second = process_as(i % 2 ? other : user, first);
+        must(second == first, "the same pid");
+        files[0] = pidfd_of(second);
+        must(seteuid(user) == 0, "seteuid");
+        all += granted_for((unsigned long)second, files, 2);
+        must(seteuid(0) == 0, "seteuid");
+        if (i % 100 == 0) {
+            int again[2] = { files[0], memory_of(second) };
+            asked++;
+            must(seteuid(user) == 0, "seteuid");
+            renewed += granted_for((unsigned long)second, again, 2);
+            must(seteuid(0) == 0, "seteuid");
+            close(again[1]);
+            close(granted_by);
+        }
+        end(second);
+        close(files[0]);
+        close(files[1]);
+    }
+    printf("granted %d\nrenewed %d\nasked %d\n", all, renewed, asked);
 }
 
 static void flood(int count)
@@ -257,6 +373,46 @@ static void flood(int count)
         sent(guest, i % 2 ? 5 : 2, files, i % 2 ? 3 : 1);
         close(guest);
     }
+}
+
+/* A socket that has more to send than is received, and whose last descriptor is closed only when it is sent. */
+static int lingering(void)
+{
+    static struct sockaddr_in here = { .sin_family = AF_INET };
+    static int listener = -1;
+    static char block[65536];
+    socklen_t size = sizeof here;
+    struct linger linger = { 1, 60 };
+    if (listener < 0) {
+        here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        listener = socket(AF_INET, SOCK_STREAM, 0);
+        must(bind(listener, (void *)&here, sizeof here) == 0, "bind");
+        must(listen(listener, 4096) == 0, "listen");
+        must(getsockname(listener, (void *)&here, &size) == 0, "getsockname");
+    }
+    int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    must(connect(file, (void *)&here, sizeof here) == 0 || errno == EINPROGRESS, "connect");
+    must(poll(&(struct pollfd){ file, POLLOUT, 0 }, 1, 5000) == 1, "connect");
+    must(setsockopt(file, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0, "SO_LINGER");
+    while (send(file, block, sizeof block, 0) > 0)
+        ;
+    return file;
+}
+
+static void linger(int count)
+{
+    for (int i = 0; i < count; i++) {
+        int guest = connected();
+        if (guest < 0)
+            continue;
+        int files[2] = { lingering(), lingering() };
+        size_t whole = hello(0);
+        sent(guest, i % 2 ? whole : 2, files, 2);
+        close(files[0]);
+        close(files[1]);
+    }
+    ready();
+    wait_for_end();
 }
 
 static void subscribe(int count)
@@ -289,7 +445,11 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "ask") && argc == 4)
         printf("granted %d\n", granted(strtoul(argv[3], NULL, 10)));
     else if (!strcmp(argv[1], "prove") && argc >= 5)
-        prove(strtoul(argv[3], NULL, 10), argv[4], argc > 5 ? O_PATH : O_RDONLY);
+        prove(strtoul(argv[3], NULL, 10), argv[4], argc > 5 ? argv[5] : "");
+    else if (!strcmp(argv[1], "reuse") && argc == 6)
+        reuse((uid_t)atoi(argv[3]), (uid_t)atoi(argv[4]), atoi(argv[5]));
+    else if (!strcmp(argv[1], "linger") && argc == 4)
+        linger(atoi(argv[3]));
     else if (!strcmp(argv[1], "flood") && argc == 4)
         flood(atoi(argv[3]));
     else

@@ -8,6 +8,7 @@ mod held;
 mod logs;
 mod namespaces;
 mod pids;
+mod proofs;
 mod serve;
 mod served;
 mod who_may_trace;

@@ -27,28 +27,29 @@ const GROUP: u32 = 61_010;
 const POLICY: &str = "policy.toml";
 
 /// Longest time for which something of the service is waited for.
-const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// A service without rights but those to load programs and to read what they record, started as a
 /// service manager starts it: root has made the socket.
-struct Service {
-    folder: tempfile::TempDir,
+pub struct Service {
+    pub folder: tempfile::TempDir,
     listener: UnixListener,
     process: Child,
 }
 
 impl Service {
-    fn start() -> anyhow::Result<Self> {
+    pub fn start() -> anyhow::Result<Self> {
         Self::start_with("")
     }
 
     /// Starts it with this policy.
-    fn start_with(policy: &str) -> anyhow::Result<Self> {
+    pub fn start_with(policy: &str) -> anyhow::Result<Self> {
         let folder = stage(&[
             "agent_returns",
             "attack_agent",
             "chosen_calls",
             "exec_watcher",
+            "fuse_trap",
             "hidden_forks",
             "kernel_events",
         ])?;
@@ -65,7 +66,7 @@ impl Service {
     }
 
     /// Ends it at once, and starts another at the same socket.
-    fn replace(&mut self, meanwhile: impl FnOnce()) -> anyhow::Result<()> {
+    pub fn replace(&mut self, meanwhile: impl FnOnce()) -> anyhow::Result<()> {
         self.process.kill()?;
         self.process.wait()?;
         meanwhile();
@@ -73,12 +74,12 @@ impl Service {
         Ok(())
     }
 
-    fn pid(&self) -> i32 {
+    pub fn pid(&self) -> i32 {
         self.process.id().cast_signed()
     }
 
     /// A program of the stage as this user, whose streams are to have the kernel's events.
-    fn program(&self, user: u32, name: &str) -> Command {
+    pub fn program(&self, user: u32, name: &str) -> Command {
         let mut program = as_user(user, self.folder.path(), name);
         program.env("LINUX_TRACE_AGENT", address(self.folder.path()));
         program.env("LINUX_TRACE_KERNEL_EVENTS", "1");
@@ -88,7 +89,7 @@ impl Service {
 
     /// Asks as this user with these as the proof. Returns whether it could open them, and whether
     /// it was granted.
-    fn proves(&self, user: u32, pid: i32, file: &str, further: &[&str]) -> (u64, u64) {
+    pub fn proves(&self, user: u32, pid: i32, file: &str, further: &[&str]) -> (u64, u64) {
         let mut attack = self.program(user, "attack_agent");
         attack.arg("prove").arg(address(self.folder.path()));
         let output = attack.arg(pid.to_string()).arg(file).args(further).output();
@@ -98,7 +99,7 @@ impl Service {
     }
 
     /// `tracer-user` as this user, who is of this group too.
-    fn tool(&self, user: u32, group: u32) -> Command {
+    pub fn tool(&self, user: u32, group: u32) -> Command {
         let mut tool = Command::new("setpriv");
         tool.args([
             format!("--reuid={user}"),
@@ -153,7 +154,7 @@ impl Service {
     }
 
     /// The eBPF objects that it has in the kernel.
-    fn objects(&self) -> BTreeSet<Object> {
+    pub fn objects(&self) -> BTreeSet<Object> {
         bpf::all_because_of(self.pid()).unwrap()
     }
 }
@@ -165,7 +166,7 @@ impl Drop for Service {
     }
 }
 
-fn address(folder: &Path) -> PathBuf {
+pub fn address(folder: &Path) -> PathBuf {
     folder.join("agent.sock")
 }
 
@@ -184,12 +185,12 @@ fn serve(folder: &Path, listener: &UnixListener) -> anyhow::Result<Child> {
     Ok(service.stderr(Stdio::null()).spawn()?)
 }
 
-fn lines(output: &Output) -> Vec<String> {
+pub fn lines(output: &Output) -> Vec<String> {
     let said = String::from_utf8_lossy(&output.stdout);
     said.lines().map(str::to_owned).collect()
 }
 
-fn sleeper(user: u32) -> Target {
+pub fn sleeper(user: u32) -> Target {
     let mut shell = command_as(user, "sh");
     Target::start(shell.args(["-c", "echo ready; read end"]))
         .unwrap()

@@ -12,7 +12,7 @@
 //! - `viewer`: rights to see what a process does; `watched`: a process that a controller sees;
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
-//! - `rights`: proof that a client may trace a process;
+//! - `rights`: proof that a client may trace a process; `mounts`: files of other mounts of `/proc`;
 //! - `mask`: what events say of processes that their reader does not see;
 //! - `receive`: requests, and the descriptors that come with them;
 //! - `server`: the conversations; `untrusted`: those in which any bytes are said.
@@ -32,6 +32,7 @@ mod concerned;
 mod hub;
 mod leaving;
 mod mask;
+mod mounts;
 mod queue;
 mod receive;
 mod rights;

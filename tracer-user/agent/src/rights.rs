@@ -3,7 +3,8 @@
 //! `/proc/PID/mem` is opened only by a process that may attach to PID with `ptrace`: the kernel
 //! asks for users, groups, capabilities, dumpability, user namespaces, and its security modules
 //! (Yama). So a client that has it open has, or has had, that right. What is checked here is that
-//! the descriptor is that file, of a process of this pid namespace that lives.
+//! the descriptor is that file, of a process of this pid namespace that lives: by its device and
+//! inode, or, where it was opened in another mount of `/proc`, by what the kernel has of it.
 //!
 //! Nothing is read from such a descriptor, and nothing asked that another process could answer, or
 //! leave unanswered: it may be a file of FUSE, a FIFO or a device.
@@ -11,9 +12,11 @@
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use crate::mounts::OtherMounts;
 
 /// Process that a client may trace, as its descriptors prove.
 #[derive(Debug)]
@@ -54,12 +57,15 @@ pub enum NotProven {
     #[error("the second descriptor is not open for reading")]
     NotOpen,
     /// The second descriptor is another file.
-    #[error(
-        "the second descriptor is not /proc/PID/mem of the pidfd's process, in the mount of /proc \
-         that the service has: a program with a /proc of its own (ProtectProc=, a container) is \
-         not served yet"
-    )]
+    #[error("the second descriptor is not /proc/PID/mem of the pidfd's process")]
     AnotherFile,
+    /// The second descriptor is another file, or of another mount.
+    #[error(
+        "the second descriptor is not /proc/PID/mem of the pidfd's process in the mount of /proc \
+         that the service has, and those of other mounts (ProtectProc=, a container) cannot be \
+         compared here: Linux before 5.10 has no way, else the service has said why"
+    )]
+    NotCompared,
 }
 
 impl NotProven {
@@ -71,7 +77,8 @@ impl NotProven {
             | Self::NoProcess
             | Self::NotHere
             | Self::NotOpen
-            | Self::AnotherFile => libc::EPERM,
+            | Self::AnotherFile
+            | Self::NotCompared => libc::EPERM,
         }
     }
 }
@@ -91,12 +98,12 @@ pub fn name(untrusted: Vec<OwnedFd>) -> Result<Proven, NotProven> {
     Ok(Proven { pid, process })
 }
 
-/// Checks what a client has sent.
+/// Checks what a client has sent. Files of other mounts are compared by `mounts`.
 ///
 /// # Errors
 ///
 /// See [`NotProven`].
-pub fn prove(untrusted: Vec<OwnedFd>) -> Result<Proven, NotProven> {
+pub fn prove(untrusted: Vec<OwnedFd>, mounts: &OtherMounts) -> Result<Proven, NotProven> {
     let mut files = untrusted.into_iter();
     let (Some(process), Some(memory)) = (files.next(), files.next()) else {
         return Err(NotProven::NoDescriptors);
@@ -108,19 +115,21 @@ pub fn prove(untrusted: Vec<OwnedFd>) -> Result<Proven, NotProven> {
     let given = identity(&memory).map_err(|_failed| NotProven::AnotherFile)?;
     let path = format!("/proc/{pid}/mem");
     let known = fs::metadata(&path).map_err(|_gone| NotProven::Ended)?;
-    if given != (known.dev(), known.ino()) {
-        // By now the path may be that of another process with the same pid.
-        return Err(if lives(&process) {
-            NotProven::AnotherFile
-        } else {
-            NotProven::Ended
-        });
-    }
-    // While it lives its pid is no other's: so the path was its own.
+    let found = if given == (known.dev(), known.ino()) {
+        Some(true)
+    } else {
+        mounts.is_memory_of(memory.as_fd(), pid)
+    };
+    // While it lives its pid is no other's: so the path was its own, and what the kernel has by the
+    // pid too.
     if !lives(&process) {
         return Err(NotProven::Ended);
     }
-    Ok(Proven { pid, process })
+    match found {
+        Some(true) => Ok(Proven { pid, process }),
+        Some(false) => Err(NotProven::AnotherFile),
+        None => Err(NotProven::NotCompared),
+    }
 }
 
 /// Returns the pid of a pidfd's process here.
@@ -191,7 +200,6 @@ fn identity(file: &OwnedFd) -> io::Result<(u64, u64)> {
 
 /// Tells whether the process of a pidfd has not ended.
 fn lives(process: &OwnedFd) -> bool {
-    use std::os::fd::AsFd as _;
     let process: BorrowedFd<'_> = process.as_fd();
     let mut polled = libc::pollfd {
         fd: process.as_raw_fd(),
@@ -236,13 +244,13 @@ mod tests {
     }
 
     fn refused(process: OwnedFd, memory: OwnedFd) -> NotProven {
-        prove(vec![process, memory]).unwrap_err()
+        prove(vec![process, memory], &OtherMounts::uncompared()).unwrap_err()
     }
 
     #[test]
     fn who_has_the_memory_open_may_trace_the_process() {
         for pid in [own(), { child().id().cast_signed() }] {
-            let proven = prove(vec![pidfd(pid), memory(pid)]).unwrap();
+            let proven = prove(vec![pidfd(pid), memory(pid)], &OtherMounts::uncompared()).unwrap();
             assert!(proven.pid == pid && proven.lives());
             if pid != own() {
                 // SAFETY: takes integers only; it is the test's child.
@@ -281,7 +289,11 @@ mod tests {
             open(0, Path::new("/etc/passwd")),
             memory(std::os::unix::process::parent_id().cast_signed()),
         ] {
-            assert_eq!(refused(pidfd(own()), other), NotProven::AnotherFile);
+            let why = refused(pidfd(own()), other);
+            assert!(matches!(
+                why,
+                NotProven::AnotherFile | NotProven::NotCompared
+            ));
         }
     }
 
@@ -302,8 +314,8 @@ mod tests {
     fn both_descriptors_are_of_one_process() {
         let child = child();
         let pid = child.id().cast_signed();
-        assert_eq!(refused(pidfd(pid), memory(own())), NotProven::AnotherFile);
-        assert_eq!(refused(pidfd(own()), memory(pid)), NotProven::AnotherFile);
+        assert_eq!(refused(pidfd(pid), memory(own())), NotProven::NotCompared);
+        assert_eq!(refused(pidfd(own()), memory(pid)), NotProven::NotCompared);
         end(child);
     }
 
@@ -327,6 +339,7 @@ mod tests {
         ] {
             assert_eq!(refused(other.into(), memory(own())), NotProven::NoProcess);
         }
-        assert_eq!(prove(Vec::new()).unwrap_err(), NotProven::NoDescriptors);
+        let none = prove(Vec::new(), &OtherMounts::uncompared());
+        assert_eq!(none.unwrap_err(), NotProven::NoDescriptors);
     }
 }

@@ -17,6 +17,7 @@ use tracer_posix::wire::framed;
 
 use super::Hub;
 use super::hub::{SubscriptionId, Terms};
+use super::mounts::OtherMounts;
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, Proven, prove};
 use super::service::ServiceHandle;
@@ -336,7 +337,7 @@ impl Conversation {
             Host::Service(_) if self.is_of_group => {
                 permitted_by_group(Viewer::of_whole_machine(asker.uid(), asker.gid()), files)
             }
-            Host::Service(_) => permitted_by_proof(viewer(), files),
+            Host::Service(service) => permitted_by_proof(viewer(), files, &service.mounts),
         }
     }
 
@@ -439,8 +440,12 @@ fn permitted_by_group(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, 
 }
 
 /// Returns the process of which the client proves that it may trace it.
-fn permitted_by_proof(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
-    let proven = prove(files);
+fn permitted_by_proof(
+    viewer: Viewer,
+    files: Vec<OwnedFd>,
+    mounts: &OtherMounts,
+) -> Result<Permitted, Answer> {
+    let proven = prove(files, mounts);
     let proven = proven.map_err(|why| refused(why.error_number(), &why.to_string()))?;
     let pid = proven.pid;
     if pid == std::process::id().cast_signed() {

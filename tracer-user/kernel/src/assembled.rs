@@ -17,6 +17,31 @@ pub const LOAD: u8 = 0x18;
 pub const JUMP: u8 = 0x05;
 /// Ends the program.
 pub const EXIT: u8 = 0x95;
+/// Copies a register.
+pub const COPY: u8 = 0xbf;
+/// Adds a constant to a register.
+pub const ADD: u8 = 0x07;
+/// Stores 64 bits of a register at an address.
+pub const WRITE: u8 = 0x7b;
+/// Jumps unless two registers are the same.
+const JUMP_IF_OTHER: u8 = 0x5d;
+/// Jumps unless a register has a value.
+const JUMP_IF_NOT: u8 = 0x55;
+
+/// Registers with a use that the kernel gives them.
+pub mod register {
+    pub const RESULT: u8 = 0;
+    pub const FIRST: u8 = 1;
+    pub const SECOND: u8 = 2;
+    pub const THIRD: u8 = 3;
+    pub const FRAME: u8 = 10;
+}
+
+/// Helpers, as the kernel counts them.
+pub mod helper {
+    pub const TASK: i32 = 35;
+    pub const READ: i32 = 113;
+}
 
 /// `struct bpf_insn`.
 #[repr(C)]
@@ -43,6 +68,93 @@ impl Instruction {
     /// Returns the instruction with an offset from an address, or the distance of a jump.
     pub const fn with_offset(self, offset: i16) -> Self {
         Self { offset, ..self }
+    }
+}
+
+/// Instructions, some of which leave the program: its result is 0 then.
+#[derive(Default)]
+pub struct Assembly {
+    instructions: Vec<Instruction>,
+    /// Indices of the instructions that jump to the end.
+    leaving: Vec<usize>,
+}
+
+impl Assembly {
+    /// Place on the stack where [`read_word`](Self::read_word) puts what it has read.
+    pub const WORD: i16 = -8;
+
+    pub fn put(&mut self, code: u8, target: u8, source: u8, immediate: i32) {
+        self.put_at(code, target, source, 0, immediate);
+    }
+
+    pub fn put_at(&mut self, code: u8, target: u8, source: u8, offset: i16, immediate: i32) {
+        let registers = target | source << 4;
+        let instruction = Instruction::new(code, registers, immediate).with_offset(offset);
+        self.instructions.push(instruction);
+    }
+
+    pub fn call(&mut self, helper: i32) {
+        self.put(CALL, 0, 0, helper);
+    }
+
+    /// Loads a constant of 64 bits, or what `kind` makes of it.
+    pub fn load(&mut self, target: u8, kind: u8, low: u32, high: u32) {
+        self.put(LOAD, target, kind, low.cast_signed());
+        self.put(0, 0, 0, high.cast_signed());
+    }
+
+    /// Leaves unless two registers are the same.
+    pub fn leave_unless_same(&mut self, one: u8, other: u8) {
+        self.leave_where(JUMP_IF_OTHER, one, other, 0);
+    }
+
+    /// Leaves unless a register has a value.
+    pub fn leave_unless(&mut self, register: u8, value: i32) {
+        self.leave_where(JUMP_IF_NOT, register, 0, value);
+    }
+
+    /// Leaves where a jump is taken.
+    pub fn leave_where(&mut self, code: u8, target: u8, source: u8, immediate: i32) {
+        self.leaving.push(self.instructions.len());
+        self.put(code, target, source, immediate);
+    }
+
+    /// Reads from the address in the third register to that in the first one.
+    pub fn read(&mut self, bytes: usize) {
+        let bytes = i32::try_from(bytes).unwrap_or(0);
+        self.put(SET, register::SECOND, 0, bytes);
+        self.call(helper::READ);
+    }
+
+    /// Reads from the address in the third register to [`WORD`](Self::WORD). What cannot be read is
+    /// 0.
+    pub fn read_word(&mut self, bytes: usize) {
+        self.put(COPY, register::FIRST, register::FRAME, 0);
+        self.put(ADD, register::FIRST, 0, Self::WORD.into());
+        self.read(bytes);
+    }
+
+    /// Follows a pointer, which is so far behind the address in the third register, to the address
+    /// that is there then.
+    pub fn follow(&mut self, offset: i32) {
+        self.put(ADD, register::THIRD, 0, offset);
+        self.read_word(size_of::<u64>());
+        self.put_at(READ, register::THIRD, register::FRAME, Self::WORD, 0);
+    }
+
+    /// Ends the program, with what is in the register of results.
+    pub fn finish(mut self) -> Vec<Instruction> {
+        self.instructions.push(Instruction::new(EXIT, 0, 0));
+        let end = self.instructions.len();
+        for at in self.leaving {
+            let distance = i16::try_from(end.saturating_sub(at + 1)).unwrap_or(0);
+            if let Some(jump) = self.instructions.get_mut(at) {
+                *jump = jump.with_offset(distance);
+            }
+        }
+        self.instructions.push(Instruction::new(SET, 0, 0));
+        self.instructions.push(Instruction::new(EXIT, 0, 0));
+        self.instructions
     }
 }
 

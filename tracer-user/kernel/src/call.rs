@@ -1,8 +1,8 @@
-//! The calls of `bpf(2)` for which the loader has no way: each makes a descriptor.
+//! The calls of `bpf(2)` for which the loader has no way.
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 pub(super) const PROGRAM_LOAD: libc::c_int = 5;
 pub(super) const LINK_CREATE: libc::c_int = 28;
@@ -24,6 +24,51 @@ pub(super) struct ProgramAttributes {
     pub(super) name: [u8; 16],
     pub(super) device: u32,
     pub(super) expected_attach_type: u32,
+}
+
+/// `union bpf_attr` of `BPF_PROG_TEST_RUN`, as far as it is needed.
+#[repr(C)]
+#[derive(Default)]
+struct RunAttributes {
+    program: u32,
+    /// Result of the program: the kernel writes it.
+    result: u32,
+    data_bytes: [u32; 2],
+    data: [u64; 2],
+    repeat: u32,
+    nanoseconds: u32,
+    context_bytes: u32,
+    context_out_bytes: u32,
+    context: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    nothing: u32,
+}
+
+/// Runs a program for raw tracepoints in the calling thread, on this context. Returns its result.
+///
+/// # Errors
+///
+/// The kernel does not run it: it does since Linux 5.10.
+pub(super) fn run(program: BorrowedFd<'_>, context: &[u64]) -> io::Result<u32> {
+    const PROGRAM_RUN: libc::c_int = 10;
+    let mut attributes = RunAttributes {
+        program: program.as_raw_fd().cast_unsigned(),
+        context_bytes: u32::try_from(size_of_val(context)).map_err(io::Error::other)?,
+        context: context.as_ptr().expose_provenance() as u64,
+        ..RunAttributes::default()
+    };
+    let bytes = size_of_val(&attributes);
+    // SAFETY: the attributes are as long as is said, and the context lives until after the call,
+    // which reads it.
+    let failed = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_RUN, &raw mut attributes, bytes) };
+    if failed == 0 {
+        Ok(attributes.result)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Makes a call of `bpf(2)` that returns a descriptor.

@@ -10,6 +10,7 @@
 //! - `look` records what threads do when a trace begins.
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`).
+//! - `opened` tells whose memory an open file is, for the service (`assembled`).
 //! - `memory` gives back what loading took.
 //! - [`named_tracepoints`] are those that are recorded by their names.
 //! - [`checks`] makes the lines that `tracer-user doctor` prints.
@@ -50,6 +51,7 @@ mod mapping;
 mod memory;
 pub mod named_tracepoints;
 mod namespace;
+mod opened;
 mod options;
 mod perf;
 mod probes;
@@ -101,6 +103,7 @@ pub use look::look_in_proc;
 pub use losses::LostByCpu;
 pub use memory::give_back_what_is_free;
 pub use namespace::is_proc_own;
+pub use opened::OpenedMemory;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
 pub use requirements::capabilities;

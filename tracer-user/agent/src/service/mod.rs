@@ -30,6 +30,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
+use super::mounts::OtherMounts;
 use super::server::{Host, welcome};
 use kernel::Recordings;
 use orders::Orders;
@@ -60,6 +61,8 @@ pub struct ServiceHandle {
     pub orders: Orders,
     refusals: Refusals,
     policy: Policy,
+    /// Comparison of files of other mounts of `/proc`.
+    pub mounts: OtherMounts,
 }
 
 impl ServiceHandle {
@@ -70,6 +73,7 @@ impl ServiceHandle {
             orders,
             refusals: Refusals::unsaid(),
             policy: Policy::default(),
+            mounts: OtherMounts::uncompared(),
         };
         (handle, received)
     }
@@ -107,6 +111,7 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
             orders,
             refusals: Refusals::default(),
             policy,
+            mounts: OtherMounts::new(),
         });
         tokio::spawn(welcome(listener, hub.clone(), host));
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);

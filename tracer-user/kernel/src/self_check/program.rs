@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::SelfCheckError;
 use super::readings::{Base, Reading, VALUE_BYTES};
-use crate::assembled::{self, CALL as CALL_HELPER, EXIT, Instruction, LOAD, READ, SET};
+use crate::assembled::{self, ADD, Assembly, COPY, Instruction, READ, SET, WRITE};
 use crate::call::bpf;
 use crate::mapping::{Access, MapMemory};
 
@@ -144,89 +144,31 @@ fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
 
 /// Registers of the program, and their content.
 mod register {
-    pub const RESULT: u8 = 0;
-    pub const FIRST: u8 = 1;
-    pub const SECOND: u8 = 2;
-    pub const THIRD: u8 = 3;
+    pub use crate::assembled::register::{FIRST, RESULT, THIRD};
     /// `struct pt_regs *`, and then the same again.
     pub const CONTEXT: u8 = 6;
     pub const MAP: u8 = 7;
     pub const TASK: u8 = 8;
-    pub const FRAME: u8 = 10;
 }
 
 /// Helpers, as the kernel counts them.
 mod helper {
+    pub use crate::assembled::helper::TASK;
     pub const CPU: i32 = 8;
     pub const PID: i32 = 14;
-    pub const TASK: i32 = 35;
     pub const GROUP: i32 = 80;
-    pub const READ: i32 = 113;
     pub const ANCESTOR: i32 = 123;
 }
 
-const COPY: u8 = 0xbf;
-const ADD: u8 = 0x07;
-const WRITE: u8 = 0x7b;
-const JUMP_IF_OTHER: u8 = 0x5d;
-const JUMP_IF_NOT: u8 = 0x55;
-
-/// Instructions, some of which leave the program.
-#[derive(Default)]
-struct Assembly {
-    instructions: Vec<Instruction>,
-    /// Indices of the instructions that jump to the end.
-    leaving: Vec<usize>,
-}
-
 impl Assembly {
-    fn put(&mut self, code: u8, target: u8, source: u8, immediate: i32) {
-        self.put_at(code, target, source, 0, immediate);
-    }
-
-    fn put_at(&mut self, code: u8, target: u8, source: u8, offset: i16, immediate: i32) {
-        let registers = target | source << 4;
-        let instruction = Instruction::new(code, registers, immediate).with_offset(offset);
-        self.instructions.push(instruction);
-    }
-
-    fn call(&mut self, helper: i32) {
-        self.put(CALL_HELPER, 0, 0, helper);
-    }
-
-    /// Loads a constant of 64 bits, or what `kind` makes of it.
-    fn load(&mut self, target: u8, kind: u8, low: u32, high: u32) {
-        self.put(LOAD, target, kind, low.cast_signed());
-        self.put(0, 0, 0, high.cast_signed());
-    }
-
-    /// Leaves unless two registers are the same.
-    fn leave_unless_same(&mut self, one: u8, other: u8) {
-        self.leaving.push(self.instructions.len());
-        self.put(JUMP_IF_OTHER, one, other, 0);
-    }
-
-    fn leave_unless(&mut self, register: u8, value: i32) {
-        self.leaving.push(self.instructions.len());
-        self.put(JUMP_IF_NOT, register, 0, value);
-    }
-
     /// Writes down what a helper says.
     fn write_down(&mut self, helper: i32, at: i16) {
         self.call(helper);
         self.put_at(WRITE, register::MAP, register::RESULT, at, 0);
     }
 
-    /// Reads from the address in the third register to that in the first one.
-    fn read(&mut self, bytes: usize) {
-        let bytes = i32::try_from(bytes).unwrap_or(0);
-        self.put(SET, register::SECOND, 0, bytes);
-        self.call(helper::READ);
-    }
-
     /// Follows the pointers of a reading, and writes down what is at its end.
     fn reading(&mut self, reading: &Reading, to: usize) {
-        const POINTER: i16 = -8;
         let base = match reading.base {
             Base::Task => register::TASK,
             Base::Registers => register::CONTEXT,
@@ -238,11 +180,7 @@ impl Assembly {
         }
         let (last, pointers) = reading.steps.split_last().unwrap_or((&0, &[]));
         for offset in pointers {
-            self.put(ADD, register::THIRD, 0, *offset);
-            self.put(COPY, register::FIRST, register::FRAME, 0);
-            self.put(ADD, register::FIRST, 0, POINTER.into());
-            self.read(size_of::<u64>());
-            self.put_at(READ, register::THIRD, register::FRAME, POINTER, 0);
+            self.follow(*offset);
         }
         self.put(ADD, register::THIRD, 0, *last);
         self.put(COPY, register::FIRST, register::MAP, 0);
@@ -250,20 +188,6 @@ impl Assembly {
         self.read(reading.bytes);
         let failed = i16::try_from(to + VALUE_BYTES).unwrap_or(0);
         self.put_at(WRITE, register::MAP, register::RESULT, failed, 0);
-    }
-
-    /// Ends the program.
-    fn finish(mut self) -> Vec<Instruction> {
-        let end = self.instructions.len();
-        for at in self.leaving {
-            let distance = i16::try_from(end.saturating_sub(at + 1)).unwrap_or(0);
-            if let Some(jump) = self.instructions.get_mut(at) {
-                *jump = jump.with_offset(distance);
-            }
-        }
-        self.instructions.push(Instruction::new(SET, 0, 0));
-        self.instructions.push(Instruction::new(EXIT, 0, 0));
-        self.instructions
     }
 }
 
@@ -299,6 +223,7 @@ fn assemble(map: i32, readings: &[Reading]) -> Vec<Instruction> {
     }
     program.put(SET, register::FIRST, 0, 1);
     program.put_at(WRITE, register::MAP, register::FIRST, at::DONE, 0);
+    program.put(SET, register::RESULT, 0, 0);
     program.finish()
 }
 

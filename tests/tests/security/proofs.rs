@@ -1,0 +1,170 @@
+//! Proof of the right to trace a process, from places that have a `/proc` of their own: hardened
+//! units, containers, pid namespaces.
+
+use std::fs;
+use std::process::Command;
+
+use tests::attacker::{ATTACKER, VICTIM};
+use tests::rights::missing_right;
+use tests::target::values_after;
+use tests::{is_whole, namespace};
+
+use crate::serve::{Service, address, lines};
+
+/// Times that a pid is used again; in a whole run, and in any other.
+const REUSED: [u32; 2] = [100_000, 300];
+
+/// Place with a `/proc` of its own.
+struct Place {
+    name: &'static str,
+    options: &'static [&'static str],
+    mount: &'static str,
+}
+
+const PLACES: &[Place] = &[
+    // As `ProtectKernelTunables=` makes it.
+    Place {
+        name: "another mount",
+        options: &["--mount"],
+        mount: "mount -t proc proc /proc",
+    },
+    // As `ProtectProc=invisible` and `ProcSubset=pid` make it.
+    Place {
+        name: "a mount that hides others",
+        options: &["--mount"],
+        mount: "mount -t proc -o hidepid=invisible,subset=pid proc /proc",
+    },
+    Place {
+        name: "a pid namespace",
+        options: &["--pid", "--fork", "--kill-child", "--mount-proc"],
+        mount: ":",
+    },
+    Place {
+        name: "a pid namespace in another",
+        options: &[
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ],
+        mount: ":",
+    },
+];
+
+/// Becomes a command of a user's in a place: `as USER COMMAND`.
+const AS: &str = "as() { user=$1; shift; exec setpriv --reuid=$user --regid=$user --clear-groups \
+                  --inh-caps=-all -- \"$@\"; };";
+
+impl Place {
+    /// A shell of root's in this place, with the service's address as `$0` and these arguments.
+    fn shell(&self, service: &Service, script: &str, arguments: &[&str]) -> Command {
+        let mut shell = Command::new("unshare");
+        let script = format!("{} && {AS} {script}", self.mount);
+        shell.args(self.options).args(["sh", "-c", &script]);
+        shell.arg(address(service.folder.path())).args(arguments);
+        shell.env("LD_LIBRARY_PATH", service.folder.path().join("dist/lib"));
+        shell.env("LINUX_TRACE_AGENT", address(service.folder.path()));
+        shell.env("LINUX_TRACE_DEBUG", "1");
+        shell.current_dir(service.folder.path());
+        shell
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_with_a_proc_of_its_own_is_given_its_events() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    for place in PLACES {
+        let user = ATTACKER.to_string();
+        let mut shell = place.shell(&service, "as $1 ./hidden_forks", &[&user]);
+        let output = shell.output().unwrap();
+        // As many as it made: three before no process may look into it, and four after.
+        let said = lines(&output);
+        assert_eq!(said, ["forks 7", "lost 0"], "{}: {output:?}", place.name);
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn in_a_proc_of_its_own_only_the_memory_of_the_process_proves_a_right() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    // Says of each proof, in a line, whether the kernel lets the user open it, and whether it is
+    // granted: the process and the file.
+    let script = "as $2 sleep 100 & theirs=$!; as $1 sleep 100 & own=$!; sleep 0.3; \
+                  while read process file how; do \
+                  process=$(eval echo $process) file=$(eval echo $file); \
+                  as $1 ./attack_agent prove \"$0\" $process $file $how | tr '\\n' ' '; echo; \
+                  done; kill $own $theirs";
+    let proofs = [
+        ("$own /proc/$own/mem", [1, 1]),
+        ("$own /proc/$own/task/$own/mem", [1, 1]),
+        ("$own /proc/self/mem", [1, 0]),
+        ("$own /proc/$own/environ", [1, 0]),
+        ("$own /proc/$own/status", [1, 0]),
+        ("$own /proc/$own", [1, 0]),
+        ("$own /dev/zero", [1, 0]),
+        ("$own /proc/$own/mem path", [1, 0]),
+        // The kernel does not open another user's, and lets any process name it.
+        ("$theirs /proc/$theirs/mem", [0, 0]),
+        ("$theirs /proc/$theirs/mem path", [1, 0]),
+        ("$theirs /proc/$own/mem", [1, 0]),
+    ];
+    for place in PLACES {
+        let [user, other] = [ATTACKER, VICTIM].map(|user| user.to_string());
+        let asked: Vec<_> = proofs.iter().map(|(proof, _)| *proof).collect();
+        let mut shell = place.shell(&service, script, &[&user, &other]);
+        let file = service.folder.path().join("asked");
+        fs::write(&file, asked.join("\n") + "\n").unwrap();
+        shell.stdin(fs::File::open(file).unwrap());
+        let output = shell.output().unwrap();
+        let said = lines(&output);
+        assert_eq!(said.len(), proofs.len(), "{}: {output:?}", place.name);
+        for ((proof, expected), line) in proofs.iter().zip(&said) {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [opened, granted] = expected.map(|one| one.to_string());
+            // Where others are hidden, what is not to be opened cannot even be named.
+            let is_hidden = place.name.contains("hides") && proof.contains("$theirs/mem path");
+            let opened = if is_hidden { "0".to_owned() } else { opened };
+            assert_eq!(
+                words,
+                ["opened", &opened, "granted", &granted],
+                "{proof}, in {}: {output:?}",
+                place.name
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_proof_of_a_process_that_has_ended_is_none_of_the_next_with_its_pid() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let count = REUSED[usize::from(!is_whole())];
+    let program = service.folder.path().join("attack_agent");
+    let at = address(service.folder.path());
+    let script = format!("exec \"$0\" reuse \"$1\" {ATTACKER} {VICTIM} {count}");
+    let mut shell = namespace::shell(1, &script, &[&program, &at]);
+    shell.env("LD_LIBRARY_PATH", service.folder.path().join("dist/lib"));
+    let output = shell.output().unwrap();
+    let said = lines(&output);
+    let one = |word| values_after(&said, word).unwrap()[0][0];
+    let asked = u64::from(count.div_ceil(100));
+    assert_eq!(
+        (one("granted"), one("renewed"), one("asked")),
+        (0, asked, asked),
+        "{said:?}"
+    );
+}

@@ -1,0 +1,234 @@
+//! The process whose memory an open file is (`/proc/PID/mem`), whichever mount of `/proc` it was
+//! opened in.
+//!
+//! Two mounts of `/proc` have nothing in common that a file of theirs shows from outside: another
+//! device, other inodes, in another pid namespace other names. The kernel's own structures say it:
+//! the file's operations are those of the memory of processes, and its inode has the `struct pid`.
+//! A small program reads them. It runs when it is asked, in the thread that asks, and is attached
+//! to nothing.
+//!
+//! What it follows is there as long as it runs: the descriptors are the calling process's, an open
+//! file has its inode, and that one its `struct pid`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use crate::assembled::{
+    self, ADD, Assembly, COPY, Instruction, READ, SET, WRITE, helper, register,
+};
+use crate::btf::reader::Btf;
+use crate::call;
+use crate::types;
+
+/// Program that tells whether an open file is the memory of a process.
+#[derive(Debug)]
+pub struct OpenedMemory {
+    program: OwnedFd,
+    /// The memory of this process: it has the operations that such a file has.
+    own: File,
+}
+
+impl OpenedMemory {
+    /// Loads the program.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not take it, or does not say where its structures have what is read; or this
+    /// process has no `/proc`, descriptor or memory for it.
+    pub fn load() -> io::Result<Self> {
+        let own = File::open("/proc/self/mem")?;
+        let types = types::read(None).map_err(io::Error::other)?;
+        let types = types.parse().map_err(io::Error::other)?;
+        let places = Places::find(&types).ok_or_else(|| {
+            io::Error::other("the kernel's types have not what the memory of a process is found by")
+        })?;
+        Ok(Self {
+            program: assembled::load(&assemble(&places))?,
+            own,
+        })
+    }
+
+    /// Tells whether a file is the memory of a process that is called `pid` in the pid namespace of
+    /// this process and has not been waited for. Nothing is read from the file, and no file system
+    /// is asked.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not run the program: it runs those of this kind since Linux 5.10.
+    pub fn is_of(&self, file: BorrowedFd<'_>, pid: i32) -> io::Result<bool> {
+        let wide = |number: i32| u64::from(number.cast_unsigned());
+        let asked: [u64; 3] = [
+            wide(file.as_raw_fd()),
+            wide(self.own.as_raw_fd()),
+            wide(pid),
+        ];
+        Ok(call::run(self.program.as_fd(), &asked)? == IS_OF)
+    }
+}
+
+/// Result of the program where the file is the process's memory.
+const IS_OF: u32 = 1;
+
+/// Places where the kernel's structures have what is read.
+#[derive(Debug)]
+struct Places {
+    files: i32,
+    table: i32,
+    descriptors: i32,
+    operations: i32,
+    inode: i32,
+    /// The `struct pid` of a process, behind the inode that is in the same structure.
+    pid_behind_inode: i32,
+    own_pid: i32,
+    level: i32,
+    numbers: i32,
+    number: i32,
+    namespace: i32,
+    each_number: i32,
+    /// First process that has a `struct pid` as its own.
+    process: i32,
+}
+
+impl Places {
+    fn find(types: &Btf<'_>) -> Option<Self> {
+        /// `PIDTYPE_TGID`.
+        const PROCESS: i32 = 1;
+        let place = |of, path: &[&str]| i32::try_from(types.member_offset(of, path)?).ok();
+        let pointer = i32::try_from(size_of::<u64>()).ok()?;
+        Some(Self {
+            files: place("task_struct", &["files"])?,
+            table: place("files_struct", &["fdt"])?,
+            descriptors: place("fdtable", &["fd"])?,
+            operations: place("file", &["f_op"])?,
+            inode: place("file", &["f_inode"])?,
+            pid_behind_inode: place("proc_inode", &["pid"])? - place("proc_inode", &["vfs_inode"])?,
+            own_pid: place("task_struct", &["thread_pid"])?,
+            level: place("pid", &["level"])?,
+            numbers: place("pid", &["numbers"])?,
+            number: place("upid", &["nr"])?,
+            namespace: place("upid", &["ns"])?,
+            each_number: i32::try_from(types.struct_bytes("upid")?).ok()?,
+            process: place("pid", &["tasks"])? + PROCESS * pointer,
+        })
+    }
+}
+
+const ADD_REGISTER: u8 = 0x0f;
+const MULTIPLY: u8 = 0x27;
+const SHIFT: u8 = 0x67;
+/// Loads 32 bits from an address into a register.
+const READ_HALF: u8 = 0x61;
+/// Jumps where a register is 0.
+const JUMP_IF: u8 = 0x15;
+/// Jumps where a register is less than another one.
+const JUMP_IF_LESS: u8 = 0xad;
+
+/// Registers that calls of helpers leave as they are, and their content.
+mod kept {
+    /// The context: the question.
+    pub const ASKED: u8 = 6;
+    /// The calling task.
+    pub const TASK: u8 = 7;
+    /// First the table of descriptors, then the `struct pid` of the calling process.
+    pub const OWN: u8 = 8;
+    /// First the file, then the `struct pid` of the process whose memory it is.
+    pub const THEIRS: u8 = 9;
+}
+
+/// Place on the stack of what is compared.
+const COMPARED: i16 = Assembly::WORD - 8;
+
+/// Parts of the question, by their places in the context.
+mod asked {
+    pub const FILE: i16 = 0;
+    pub const OWN_MEMORY: i16 = 8;
+    pub const PID: i16 = 16;
+}
+
+impl Assembly {
+    /// Reads the pointer that is so far behind the address in `base` into the third register.
+    fn pointer(&mut self, base: u8, offset: i32) {
+        self.put(COPY, register::THIRD, base, 0);
+        self.follow(offset);
+    }
+
+    /// Reads the 32 bits that are so far behind the address in `base` into the third register.
+    fn half(&mut self, base: u8, offset: i32) {
+        self.put(COPY, register::THIRD, base, 0);
+        self.put(ADD, register::THIRD, 0, offset);
+        self.read_word(size_of::<u32>());
+        self.put_at(READ_HALF, register::THIRD, register::FRAME, Self::WORD, 0);
+    }
+
+    /// Reads the file of a descriptor, which is at this place in what was asked, into the third
+    /// register.
+    fn file(&mut self, descriptor: i16) {
+        self.put_at(READ, register::THIRD, kept::ASKED, descriptor, 0);
+        self.put(SHIFT, register::THIRD, 0, 3);
+        self.put(ADD_REGISTER, register::THIRD, kept::OWN, 0);
+        self.follow(0);
+        self.leave_where(JUMP_IF, register::THIRD, 0, 0);
+    }
+
+    /// Leaves unless the third register has what is compared, which is not 0.
+    fn leave_unless_as_compared(&mut self) {
+        self.leave_where(JUMP_IF, register::THIRD, 0, 0);
+        self.put_at(READ, register::FIRST, register::FRAME, COMPARED, 0);
+        self.leave_unless_same(register::THIRD, register::FIRST);
+    }
+
+    /// Notes the third register as what is compared.
+    fn compare(&mut self) {
+        self.put_at(WRITE, register::FRAME, register::THIRD, COMPARED, 0);
+    }
+}
+
+fn assemble(places: &Places) -> Vec<Instruction> {
+    let mut program = Assembly::default();
+    program.put(COPY, kept::ASKED, register::FIRST, 0);
+    program.call(helper::TASK);
+    program.put(COPY, kept::TASK, register::RESULT, 0);
+    program.pointer(kept::TASK, places.files);
+    program.follow(places.table);
+    program.follow(places.descriptors);
+    program.put(COPY, kept::OWN, register::THIRD, 0);
+
+    // The file has the operations of the memory of processes.
+    program.file(asked::OWN_MEMORY);
+    program.follow(places.operations);
+    program.compare();
+    program.file(asked::FILE);
+    program.put(COPY, kept::THEIRS, register::THIRD, 0);
+    program.follow(places.operations);
+    program.leave_unless_as_compared();
+
+    // Its `struct pid` is that of a process which is there, and not of another thread.
+    program.pointer(kept::THEIRS, places.inode);
+    program.follow(places.pid_behind_inode);
+    program.leave_where(JUMP_IF, register::THIRD, 0, 0);
+    program.put(COPY, kept::THEIRS, register::THIRD, 0);
+    program.follow(places.process);
+    program.leave_where(JUMP_IF, register::THIRD, 0, 0);
+
+    // It has this number in the pid namespace of the calling process.
+    program.pointer(kept::TASK, places.own_pid);
+    program.put(COPY, kept::OWN, register::THIRD, 0);
+    program.half(kept::OWN, places.level);
+    program.put(COPY, kept::TASK, register::THIRD, 0);
+    program.half(kept::THEIRS, places.level);
+    program.leave_where(JUMP_IF_LESS, register::THIRD, kept::TASK, 0);
+    program.put(MULTIPLY, kept::TASK, 0, places.each_number);
+    program.put(ADD, kept::TASK, 0, places.numbers);
+    program.put(ADD_REGISTER, kept::OWN, kept::TASK, 0);
+    program.put(ADD_REGISTER, kept::THEIRS, kept::TASK, 0);
+    program.pointer(kept::OWN, places.namespace);
+    program.compare();
+    program.pointer(kept::THEIRS, places.namespace);
+    program.leave_unless_as_compared();
+    program.half(kept::THEIRS, places.number);
+    program.put_at(READ, register::FIRST, kept::ASKED, asked::PID, 0);
+    program.leave_unless_same(register::THIRD, register::FIRST);
+    program.put(SET, register::RESULT, 0, IS_OF.cast_signed());
+    program.finish()
+}
