@@ -375,21 +375,23 @@ static void flood(int count)
     }
 }
 
+static struct sockaddr_in here = { .sin_family = AF_INET };
+
+static void listen_to_linger(void)
+{
+    socklen_t size = sizeof here;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    must(bind(listener, (void *)&here, sizeof here) == 0, "bind");
+    must(listen(listener, 4096) == 0, "listen");
+    must(getsockname(listener, (void *)&here, &size) == 0, "getsockname");
+}
+
 /* A socket that has more to send than is received, and whose last descriptor is closed only when it is sent. */
 static int lingering(void)
 {
-    static struct sockaddr_in here = { .sin_family = AF_INET };
-    static int listener = -1;
     static char block[65536];
-    socklen_t size = sizeof here;
     struct linger linger = { 1, 60 };
-    if (listener < 0) {
-        here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        listener = socket(AF_INET, SOCK_STREAM, 0);
-        must(bind(listener, (void *)&here, sizeof here) == 0, "bind");
-        must(listen(listener, 4096) == 0, "listen");
-        must(getsockname(listener, (void *)&here, &size) == 0, "getsockname");
-    }
     int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     must(connect(file, (void *)&here, sizeof here) == 0 || errno == EINPROGRESS, "connect");
     must(poll(&(struct pollfd){ file, POLLOUT, 0 }, 1, 5000) == 1, "connect");
@@ -401,15 +403,20 @@ static int lingering(void)
 
 static void linger(int count)
 {
+    listen_to_linger();
     for (int i = 0; i < count; i++) {
         int guest = connected();
         if (guest < 0)
             continue;
-        int files[2] = { lingering(), lingering() };
-        size_t whole = hello(0);
-        sent(guest, i % 2 ? whole : 2, files, 2);
-        close(files[0]);
-        close(files[1]);
+        /* A process that ends does not wait for what it closes: so the last to close is the one that receives. */
+        pid_t child = fork();
+        if (child == 0) {
+            int files[2] = { lingering(), lingering() };
+            size_t whole = hello(0);
+            sent(guest, i % 2 ? whole : 2, files, 2);
+            _exit(EXIT_SUCCESS);
+        }
+        must(waitpid(child, NULL, 0) == child, "waitpid");
     }
     ready();
     wait_for_end();

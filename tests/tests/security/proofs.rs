@@ -1,15 +1,16 @@
 //! Proof of the right to trace a process, from places that have a `/proc` of their own: hardened
-//! units, containers, pid namespaces.
+//! units, containers, pid namespaces; and files that look like such a proof.
 
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
 
-use tests::attacker::{ATTACKER, VICTIM};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM};
 use tests::rights::missing_right;
-use tests::target::values_after;
+use tests::target::{Target, values_after};
 use tests::{is_whole, namespace};
 
-use crate::serve::{Service, address, lines};
+use crate::serve::{Service, address, lines, sleeper};
 
 /// Times that a pid is used again; in a whole run, and in any other.
 const REUSED: [u32; 2] = [100_000, 300];
@@ -167,4 +168,79 @@ fn a_proof_of_a_process_that_has_ended_is_none_of_the_next_with_its_pid() {
         (0, asked, asked),
         "{said:?}"
     );
+}
+
+/// Makes sure that another user than the attacker is served, and soon.
+fn assert_is_served(service: &Service) {
+    let start = Instant::now();
+    let output = service.program(VICTIM, "hidden_forks").output();
+    let output = output.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(lines(&output), ["forks 7", "lost 0"], "{output:?}");
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+}
+
+#[test]
+#[ignore = "needs root: mounts a file system"]
+fn a_file_that_a_process_serves_proves_nothing_and_holds_no_other_client_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let stage = service.folder.path();
+    let own = sleeper(ATTACKER);
+    let mounted = stage.join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let mut trap = Command::new(stage.join("fuse_trap"));
+    trap.arg(ATTACKER.to_string()).arg("/bin/true");
+    trap.arg(&mounted).arg("mapped");
+    let (mut trap, said) = Target::start(&mut trap).unwrap();
+    let inside = values_after(&said, "process").unwrap()[0][0];
+    // The file that is served is where the memory of that process is, in that mount namespace.
+    let pid = own.pid();
+    let script = format!(
+        "mount --bind {} /proc/{pid}/mem && exec setpriv --reuid={ATTACKER} --regid={ATTACKER} \
+         --clear-groups --inh-caps=-all -- ./attack_agent prove {} {pid} /proc/{pid}/mem wait",
+        mounted.join("program").display(),
+        address(stage).display(),
+    );
+    let mut attack = Command::new("nsenter");
+    attack.arg(format!("--mount=/proc/{inside}/ns/mnt"));
+    attack.arg(format!("--wdns={}", stage.display()));
+    attack.args(["sh", "-c", &script]);
+    attack.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
+    let (mut attack, _) = Target::start(&mut attack).unwrap();
+    trap.go().unwrap();
+    trap.wait_for("silent").unwrap();
+    attack.go().unwrap();
+    // The kernel asks that process when the service closes the file, and gets no answer.
+    for _ in 0..3 {
+        assert_is_served(&service);
+    }
+    drop(trap);
+    let said = attack.wait_until_done().unwrap();
+    let one = |word| values_after(&said, word).unwrap()[0][0];
+    assert_eq!((one("opened"), one("granted")), (1, 0), "{said:?}");
+    drop(attack);
+    // The same process, with the kernel's own file.
+    let memory = format!("/proc/{pid}/mem");
+    assert_eq!(service.proves(ATTACKER, pid, &memory, &[]), (1, 1));
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn files_whose_closing_waits_hold_no_other_client_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    // More than a user may have connections.
+    for count in ["10", "200"] {
+        let mut attack = service.program(ATTACKER, "attack_agent");
+        attack.arg("linger").arg(address(service.folder.path()));
+        let (attack, _) = Target::start(attack.arg(count)).unwrap();
+        for _ in 0..3 {
+            assert_is_served(&service);
+        }
+        drop(attack);
+    }
 }

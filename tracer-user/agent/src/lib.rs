@@ -14,7 +14,8 @@
 //! - `tee`: the kernel source, with the hub listening.
 //! - `rights`: proof that a client may trace a process; `mounts`: files of other mounts of `/proc`;
 //! - `mask`: what events say of processes that their reader does not see;
-//! - `receive`: requests, and the descriptors that come with them;
+//! - `receive`: requests, and the descriptors that come with them; `closing`: where these may have
+//!   to be waited for;
 //! - `server`: the conversations; `untrusted`: those in which any bytes are said.
 
 // Whatever comes from outside is no reason to end the program.
@@ -28,6 +29,7 @@
     )
 )]
 
+mod closing;
 mod concerned;
 mod hub;
 mod leaving;

@@ -1,13 +1,16 @@
 //! Receipt of requests, and of the descriptors that come with them.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tracer_posix::agent::protocol::{Ask, PROOF_DESCRIPTORS};
 use tracer_posix::descriptors::receive_with_files;
 use tracer_posix::wire::{checked_length, parsed};
+
+use super::closing::{SentFiles, in_thread, peek};
+use super::server::Slot;
 
 /// Most bytes of a request.
 const MOST_ASKED_BYTES: usize = 4096;
@@ -17,26 +20,26 @@ const MOST_ASKED_BYTES: usize = 4096;
 pub struct AgentQuestion {
     /// Content of it.
     pub ask: Ask,
-    /// The descriptors, two at most: closed when this is dropped.
-    pub files: Vec<OwnedFd>,
+    /// The descriptors, two at most.
+    pub files: SentFiles,
 }
 
-/// Receives the next request.
+/// Receives the next request of the client that has this place.
 ///
 /// # Errors
 ///
 /// The other side has hung up, or has said what is no request. Whatever descriptors it has sent are
 /// closed.
-pub async fn receive(stream: &UnixStream) -> io::Result<AgentQuestion> {
-    let mut files = Vec::new();
+pub async fn receive(stream: &UnixStream, slot: &Slot) -> io::Result<AgentQuestion> {
+    let mut files = SentFiles::new(Vec::new(), slot);
     let mut length = [0; 4];
-    fill(stream, &mut length, &mut files).await?;
+    fill(stream, &mut length, &mut files, slot).await?;
     let length = checked_length(length)?;
     if length > MOST_ASKED_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut body = vec![0; length];
-    fill(stream, &mut body, &mut files).await?;
+    fill(stream, &mut body, &mut files, slot).await?;
     let ask = parsed(&body)?;
     Ok(AgentQuestion { ask, files })
 }
@@ -44,18 +47,30 @@ pub async fn receive(stream: &UnixStream) -> io::Result<AgentQuestion> {
 async fn fill(
     stream: &UnixStream,
     mut into: &mut [u8],
-    files: &mut Vec<OwnedFd>,
+    files: &mut SentFiles,
+    slot: &Slot,
 ) -> io::Result<()> {
     while !into.is_empty() {
-        let received = stream.async_io(Interest::READABLE, || {
-            receive_with_files(stream.as_fd(), into)
-        });
-        let (bytes, new) = received.await?;
-        files.extend(new);
+        let (there, has_files) = stream
+            .async_io(Interest::READABLE, || peek(stream.as_fd(), into))
+            .await?;
+        let bytes = if has_files {
+            let (part, new) = receive_files(stream, into.len(), slot).await?;
+            files.append(new);
+            let start = into.get_mut(..part.len()).unwrap_or_default();
+            start.copy_from_slice(&part);
+            part.len()
+        } else {
+            // No more than is known to have come without any.
+            match stream.try_read(into.get_mut(..there).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                read => read?,
+            }
+        };
         if bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if files.len() > PROOF_DESCRIPTORS {
+        if files.as_slice().len() > PROOF_DESCRIPTORS {
             return Err(io::ErrorKind::InvalidData.into());
         }
         into = into.get_mut(bytes..).unwrap_or_default();
@@ -63,15 +78,44 @@ async fn fill(
     Ok(())
 }
 
+/// Receives bytes that have come, and files with them: those that are too many are closed at once.
+async fn receive_files(
+    stream: &UnixStream,
+    most: usize,
+    slot: &Slot,
+) -> io::Result<(Vec<u8>, SentFiles)> {
+    let socket = stream.as_fd().try_clone_to_owned()?;
+    let place = slot.clone();
+    let received = in_thread(slot, move || {
+        let mut bytes = vec![0; most];
+        let (count, files) = receive_with_files(socket.as_fd(), &mut bytes)?;
+        bytes.truncate(count);
+        Ok((bytes, SentFiles::new(files, &place)))
+    });
+    received.await?
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
     use std::os::fd::{AsRawFd as _, RawFd};
+    use std::sync::{Arc, Mutex};
 
     use tracer_posix::descriptors::send_with_files;
     use tracer_posix::wire::framed;
 
     use super::*;
+    use crate::share::{Most, Shares};
+
+    /// The place of a client.
+    fn slot() -> Slot {
+        let most = Most {
+            a_user: 1,
+            all_but_root: 1,
+            all: 1,
+        };
+        Slot::take(0, &Arc::new(Mutex::new(Shares::new(most)))).unwrap()
+    }
 
     /// Has these messages received, each with so many descriptors; the sender hangs up then.
     /// Returns what came of each.
@@ -90,8 +134,17 @@ mod tests {
             }
             drop(theirs);
             let mut all = Vec::new();
+            let slot = slot();
             for _ in messages {
-                all.push(receive(&ours).await.map(|request| request.files.len()));
+                let request = receive(&ours, &slot).await;
+                all.push(match request {
+                    Ok(request) => {
+                        let count = request.files.as_slice().len();
+                        request.files.close().await;
+                        Ok(count)
+                    }
+                    Err(error) => Err(error),
+                });
             }
             all
         })

@@ -27,6 +27,12 @@ pub struct Proven {
 }
 
 impl Proven {
+    fn new(pid: i32, process: &OwnedFd) -> Result<Self, NotProven> {
+        let process = process.try_clone();
+        let process = process.map_err(|_none_free| NotProven::NoFreeDescriptor)?;
+        Ok(Self { pid, process })
+    }
+
     /// Tells whether the process still lives, so that the pid is its own.
     pub fn lives(&self) -> bool {
         lives(&self.process)
@@ -56,6 +62,9 @@ pub enum NotProven {
     /// The second descriptor is not open for reading.
     #[error("the second descriptor is not open for reading")]
     NotOpen,
+    /// No descriptor is free.
+    #[error("the service has no free descriptor; try again later")]
+    NoFreeDescriptor,
     /// The second descriptor is another file.
     #[error("the second descriptor is not /proc/PID/mem of the pidfd's process")]
     AnotherFile,
@@ -73,6 +82,7 @@ impl NotProven {
     pub fn error_number(self) -> i32 {
         match self {
             Self::Ended => libc::ESRCH,
+            Self::NoFreeDescriptor => libc::EAGAIN,
             Self::NoDescriptors
             | Self::NoProcess
             | Self::NotHere
@@ -88,14 +98,13 @@ impl NotProven {
 /// # Errors
 ///
 /// See [`NotProven`].
-pub fn name(untrusted: Vec<OwnedFd>) -> Result<Proven, NotProven> {
-    let mut files = untrusted.into_iter();
-    let process = files.next().ok_or(NotProven::NoDescriptors)?;
-    let pid = pid_of(&process)?;
-    if !lives(&process) {
+pub fn name(untrusted: &[OwnedFd]) -> Result<Proven, NotProven> {
+    let process = untrusted.first().ok_or(NotProven::NoDescriptors)?;
+    let pid = pid_of(process)?;
+    if !lives(process) {
         return Err(NotProven::Ended);
     }
-    Ok(Proven { pid, process })
+    Proven::new(pid, process)
 }
 
 /// Checks what a client has sent. Files of other mounts are compared by `mounts`.
@@ -103,16 +112,15 @@ pub fn name(untrusted: Vec<OwnedFd>) -> Result<Proven, NotProven> {
 /// # Errors
 ///
 /// See [`NotProven`].
-pub fn prove(untrusted: Vec<OwnedFd>, mounts: &OtherMounts) -> Result<Proven, NotProven> {
-    let mut files = untrusted.into_iter();
-    let (Some(process), Some(memory)) = (files.next(), files.next()) else {
+pub fn prove(untrusted: &[OwnedFd], mounts: &OtherMounts) -> Result<Proven, NotProven> {
+    let [process, memory, ..] = untrusted else {
         return Err(NotProven::NoDescriptors);
     };
-    let pid = pid_of(&process)?;
-    if !is_open_for_reading(&memory) {
+    let pid = pid_of(process)?;
+    if !is_open_for_reading(memory) {
         return Err(NotProven::NotOpen);
     }
-    let given = identity(&memory).map_err(|_failed| NotProven::AnotherFile)?;
+    let given = identity(memory).map_err(|_failed| NotProven::AnotherFile)?;
     let path = format!("/proc/{pid}/mem");
     let known = fs::metadata(&path).map_err(|_gone| NotProven::Ended)?;
     let found = if given == (known.dev(), known.ino()) {
@@ -122,11 +130,11 @@ pub fn prove(untrusted: Vec<OwnedFd>, mounts: &OtherMounts) -> Result<Proven, No
     };
     // While it lives its pid is no other's: so the path was its own, and what the kernel has by the
     // pid too.
-    if !lives(&process) {
+    if !lives(process) {
         return Err(NotProven::Ended);
     }
     match found {
-        Some(true) => Ok(Proven { pid, process }),
+        Some(true) => Proven::new(pid, process),
         Some(false) => Err(NotProven::AnotherFile),
         None => Err(NotProven::NotCompared),
     }
@@ -244,13 +252,13 @@ mod tests {
     }
 
     fn refused(process: OwnedFd, memory: OwnedFd) -> NotProven {
-        prove(vec![process, memory], &OtherMounts::uncompared()).unwrap_err()
+        prove(&[process, memory], &OtherMounts::uncompared()).unwrap_err()
     }
 
     #[test]
     fn who_has_the_memory_open_may_trace_the_process() {
         for pid in [own(), { child().id().cast_signed() }] {
-            let proven = prove(vec![pidfd(pid), memory(pid)], &OtherMounts::uncompared()).unwrap();
+            let proven = prove(&[pidfd(pid), memory(pid)], &OtherMounts::uncompared()).unwrap();
             assert!(proven.pid == pid && proven.lives());
             if pid != own() {
                 // SAFETY: takes integers only; it is the test's child.
@@ -339,7 +347,7 @@ mod tests {
         ] {
             assert_eq!(refused(other.into(), memory(own())), NotProven::NoProcess);
         }
-        let none = prove(Vec::new(), &OtherMounts::uncompared());
+        let none = prove(&[], &OtherMounts::uncompared());
         assert_eq!(none.unwrap_err(), NotProven::NoDescriptors);
     }
 }

@@ -16,6 +16,7 @@ use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
 use tracer_posix::wire::framed;
 
 use super::Hub;
+use super::closing::ClosingConnection;
 use super::hub::{SubscriptionId, Terms};
 use super::mounts::OtherMounts;
 use super::receive::{AgentQuestion, receive};
@@ -146,28 +147,63 @@ pub async fn welcome(listener: UnixListener, hub: Hub, host: Host) {
     }
 }
 
+/// Place among the connections, which is free again when the last of its copies is dropped.
+#[derive(Clone, Debug)]
+pub struct Slot(#[expect(dead_code, reason = "held until it is dropped")] Arc<Place>);
+
+#[derive(Debug)]
+struct Place {
+    user: u32,
+    connections: Arc<Mutex<Shares>>,
+}
+
+impl Slot {
+    /// Takes a place for this user, if there is one.
+    pub fn take(user: u32, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
+        let mut shares = connections.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.take(user, 1).then(|| {
+            let connections = Arc::clone(connections);
+            Self(Arc::new(Place { user, connections }))
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let shares = self.connections.lock();
+        let mut shares = shares.unwrap_or_else(PoisonError::into_inner);
+        shares.give_back(self.user, 1);
+    }
+}
+
 /// Program that is talked to, and counted for that.
 pub struct Guest {
-    stream: UnixStream,
+    connection: ClosingConnection,
     credentials: UCred,
-    connections: Arc<Mutex<Shares>>,
+    slot: Slot,
 }
 
 impl Guest {
     /// Admits a program, unless there are too many of its user's.
     pub fn admit(stream: UnixStream, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
-        let credentials = stream.peer_cred().ok()?;
-        let mut shares = connections.lock().unwrap_or_else(PoisonError::into_inner);
-        shares.take(credentials.uid(), 1).then(|| Self {
-            stream,
+        let connection = ClosingConnection::new(stream);
+        let credentials = connection.stream().peer_cred().ok()?;
+        Some(Self {
+            slot: Slot::take(credentials.uid(), connections)?,
+            connection,
             credentials,
-            connections: Arc::clone(connections),
         })
+    }
+
+    /// Receives its next request.
+    async fn request(&self) -> io::Result<AgentQuestion> {
+        receive(self.connection.stream(), &self.slot).await
     }
 
     /// Tells whether it is of a group, as the kernel noted it when it connected.
     fn is_of(&self, group: u32) -> bool {
-        self.credentials.gid() == group || groups_of_peer(&self.stream).contains(&group)
+        let groups = || groups_of_peer(self.connection.stream());
+        self.credentials.gid() == group || groups().contains(&group)
     }
 }
 
@@ -203,14 +239,6 @@ fn groups_of_peer(stream: &UnixStream) -> Vec<libc::gid_t> {
     }
 }
 
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let shares = self.connections.lock();
-        let mut shares = shares.unwrap_or_else(PoisonError::into_inner);
-        shares.give_back(self.credentials.uid(), 1);
-    }
-}
-
 /// Talks to a program until that ends.
 pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     let is_of_group = match &host {
@@ -225,7 +253,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         subscription: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
-    let mut asked = timeout(HELLO_WITHIN, receive(&guest.stream)).await;
+    let mut asked = timeout(HELLO_WITHIN, guest.request()).await;
     while let Ok(Ok(request)) = asked {
         let is_further = matches!(request.ask, Ask::Add { .. });
         let answer = conversation.answer(request).await;
@@ -233,10 +261,11 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         // A program that was refused does not need the connection, unless it has something already.
         let is_refused = matches!(answer, Answer::Refused { .. }) && !is_further;
         conversation.note(&answer);
-        if guest.stream.write_all(&bytes).await.is_err() || is_refused {
+        let stream = guest.connection.stream_mut();
+        if stream.write_all(&bytes).await.is_err() || is_refused {
             return;
         }
-        asked = Ok(receive(&guest.stream).await);
+        asked = Ok(guest.request().await);
     }
 }
 
@@ -251,6 +280,12 @@ struct Conversation {
 
 impl Conversation {
     async fn answer(&mut self, AgentQuestion { ask, files }: AgentQuestion) -> Answer {
+        let answer = self.answer_with(ask, files.as_slice()).await;
+        files.close().await;
+        answer
+    }
+
+    async fn answer_with(&mut self, ask: Ask, files: &[OwnedFd]) -> Answer {
         match (ask, self.subscription) {
             (
                 Ask::Hello {
@@ -318,7 +353,7 @@ impl Conversation {
     }
 
     /// Returns the process that the asker may trace.
-    async fn permitted(&self, pid: i32, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
+    async fn permitted(&self, pid: i32, files: &[OwnedFd]) -> Result<Permitted, Answer> {
         let unknown = || refused(libc::EPERM, "the kernel does not know which process asks");
         let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
@@ -426,7 +461,7 @@ struct Permitted {
 }
 
 /// Returns the process that a client names who may trace every process but the service.
-fn permitted_by_group(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, Answer> {
+fn permitted_by_group(viewer: Viewer, files: &[OwnedFd]) -> Result<Permitted, Answer> {
     let named = rights::name(files);
     let named = named.map_err(|why| refused(why.error_number(), &why.to_string()))?;
     if named.pid == std::process::id().cast_signed() {
@@ -442,7 +477,7 @@ fn permitted_by_group(viewer: Viewer, files: Vec<OwnedFd>) -> Result<Permitted, 
 /// Returns the process of which the client proves that it may trace it.
 fn permitted_by_proof(
     viewer: Viewer,
-    files: Vec<OwnedFd>,
+    files: &[OwnedFd],
     mounts: &OtherMounts,
 ) -> Result<Permitted, Answer> {
     let proven = prove(files, mounts);

@@ -1,0 +1,227 @@
+//! Closing of what clients have sent.
+//!
+//! Who closes a file may wait for it: a file system that a process serves (FUSE) is asked to flush
+//! what it has, a socket may linger until it has sent everything. So files that a client has sent
+//! are received and closed in a thread of their own, and the client's place among the connections
+//! is taken for as long: a user who has the agent wait takes places of its own only.
+//!
+//! Files in messages that were never received are closed as the connection is. They are not
+//! flushed, and a socket that lingers ends that for a signal, which a timer sends.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Once;
+use std::thread;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+
+use super::server::Slot;
+
+/// Stack of a thread that receives or closes.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Interval of the signals that end a wait.
+const NUDGE: Duration = Duration::from_millis(1);
+
+/// Files that a client has sent. They are closed in another thread, whatever becomes of this.
+#[derive(Debug)]
+pub struct SentFiles {
+    files: Vec<OwnedFd>,
+    slot: Slot,
+}
+
+impl SentFiles {
+    /// Makes it, for files of the client that has this place.
+    pub fn new(files: Vec<OwnedFd>, slot: &Slot) -> Self {
+        Self {
+            files,
+            slot: slot.clone(),
+        }
+    }
+
+    /// Returns the files.
+    pub fn as_slice(&self) -> &[OwnedFd] {
+        &self.files
+    }
+
+    /// Adds others.
+    pub fn append(&mut self, mut others: Self) {
+        self.files.append(&mut others.files);
+    }
+
+    /// Closes them, however long that takes.
+    pub async fn close(mut self) {
+        let files = std::mem::take(&mut self.files);
+        if !files.is_empty() {
+            // The files are closed where no thread begins, too.
+            let _ = in_thread(&self.slot, move || drop(files)).await;
+        }
+    }
+}
+
+impl Drop for SentFiles {
+    fn drop(&mut self) {
+        let files = std::mem::take(&mut self.files);
+        if !files.is_empty() {
+            let _ended = in_thread(&self.slot, move || drop(files));
+        }
+    }
+}
+
+/// Runs something that may wait in a thread of its own, which has the client's place until it ends.
+/// It begins with the call.
+///
+/// # Errors
+///
+/// No thread can be made.
+pub fn in_thread<T, F>(slot: &Slot, run: F) -> impl Future<Output = io::Result<T>> + use<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let (reply, replied) = oneshot::channel();
+    let slot = slot.clone();
+    let begun = thread::Builder::new().stack_size(STACK_BYTES);
+    let begun = begun.spawn(move || {
+        // The one that asked may be gone.
+        let _ = reply.send(run());
+        drop(slot);
+    });
+    async move {
+        begun?;
+        replied.await.map_err(|_ended| io::ErrorKind::Other.into())
+    }
+}
+
+/// Connection that is closed without a wait.
+#[derive(Debug)]
+pub struct ClosingConnection(ManuallyDrop<UnixStream>);
+
+impl ClosingConnection {
+    /// Makes it of a connection.
+    pub fn new(stream: UnixStream) -> Self {
+        Self(ManuallyDrop::new(stream))
+    }
+
+    /// Returns the connection.
+    pub fn stream(&self) -> &UnixStream {
+        &self.0
+    }
+
+    /// Returns the connection, to be written to.
+    pub fn stream_mut(&mut self) -> &mut UnixStream {
+        &mut self.0
+    }
+}
+
+impl Drop for ClosingConnection {
+    fn drop(&mut self) {
+        let socket = self.0.as_raw_fd();
+        // Nothing more comes.
+        // SAFETY: takes integers only.
+        unsafe { libc::shutdown(socket, libc::SHUT_RD) };
+        let nudged = has_unread(socket).then(Nudged::begin);
+        // SAFETY: it is not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+        drop(nudged);
+    }
+}
+
+/// Tells whether there are bytes that were not received, with which files may have come.
+fn has_unread(socket: libc::c_int) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: it is written to where it is.
+    let failed = unsafe { libc::ioctl(socket, libc::FIONREAD, &raw mut bytes) };
+    failed != 0 || bytes > 0
+}
+
+/// Timer that sends this thread a signal again and again, so that waits end that a signal ends.
+#[derive(Debug)]
+struct Nudged(libc::timer_t);
+
+impl Nudged {
+    fn begin() -> io::Result<Self> {
+        ignore_nudges();
+        // SAFETY: all-zero bytes are valid.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGURG;
+        // SAFETY: takes nothing, and cannot fail.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: both are valid; the timer is written where it is.
+        let failed =
+            unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let timer = Self(timer);
+        let each = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: NUDGE.subsec_nanos().into(),
+        };
+        let times = libc::itimerspec {
+            it_interval: each,
+            it_value: each,
+        };
+        // SAFETY: the timer is there, and the times are valid.
+        let failed =
+            unsafe { libc::timer_settime(timer.0, 0, &raw const times, std::ptr::null_mut()) };
+        if failed == 0 {
+            Ok(timer)
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl Drop for Nudged {
+    fn drop(&mut self) {
+        // SAFETY: it was made, and is not used any more.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+/// Handles the signal: one that is ignored ends no wait.
+fn ignore_nudges() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    static HANDLED: Once = Once::new();
+    HANDLED.call_once(|| {
+        // SAFETY: all-zero bytes are an action without flags but those set here.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the action is valid; the function may run at any moment.
+        unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) };
+    });
+}
+
+/// Tells whether files come with the next bytes, which stay where they are; and how many these are.
+///
+/// # Errors
+///
+/// The system's error: `WouldBlock` where nothing has come.
+pub fn peek(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: all-zero bytes are a header that names nothing.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    // SAFETY: the header names the buffer only, which is written to.
+    let received = unsafe {
+        libc::recvmsg(
+            socket.as_raw_fd(),
+            &raw mut header,
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
+    };
+    let bytes = usize::try_from(received).map_err(|_failed| io::Error::last_os_error())?;
+    // There is no space for files: where some have come, that is said.
+    Ok((bytes, header.msg_flags & libc::MSG_CTRUNC != 0))
+}
