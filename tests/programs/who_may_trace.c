@@ -1,7 +1,8 @@
 /*
- * Asks the kernel twice whether one process may look into another: by opening /proc/PID/mem, and by PTRACE_SEIZE.
+ * Asks the kernel twice whether one process may look into another: by opening /proc/PID/mem, and by PTRACE_SEIZE; and then
+ * the service, whether it gives the events of that process.
  *
- * who_may_trace TARGET TRACER RELATION, as root. TARGET and TRACER are
+ * who_may_trace TARGET TRACER RELATION [SOCKET], as root. TARGET and TRACER are
  *   ruid,euid,suid,fsuid:rgid,egid,sgid,fsgid:GROUP:PERMITTED:EFFECTIVE:DUMPABLE:NAMESPACE
  * GROUP is a supplementary group or -1; PERMITTED and EFFECTIVE are capabilities in hexadecimal; DUMPABLE is -1 where it
  * stays as the kernel has it. NAMESPACE: n, none of its own; e, one made by root before it changed users, in which every
@@ -9,7 +10,8 @@
  * RELATION: s, both are children of one process; d, the target is a child of the tracer; p, the target lets any process
  * trace it (Yama).
  *
- * It says "open ERROR seize ERROR owner UID": the last one is that of /proc/PID/mem.
+ * It says "open ERROR seize ERROR owner UID granted N": UID is that of /proc/PID/mem, N is 1 or 0, or -1 where no service was
+ * asked.
  */
 #include "handshake.h"
 #include <fcntl.h>
@@ -20,8 +22,11 @@
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #ifndef PR_SET_PTRACER
@@ -103,20 +108,52 @@ static void take(const struct rights *r, pid_t peer)
         check("dumpable", prctl(PR_SET_DUMPABLE, r->dumpable));
 }
 
-static void ask(pid_t target, unsigned owner)
+/* Says hello to the service, with a pidfd and the memory; without that where it could not be opened. Returns whether it is granted. */
+static int granted(const char *path, pid_t target, int memory)
+{
+    /* Hello of version 2; of the process that is proven; without children; 4096 bytes; the newest. */
+    static const unsigned char hello[] = {7, 0, 0, 0, 0, 2, 0, 0, 0x80, 0x20, 0};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval most = {20, 0};
+    int files[2] = {(int)syscall(SYS_pidfd_open, target, 0), memory};
+    int count = memory < 0 ? 1 : 2;
+    char space[CMSG_SPACE(sizeof(files))] = {0};
+    struct iovec part = {(void *)hello, sizeof(hello)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    unsigned char answer[5];
+    int service = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    check("pidfd", files[0]);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    check("connect", connect(service, (void *)&address, sizeof(address)));
+    check("timeout", setsockopt(service, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)));
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+    memcpy(CMSG_DATA(control), files, (size_t)count * sizeof(int));
+    check("hello", (int)sendmsg(service, &message, 0));
+    if (recv(service, answer, sizeof(answer), MSG_WAITALL) != sizeof(answer))
+        must("answer", EPROTO);
+    /* Done is 0. */
+    return answer[4] == 0;
+}
+
+static void ask(pid_t target, unsigned owner, const char *service)
 {
     char file[64];
-    int fd, opened = 0, seized = 0;
+    int fd, opened = 0, seized = 0, given = -1;
 
     snprintf(file, sizeof(file), "/proc/%d/mem", target);
     fd = open(file, O_RDONLY);
     if (fd < 0)
         opened = errno;
-    else
-        close(fd);
+    if (service != NULL)
+        given = granted(service, target, fd);
+    close(fd);
     if (ptrace(PTRACE_SEIZE, target, NULL, NULL) < 0)
         seized = errno;
-    printf("open %d seize %d owner %u\n", opened, seized, owner);
+    printf("open %d seize %d owner %u granted %d\n", opened, seized, owner, given);
     fflush(stdout);
 }
 
@@ -181,11 +218,11 @@ static pid_t make_target(const struct rights *r, char relation, int told)
 int main(int argc, char **argv)
 {
     struct rights target, tracer;
-    char relation = argc == 4 ? argv[3][0] : 0;
+    char relation = argc >= 4 ? argv[3][0] : 0;
     int told[2], status = 0;
     pid_t pid = 0, asker;
 
-    if (argc != 4 || strchr("sdp", relation) == NULL)
+    if (argc < 4 || strchr("sdp", relation) == NULL)
         must("arguments", EINVAL);
     target = parse(argv[1]);
     tracer = parse(argv[2]);
@@ -201,7 +238,7 @@ int main(int argc, char **argv)
             pid = make_target(&target, relation, told[1]);
         unsigned owner = owner_of_memory(pid);
         take(&tracer, pid);
-        ask(pid, owner);
+        ask(pid, owner, argv[4]);
         _exit(0);
     }
     if (tracer.ns == 'e')

@@ -13,6 +13,9 @@
 //!   cannot open it without `CAP_DAC_READ_SEARCH`. So `open` is never less strict.
 //! - A process opens its own; it cannot seize itself, nor what has another tracer, nor what ends.
 //!   No pair here is like that.
+//!
+//! The service is asked as well: it gives nothing that the kernel does not let be traced, and
+//! everything that the kernel does, but for what its rule withholds ([`Stricter`]).
 
 use std::path::Path;
 use std::process::Command;
@@ -22,11 +25,19 @@ use tests::attacker::{ATTACKER, VICTIM};
 use tests::dist;
 use tests::rights::missing_right;
 
+use crate::serve::{Service, address};
+
 /// Pairs whose tracer has one user, one group and one set of capabilities.
 const PAIRS: usize = 280;
 
 /// Pairs whose tracer has others for files than it really has.
 const SPLIT_PAIRS: usize = 120;
+
+/// Pairs of which the service is asked too, those with each of Yama's scopes beyond 0, and the seed
+/// of what they are.
+const SERVICE_PAIRS: usize = 200;
+const YAMA_PAIRS: usize = 70;
+const SERVICE_SEED: u64 = 11;
 
 const DAC_OVERRIDE: u64 = 1 << 1;
 const DAC_READ_SEARCH: u64 = 1 << 2;
@@ -197,13 +208,21 @@ struct Pair {
     may_open: bool,
     may_seize: bool,
     owner: u32,
+    /// The service's answer, where it was asked.
+    is_granted: Option<bool>,
 }
 
 impl Pair {
-    fn ask(program: &Path, target: Rights, tracer: Rights, relation: char) -> anyhow::Result<Self> {
+    fn ask(
+        program: &Path,
+        (target, tracer): (Rights, Rights),
+        relation: char,
+        service: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=1", "20"]).arg(program);
         command.args([target.text(), tracer.text(), relation.to_string()]);
+        command.args(service);
         let output = command.output()?;
         let (said, errors) = (
             String::from_utf8_lossy(&output.stdout),
@@ -211,7 +230,17 @@ impl Pair {
         );
         ensure!(output.status.success(), "{command:?}: {errors}");
         let words: Vec<_> = said.split_whitespace().collect();
-        let ["open", open, "seize", seize, "owner", owner] = words[..] else {
+        let [
+            "open",
+            open,
+            "seize",
+            seize,
+            "owner",
+            owner,
+            "granted",
+            granted,
+        ] = words[..]
+        else {
             anyhow::bail!("{command:?}: {said}");
         };
         let refused = [0, libc::EACCES, libc::EPERM];
@@ -227,6 +256,7 @@ impl Pair {
             may_open: open == 0,
             may_seize: seize == 0,
             owner: owner.parse().context("its owner")?,
+            is_granted: service.map(|_| granted == "1"),
         })
     }
 }
@@ -243,6 +273,20 @@ impl Scope {
     fn set(&self, scope: u32) {
         let set = std::fs::write(SCOPE, scope.to_string());
         set.unwrap_or_else(|error| panic!("{SCOPE}, {scope} instead of {}: {error}", self.0));
+    }
+}
+
+/// Returns the values of Yama's scope that are tried.
+fn scopes(scope: Option<&Scope>) -> &'static [u32] {
+    // 3 cannot be taken back before the machine starts anew: only where that is wanted.
+    let may_stay = std::env::var_os("TRACER_YAMA_FOR_GOOD").is_some();
+    match scope {
+        None => {
+            eprintln!("this kernel has no Yama: {SCOPE} is not there");
+            &[0]
+        }
+        Some(_) if may_stay => &[0, 1, 2, 3],
+        Some(_) => &[0, 1, 2],
     }
 }
 
@@ -302,7 +346,7 @@ fn ask_all(program: &Path, seed: u64, scope: u32) -> Found {
         let tracer = Rights::of_tracer(&mut chance, &target);
         let relation = chance.pick(&['s', 's', 'd', 'p']);
         let ask = |tracer| {
-            let pair = Pair::ask(program, target, tracer, relation);
+            let pair = Pair::ask(program, (target, tracer), relation, None);
             pair.expect("an answer")
         };
         if index < PAIRS {
@@ -324,17 +368,7 @@ fn who_can_open_a_process_s_memory_is_who_may_trace_it() {
     tests::attacker::open_to_all(folder.path()).unwrap();
     let program = dist::compile("who_may_trace", folder.path()).unwrap();
     let scope = Scope::hold();
-    // 3 cannot be taken back before the machine starts anew: only where that is wanted.
-    let may_stay = std::env::var_os("TRACER_YAMA_FOR_GOOD").is_some();
-    let scopes: &[u32] = match &scope {
-        None => {
-            eprintln!("this kernel has no Yama: {SCOPE} is not there");
-            &[0]
-        }
-        Some(_) if may_stay => &[0, 1, 2, 3],
-        Some(_) => &[0, 1, 2],
-    };
-    for (seed, value) in (1..).zip(scopes) {
+    for (seed, value) in (1..).zip(scopes(scope.as_ref())) {
         if let Some(scope) = &scope {
             scope.set(*value);
         }
@@ -358,6 +392,115 @@ fn who_can_open_a_process_s_memory_is_who_may_trace_it() {
             // As it must be: see the head of this file.
             assert!(found.by_mode > 0, "{found:?}");
             assert!(found.only_opened > 0 && found.only_seized > 0, "{found:?}");
+        }
+    }
+}
+
+/// Reasons for which the service refuses what `ptrace` allows: what is counted of each.
+#[derive(Debug, Default)]
+struct Stricter {
+    /// The tracer cannot open the file, for its owner and mode alone.
+    by_mode: usize,
+    /// The tracer may trace others' processes, and is not wholly root: what it may is not asked for
+    /// again, as a program with special rights could lend it.
+    by_capability: usize,
+    /// A user namespace of the target's or of the tracer's own.
+    by_namespace: usize,
+    /// The target has capabilities, which the tracer has too.
+    by_target: usize,
+}
+
+impl Stricter {
+    fn note(&mut self, pair: &Pair) {
+        let (target, tracer) = (&pair.target, &pair.tracer);
+        let of_one_user = (target.users, target.groups) == (tracer.users, tracer.groups);
+        let to = if !pair.may_open {
+            &mut self.by_mode
+        } else if target.namespace != 'n' || tracer.namespace != 'n' {
+            &mut self.by_namespace
+        } else if of_one_user && target.permitted != 0 {
+            &mut self.by_target
+        } else {
+            assert!(tracer.permitted & SYS_PTRACE != 0, "{pair:?}");
+            &mut self.by_capability
+        };
+        *to += 1;
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_service_gives_what_ptrace_allows_but_for_what_its_rule_withholds() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let socket = address(service.folder.path());
+    let program = dist::compile("who_may_trace", service.folder.path()).unwrap();
+    let scope = Scope::hold();
+    for (seed, value) in (SERVICE_SEED..).zip(scopes(scope.as_ref())) {
+        if let Some(scope) = &scope {
+            scope.set(*value);
+        }
+        let count = if *value == 0 {
+            SERVICE_PAIRS
+        } else {
+            YAMA_PAIRS
+        };
+        let asked = Asked::all(&program, &socket, seed, count);
+        eprintln!("Yama {value}, seed {seed}, {count} pairs: {asked:?}");
+        // From 2 on only CAP_SYS_PTRACE helps, and with 3 nothing.
+        let (given, ordinary) = match value {
+            0 => (20, 10),
+            1 => (3, 3),
+            2 => (1, 3),
+            _ => (0, 3),
+        };
+        assert!(
+            asked.given >= given && asked.ordinary >= ordinary,
+            "{asked:?}"
+        );
+    }
+}
+
+/// Answers of the service.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Pairs with the kernel's answer, and of these the ones that are given.
+    same: usize,
+    given: usize,
+    /// Pairs without special rights, outside of user namespaces.
+    ordinary: usize,
+    stricter: Stricter,
+}
+
+impl Asked {
+    fn all(program: &Path, socket: &Path, seed: u64, count: usize) -> Self {
+        let mut chance = Chance(seed);
+        let mut asked = Self::default();
+        for _ in 0..count {
+            let target = Rights::of_target(&mut chance);
+            let tracer = Rights::of_tracer(&mut chance, &target);
+            let relation = chance.pick(&['s', 's', 'd', 'p']);
+            let pair = Pair::ask(program, (target, tracer), relation, Some(socket));
+            asked.note(&pair.expect("an answer"));
+        }
+        asked
+    }
+
+    fn note(&mut self, pair: &Pair) {
+        let is_granted = pair.is_granted == Some(true);
+        assert!(pair.may_seize || !is_granted, "ptrace refuses: {pair:?}");
+        if pair.may_seize == is_granted {
+            self.same += 1;
+            self.given += usize::from(is_granted);
+        } else {
+            self.stricter.note(pair);
+        }
+        let is_ordinary = |rights: &Rights| rights.permitted == 0 && rights.namespace == 'n';
+        if is_ordinary(&pair.target) && is_ordinary(&pair.tracer) {
+            assert!(pair.may_seize == is_granted, "{pair:?}");
+            self.ordinary += 1;
         }
     }
 }
