@@ -17,6 +17,10 @@
  *                                another one: of USER's, and each second time of OTHER's. Asks as USER with the old
  *                                proof, and with a new one for one in a hundred. Says "granted M", "renewed M" and
  *                                "asked M". As root, in a pid namespace
+ * attack_agent hear PATH FIFO FILE
+ *                                has events of all types of its own in a stream, reads FIFO for a second, and writes
+ *                                down in FILE what it is answered, byte by byte
+ * attack_agent stop PATH N       N times subscribes to itself and asks again and again without listening; stops then
  * attack_agent linger PATH N     N times connects and sends sockets whose closing waits for a minute: in every second one as
  *                                a proof, else half a message; holds the connections
  * attack_agent flood PATH N      N times sends half a message with a descriptor, or three of them with a message, and
@@ -43,6 +47,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct sockaddr_un address;
@@ -359,6 +364,77 @@ static void reuse(uid_t user, uid_t other, int count)
     printf("granted %d\nrenewed %d\nasked %d\n", all, renewed, asked);
 }
 
+/* Lets a stream run, for all types. Returns whether it does. */
+static int begun(int guest)
+{
+    unsigned char *at = message + 4, answer[5];
+    *at++ = 1; /* Control */
+    *at++ = 1; /* it runs */
+    for (int word = 0; word < 19; word++)
+        *at++ = 0;
+    at = varint(at, 1UL << 63); /* but for a type that there is not */
+    size_t whole = framed(at);
+    return send(guest, message, whole, MSG_NOSIGNAL) == (ssize_t)whole
+           && recv(guest, answer, sizeof answer, MSG_WAITALL) == sizeof answer && answer[4] == 0;
+}
+
+/* Subscribes to itself, with a proof; returns the connection. */
+static int own_stream(void)
+{
+    int files[2] = { pidfd_of(getpid()), memory_of(getpid()) };
+    must(granted_for(0, files, 2), "an own stream");
+    close(files[0]);
+    close(files[1]);
+    unsigned char answer[5];
+    fcntl(granted_by, F_SETFL, 0);
+    must(recv(granted_by, answer, sizeof answer, MSG_WAITALL) == sizeof answer && answer[4] == 0, "control");
+    must(begun(granted_by), "all types");
+    return granted_by;
+}
+
+static void ask_for_events(int guest)
+{
+    message[4] = 2; /* Collect */
+    must(sent(guest, framed(message + 5), NULL, 0), "collect");
+}
+
+static void hear(const char *fifo, const char *file)
+{
+    static unsigned char answer[4 << 20];
+    int guest = own_stream(), heard = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0644), in = open(fifo, O_RDWR);
+    struct timespec begin, now;
+    signal(SIGURG, SIG_DFL);
+    must(heard >= 0 && in >= 0, "files");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    ready();
+    do {
+        unsigned size;
+        (void)!read(in, answer, 1);
+        ask_for_events(guest);
+        must(recv(guest, &size, 4, MSG_WAITALL) == 4 && size <= sizeof answer, "answer");
+        must(recv(guest, answer, size, MSG_WAITALL) == (ssize_t)size, "answer");
+        must(write(heard, &size, 4) == 4 && write(heard, answer, size) == (ssize_t)size, "write");
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begin.tv_sec) * 1000000000LL + now.tv_nsec - begin.tv_nsec < 1000000000LL);
+    puts("done");
+}
+
+static void stop(int count)
+{
+    for (int i = 0; i < count; i++) {
+        int guest = own_stream();
+        fcntl(guest, F_SETFL, O_NONBLOCK);
+        message[4] = 2; /* Collect */
+        for (int asked = 0; asked < 1000; asked++)
+            if (!sent(guest, framed(message + 5), NULL, 0))
+                break;
+    }
+    ready();
+    for (int i = 0; i < 100000; i++)
+        (void)getppid();
+    raise(SIGSTOP);
+}
+
 static void flood(int count)
 {
     int file = open("/dev/null", O_RDONLY);
@@ -455,6 +531,10 @@ int main(int argc, char **argv)
         prove(strtoul(argv[3], NULL, 10), argv[4], argc > 5 ? argv[5] : "");
     else if (!strcmp(argv[1], "reuse") && argc == 6)
         reuse((uid_t)atoi(argv[3]), (uid_t)atoi(argv[4]), atoi(argv[5]));
+    else if (!strcmp(argv[1], "hear") && argc == 5)
+        hear(argv[3], argv[4]);
+    else if (!strcmp(argv[1], "stop") && argc == 4)
+        stop(atoi(argv[3]));
     else if (!strcmp(argv[1], "linger") && argc == 4)
         linger(atoi(argv[3]));
     else if (!strcmp(argv[1], "flood") && argc == 4)

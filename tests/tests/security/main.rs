@@ -2,6 +2,7 @@
 
 mod agent;
 mod area;
+mod at_service;
 mod budgets;
 mod files;
 mod held;

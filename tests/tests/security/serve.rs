@@ -48,6 +48,7 @@ impl Service {
             "agent_returns",
             "attack_agent",
             "chosen_calls",
+            "exec_storm",
             "exec_watcher",
             "fuse_trap",
             "hidden_forks",

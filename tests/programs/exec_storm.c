@@ -1,0 +1,121 @@
+/*
+ * A program with the kernel's events of all that it makes in a stream of its own, which runs programs in a storm of forks: in
+ * each round a child for each program, which makes another child and runs the program as that one does. Each of these says
+ * its pid first, and before that, by a call that is recorded, that an exec follows.
+ *
+ * exec_storm ROUNDS PROGRAM...
+ * exec_storm                     as one of those programs: makes three children, sleeps and touches memory
+ *
+ * Says "children N", how many there were; "begun N", how many of them were seen to be made; "execs N", events of execs;
+ * "after N", the events of a child after its new name, and of processes that are none of these; and "lost N".
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <trace.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                  \
+    do {                                                                  \
+        if (!(condition)) {                                               \
+            printf("line %d: not so: %s\n", __LINE__, #condition);        \
+            exit(EXIT_FAILURE);                                           \
+        }                                                                 \
+    } while (0)
+
+enum { MOST_PIDS = 1 << 22 };
+
+/* What is known of each pid: one of the children; it has been renamed. Shared with all children. */
+enum { CHILD = 1, RENAMED = 2 };
+static unsigned char *known;
+
+static int be_program(void)
+{
+    struct timespec nap = {0, 100000};
+    char *memory = malloc(1 << 20);
+
+    /* Dumpable again: its rights are others all the same. */
+    if (geteuid() != getuid() || getegid() != getgid())
+        prctl(PR_SET_DUMPABLE, 1);
+    for (int i = 0; i < 3; i++) {
+        memset(memory, i, 1 << 20);
+        nanosleep(&nap, NULL);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        waitpid(child, NULL, 0);
+    }
+    return 0;
+}
+
+static void run(const char *program)
+{
+    known[getpid()] = CHILD;
+    execl(program, "storm", (char *)NULL);
+    _exit(127);
+}
+
+int main(int argc, char **argv)
+{
+    trace_attr_t attributes;
+    trace_id_t trid;
+    struct posix_trace_event_info info;
+    struct posix_trace_status_info status;
+    char data[4096];
+    size_t length;
+    int unavailable, state;
+    long children = 0, begun = 0, execs = 0, after = 0;
+
+    if (argc < 3)
+        return be_program();
+    known = mmap(NULL, MOST_PIDS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(known != MAP_FAILED);
+    CHECK(posix_trace_attr_init(&attributes) == 0);
+    CHECK(posix_trace_attr_setinherited(&attributes, POSIX_TRACE_INHERITED) == 0);
+    CHECK(posix_trace_attr_setstreamsize(&attributes, 1 << 24) == 0);
+    CHECK(posix_trace_attr_setkernelevents_np(&attributes, LINUX_TRACE_KERNEL_EVENTS_ON) == 0);
+    CHECK(posix_trace_create(0, &attributes, &trid) == 0);
+    CHECK(posix_trace_start(trid) == 0);
+    for (int round = 0; round < atoi(argv[1]); round++) {
+        for (int i = 2; i < argc; i++) {
+            pid_t child = fork();
+            CHECK(child >= 0);
+            if (child == 0) {
+                if (fork() == 0)
+                    run(argv[i]);
+                run(argv[i]);
+            }
+        }
+        for (int i = 2; i < argc; i++)
+            CHECK(wait(&state) > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0);
+    }
+    /* The grandchildren end soon after. */
+    usleep(300000);
+    CHECK(posix_trace_stop(trid) == 0);
+    CHECK(posix_trace_get_status(trid, &status) == 0);
+    for (int pid = 0; pid < MOST_PIDS; pid++)
+        children += known[pid] & CHILD;
+    for (;;) {
+        CHECK(posix_trace_trygetnext_event(trid, &info, data, sizeof data, &length, &unavailable) == 0);
+        if (unavailable)
+            break;
+        if (info.posix_pid == getpid() || info.posix_pid == 0)
+            continue;
+        CHECK(info.posix_pid > 0 && info.posix_pid < MOST_PIDS);
+        unsigned char *of = &known[info.posix_pid];
+        execs += info.posix_event_id == LINUX_TRACE_EXEC;
+        after += !(*of & CHILD) || (*of & RENAMED);
+        if (*of == CHILD && info.posix_event_id == LINUX_TRACE_RENAME) {
+            *of |= RENAMED;
+            begun++;
+        }
+    }
+    printf("children %ld\nbegun %ld\nexecs %ld\nafter %ld\nlost %d\n", children, begun, execs, after,
+           status.posix_stream_overrun_status != POSIX_TRACE_NO_OVERRUN);
+    return 0;
+}
