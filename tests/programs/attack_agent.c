@@ -235,7 +235,7 @@ static int granted_for(unsigned long pid, const int *files, int count)
     size_t whole = hello(pid);
     struct pollfd answered = { guest, POLLIN, 0 };
     ssize_t length;
-    if (!sent(guest, whole, files, count) || poll(&answered, 1, 20000) != 1
+    if (!sent(guest, whole, files, count) || poll(&answered, 1, 60000) != 1
         || (length = recv(guest, answer, sizeof answer - 1, 0)) < 5) {
         close(guest);
         return 0;

@@ -98,7 +98,7 @@ struct Heard {
     data: Vec<u8>,
 }
 
-/// What is left of a message.
+/// Rest of a message.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {

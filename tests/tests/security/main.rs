@@ -12,5 +12,6 @@ mod pids;
 mod proofs;
 mod serve;
 mod served;
+mod weather;
 mod who_may_trace;
 mod written;

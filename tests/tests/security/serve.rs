@@ -18,7 +18,7 @@ use tests::target::{Target, values_after};
 use tests::{dist, wait_until};
 
 /// The user that the service runs as.
-const SERVICE: u32 = 61_003;
+pub const SERVICE: u32 = 61_003;
 
 /// The group that sees every process, where a policy says so.
 const GROUP: u32 = 61_010;
@@ -174,8 +174,8 @@ pub fn address(folder: &Path) -> PathBuf {
 fn serve(folder: &Path, listener: &UnixListener) -> anyhow::Result<Child> {
     let rights = "+bpf,+perfmon";
     let script = format!(
-        "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec setpriv --reuid={SERVICE} \
-         --regid={SERVICE} --clear-groups --inh-caps=-all,{rights} --ambient-caps={rights} \
+        "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec nice -n -10 setpriv \
+         --reuid={SERVICE} --regid={SERVICE} --clear-groups --inh-caps=-all,{rights} --ambient-caps={rights} \
          --bounding-set=-all,{rights} --no-new-privs -- {} serve --idle 0 --policy {}",
         folder.join("dist/bin/tracer-user").display(),
         folder.join(POLICY).display(),
