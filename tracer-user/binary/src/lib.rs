@@ -4,6 +4,7 @@
 //!   locations where probes go;
 //! - [`stacks`] names the functions of addresses, of processes that run and of recorded ones;
 //! - [`unwind`] walks the stacks of programs without frame pointers;
+//! - [`process_memory`] reads the memory of processes;
 //! - [`bounded_proc`] asks the kernel for what a process may keep it from answering.
 //!
 //! Bytes that a traced process has written are untrusted: reading them is bounded, comes to an end
@@ -22,6 +23,7 @@
 
 pub mod bounded_proc;
 pub mod probes;
+pub mod process_memory;
 pub mod stacks;
 pub mod unwind;
 

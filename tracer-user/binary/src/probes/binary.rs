@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC};
+use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_OBJECT};
 use object::read::ReadCache;
 use object::{
     Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SegmentFlags,
@@ -115,6 +115,17 @@ pub struct Function {
     pub offset: u64,
     /// Function that only chooses one of several functions, once.
     pub is_indirect: bool,
+}
+
+/// A variable of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataSymbol {
+    /// Its name.
+    pub name: String,
+    /// Address in the file's own address space.
+    pub address: u64,
+    /// Bytes of it.
+    pub size: u64,
 }
 
 /// Static probe of a file, at one site.
@@ -268,6 +279,34 @@ impl Binary {
         functions.sort_by(|one, other| (one.offset, &one.name).cmp(&(other.offset, &other.name)));
         functions.dedup_by(|one, other| one.offset == other.offset && one.name == other.name);
         Ok(functions)
+    }
+
+    /// Returns its variables, those from a file with its debugger's part too, by address.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn variables(&self) -> Result<Vec<DataSymbol>, BinaryError> {
+        let mut all = self.read(objects)?;
+        if !self.has_symbols()? {
+            all.extend(
+                self.for_debuggers(|parsed, _| objects(parsed))
+                    .unwrap_or_default(),
+            );
+        }
+        all.sort_by(|one, other| (one.address, &one.name).cmp(&(other.address, &other.name)));
+        all.dedup_by_key(|one| one.address);
+        Ok(all)
+    }
+
+    /// Returns the address, in its own address space, at which this offset in the file is mapped
+    /// as code.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn code_address(&self, offset: u64) -> Result<Option<u64>, BinaryError> {
+        self.read(|parsed| Segments::read(parsed).mapped_address(offset))
     }
 
     /// Returns the arguments of one of its functions, where it says itself what they are, or the
@@ -479,6 +518,17 @@ impl Segments {
         (address - segment.address).checked_add(segment.offset)
     }
 
+    /// Returns the address at which this offset is mapped as code: whole pages are.
+    fn mapped_address(&self, offset: u64) -> Option<u64> {
+        const IN_PAGE: u64 = 4095;
+        let segment = self.0.iter().find(|segment| {
+            let inside = offset.checked_sub(segment.offset & !IN_PAGE);
+            segment.is_executable && inside.is_some_and(|inside| inside < segment.bytes)
+        })?;
+        let slope = segment.address.wrapping_sub(segment.offset);
+        Some(offset.wrapping_add(slope))
+    }
+
     /// Returns the address of what is at this offset in the file, where that is code.
     pub(super) fn address(&self, offset: u64) -> Option<u64> {
         let segment = self.0.iter().find(|segment| {
@@ -510,6 +560,30 @@ fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
         })
     });
     functions.collect()
+}
+
+/// Variables of a file that are looked at.
+const MOST_VARIABLES: usize = 1 << 18;
+
+/// Returns the variables that its tables of symbols name.
+fn objects(parsed: &Parsed<'_>) -> Vec<DataSymbol> {
+    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+    let variables = symbols.filter_map(|symbol| {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+            return None;
+        };
+        if st_info & 15 != STT_OBJECT || symbol.is_undefined() || symbol.size() == 0 {
+            return None;
+        }
+        let name = String::from_utf8_lossy(symbol.name_bytes().ok()?);
+        let name = name.split('@').next().filter(|name| !name.is_empty())?;
+        Some(DataSymbol {
+            name: name.to_owned(),
+            address: symbol.address(),
+            size: symbol.size(),
+        })
+    });
+    variables.take(MOST_VARIABLES).collect()
 }
 
 /// Returns the addresses of the variables that descriptions of probes name, if any does. Static

@@ -30,7 +30,7 @@ mod spec;
 mod types;
 mod unwind_data;
 
-pub use binary::{Binary, BinaryError, FileIdentity, Function, StaticProbe};
+pub use binary::{Binary, BinaryError, DataSymbol, FileIdentity, Function, StaticProbe};
 pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
 pub use options::StackOptions;
 pub use pending::{Owned, PendingStacks};
-pub use shown::{Stack, StackEnd};
+pub use shown::{Stack, StackEnd, push_frame_lines, push_frames_json};
 pub use spaces::{BuildIds, binary, read_mappings};
 
 use tracer_common::event_type::EventTypeId;

@@ -163,6 +163,24 @@ impl SymbolNames {
         }
     }
 
+    /// Notes code that process `pid` has mapped.
+    pub fn learn_mapping(&self, pid: i32, mapping: Mapping) {
+        self.inner().spaces.map(pid, mapping);
+    }
+
+    /// Returns the functions at an address of a process, the innermost first: with those that the
+    /// compiler has put into it, where they are shown. Where it `is_return`, the call before it
+    /// counts.
+    #[must_use]
+    pub fn frames_at(&self, pid: i32, address: u64, is_return: bool) -> Vec<Frame> {
+        let mut inner = self.inner();
+        let mut frames = Vec::new();
+        let frame = inner.user_frame(pid, address, is_return);
+        inner.push_inlined(&mut frames, &frame, is_return);
+        frames.push(frame);
+        frames
+    }
+
     /// Notes the addresses of a stack, whose names [`take_seen`](Self::take_seen) gives at the end.
     pub fn note(&self, pid: i32, untrusted: &[u8]) {
         let Some(taken) = RecordedStack::parse(untrusted) else {

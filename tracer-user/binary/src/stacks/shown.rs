@@ -35,11 +35,7 @@ impl Stack<'_> {
 
     /// Appends a line for each function.
     pub fn push_lines(&self, out: &mut Vec<u8>) {
-        for frame in self.frames() {
-            out.extend_from_slice(b"        ");
-            push_frame(out, &frame);
-            out.push(b'\n');
-        }
+        push_frame_lines(out, &self.frames());
         if let Some(why) = self.why_it_ends().and_then(StackEnd::in_words) {
             out.extend_from_slice(format!("        ... {why}\n").as_bytes());
         }
@@ -54,38 +50,52 @@ impl Stack<'_> {
 
     /// Appends a JSON list of the functions.
     pub fn push_json(&self, out: &mut Vec<u8>) {
-        out.push(b'[');
-        for (index, frame) in self.frames().iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(b"{\"ip\":");
-            push_decimal(out, frame.address);
-            if let Some((name, offset)) = &frame.function {
-                out.extend_from_slice(b",\"symbol\":");
-                push_json_string(out, name.as_bytes());
-                if frame.is_inlined {
-                    out.extend_from_slice(b",\"inlined\":true");
-                } else {
-                    out.extend_from_slice(b",\"offset\":");
-                    push_decimal(out, *offset);
-                }
-            }
-            if frame.is_kernel {
-                out.extend_from_slice(b",\"module\":\"[kernel]\"");
-            } else if let Some(mapping) = &frame.mapping {
-                out.extend_from_slice(b",\"module\":");
-                push_json_string(out, module(mapping));
-                if !mapping.build_id.is_empty() {
-                    out.extend_from_slice(b",\"build_id\":\"");
-                    push_hex(out, &mapping.build_id);
-                    out.push(b'"');
-                }
-            }
-            out.push(b'}');
-        }
-        out.push(b']');
+        push_frames_json(out, &self.frames());
     }
+}
+
+/// Appends a line for each function.
+pub fn push_frame_lines(out: &mut Vec<u8>, frames: &[Frame]) {
+    for frame in frames {
+        out.extend_from_slice(b"        ");
+        push_frame(out, frame);
+        out.push(b'\n');
+    }
+}
+
+/// Appends a JSON list of functions.
+pub fn push_frames_json(out: &mut Vec<u8>, frames: &[Frame]) {
+    out.push(b'[');
+    for (index, frame) in frames.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"{\"ip\":");
+        push_decimal(out, frame.address);
+        if let Some((name, offset)) = &frame.function {
+            out.extend_from_slice(b",\"symbol\":");
+            push_json_string(out, name.as_bytes());
+            if frame.is_inlined {
+                out.extend_from_slice(b",\"inlined\":true");
+            } else {
+                out.extend_from_slice(b",\"offset\":");
+                push_decimal(out, *offset);
+            }
+        }
+        if frame.is_kernel {
+            out.extend_from_slice(b",\"module\":\"[kernel]\"");
+        } else if let Some(mapping) = &frame.mapping {
+            out.extend_from_slice(b",\"module\":");
+            push_json_string(out, module(mapping));
+            if !mapping.build_id.is_empty() {
+                out.extend_from_slice(b",\"build_id\":\"");
+                push_hex(out, &mapping.build_id);
+                out.push(b'"');
+            }
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
 }
 
 /// Returns the path of a mapping, or a word for code without a file.

@@ -83,22 +83,47 @@ impl Unwinder {
         copied: &Copied<'_>,
         most: usize,
     ) -> UnwoundStack {
-        let mut found = UnwoundStack::default();
-        let mut registers = match Registers::from_kernel(copied.registers) {
-            Ok(registers) => registers,
+        match Registers::from_kernel(copied.registers) {
+            Ok(registers) => self.walk(pid, space, registers, copied.memory, most),
             // Its file would say, in another form.
-            Err(ip) => {
-                found.addresses.push(ip);
-                found.ends = stack_ends::CODE;
-                return found;
-            }
-        };
+            Err(ip) => UnwoundStack {
+                addresses: vec![ip],
+                ends: stack_ends::CODE,
+                ..UnwoundStack::default()
+            },
+        }
+    }
+
+    /// Finds functions as [`find`](Self::find) does, where only the address at which the thread
+    /// continues and its stack pointer are known: the stack ends where a caller is found by
+    /// another register.
+    pub fn find_by_stack_pointer(
+        &mut self,
+        pid: i32,
+        space: &mut Space,
+        (ip, stack): (u64, u64),
+        memory: &[u8],
+        most: usize,
+    ) -> UnwoundStack {
+        let registers = Registers::of_thread(ip, stack);
+        self.walk(pid, space, registers, memory, most)
+    }
+
+    fn walk(
+        &mut self,
+        pid: i32,
+        space: &mut Space,
+        mut registers: Registers,
+        memory: &[u8],
+        most: usize,
+    ) -> UnwoundStack {
+        let mut found = UnwoundStack::default();
         if registers.ip == 0 {
             return found;
         }
         let source = UnwindSource::new(Memory {
             start: registers.stack(),
-            bytes: copied.memory,
+            bytes: memory,
         });
         // Where it goes on, and not behind a call.
         let mut is_exact = true;

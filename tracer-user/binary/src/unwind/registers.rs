@@ -87,6 +87,16 @@ impl Registers {
         })
     }
 
+    /// Returns the registers of a thread of which only these two are known.
+    pub fn of_thread(ip: u64, stack: u64) -> Self {
+        let mut registers = Self {
+            ip,
+            values: [None; COUNT],
+        };
+        registers.set(MACHINE.stack, Some(stack));
+        registers
+    }
+
     /// Returns the registers of a function's caller as far as they are known: its stack pointer,
     /// and those that functions leave as they were.
     pub fn restore_caller(&self, stack: u64) -> Self {

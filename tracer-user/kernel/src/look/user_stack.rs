@@ -14,8 +14,8 @@ use zerocopy::IntoBytes as _;
 
 use super::Places;
 use super::by_program::Looked;
-use tracer_binary::bounded_proc;
 use tracer_binary::stacks::StackOptions;
+use tracer_binary::{bounded_proc, process_memory};
 
 /// Lowest address of a stack: the kernel maps nothing below.
 const LOWEST: u64 = 0x1_0000;
@@ -169,13 +169,13 @@ fn bytes_of(frames: &[u64]) -> Option<u32> {
 fn user_of(pid: i32, of: &Wanted, options: &StackOptions) -> Option<User> {
     let user = if options.copied_bytes > 0 {
         let mut memory = vec![0; usize::try_from(options.copied_bytes).ok()?];
-        let read = read_memory(pid, of.stack, &mut memory);
+        let read = process_memory::read(pid, of.stack, &mut memory);
         memory.truncate(read);
         User::Memory(memory)
     } else {
         let most = usize::try_from(options.user_frames).ok()?.min(MOST_FRAMES);
         User::Frames(frames(of, most, |address, to| {
-            read_memory(pid, address, to) == to.len()
+            process_memory::read(pid, address, to) == to.len()
         }))
     };
     is_still_at(pid, of).then_some(user)
@@ -203,40 +203,6 @@ fn frames(of: &Wanted, most: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Ve
         frame = next;
     }
     frames
-}
-
-/// Reads memory of a process. Returns the number of bytes read.
-fn read_memory(pid: i32, address: u64, to: &mut [u8]) -> usize {
-    /// Unit of reading: where a page is not there, the pages before it are read.
-    const PAGE: usize = 4096;
-    let mut done = 0;
-    while done < to.len() {
-        let Some(rest) = to.get_mut(done..) else {
-            break;
-        };
-        let Some(at) = address.checked_add(done as u64) else {
-            break;
-        };
-        // Up to the end of the page, as a call reads all of what it is given or nothing.
-        let in_page = usize::try_from(at % PAGE as u64).unwrap_or(0);
-        let length = rest.len().min(PAGE - in_page);
-        let local = libc::iovec {
-            iov_base: rest.as_mut_ptr().cast(),
-            iov_len: length,
-        };
-        let remote = libc::iovec {
-            iov_base: at as *mut libc::c_void,
-            iov_len: length,
-        };
-        // SAFETY: the first has so many bytes, and the kernel checks the other.
-        let read =
-            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-        match usize::try_from(read) {
-            Ok(read) if read > 0 => done += read.min(length),
-            _ => break,
-        }
-    }
-    done
 }
 
 /// Tells whether a thread is where it was: both its stack and the place in its program.
@@ -297,10 +263,10 @@ mod tests {
         let bytes = *b"some bytes";
         let mut read = [0; 10];
         let at = bytes.as_ptr() as u64;
-        assert_eq!(read_memory(pid, at, &mut read), 10);
+        assert_eq!(process_memory::read(pid, at, &mut read), 10);
         assert_eq!(read, bytes);
-        assert_eq!(read_memory(pid, 8, &mut read), 0);
-        assert_eq!(read_memory(pid, u64::MAX, &mut read), 0);
+        assert_eq!(process_memory::read(pid, 8, &mut read), 0);
+        assert_eq!(process_memory::read(pid, u64::MAX, &mut read), 0);
     }
 
     #[test]
