@@ -121,6 +121,26 @@ fn is_held(pid: i32, name: &str) -> bool {
     is_held
 }
 
+/// Asks what a process waits for that keeps the kernel from answering; the question itself comes to
+/// an end.
+fn assert_now_answers(held: i32, kind: &str) {
+    let start = Instant::now();
+    let mut now = Command::new("timeout");
+    now.args(["--kill-after=1", "30"]);
+    now.arg(dist::tracer_user().unwrap());
+    let output = now
+        .args(["why", "--now", "-p", &held.to_string()])
+        .output()
+        .unwrap();
+    assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+    let said = String::from_utf8_lossy(&output.stdout);
+    let expected = match kind {
+        "page" => "waits for a page of memory",
+        _ => "the kernel does not answer about 1 process",
+    };
+    assert!(said.contains(expected), "{kind}: {said} {output:?}");
+}
+
 #[test]
 #[ignore = "needs root: mounts a file system"]
 fn a_process_that_keeps_the_kernel_from_answering_holds_no_tracer_up() {
@@ -144,6 +164,7 @@ fn a_process_that_keeps_the_kernel_from_answering_holds_no_tracer_up() {
         let reported = format!("process {held} keeps the kernel from answering");
         assert!(errors.contains(&reported), "{kind}: {errors}");
 
+        assert_now_answers(held, kind);
         let pids = [held, victim.pid()].map(|pid| pid.to_string());
         let start = Instant::now();
         let mut tracer = Tracer::start("attach", &pids).unwrap();

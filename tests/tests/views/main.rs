@@ -1,8 +1,9 @@
-//! Answers: statistics, reasons, flame graphs, the report, the live view, triggers.
+//! Answers: statistics, reasons, this moment, flame graphs, the report, the live view, triggers.
 
 mod first_look;
 mod flames;
 mod given_way;
+mod now;
 mod report;
 mod report_in_browser;
 mod report_of_trace;

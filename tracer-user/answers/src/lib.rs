@@ -3,6 +3,7 @@
 //! - [`queries`] is what all of them share: how events come to them, which spans are meant,
 //!   critical paths, and their words;
 //! - [`stat`] sums events up, and [`why`] finds the causes of the durations of spans;
+//! - [`now`] says what threads wait for at this moment, without a trace;
 //! - [`flame`] shows where time went, by stacks; [`html_report`] shows a trace as a page that is
 //!   one file;
 //! - [`trigger`] waits for a condition, with the newest events in memory.
@@ -20,6 +21,7 @@
 
 pub mod flame;
 pub mod html_report;
+pub mod now;
 pub mod queries;
 pub mod stat;
 pub mod trigger;

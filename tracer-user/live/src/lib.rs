@@ -59,7 +59,7 @@ pub use control_group::ControlGroup;
 pub use ending::runtime;
 pub use launch::{StartError, launch};
 pub use pidfd::PidFd;
-pub use proc_fs::{comm, executable, has_capability};
+pub use proc_fs::{comm, ensure_own as ensure_own_proc, executable, has_capability};
 pub use recording::Recording;
 pub use setup::{
     Buffers, DEFAULT_STRING_BYTES, Followed, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,

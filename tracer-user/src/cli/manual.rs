@@ -161,8 +161,13 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
             "tracer-user why [OPTION]... FILE",
             "tracer-user why [OPTION]... -p PID | --comm NAME | --cgroup GROUP | --all",
             "tracer-user why [OPTION]... -- COMMAND [ARGUMENT]...",
+            "tracer-user why --now [OPTION]... -p PID | --comm NAME | --cgroup GROUP | --all",
         ],
         examples: &[
+            (
+                "A program hangs: what does each of its threads wait for, and who has it?",
+                "tracer-user why --now -p $(pidof server)",
+            ),
             (
                 "Why are requests slow? They lie between the user events \"request begin\" and \
                  \"request end\"",

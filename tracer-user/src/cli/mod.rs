@@ -32,6 +32,7 @@ mod trace_options;
 mod tracepoint_list;
 mod trigger_options;
 mod why;
+mod why_now;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -117,6 +118,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Read(args) => read::run(&args.try_into()?),
         Command::Info(args) => info::run(&args.into()),
         Command::Stat(args) => stat::run(&args.try_into()?),
+        Command::Why(args) if args.now => why_now::run(&args.try_into()?),
         Command::Why(args) => why::run(&args.try_into()?),
         Command::Top(args) => top::run(&args.try_into()?),
         Command::Report(args) => report::run(&args.try_into()?),

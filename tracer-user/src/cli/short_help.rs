@@ -121,6 +121,12 @@ const SECTIONS: &[(&str, &[Short])] = &[
             ("longer_than", "Only those that took longer: 5ms", false),
             ("thread", "Instead of spans, what this thread did", false),
             ("whole", "Instead of spans, all that the command did", false),
+            (
+                "now",
+                "Instead of spans, what threads wait for at this moment",
+                false,
+            ),
+            ("stacks", "With --now, what called what", true),
         ],
     ),
     (

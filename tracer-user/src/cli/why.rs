@@ -27,10 +27,29 @@ use tracer_text::say;
 /// This needs switches and wake-ups (--events switch,wakeup, or what is recorded by default).
 /// Without --span, the spans are the pairs of user events whose names say so: x begin and x end,
 /// x-start and x-done, enter x and exit x, probe:x and retprobe:x.
+///
+/// With --now, it says instead what threads wait for at this moment: the lock and the thread that
+/// holds it, the pipe and who has its other end, the child, the lock of a file; and which of them
+/// wait for each other. Nothing is traced for that, and a program that hangs is answered for too.
 #[derive(Debug, clap::Args)]
 pub struct WhyArgs {
     #[command(flatten)]
-    source: SourceArgs,
+    pub(super) source: SourceArgs,
+    /// Instead of spans: what the threads of these processes (-p, --comm, --cgroup, --all) wait for
+    /// at this moment, who has it, and circles of such waits (deadlocks)
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "span", "thread", "whole", "at", "longer_than", "slowest", "segments", "duration",
+            "follow_wakers", "syscalls", "add_events", "filter", "usdt", "probe", "retprobe",
+            "tracepoint", "btf", "command",
+        ]
+    )]
+    pub(super) now: bool,
+    /// With --now, show what called what in each thread: found by what files say of how functions
+    /// call (.eh_frame)
+    #[arg(long = "stack", requires = "now")]
+    pub(super) stacks: bool,
     /// Which spans: NAME of a pair of event types, syscall:NAME, FILE:FUNCTION, or NAME=BEGIN..END
     /// with two event types, which are on one thread or have a key in their data:
     /// NAME=BEGIN[0:8]..END[0:8]. May be given again
@@ -63,9 +82,9 @@ pub struct WhyArgs {
     segments: bool,
     /// At most 40 lines
     #[arg(long)]
-    brief: bool,
+    pub(super) brief: bool,
     #[command(flatten)]
-    format: FormatArgs,
+    pub(super) format: FormatArgs,
 }
 
 /// Question with its times as they were typed.

@@ -110,7 +110,8 @@ fn shown(name: &str) -> String {
     format!("{}{more}", String::from_utf8_lossy(&out))
 }
 
-fn is_runtime(frame: &Frame) -> bool {
+/// Tells whether a function is of the C runtime.
+pub fn is_runtime(frame: &Frame) -> bool {
     frame
         .mapping
         .as_ref()

@@ -1,0 +1,439 @@
+//! The waits of threads at a moment: beside what the programs say themselves, strace and `/proc`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::dist;
+use tests::namespace;
+use tests::rights::missing_right;
+use tests::target::{Target, values_after};
+
+/// A process and a thread of it.
+type Ids = (i64, i64);
+
+/// Time that a busy machine may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Kinds of circles.
+const KINDS: [&str; 7] = [
+    "threads", "robust", "shared", "flock", "ofd", "pipes", "mixed",
+];
+
+/// Returns the answer about these processes.
+fn answer(pids: &[i64]) -> Value {
+    let pids: Vec<String> = pids.iter().map(i64::to_string).collect();
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(dist::tracer_user().unwrap());
+    command.args(["why", "--now", "--format", "json", "-p"]);
+    let output = command.arg(pids.join(",")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn ids(of: &Value) -> Ids {
+    (of["pid"].as_i64().unwrap(), of["tid"].as_i64().unwrap())
+}
+
+fn deadlocks(answer: &Value) -> Vec<Vec<Ids>> {
+    let circles = answer["deadlocks"].as_array().unwrap().iter();
+    circles
+        .map(|circle| circle.as_array().unwrap().iter().map(ids).collect())
+        .collect()
+}
+
+/// The circle that a program says, from its lowest thread on.
+fn said(lines: &[String]) -> Vec<Ids> {
+    let members = values_after(lines, "member").unwrap();
+    let mut circle: Vec<Ids> = members
+        .iter()
+        .map(|of| (i64::try_from(of[0]).unwrap(), i64::try_from(of[1]).unwrap()))
+        .collect();
+    let lowest = circle.iter().enumerate().min_by_key(|(_, ids)| **ids);
+    let first = lowest.unwrap().0;
+    circle.rotate_left(first);
+    circle
+}
+
+/// Asks until there is a deadlock: the members of a circle say that they are about to wait. Any
+/// that is shown has to be that circle.
+fn assert_named(circle: &[Ids], pids: &[i64], what: &str) {
+    tests::wait_until("the deadlock", LIMIT, || {
+        let found = deadlocks(&answer(pids));
+        assert!(
+            found.is_empty() || found == [circle.to_vec()],
+            "{what}: {found:?}, {circle:?}"
+        );
+        Ok((!found.is_empty()).then_some(()))
+    })
+    .unwrap();
+}
+
+fn circle(program: &Path, kind: &str, count: u32, seed: u32) {
+    let mut command = Command::new(program);
+    command.args([kind, &count.to_string(), &seed.to_string()]);
+    let (target, lines) = Target::start(&mut command).unwrap();
+    let circle = said(&lines);
+    // One of them leads to the others.
+    let pid = i64::from(target.pid());
+    let pids = match seed % 2 {
+        0 => vec![circle[0].0],
+        _ => vec![pid, circle[circle.len() - 1].0],
+    };
+    assert_named(&circle, &pids, &format!("{kind} {count} {seed}"));
+    target.end().unwrap();
+}
+
+#[test]
+#[ignore = "needs root: reads the memory of programs"]
+fn circles_of_waits_are_named() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("circles", folder.path()).unwrap();
+    if !tests::is_whole() {
+        for (kind, count) in [("threads", 3), ("robust", 2), ("pipes", 3), ("mixed", 5)] {
+            circle(&program, kind, count, count);
+        }
+        return;
+    }
+    for seed in 0..100 {
+        for kind in KINDS {
+            for count in [2, 3, 5] {
+                circle(&program, kind, count, seed);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: makes a pid namespace"]
+fn a_circle_in_a_pid_namespace_is_named_by_the_ids_outside() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("circles", folder.path()).unwrap();
+    for kind in ["threads", "robust", "flock", "pipes"] {
+        if kind != "robust" && !tests::is_whole() {
+            continue;
+        }
+        let script = format!("\"$0\" {kind} 3 1");
+        let mut shell = namespace::shell(1, &script, &[program.as_path()]);
+        let (target, lines) = Target::start(&mut shell).unwrap();
+        let outside = ids_outside(&program);
+        let mut circle = said(&lines);
+        for (pid, tid) in &mut circle {
+            (*pid, *tid) = (outside[pid], outside[tid]);
+        }
+        let lowest = circle.iter().enumerate().min_by_key(|(_, ids)| **ids);
+        let first = lowest.unwrap().0;
+        circle.rotate_left(first);
+        assert_named(&circle, &[circle[0].0], kind);
+        drop(target);
+    }
+}
+
+/// The ids of the threads that run a program, by those in their own pid namespace.
+fn ids_outside(program: &Path) -> BTreeMap<i64, i64> {
+    let mut ids = BTreeMap::new();
+    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let tasks = fs::read_dir(entry.path().join("task"));
+        for task in tasks.into_iter().flatten().filter_map(Result::ok) {
+            let exe = fs::read_link(task.path().join("exe"));
+            let status = fs::read_to_string(task.path().join("status"));
+            // What has ended has no program any more, and is asked for by its process.
+            let is_one = exe.map_or(true, |exe| exe == program);
+            let Ok(status) = status else { continue };
+            let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+            let words = line.unwrap_or_default().split_ascii_whitespace();
+            let all: Vec<i64> = words.filter_map(|id| id.parse().ok()).collect();
+            if let (true, [outer, inner]) = (is_one && status.contains("circles"), &all[..]) {
+                ids.insert(*inner, *outer);
+            }
+        }
+    }
+    ids
+}
+
+/// A process that is killed at the end.
+struct Killed(Child);
+
+impl Killed {
+    fn start(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    fn pid(&self) -> i64 {
+        i64::from(self.0.id())
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a process is in a system call, by its number.
+fn wait_until_in(pid: i64, numbers: &[i64]) {
+    tests::wait_until("the call", LIMIT, || {
+        let line = fs::read_to_string(format!("/proc/{pid}/syscall"))?;
+        let number = line.split(' ').next().and_then(|word| word.parse().ok());
+        Ok(number.filter(|number| numbers.contains(number)))
+    })
+    .unwrap();
+}
+
+/// The only thread of a process in an answer.
+fn only(pid: i64) -> Value {
+    let answer = answer(&[pid]);
+    let mut threads = answer["threads"].as_array().unwrap().iter();
+    let of = threads.find(|thread| ids(thread) == (pid, pid));
+    of.unwrap().clone()
+}
+
+/// The system call that strace shows of a process that it attaches to.
+fn straced(pid: i64) -> String {
+    let mut strace = Command::new("timeout");
+    strace.args(["--signal=INT", "1", "strace", "-p", &pid.to_string()]);
+    let said = String::from_utf8(strace.output().unwrap().stderr).unwrap();
+    let mut lines = said.lines().filter(|line| !line.starts_with("strace:"));
+    let call = lines.find_map(|line| line.split_once('(')).unwrap();
+    call.0.to_owned()
+}
+
+/// Checks what is said of a process beside strace and `/proc/PID/stack`; returns it.
+fn assert_as_seen(pid: i64) -> Value {
+    let thread = only(pid);
+    let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap();
+    let kernel_function = thread["kernel_function"].as_str().unwrap();
+    let first = stack.lines().next().unwrap();
+    assert!(
+        first.contains(&format!("{kernel_function}+")),
+        "{thread} {stack}"
+    );
+    assert_eq!(thread["syscall"], straced(pid).as_str(), "{thread}");
+    thread["waits_for"].clone()
+}
+
+fn holders(wait: &Value) -> Vec<i64> {
+    let holders = wait["holders"].as_array().unwrap().iter();
+    holders
+        .map(|holder| holder["pid"].as_i64().unwrap())
+        .collect()
+}
+
+#[test]
+#[ignore = "needs root: reads what others are in"]
+fn a_program_that_hangs_is_shown_as_strace_and_the_kernel_show_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+
+    // This process has the one end of a pipe.
+    let mut reader = Command::new("cat");
+    let mut reader = Killed::start(reader.stdin(Stdio::piped()).stdout(Stdio::null()));
+    wait_until_in(reader.pid(), &[libc::SYS_read]);
+    let wait = assert_as_seen(reader.pid());
+    assert_eq!(wait["kind"], "pipe", "{wait}");
+    assert_eq!(holders(&wait), [i64::from(std::process::id())]);
+    drop(reader.0.stdin.take());
+    reader.0.wait().unwrap();
+
+    let holder = flock(&file, &["sleep", "1000"]);
+    let waiter = flock(&file, &["true"]);
+    wait_until_in(waiter.pid(), &[libc::SYS_flock]);
+    let wait = assert_as_seen(waiter.pid());
+    assert_eq!(
+        (&wait["kind"], &wait["file"]),
+        (&"file_lock".into(), &path(&file))
+    );
+    // Its child has the same open file.
+    assert!(holders(&wait).contains(&holder.pid()), "{wait}");
+
+    let mut shell = Command::new("sh");
+    let parent = Killed::start(shell.args(["-c", "sleep 1000; true"]));
+    wait_until_in(parent.pid(), &[libc::SYS_wait4]);
+    let pid = parent.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let child: i64 = children.trim().parse().unwrap();
+    wait_until_in(child, &[libc::SYS_clock_nanosleep]);
+    let thread = only(child);
+    assert_eq!(thread["syscall"], "clock_nanosleep");
+    assert_eq!(thread["waits_for"]["kind"], "time");
+    let wait = assert_as_seen(parent.pid());
+    assert_eq!(
+        (&wait["kind"], holders(&wait)),
+        (&"child".into(), vec![child])
+    );
+
+    // A stopped process says so itself, and where others wait for it.
+    let pid = i32::try_from(child).unwrap();
+    // SAFETY: takes integers only.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+    tests::wait_until("the stop", LIMIT, || {
+        let answer = answer(&[parent.pid()]);
+        let mut threads = answer["threads"].as_array().unwrap().iter();
+        let of = threads.find(|thread| thread["pid"] == child).unwrap();
+        Ok((of["state"] == "stopped").then_some(()))
+    })
+    .unwrap();
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+fn path(file: &Path) -> Value {
+    file.to_str().unwrap().into()
+}
+
+fn flock(file: &PathBuf, command: &[&str]) -> Killed {
+    let mut flock = Command::new("flock");
+    let started = Killed::start(flock.arg(file).args(command));
+    // The first one has it when its command runs.
+    wait_until_in(started.pid(), &[libc::SYS_flock, libc::SYS_wait4]);
+    started
+}
+
+#[test]
+#[ignore = "needs root: reads what others are in"]
+fn a_program_that_moves_is_in_no_deadlock() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("lockers", folder.path()).unwrap();
+    let (target, _) = Target::start(Command::new(program).arg("8")).unwrap();
+    let looks = if tests::is_whole() { 200 } else { 5 };
+    for _ in 0..looks {
+        let answer = answer(&[target.pid().into()]);
+        assert!(deadlocks(&answer).is_empty(), "{answer}");
+        let threads = answer["threads"].as_array().unwrap().iter();
+        let own = threads.filter(|thread| thread["pid"] == i64::from(target.pid()));
+        assert_eq!(own.count(), 9, "{answer}");
+    }
+}
+
+/// A lock as the program says it: a number that is odd while a thread has it alone, that thread,
+/// the address, the readers, and the bytes.
+type Slot = [u64; 5];
+
+fn slots(file: &Path) -> Vec<Slot> {
+    let bytes = fs::read(file).unwrap();
+    let words = bytes
+        .chunks_exact(8)
+        .map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+    let words: Vec<u64> = words.collect();
+    words
+        .chunks_exact(5)
+        .map(|slot| slot.try_into().unwrap())
+        .collect()
+}
+
+/// Counts the waits in an answer whose lock had one owner all the while, and those of which the
+/// answer names it. None names another thread.
+fn count_owners(answer: &Value, before: &[Slot], after: &[Slot]) -> (usize, usize) {
+    let (mut known, mut named) = (0, 0);
+    for thread in answer["threads"].as_array().unwrap() {
+        let wait = &thread["waits_for"];
+        let Some(address) = wait["address"].as_str() else {
+            continue;
+        };
+        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
+        let has_it = |slot: &Slot| (slot[2]..slot[2] + slot[4]).contains(&address);
+        let Some(index) = before.iter().position(has_it) else {
+            continue;
+        };
+        let [number, owner, ..] = before[index];
+        if number != after[index][0] {
+            continue;
+        }
+        let holders = wait["holders"].as_array().unwrap();
+        if number % 2 == 0 {
+            assert!(holders.is_empty(), "{thread} {before:?}");
+            continue;
+        }
+        known += 1;
+        for holder in holders {
+            assert_eq!(holder["tid"], owner, "{thread} {before:?} {after:?}");
+            named += 1;
+        }
+    }
+    (known, named)
+}
+
+/// Looks until so many waits with an owner were seen; all of those are named.
+fn assert_owners_named(program: &Path, kind: &str, threads: u32, least: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("owners");
+    let mut command = Command::new(program);
+    command.arg(&file).args([kind, &threads.to_string()]);
+    let (target, _) = Target::start(&mut command).unwrap();
+    let (mut known, mut named) = (0, 0);
+    tests::wait_until("waits with an owner", LIMIT, || {
+        let before = slots(&file);
+        let answer = answer(&[target.pid().into()]);
+        assert!(deadlocks(&answer).is_empty(), "{answer}");
+        let (known_now, named_now) = count_owners(&answer, &before, &slots(&file));
+        known += known_now;
+        named += named_now;
+        Ok((known >= least).then_some(()))
+    })
+    .unwrap();
+    // A thread that is looked at as it begins to wait, or that ends its wait, is not.
+    assert!(named * 100 >= known * 95, "{kind}: {named} of {known}");
+}
+
+#[test]
+#[ignore = "needs root: reads the memory of programs"]
+fn the_thread_that_has_a_lock_is_the_one_that_wrote_it_down() {
+    if missing_right().is_some() {
+        return;
+    }
+    const KINDS: [&str; 8] = [
+        "normal",
+        "recursive",
+        "errorcheck",
+        "adaptive",
+        "robust",
+        "shared",
+        "inherit",
+        "rwlock",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("owners", folder.path()).unwrap();
+    let least = if tests::is_whole() { 1000 } else { 4 };
+    for kind in KINDS {
+        if tests::is_whole() || ["robust", "rwlock"].contains(&kind) {
+            assert_owners_named(&program, kind, 12, least);
+        }
+    }
+}
+
+#[test]
+fn questions_that_cannot_be_answered_are_refused() {
+    let refused = |options: &[&str]| {
+        let mut command = Command::new(dist::tracer_user().unwrap());
+        let output = command
+            .args(["why", "--now"])
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["-p", "4194305"]).contains("no process has pid 4194305"));
+    assert!(refused(&["trace.log"]).contains("--now is about processes that are there"));
+    assert!(refused(&["--span", "x", "-p", "1"]).contains("cannot be used with"));
+    assert!(refused(&["--comm", "no-such-name"]).contains("there are no processes called"));
+}

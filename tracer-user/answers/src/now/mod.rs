@@ -1,0 +1,206 @@
+//! This moment: what threads wait for, who has it, and circles of such waits.
+//!
+//! Nothing is traced for that: it is read in `/proc`, and in the memory of programs where a layout
+//! is known. What is read twice and differs, or does not fit, is *unknown*.
+//!
+//! - `threads` has what the kernel says of threads, `table` all processes, `descriptors` and
+//!   `sockets` what descriptors are and who else has them, `file_locks` the locks of files,
+//!   `maps` the memory that processes share;
+//! - `layouts` finds the owner of a lock, and `robust` the locks that a thread has;
+//! - `asking` asks the kernel without waiting for long;
+//! - `places` finds functions and variables;
+//! - `look` puts these together to what a thread waits for (`waits`);
+//! - `circles` finds deadlocks, and `text` and `json` show the answer.
+
+mod asking;
+mod circles;
+mod descriptors;
+mod file_locks;
+mod json;
+mod layouts;
+mod look;
+mod maps;
+mod places;
+mod robust;
+mod sockets;
+mod table;
+mod text;
+mod threads;
+mod unix_peer;
+mod waits;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use circles::Waits;
+use look::{LookedAt, WaitLook};
+use threads::{ProcessAccess, read_thread};
+use waits::{ThreadActivity, WaitHolder};
+
+pub use json::json;
+pub use text::text;
+pub use threads::ThreadId;
+
+/// Processes that are looked at though they were not asked for: they have what those wait for.
+const MOST_OTHERS: usize = 64;
+
+/// Times that circles are looked for, where some were not there any more at a second look.
+const TRIES: usize = 3;
+
+/// A look at some processes.
+pub struct WaitSnapshot {
+    threads: BTreeMap<ThreadId, LookedAt>,
+    /// The processes that were asked for.
+    asked: BTreeSet<i32>,
+    /// Processes of which all threads were looked at.
+    whole: BTreeSet<i32>,
+    /// Circles, each from its lowest thread on.
+    deadlocks: Vec<Vec<ThreadId>>,
+    /// Threads behind those.
+    behind: usize,
+    missing: Missing,
+}
+
+/// Processes and threads that were not looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Missing {
+    /// Processes that this user may not trace.
+    refused: Vec<i32>,
+    /// Processes that keep the kernel from answering.
+    held: Vec<i32>,
+    /// Processes and threads for which there was no time, or too many.
+    processes: usize,
+    threads: usize,
+}
+
+impl WaitSnapshot {
+    /// Looks at the threads of these processes, and of those that have what they wait for.
+    #[must_use]
+    pub fn look(pids: &[i32]) -> Self {
+        let mut moment = Self::once(pids);
+        for _ in 1..TRIES {
+            if moment.confirm() {
+                return moment;
+            }
+            moment = Self::once(pids);
+        }
+        if !moment.confirm() {
+            moment.deadlocks.clear();
+            moment.behind = 0;
+        }
+        moment
+    }
+
+    fn once(pids: &[i32]) -> Self {
+        let mut moment = Self {
+            threads: BTreeMap::new(),
+            asked: pids.iter().copied().collect(),
+            whole: BTreeSet::new(),
+            deadlocks: Vec::new(),
+            behind: 0,
+            missing: Missing::default(),
+        };
+        let mut look = WaitLook::new();
+        let mut queue: VecDeque<i32> = pids.iter().copied().collect();
+        let mut known: BTreeSet<i32> = moment.asked.clone();
+        let most = known.len() + MOST_OTHERS;
+        while let Some(pid) = queue.pop_front() {
+            if look.is_late() {
+                moment.missing.processes += 1;
+                continue;
+            }
+            for holder in moment.look_at(&mut look, pid) {
+                if known.len() < most && known.insert(holder.pid()) {
+                    queue.push_back(holder.pid());
+                }
+            }
+        }
+        (moment.deadlocks, moment.behind) = circles::find(&moment);
+        moment
+    }
+
+    /// Looks at a process. Returns those who have what its threads wait for.
+    fn look_at(&mut self, look: &mut WaitLook, pid: i32) -> Vec<WaitHolder> {
+        let Some(process) = look.process(pid) else {
+            return Vec::new();
+        };
+        // Of many, those of the kernel that have nothing to do tell nothing.
+        if process.is_kernel && self.asked.len() > 1 {
+            let mut threads = process.threads.values();
+            if threads.all(|thread| matches!(thread.state, b'I' | b'S')) {
+                return Vec::new();
+            }
+        }
+        let facts: Vec<_> = process.threads.values().cloned().collect();
+        let mut left_out = process.left_out;
+        match process.access {
+            ProcessAccess::Whole => {}
+            ProcessAccess::Refused => self.missing.refused.push(pid),
+            ProcessAccess::Held => self.missing.held.push(pid),
+        }
+        let is_whole = process.access == ProcessAccess::Whole;
+        let mut holders = BTreeSet::new();
+        for facts in facts {
+            if look.is_late() {
+                left_out += 1;
+                continue;
+            }
+            let tid = facts.tid;
+            if let Some(looked) = look.thread(pid, facts) {
+                holders.extend(looked.activity.holders());
+                self.threads.insert(ThreadId { pid, tid }, looked);
+            }
+        }
+        self.missing.threads += left_out;
+        if is_whole && left_out == 0 {
+            self.whole.insert(pid);
+        }
+        holders.into_iter().collect()
+    }
+
+    /// Looks once more at the threads of circles: one that none of them has left since was there,
+    /// with all of its waits, as the first look ended. Returns whether all circles are.
+    fn confirm(&self) -> bool {
+        let mut look = WaitLook::new();
+        self.deadlocks.iter().flatten().all(|thread| {
+            let Some(before) = self.threads.get(thread) else {
+                return false;
+            };
+            let Ok(Some(now)) = read_thread(thread.pid, thread.tid) else {
+                return false;
+            };
+            let is_unmoved = now.is_unmoved_since(&before.facts);
+            let again = look.thread(thread.pid, now);
+            is_unmoved
+                && again.is_some_and(|again| {
+                    again.activity.holders() == before.activity.holders()
+                        && again.facts.is_unmoved_since(&before.facts)
+                })
+        })
+    }
+
+    /// Tells whether there was nothing to look at.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty() && self.missing.held.is_empty()
+    }
+}
+
+impl Waits for WaitSnapshot {
+    fn activity(&self, thread: ThreadId) -> Option<&ThreadActivity> {
+        self.threads.get(&thread).map(|looked| &looked.activity)
+    }
+
+    fn threads(&self) -> Vec<ThreadId> {
+        self.threads.keys().copied().collect()
+    }
+
+    fn of_process(&self, pid: i32) -> Option<Vec<ThreadId>> {
+        if !self.whole.contains(&pid) {
+            return None;
+        }
+        let of = self
+            .threads
+            .range(ThreadId { pid, tid: i32::MIN }..=ThreadId { pid, tid: i32::MAX });
+        Some(of.map(|(thread, _)| *thread).collect())
+    }
+}
