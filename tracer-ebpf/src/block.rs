@@ -121,7 +121,7 @@ fn unknown_issuer<C: Tracepoint>() -> Option<Issuer> {
         return None;
     }
     if guard::is_guarded(state) {
-        guard::count(1);
+        guard::count(Task::<C>::current().pid(), 1);
         return None;
     }
     Some(Issuer::process(0))
@@ -144,7 +144,7 @@ fn is_withheld(issuer: &Issuer) -> bool {
         guard::hid(state, issuer.pid())
     };
     if is_hidden {
-        guard::count(1);
+        guard::count(issuer.pid(), 1);
     }
     is_hidden
 }

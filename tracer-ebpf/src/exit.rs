@@ -36,7 +36,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     };
     maps::forget_call(task.tid());
     guard::note(state, &task);
-    if guard::withholds(state, &task, 1) {
+    if guard::withholds_life(state, &task) {
         return;
     }
     let program_address = user::address(ctx);

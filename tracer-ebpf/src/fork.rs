@@ -74,7 +74,12 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
         }
     }
     off_cpu::forget(child.tid());
-    if state & traced::TRACED == 0 || guard::withholds(state, parent, 1) {
+    if state & traced::TRACED == 0 {
+        return;
+    }
+    let is_withheld = guard::withholds_life(state, parent);
+    // Of a new process the agent has to know all the same: it may be looked into later.
+    if is_withheld && !is_process {
         return;
     }
     let event_type = if is_process {
@@ -86,6 +91,11 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
     record(parent, event_type, |header| Record {
         header: RecordHeader {
             program_address,
+            truncated: if is_withheld {
+                RecordHeader::WITHHELD
+            } else {
+                0
+            },
             ..header
         },
         data: ForkData {

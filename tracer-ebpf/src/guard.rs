@@ -46,7 +46,7 @@
 
 use aya_ebpf::programs::RawTracePointContext;
 
-use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::globals::{NO_OFFSET, guards};
 use tracer_common::kernel::traced;
 
 use crate::context::Tracepoint;
@@ -73,9 +73,16 @@ pub fn is_guarded(state: u8) -> bool {
 pub fn withholds<C: Tracepoint>(state: u8, task: &Task<C>, events: u64) -> bool {
     let is_hidden = hides(state, task);
     if is_hidden {
-        count(events);
+        count(task.pid(), events);
     }
     is_hidden
+}
+
+/// Tells as [`withholds`] does of an event that says which processes exist: recordings beside each
+/// other all have it, and one of them counts it.
+#[inline(always)]
+pub fn withholds_life<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
+    withholds(state, task, u64::from(GUARDS.load() == guards::COUNTS_LIFE))
 }
 
 /// Tells whether events of `task` must not be recorded, whose process has this
@@ -92,10 +99,10 @@ pub fn hid(state: u8, pid: Pid) -> bool {
     is_guarded(state) && !maps::was_visible(pid)
 }
 
-/// Counts events that must not be recorded.
+/// Counts events of process `pid` that must not be recorded.
 #[inline(always)]
-pub fn count(events: u64) {
-    maps::count_withheld(this_cpu(), events);
+pub fn count(pid: Pid, events: u64) {
+    maps::count_withheld(this_cpu(), pid, events);
 }
 
 /// Judges a task.

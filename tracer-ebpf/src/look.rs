@@ -74,7 +74,7 @@ pub extern "C" fn look_at_tasks(ctx: *const Context) -> i32 {
     // Within this program: functions of their own take no address of a task that is known to be
     // one.
     if guard::is_guarded(traced) && !guard::judge(&task) {
-        guard::count(1);
+        guard::count(task.pid(), 1);
         return 0;
     }
     let state = match kernel_state {

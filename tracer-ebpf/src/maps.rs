@@ -12,8 +12,8 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, CpuRingEnds, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, QUEUED_SLOTS,
-    Queued, Running, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, Waker, call_texts, cpu_ring,
-    descriptors, others, syscalls, traced, waker_context, wanted,
+    Queued, Running, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, WITHHELD_SLOTS, Waker, call_texts,
+    cpu_ring, descriptors, others, syscalls, traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, WHO_BITS};
@@ -45,6 +45,10 @@ static TRACED: Array<[u8; TRACED_PAGE as usize]> = Array::with_max_entries(1, BP
 /// See [`VISIBLE_SLOTS`].
 #[map]
 static VISIBLE: Array<u64> = Array::with_max_entries(VISIBLE_SLOTS, BPF_F_MMAPABLE);
+
+/// See [`WITHHELD_SLOTS`].
+#[map]
+static WITHHELD: Array<[u64; 2]> = Array::with_max_entries(WITHHELD_SLOTS, BPF_F_MMAPABLE);
 
 /// The number of each process and thread in the agent's pid namespace, by that in the first one; 0
 /// for one that has none there. The agent sets the number of pages, where its namespace is another.
@@ -676,9 +680,23 @@ pub fn count_ring_full(cpu: u32, events: u64) {
     unsafe { add(count, events) };
 }
 
-/// Counts events of guarded processes that `cpu`, which is this one, must not record.
+/// Counts events of guarded process `pid` that `cpu`, which is this one, must not record.
 #[inline(always)]
-pub fn count_withheld(cpu: u32, events: u64) {
+pub fn count_withheld(cpu: u32, pid: Pid, events: u64) {
+    if let Some(slot) = WITHHELD.get_ptr_mut(pid.0 % WITHHELD_SLOTS) {
+        let (holder, count) = (slot.cast::<u64>(), slot.cast::<u64>().wrapping_add(1));
+        let process = u64::from(pid.shown());
+        // SAFETY: the slot that the look-up gave, whose words are read and written whole.
+        let before = unsafe { holder.read_volatile() };
+        if before == 0 {
+            // SAFETY: as above.
+            unsafe { holder.write_volatile(process) };
+        }
+        if before == 0 || before == process {
+            // SAFETY: as above.
+            unsafe { add(count, events) };
+        }
+    }
     if let Some(lost) = LOST.get_ptr_mut(cpu) {
         let count = lost
             .cast::<u8>()

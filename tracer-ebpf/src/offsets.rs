@@ -391,7 +391,8 @@ globals! {
     CPU_RING_CHUNKS = 1;
     /// 1 when a reader is woken by each exec.
     EXEC_WAKES = 0;
-    /// 1 where there may be [guarded](tracer_common::kernel::traced::GUARDED) processes: elsewhere
-    /// the verifier has nothing of what judges them to walk.
+    /// Whether there may be [guarded](tracer_common::kernel::traced::GUARDED) processes, one of
+    /// [`guards`](tracer_common::kernel::globals::guards): where there are none, the verifier has
+    /// nothing of what judges them to walk.
     GUARDS = 0;
 }

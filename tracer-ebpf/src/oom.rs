@@ -40,7 +40,7 @@ fn kill(subject: &impl Subject, comm: [u8; COMM_BYTES], uid: u32, hides: impl Fn
         return;
     }
     if hides(state) {
-        guard::count(1);
+        guard::count(subject.pid(), 1);
         return;
     }
     record(subject, EventTypeId::OOM_KILL, |header| Record {

@@ -52,7 +52,7 @@ fn rename<C: Tracepoint>(ctx: &C) {
         maps::remember_exec(tid, call, Task::<C>::current().is_in_compat_call());
     }
     // Where an exec begins, the agent has to know that, whatever may be looked into.
-    if !is_in_exec && guard::withholds(state, &task, 1) {
+    if !is_in_exec && guard::withholds_life(state, &task) {
         return;
     }
     record(&task, EventTypeId::RENAME, |header| Record {

@@ -104,7 +104,7 @@ fn may_leave<C: Tracepoint>(ctx: &C, state: u8, prev: &Task<C>) -> bool {
         let gives_way = ctx.flag::<0>() || state_left_in(ctx, prev) == 0;
         let is_throttled =
             gives_way && maps::is_wanted(EventTypeId::THROTTLE) && prev.is_out_of_group_quota();
-        guard::count(1 + u64::from(is_throttled));
+        guard::count(prev.pid(), 1 + u64::from(is_throttled));
     }
     false
 }
@@ -121,7 +121,7 @@ fn may_come<C: Tracepoint>(state: u8, next: &Task<C>, cpu: u32) -> bool {
         maps::take_queued(next.tid(), cpu, 0);
     }
     if maps::is_wanted(EventTypeId::SWITCH_IN) {
-        guard::count(1);
+        guard::count(next.pid(), 1);
     }
     false
 }

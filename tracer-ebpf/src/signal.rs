@@ -64,7 +64,13 @@ fn generate<C: Tracepoint>(ctx: &C) {
         is_target_traced &= !guard::hides(target_state, &target);
         is_current_traced &= !guard::hides(current_state, &current);
         if concerns && !is_target_traced && !is_current_traced {
-            guard::count(1);
+            let is_of_target = target_state & traced::TRACED != 0;
+            let process = if is_of_target {
+                target.pid()
+            } else {
+                current.pid()
+            };
+            guard::count(process, 1);
         }
     }
     if is_call && is_current_traced {
@@ -79,6 +85,13 @@ fn generate<C: Tracepoint>(ctx: &C) {
             record_generate(ctx, &target, &target, &Kernel, code, 0);
         }
     }
+}
+
+/// Tells whether a task is the one that runs.
+#[inline(always)]
+fn is_running<C: Tracepoint>(task: &Task<C>) -> bool {
+    let current = Task::<C>::current();
+    current.tid().0 == task.tid().0
 }
 
 /// Sender of signals that no process sends.
@@ -112,7 +125,10 @@ fn record_generate<C: Tracepoint>(
     code: i32,
     program_address: u64,
 ) {
-    stack::record_at_event(ctx, subject, EventTypeId::SIGNAL_GENERATE);
+    // Where a guarded process is sent a signal, it is another's program that runs.
+    if !guard::is_guarded(maps::traced(subject.pid())) || is_running(subject) {
+        stack::record_at_event(ctx, subject, EventTypeId::SIGNAL_GENERATE);
+    }
     record(subject, EventTypeId::SIGNAL_GENERATE, |header| {
         let (sender_pid, sender_tid) = sender.ids();
         #[expect(clippy::cast_possible_truncation, reason = "all are ints")]

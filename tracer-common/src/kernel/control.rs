@@ -61,6 +61,12 @@ pub mod traced {
 /// looked into.
 pub const VISIBLE_SLOTS: u32 = 16384;
 
+/// Slots of the map `WITHHELD`, two words each: a guarded process, by its pid, and how many of its
+/// events were not recorded. It has the slot `pid % WITHHELD_SLOTS`, unless another one has taken
+/// that; then they are counted in [`LostOnCpu::withheld`](super::LostOnCpu::withheld) alone, which
+/// has all.
+pub const WITHHELD_SLOTS: u32 = 4096;
+
 /// Choice of processes by what they are, and not by their pid: the one entry of the map `CHOICE`.
 /// Written by the agent before the programs are attached.
 ///
@@ -197,6 +203,17 @@ pub mod sample {
 pub mod globals {
     /// The kernel has no such field.
     pub const NO_OFFSET: u32 = u32::MAX;
+
+    /// Values of the global `GUARDS`.
+    pub mod guards {
+        /// No process is guarded.
+        pub const NONE: u32 = 0;
+        /// Processes may be guarded, and of what is withheld all is counted.
+        pub const COUNTS_LIFE: u32 = 1;
+        /// Processes may be guarded; what is withheld of their forks, ends and names another
+        /// recording counts.
+        pub const IS_BESIDE: u32 = 2;
+    }
 
     /// No system call has this code.
     pub const NO_CALL: u32 = u32::MAX;

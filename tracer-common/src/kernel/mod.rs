@@ -31,7 +31,7 @@ pub use block::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED};
 pub use cgroup::{CGROUP_PATH_BYTES, CgroupAttachData};
 pub use control::{
     Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, VISIBLE_SLOTS,
-    cpu_variable, globals, sample, traced, wanted,
+    WITHHELD_SLOTS, cpu_variable, globals, sample, traced, wanted,
 };
 pub use cpu_rings::{CpuRingEnds, cpu_ring};
 pub use descriptor::{
@@ -116,7 +116,8 @@ pub struct RecordHeader {
     /// CPU on which the event was recorded.
     pub cpu: u16,
     /// 0: whole; 1: the data was truncated while recording. A rename has
-    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too, and a [`SyscallTextsRecord`] its space.
+    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too, a fork may be [`WITHHELD`](Self::WITHHELD), and a
+    /// [`SyscallTextsRecord`] has its space.
     pub truncated: u32,
 }
 
@@ -125,6 +126,10 @@ impl RecordHeader {
     pub const EXEC_BEGINS: u32 = 1 << 1;
     /// Where in `truncated` a [`SyscallTextsRecord`] has how many bytes of space each argument has.
     pub const SPACE_AT: u32 = 16;
+
+    /// Bit of `truncated`: the event is withheld, and recorded so that the agent knows of the
+    /// process that was made.
+    pub const WITHHELD: u32 = 1 << 2;
 }
 
 /// Record of an event in the ring: its header and its data. The verifier refuses to send bytes that

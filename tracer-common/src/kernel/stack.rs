@@ -160,6 +160,9 @@ pub mod stack_ends {
     pub const COUNT: u32 = 4;
     /// The content of the stack, or of a file about it, describes no stack.
     pub const DAMAGED: u32 = 5;
+    /// It is still to be found, from the registers and the memory that follow in place of the
+    /// program's addresses: so the service gives it to a client, and no event of a stream is so.
+    pub const COPIED: u32 = 6;
 }
 
 /// The type of the record of a stack whose part of the program is found by the agent.

@@ -464,6 +464,31 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     })
 }
 
+/// Process that was made by a guarded one which could not be looked into: no event says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// Its time.
+    pub time: MonotonicNs,
+    /// The process.
+    pub child: i32,
+    /// The one that made it.
+    pub parent: i32,
+}
+
+/// Reads such a process from a record; `None` for one of an event.
+pub fn birth(untrusted: &[u8]) -> Option<Birth> {
+    let (header, data) = RecordHeader::read_from_prefix(untrusted).ok()?;
+    let is_withheld = header.truncated & RecordHeader::WITHHELD != 0;
+    if !is_withheld || u32::from(header.event_type) != EventTypeId::FORK.0 {
+        return None;
+    }
+    Some(Birth {
+        time: clock(header.time_ns),
+        child: task_id(u32::from_ne_bytes(*data.first_chunk()?)).ok()?,
+        parent: task_id(header.pid).ok()?,
+    })
+}
+
 /// Shape of the records of a type.
 #[derive(Clone, Copy)]
 struct Shape {

@@ -43,6 +43,7 @@ mod decode;
 mod diagnostics;
 mod error;
 mod first_names;
+mod given_stacks;
 mod loading;
 mod look;
 mod losses;
@@ -68,6 +69,7 @@ mod tracepoints;
 mod tracer;
 mod types;
 mod unmet;
+mod withheld;
 
 /// Reads any bytes as BTF, and asks of them what is asked of a kernel's.
 #[doc(hidden)]
@@ -96,11 +98,13 @@ pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use calls::WantedMaps;
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
-pub use decode::{ExecSign, ExecStep};
+pub use decode::{Birth, ExecSign, ExecStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;
+pub use given_stacks::GivenStacks;
 pub use look::look_in_proc;
 pub use losses::LostByCpu;
+pub use mapped::MappingReport;
 pub use memory::give_back_what_is_free;
 pub use namespace::is_proc_own;
 pub use opened::OpenedMemory;
@@ -111,3 +115,4 @@ pub use source::{KernelSource, ReportsExecs};
 pub use tracepoints::TracepointError;
 pub use tracer::KernelTracer;
 pub use unmet::Unmet;
+pub use withheld::Withheld;

@@ -9,6 +9,7 @@ use zerocopy::IntoBytes;
 
 use tracer_binary::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
     TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
@@ -35,6 +36,7 @@ use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
 use super::traced::{TRACED, VisibleMap};
 use super::tracepoints;
+use super::withheld::WithheldMap;
 
 /// The object as `cargo xtask build-ebpf` built it, aligned as an object file must be.
 static OBJECT: &[u8] =
@@ -70,6 +72,7 @@ const CHOICE: &str = "CHOICE";
 const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
 const UNTOLD_ENDS: &str = "UNTOLD_ENDS";
 const VISIBLE: &str = "VISIBLE";
+const WITHHELD: &str = "WITHHELD";
 
 /// Bytes of the map `VISIBLE`.
 const VISIBLE_BYTES: usize = VISIBLE_SLOTS as usize * size_of::<u64>();
@@ -101,6 +104,7 @@ pub(super) struct Maps {
     pub unseen_returns: MapMemory,
     pub untold_ends: MapMemory,
     pub visible: VisibleMap,
+    pub withheld: WithheldMap,
     pub log: Option<Diagnostics>,
 }
 
@@ -152,6 +156,15 @@ impl<'a> Plan<'a> {
             && self.options.wanted_bits() & bits != 0
     }
 
+    /// Returns what is said of guarded processes, one of [`guards`].
+    fn guards(&self) -> u32 {
+        match (self.options.guards, self.options.is_beside) {
+            (false, _) => guards::NONE,
+            (true, false) => guards::COUNTS_LIFE,
+            (true, true) => guards::IS_BESIDE,
+        }
+    }
+
     /// Returns the constants of the programs.
     fn globals(&self) -> Vec<Global> {
         let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
@@ -169,7 +182,7 @@ impl<'a> Plan<'a> {
             ("CPU_RING_CHUNKS", cpu_rings.chunks),
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
             ("EXEC_WAKES", u32::from(self.options.wakes_at_exec)),
-            ("GUARDS", u32::from(self.options.guards)),
+            ("GUARDS", self.guards()),
             ("RING_MASK", self.ring_count.saturating_sub(1)),
             ("NAMESPACE", namespace),
             ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),
@@ -256,6 +269,7 @@ impl<'a> Plan<'a> {
             unseen_returns: map_array(ebpf, UNSEEN_RETURNS, size_of::<u64>())?,
             untold_ends: map_array(ebpf, UNTOLD_ENDS, size_of::<u64>())?,
             visible: VisibleMap::new(map_array(ebpf, VISIBLE, VISIBLE_BYTES)?),
+            withheld: WithheldMap::new(map_array(ebpf, WITHHELD, WithheldMap::BYTES)?),
             log: self.options.verbose.then(|| diagnostics(ebpf)).flatten(),
         })
     }

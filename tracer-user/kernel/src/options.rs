@@ -33,6 +33,10 @@ pub struct KernelOptions {
     pub descriptors: DescriptorOptions,
     /// Recording of stacks.
     pub stacks: StackOptions,
+    /// Stacks for other processes, which find their functions themselves: stacks are given as they
+    /// were recorded, and what processes have mapped apart from them
+    /// ([`KernelSource::take_mappings`](super::KernelSource::take_mappings)).
+    pub stacks_for_others: bool,
     /// Probes in programs.
     pub probes: Probes,
     /// Tracepoints of the kernel that are recorded by name.
@@ -46,6 +50,9 @@ pub struct KernelOptions {
     /// Possibility to [guard](super::KernelTracer::trace_guarded) processes. Loading takes a fifth
     /// of a second more with it.
     pub guards: bool,
+    /// Whether another recording of the same guarded processes is there, which counts what is
+    /// withheld of their forks, ends and names.
+    pub is_beside: bool,
     /// The file with the kernel's types, where they are not to be only the kernel's own.
     pub types: Option<PathBuf>,
     /// Output of the programs' own diagnostics. They go to `tracing`, target `tracer_ebpf`, level
@@ -65,12 +72,14 @@ impl Default for KernelOptions {
             string_bytes: 0,
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
+            stacks_for_others: false,
             probes: Probes::default(),
             tracepoints: Vec::new(),
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: false,
             guards: false,
+            is_beside: false,
             types: None,
             verbose: false,
         }

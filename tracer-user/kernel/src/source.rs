@@ -9,11 +9,12 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::WantedMaps;
-use super::decode::{ExecSign, decode, exec_sign};
+use super::decode::{Birth, ExecSign, birth, decode, exec_sign};
 use super::diagnostics::Diagnostics;
 use super::first_names::FirstNames;
 use super::look::LookRecords;
 use super::losses::LossReader;
+use super::mapped::MappingReport;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
 use super::rings::Rings;
 use super::stacks::{WaitingStacks, is_stack};
@@ -49,6 +50,8 @@ pub struct KernelSource {
     diagnostics: Option<Diagnostics>,
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
+    /// Processes that guarded ones have made unseen, since they were last taken.
+    births: Vec<Birth>,
     switches: Switches,
     /// Stacks, where they are recorded.
     stacks: Option<WaitingStacks>,
@@ -85,6 +88,7 @@ impl KernelSource {
             watermark: MonotonicNs(0),
             diagnostics,
             signs: Vec::new(),
+            births: Vec::new(),
             switches: Switches::default(),
             stacks: None,
             descriptors: None,
@@ -96,12 +100,26 @@ impl KernelSource {
     }
 
     /// Returns the source, which also takes stacks where they are recorded.
-    pub(super) fn with_stacks(self, options: &StackOptions) -> Self {
+    pub(super) fn with_stacks(self, options: &StackOptions, for_others: bool) -> Self {
         let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(|| WaitingStacks::begin(options)),
+            stacks: are_recorded.then(|| WaitingStacks::begin(options, for_others)),
             ..self
         }
+    }
+
+    /// Takes the processes that guarded ones have made since the last call, while they could not be
+    /// looked into: each is traced as its parent is, and no event says so.
+    pub fn take_births(&mut self) -> Vec<Birth> {
+        std::mem::take(&mut self.births)
+    }
+
+    /// Takes what the kernel has reported of what processes have mapped since the last call, each
+    /// with its time and in order of it, where stacks are
+    /// [for others](super::KernelOptions::stacks_for_others).
+    pub fn take_mappings(&mut self) -> Vec<(u64, MappingReport)> {
+        let stacks = self.stacks.as_mut();
+        stacks.map_or_else(Vec::new, WaitingStacks::take_reports)
     }
 
     /// Returns the source, which also takes descriptions of descriptors where they are recorded.
@@ -167,7 +185,7 @@ impl Source for KernelSource {
         self.rings.look_at_ends();
         let (mut damaged, mut untold) = (0, 0);
         let switches = &mut self.switches;
-        let signs = &mut self.signs;
+        let (signs, births) = (&mut self.signs, &mut self.births);
         let stacks = &mut self.stacks;
         let descriptors = &mut self.descriptors;
         if let Some(stacks) = stacks {
@@ -175,6 +193,10 @@ impl Source for KernelSource {
         }
         let mut take = |record: &[u8]| {
             if self.first_names.take(record) {
+                return;
+            }
+            if let Some(birth) = birth(record) {
+                births.push(birth);
                 return;
             }
             if let Some(stacks) = stacks

@@ -18,7 +18,7 @@ use super::mapped::{MappingReport, MappingRings};
 use tracer_binary::stacks::{
     BuildIds, Mapping, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping, read_mappings,
 };
-use tracer_binary::unwind::{Copied, Space, Unwinder, UnwoundStack};
+use tracer_binary::unwind::{Copied, REGISTERS_BYTES, Space, Unwinder, UnwoundStack};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
@@ -60,6 +60,10 @@ pub struct WaitingStacks {
     most_frames: usize,
     /// Stacks of probes for their own events.
     are_of_probes: bool,
+    /// Whether other processes find the functions.
+    are_for_others: bool,
+    /// Reports of mappings for those.
+    reports: Vec<(u64, MappingReport)>,
 }
 
 /// Event that a stack belongs to. Both records are in one ring, which is that of a CPU. Another
@@ -85,23 +89,33 @@ impl Of {
 
 /// State of a process.
 #[derive(Clone, Debug, Default)]
-struct Process {
+pub(super) struct Process {
     /// The code that it has mapped.
-    space: Space,
+    pub space: Space,
     /// Mappings that are no events yet, with their times.
-    unsaid: Vec<(u64, Mapping)>,
+    pub unsaid: Vec<(u64, Mapping)>,
     looked: Option<Instant>,
 }
 
 impl Process {
-    fn map(&mut self, time: u64, mapping: Mapping) {
+    /// Notes a mapping, which is to be an event.
+    pub fn map(&mut self, time: u64, mapping: Mapping) {
         if self.unsaid.len() < MOST_MAPPINGS && self.space.map(&mapping) {
             self.unsaid.push((time, mapping));
         }
     }
 
+    /// Returns what a child that it makes has until it runs another program.
+    pub fn inherited(self, time: u64) -> Self {
+        let mut inherited = Self::default();
+        for mapping in self.space.into_mappings() {
+            inherited.map(time, mapping);
+        }
+        inherited
+    }
+
     /// Looks up what it has mapped, unless it was looked at just now.
-    fn look(&mut self, pid: i32, build_ids: &mut BuildIds) -> bool {
+    pub fn look(&mut self, pid: i32, build_ids: &mut BuildIds) -> bool {
         let was_looked_at = self
             .looked
             .is_some_and(|looked| looked.elapsed() < LOOK_AGAIN);
@@ -119,8 +133,8 @@ impl Process {
 }
 
 impl WaitingStacks {
-    /// Begins to take stacks with these options.
-    pub fn begin(options: &StackOptions) -> Self {
+    /// Begins to take stacks with these options; `for_others`, these find the functions.
+    pub fn begin(options: &StackOptions, for_others: bool) -> Self {
         let mapped = MappingRings::begin();
         if let Err(error) = &mapped {
             tracing::debug!(
@@ -138,7 +152,14 @@ impl WaitingStacks {
             unwinder: Unwinder::default(),
             most_frames: usize::try_from(options.user_frames).unwrap_or(MOST_FRAMES),
             are_of_probes: options.types & stacks::PROBES != 0,
+            are_for_others: for_others,
+            reports: Vec::new(),
         }
+    }
+
+    /// Takes the reports of mappings for those that find the functions.
+    pub fn take_reports(&mut self) -> Vec<(u64, MappingReport)> {
+        std::mem::take(&mut self.reports)
     }
 
     /// Learns what processes have mapped by now, before events are taken that are not older than
@@ -156,6 +177,10 @@ impl WaitingStacks {
         let Some(mapped) = &mut self.mapped else {
             return;
         };
+        if self.are_for_others {
+            self.reports.append(&mut mapped.take());
+            return;
+        }
         let (processes, ended) = (&mut self.processes, &mut self.ended);
         for (time, report) in mapped.take() {
             if processes.len() >= MOST_PROCESSES {
@@ -166,14 +191,9 @@ impl WaitingStacks {
                     processes.entry(pid).or_default().map(time, mapping);
                 }
                 MappingReport::Forked(child, parent) if child != parent => {
-                    // What a child has until it runs another program.
                     let parent = processes.get(&parent).cloned().unwrap_or_default();
-                    let mut inherited = Process::default();
-                    for mapping in parent.space.into_mappings() {
-                        inherited.map(time, mapping);
-                    }
                     ended.retain(|(_, pid)| *pid != child);
-                    processes.insert(child, inherited);
+                    processes.insert(child, parent.inherited(time));
                 }
                 MappingReport::Forked(..) => {}
                 MappingReport::Ended(pid) => ended.push((now, pid)),
@@ -191,6 +211,7 @@ impl WaitingStacks {
     /// another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
         let (header, event_type, data) = match Raw::parse(untrusted) {
+            Some(raw) if self.are_for_others => raw.as_copied()?,
             Some(raw) => self.unwound(&raw)?,
             None => decode(untrusted)?,
         };
@@ -259,7 +280,7 @@ impl WaitingStacks {
             truncation: Truncation::None,
             ..header
         };
-        if let Some(taken) = RecordedStack::parse(&data) {
+        if let Some(taken) = RecordedStack::parse(&data).filter(|_| !self.are_for_others) {
             for (time, mapping) in self.unsaid(header.pid, &taken) {
                 let time = time.clamp(self.since.0.min(header.time.0), header.time.0);
                 let header = EventHeader {
@@ -398,16 +419,22 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Returns the data of the stack's event, with no type in it yet.
     fn data(&self, user: &[u8], ends: u32) -> Option<Vec<u8>> {
+        let count = user.len() / size_of::<u64>();
+        Some([&*self.begin(count, ends)?, user].concat())
+    }
+
+    /// Returns that data up to where so many addresses of the program begin.
+    fn begin(&self, user_frames: usize, ends: u32) -> Option<Vec<u8>> {
         let head = StackData {
             event_type: 0,
             kernel_frames: u16::try_from(self.kernel.len()).ok()?,
-            user_frames: u16::try_from(user.len() / size_of::<u64>()).ok()?,
+            user_frames: u16::try_from(user_frames).ok()?,
             off_cpu_ns: self.off_cpu_ns,
             sampled_ns: self.sampled_ns,
             woken_tid: self.woken_tid,
             ends,
         };
-        Some([head.as_bytes(), self.kernel.as_bytes(), user].concat())
+        Some([head.as_bytes(), self.kernel.as_bytes()].concat())
     }
 }
 
@@ -419,6 +446,25 @@ impl<'a> Raw<'a> {
     fn parse(untrusted: &'a [u8]) -> Option<Self> {
         let (header, _) = RecordHeader::ref_from_prefix(untrusted).ok()?;
         (header.event_type == UNWIND_RECORD).then_some(Self(untrusted))
+    }
+
+    /// Decodes it as [`decode`] does, for another process that finds the program's part from the
+    /// registers and the memory that follow.
+    fn as_copied(&self) -> Option<(EventHeader, u32, Vec<u8>)> {
+        let (header, parts) = self.parts()?;
+        let Some(copied) = parts.copied else {
+            let nothing = parts.data(&[], stack_ends::UNKNOWN)?;
+            return Some((header, parts.event_type, nothing));
+        };
+        let mut data = parts.begin(0, stack_ends::COPIED)?;
+        // Behind the registers of this machine a record has what was in its place before.
+        let mut registers = *copied.registers;
+        let used = usize::try_from(REGISTERS_BYTES).unwrap_or(0);
+        let unused = registers.as_mut_bytes().iter_mut().skip(used);
+        unused.for_each(|byte| *byte = 0);
+        data.extend_from_slice(registers.as_bytes());
+        data.extend_from_slice(copied.memory);
+        Some((header, parts.event_type, data))
     }
 
     fn parts(&self) -> Option<(EventHeader, Parts<'a>)> {
@@ -500,7 +546,7 @@ mod tests {
             types: stacks::PROBES,
             ..StackOptions::default()
         };
-        let mut waiting = WaitingStacks::begin(&options);
+        let mut waiting = WaitingStacks::begin(&options, false);
         let (mut types, mut events, mut data, mut losses) =
             (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);

@@ -22,6 +22,7 @@ use super::source::KernelSource;
 use super::traced::{TracedMap, VisibleMap};
 use super::tracepoints::{self, Layouts};
 use super::types;
+use super::withheld::{Withheld, WithheldMap};
 use tracer_syscalls::choice::SyscallSet;
 
 /// The loaded and attached eBPF programs. All of it ends with the process or when this and its
@@ -34,6 +35,7 @@ pub struct KernelTracer {
     traced: TracedMap,
     /// `None` where no process can be guarded.
     visible: Option<VisibleMap>,
+    withheld: WithheldMap,
     /// List of processes, where the tracer's pid namespace is not the first one.
     listing: Option<ProcessListing>,
     /// Look at threads when the trace begins, where that is wanted.
@@ -112,12 +114,13 @@ impl KernelTracer {
             maps.log,
         );
         let source = source
-            .with_stacks(&options.stacks)
+            .with_stacks(&options.stacks, options.stacks_for_others)
             .with_descriptors(options.descriptors)
             .with_looks(attached.looker.as_ref().map(Looker::found));
         let tracer = Self {
             traced: TracedMap::from_object(&ebpf)?,
             visible: options.guards.then_some(maps.visible),
+            withheld: maps.withheld,
             listing: attached.listing,
             looker: attached.looker,
             ring_fd: maps.ring_fd,
@@ -286,6 +289,12 @@ impl KernelTracer {
     #[must_use]
     pub fn withheld(&self) -> u64 {
         self.lost.withheld()
+    }
+
+    /// Takes the events of [guarded](Self::trace_guarded) processes that were withheld since the
+    /// last call, by process.
+    pub fn take_withheld(&mut self) -> Vec<Withheld> {
+        self.withheld.take(&self.lost)
     }
 
     /// Returns the names that threads have as they come to be traced.

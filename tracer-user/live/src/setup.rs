@@ -204,6 +204,8 @@ impl Setup {
             // Its trace area is looked for.
             wakes_at_exec: recording.selection.has_user(),
             guards: false,
+            is_beside: false,
+            stacks_for_others: false,
             types: recording.btf.clone(),
             verbose: tracing::enabled!(tracing::Level::DEBUG),
         }
