@@ -37,3 +37,4 @@ mod tracepoints;
 mod waits_in;
 mod wakers;
 mod without_root;
+mod without_root_detail;

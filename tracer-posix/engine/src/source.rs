@@ -202,11 +202,14 @@ pub enum LossCause {
     StreamOverwritten,
     /// The stream was full and recorded no more (`POSIX_TRACE_UNTIL_FULL`).
     StreamFull,
+    /// The process was not to be looked into by its own user at that moment, or that was not known:
+    /// the service withheld the event.
+    Withheld,
 }
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::KernelRingFull,
         Self::KernelMissed,
         Self::ReturnTooDeep,
@@ -220,6 +223,7 @@ impl LossCause {
         Self::NotRead,
         Self::StreamOverwritten,
         Self::StreamFull,
+        Self::Withheld,
     ];
 
     /// Returns its identifier in logs. New causes get new ones; none is ever used again.
@@ -239,6 +243,7 @@ impl LossCause {
             Self::ReturnTooDeep => 11,
             Self::KernelNotReported => 12,
             Self::NotRead => 13,
+            Self::Withheld => 14,
         }
     }
 
@@ -259,6 +264,7 @@ impl LossCause {
             Self::NotRead => "not_read",
             Self::StreamOverwritten => "stream_overwritten",
             Self::StreamFull => "stream_full",
+            Self::Withheld => "withheld",
         }
     }
 }

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use tracer_common::event_type::EVENT_SET_WORDS;
+use tracer_common::kernel::syscalls;
 
 use crate::wire::SentEvent;
 use tracer_engine::source::LossCause;
@@ -20,10 +21,37 @@ pub const PROOF_DESCRIPTORS: usize = 2;
 /// Most bytes of events in one reply; more come with the next.
 pub const MOST_REPLY_BYTES: usize = 1 << 20;
 
+/// Detail in which events are recorded, for a client that wants more of them than is usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Detail {
+    /// The types that the conversation may ask for by its filter, as bits.
+    pub types: u64,
+    /// The system calls that are recorded, as bits by their numbers: those of the machine, and those
+    /// of 32-bit programs.
+    pub calls: [[u64; syscalls::WORDS]; 2],
+    /// Bytes that are read of what an argument of a system call points to.
+    pub string_bytes: u32,
+    /// Descriptors: 0 for numbers alone, 1 with paths, 2 with addresses too.
+    pub descriptors: u32,
+    /// The types of whose events stacks are recorded, as bits.
+    pub stack_types: u64,
+    /// Addresses of the kernel in a stack, at most.
+    pub kernel_frames: u32,
+    /// Addresses of the program in a stack, at most.
+    pub user_frames: u32,
+    /// Bytes of the program's stack that are copied, so that its functions are found by the unwind
+    /// data of their files.
+    pub copied_bytes: u32,
+    /// Nanoseconds for which a thread is blocked until its stack is recorded.
+    pub off_cpu_ns: Option<u64>,
+    /// Samples per second of each CPU.
+    pub samples_per_second: u32,
+}
+
 /// A request of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// Comes first, and once; with the descriptors.
+    /// Comes first, or after a `Record`, and once; with the descriptors.
     Hello {
         /// [`VERSION`].
         version: u32,
@@ -50,14 +78,19 @@ pub enum Ask {
         /// The process. A service goes by the pidfd alone.
         pid: i32,
     },
+    /// Detail that is wanted, before the hello. A service alone has it recorded.
+    Record {
+        /// The detail.
+        detail: Detail,
+    },
 }
 
 /// A reply of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// The reply to `Hello`, `Add` and `Control`.
+    /// The reply to `Record`, `Hello`, `Add` and `Control`.
     Done,
-    /// The reply to `Hello` and `Add` where it may not be.
+    /// The reply to `Record`, `Hello` and `Add` where it may not be.
     Refused {
         /// The standard's error number.
         error: i32,

@@ -55,6 +55,12 @@ impl Wish {
         self.hello_for(self.request.pid)
     }
 
+    /// Returns the message that comes before that, if there is one.
+    pub fn record(&self) -> Option<Ask> {
+        let detail = self.request.detail?;
+        Some(Ask::Record { detail })
+    }
+
     fn hello_for(&self, pid: i32) -> Ask {
         let request = &self.request;
         Ask::Hello {
@@ -89,6 +95,10 @@ impl Wish {
                 continue;
             }
             let ask = if said == 0 {
+                if let Some(record) = self.record() {
+                    tell(&record, None)?;
+                    said += 1;
+                }
                 self.hello_for(*pid)
             } else {
                 Ask::Add { pid: *pid }
@@ -123,7 +133,9 @@ pub struct Return {
 struct Asked {
     agent: Guarded<UnixStream>,
     answers: usize,
-    is_granted: bool,
+    /// Number of the first answers that have to grant what was asked: that to the hello, and that
+    /// to what comes before it.
+    to_be_granted: usize,
     until: Instant,
 }
 
@@ -163,7 +175,7 @@ fn ask(wish: &Wish) -> Option<Asked> {
     Some(Asked {
         agent: Guarded::new(agent).ok()?,
         answers,
-        is_granted: false,
+        to_be_granted: 1 + usize::from(wish.record().is_some()),
         until: Instant::now() + ANSWERS_WITHIN,
     })
 }
@@ -174,9 +186,9 @@ impl Asked {
         let agent = self.agent.get()?;
         while self.answers > 0 && is_readable(agent) {
             match read_message(&mut Until::new(agent, Instant::now() + STEP))? {
-                Answer::Done => self.is_granted = true,
+                Answer::Done => self.to_be_granted = self.to_be_granted.saturating_sub(1),
                 // What was added later may have ended meanwhile.
-                Answer::Refused { .. } if self.is_granted => {}
+                Answer::Refused { .. } if self.to_be_granted == 0 => {}
                 Answer::Refused { .. } | Answer::Events { .. } => {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
@@ -215,6 +227,7 @@ mod tests {
             inherit: true,
             capacity: 4096,
             mode: RingMode::KeepOldest,
+            detail: None,
         });
         wish.add(own_pid());
         wish.add(own_pid());

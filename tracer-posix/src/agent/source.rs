@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::connection::{TIMEOUT, Until, connect};
 use super::proof::Proof;
-use super::protocol::{Answer, Ask, PROOF_DESCRIPTORS, received_cause};
+use super::protocol::{Answer, Ask, Detail, PROOF_DESCRIPTORS, received_cause};
 use super::returning::{Return, Wish};
 use crate::wire::{framed, read_message, write_message};
 use tracer_area::descriptor::Guarded;
@@ -38,6 +38,8 @@ pub struct Request {
     pub capacity: usize,
     /// Behaviour of the agent when they do not suffice.
     pub mode: RingMode,
+    /// Detail in which they are recorded, where it is not the usual one.
+    pub detail: Option<Detail>,
 }
 
 impl Request {
@@ -49,6 +51,7 @@ impl Request {
             inherit: attributes.inheritance() == Inheritance::Inherited,
             capacity: attributes.stream_min_size(),
             mode: RingMode::for_policy(attributes.stream_full_policy()),
+            detail: None,
         }
     }
 }
@@ -95,6 +98,27 @@ impl AgentError {
             Self::Untrusted { .. } | Self::Silent(_) => libc::EPERM,
         }
     }
+
+    /// Returns what it means where the agent was asked for more detail than older ones know of:
+    /// these hang up.
+    fn of_an_older_agent(self) -> Self {
+        let hangs_up = [
+            io::ErrorKind::UnexpectedEof,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::BrokenPipe,
+        ];
+        let is_older = matches!(&self, Self::Silent(error) if hangs_up.contains(&error.kind()));
+        if !is_older {
+            return self;
+        }
+        Self::Refused {
+            error: libc::ENOTSUP,
+            why: "it is of an older version, which has no stacks, descriptors or longer texts; \
+                  install one version of everything and restart it: sudo systemctl restart \
+                  tracer-user.service"
+                .to_owned(),
+        }
+    }
 }
 
 /// The kernel's events for one stream, from an agent.
@@ -129,6 +153,9 @@ impl AgentSource {
     pub fn connect(request: &Request) -> Result<Self, AgentError> {
         let agent = connect(TIMEOUT)?;
         let mut source = Self::over(agent, Wish::new(*request)).map_err(AgentError::Silent)?;
+        if let Some(record) = source.wish.record() {
+            granted(source.ask(&record)).map_err(|error| error.of_an_older_agent())?;
+        }
         let hello = source.wish.hello();
         granted(source.ask_with(&hello, Proof::open(request.pid)))?;
         Ok(source)
@@ -184,6 +211,7 @@ impl AgentSource {
             inherit: true,
             capacity: MOST,
             mode: RingMode::KeepOldest,
+            detail: None,
         };
         let (Ok(()), Ok(mut source)) = (hung_up, Self::over(ours, Wish::new(request))) else {
             return;

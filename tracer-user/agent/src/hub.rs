@@ -1,6 +1,6 @@
 //! Subscriptions to the kernel's events, and the events that wait for them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -9,9 +9,10 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{Sight, wanted};
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
-use tracer_engine::source::Loss;
+use tracer_engine::source::{Loss, LossCause};
 use tracer_posix::agent::protocol::Answer;
 
+use super::code::{Code, Said};
 use super::concerned::Concerned;
 use super::leaving::Leaving;
 use super::mask::masked;
@@ -19,7 +20,8 @@ use super::queue::Queue;
 use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
-use tracer_kernel::{ExecSign, ExecStep, WantedMaps};
+use tracer_binary::stacks::push_mapping;
+use tracer_kernel::{Birth, ExecSign, ExecStep, MappingReport, WantedMaps, Withheld};
 
 /// Subscriptions that there may be at the agent of one trace.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
@@ -103,10 +105,8 @@ struct State {
     subscriptions: HashMap<SubscriptionId, Subscription>,
     /// Those that each event may concern.
     concerned: Concerned,
-    /// Subscriptions of each user.
-    slots: Shares,
-    /// Memory of each user for events that wait.
-    memory: Shares,
+    /// Shares of the users, of this hub and of those beside it.
+    limits: Arc<Mutex<Limits>>,
     next: u64,
     /// Processes of the family that are in an exec.
     in_exec: HashSet<i32>,
@@ -117,22 +117,61 @@ struct State {
     kernel: Vec<WantedMaps>,
     /// Types that a subscription gets only where it has chosen them by a filter.
     by_choice: u64,
+    /// Code that the processes have mapped, where stacks are recorded.
+    code: Code,
+    /// Reports of that which are later than the last watermark.
+    reports: VecDeque<(u64, MappingReport)>,
+    /// Processes that were made unseen, later than the last watermark.
+    births: Vec<Birth>,
+    /// Events that were withheld, by process, of which it is not known yet who may hear of them.
+    withheld: HashMap<Option<i32>, u64>,
+}
+
+/// Shares of the users.
+struct Limits {
+    /// Subscriptions of each user.
+    slots: Shares,
+    /// Memory of each user for events that wait.
+    memory: Shares,
+}
+
+impl Limits {
+    fn new(most: Most) -> Self {
+        Self {
+            slots: Shares::new(most),
+            memory: Shares::new(MOST_MEMORY),
+        }
+    }
+
+    fn lock(limits: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Parts of a hub that its subscriptions use as they take an event.
+struct Common<'a> {
+    by_choice: u64,
+    memory: &'a mut Shares,
+    code: &'a Code,
 }
 
 impl State {
-    fn new(most: Most, by_choice: u64) -> Self {
+    fn new(limits: Arc<Mutex<Limits>>, by_choice: u64) -> Self {
         Self {
             family: HashSet::new(),
             subscriptions: HashMap::new(),
             concerned: Concerned::default(),
-            slots: Shares::new(most),
-            memory: Shares::new(MOST_MEMORY),
+            limits,
             next: 0,
             in_exec: HashSet::new(),
             early: Vec::new(),
             signs: Vec::new(),
             kernel: Vec::new(),
             by_choice,
+            code: Code::default(),
+            reports: VecDeque::new(),
+            births: Vec::new(),
+            withheld: HashMap::new(),
         }
     }
 
@@ -157,10 +196,104 @@ struct Subscription {
     is_running: bool,
     filter: EventSet,
     queue: Queue,
+    /// Parts of the processes' code that it was given.
+    said: HashMap<i32, Said>,
 }
 
 impl State {
-    fn take(&mut self, header: &EventHeader, data: &[u8], step: Option<ExecStep>) {
+    /// Takes the processes that were made unseen up to a time.
+    fn take_births(&mut self, until: MonotonicNs) {
+        if self.births.iter().all(|birth| birth.time > until) {
+            return;
+        }
+        let mut births = std::mem::take(&mut self.births);
+        births.sort_by_key(|birth| birth.time);
+        for birth in births.extract_if(.., |birth| birth.time <= until) {
+            let Birth { child, parent, .. } = birth;
+            self.forget_reused(child, parent);
+            for id in self.concerned.with(parent) {
+                if let Some(subscription) = self.subscriptions.get_mut(id) {
+                    subscription.inherit(child, parent);
+                }
+            }
+            self.concern_with(child, parent);
+        }
+        self.births = births;
+    }
+
+    /// Forgets what had the pid of a new process before.
+    fn forget_reused(&mut self, child: i32, parent: i32) {
+        for id in self.concerned.with(child) {
+            if let Some(subscription) = self.subscriptions.get_mut(id) {
+                subscription.forget_reused(child, parent);
+            }
+        }
+    }
+
+    /// Has a new process concern the subscriptions that have it.
+    fn concern_with(&mut self, child: i32, parent: i32) {
+        let subscriptions = &self.subscriptions;
+        self.concerned.inherit(child, parent, |id| {
+            let subscription = subscriptions.get(&id);
+            subscription.is_some_and(|subscription| subscription.knows(child))
+        });
+    }
+
+    /// Takes the reports of what was mapped up to a time.
+    fn take_reports(&mut self, until: MonotonicNs) {
+        while let Some((time, report)) = self.reports.pop_front_if(|(time, _)| *time <= until.0) {
+            self.code.take(time, report);
+        }
+    }
+
+    /// Tells the subscriptions of what was withheld of their processes: all that was recorded
+    /// before that is here. Of one that is in an exec, or begins one, it is kept until it is known
+    /// whose program that is; of one that has become another's nothing is told.
+    fn tell_withheld(&mut self, since: MonotonicNs) {
+        for (pid, count) in std::mem::take(&mut self.withheld) {
+            let loss = |count| Loss {
+                cause: LossCause::Withheld,
+                count,
+                since,
+                is_marked: false,
+            };
+            let Some(pid) = pid else {
+                // It is not known how many are of which subscription.
+                let all = self.subscriptions.values_mut();
+                for subscription in all.filter(|one| !one.wish.viewer.sees_all()) {
+                    subscription.withhold(loss(1));
+                }
+                continue;
+            };
+            let begins = self.signs.iter().any(|sign| sign.pid == pid);
+            let is_in_exec = self.concerned.with(pid).iter().any(|id| {
+                let subscription = self.subscriptions.get(id);
+                subscription.is_some_and(|subscription| subscription.has_in_exec(pid))
+            });
+            if begins || is_in_exec {
+                self.withheld.insert(Some(pid), count);
+                continue;
+            }
+            for id in self.concerned.with(pid) {
+                if let Some(subscription) = self.subscriptions.get_mut(id)
+                    && subscription.may_hear_of(pid)
+                {
+                    subscription.withhold(loss(count));
+                }
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        step: Option<ExecStep>,
+        memory: &mut Shares,
+    ) {
+        if matches!(step, Some(ExecStep::Begins)) {
+            self.code.begin(header.pid, header.time.0);
+        }
         let child = (header.event_type == EventTypeId::FORK)
             .then(|| data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)))
             .flatten();
@@ -179,29 +312,20 @@ impl State {
             _ => {}
         }
         if let Some(child) = child {
-            for id in self.concerned.with(child) {
-                if let Some(subscription) = self.subscriptions.get_mut(id) {
-                    subscription.forget_reused(child, header.pid);
-                }
-            }
+            self.forget_reused(child, header.pid);
         }
         for id in self.concerned.with(header.pid) {
             if let Some(subscription) = self.subscriptions.get_mut(id) {
-                subscription.take(
-                    header,
-                    data,
-                    step,
-                    child,
-                    (self.by_choice, &mut self.memory),
-                );
+                let mut common = Common {
+                    by_choice: self.by_choice,
+                    memory,
+                    code: &self.code,
+                };
+                subscription.take(header, data, step, child, &mut common);
             }
         }
         if let Some(child) = child {
-            let subscriptions = &self.subscriptions;
-            self.concerned.inherit(child, header.pid, |id| {
-                let subscription = subscriptions.get(&id);
-                subscription.is_some_and(|subscription| subscription.knows(child))
-            });
+            self.concern_with(child, header.pid);
         }
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
@@ -226,6 +350,13 @@ impl State {
         });
     }
 
+    /// Keeps what a process maps from now on, if none was interested in it so far.
+    fn watch_code(&mut self, pid: i32) {
+        if self.concerned.with(pid).is_empty() {
+            self.code.watch(pid, monotonic_now().0);
+        }
+    }
+
     /// Forgets a process that has ended: another one, which has its pid, comes to be traced.
     fn forget_ended(&mut self, pid: i32) {
         for subscription in self.subscriptions.values_mut() {
@@ -237,6 +368,7 @@ impl State {
     /// controller that may not see everything, rights are checked anew, and what happened meanwhile
     /// is lost to it.
     fn doubt(&mut self) {
+        self.code.begin_all(monotonic_now().0);
         for subscription in self.subscriptions.values_mut() {
             subscription.doubt();
         }
@@ -255,10 +387,22 @@ impl Hub {
     /// have chosen them by a filter.
     #[must_use]
     pub fn new(most: Most, by_choice: u64) -> Self {
+        Self::within(Arc::new(Mutex::new(Limits::new(most))), by_choice)
+    }
+
+    fn within(limits: Arc<Mutex<Limits>>, by_choice: u64) -> Self {
         Self {
-            state: Arc::new(Mutex::new(State::new(most, by_choice))),
+            state: Arc::new(Mutex::new(State::new(limits, by_choice))),
             watermark: Arc::default(),
         }
+    }
+
+    /// Makes a hub for events that are recorded apart, whose users have no more than is left of
+    /// their shares of this one.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        let state = self.lock();
+        Self::within(Arc::clone(&state.limits), state.by_choice)
     }
 
     /// Reports to `kernel` too from now on which events are wanted here.
@@ -315,6 +459,10 @@ impl Hub {
     pub fn begin_anew(&self) {
         let mut state = self.lock();
         state.early.clear();
+        state.reports.clear();
+        state.births.clear();
+        state.withheld.clear();
+        state.code.begin_all(monotonic_now().0);
         state.signs.clear();
         state.in_exec.clear();
     }
@@ -328,6 +476,26 @@ impl Hub {
     #[must_use]
     pub fn has_process(&self, pid: i32) -> bool {
         self.lock().family.contains(&pid)
+    }
+
+    /// Takes reports of what processes have mapped, in order of time, before the events of the same
+    /// time.
+    pub fn take_mappings(&self, reports: Vec<(u64, MappingReport)>) {
+        self.lock().reports.extend(reports);
+    }
+
+    /// Takes the processes that guarded ones have made unseen, before the events of the same time.
+    pub fn take_births(&self, births: Vec<Birth>) {
+        self.lock().births.extend(births);
+    }
+
+    /// Takes the report that events were withheld, before the events that were recorded until then.
+    pub fn withhold(&self, withheld: &[Withheld]) {
+        let mut state = self.lock();
+        for one in withheld {
+            let count = state.withheld.entry(one.pid).or_default();
+            *count = count.saturating_add(one.count);
+        }
     }
 
     /// Takes events of the kernel's, which may be in any order, and the steps of execs among them.
@@ -367,6 +535,8 @@ impl Hub {
             .iter()
             .map(|sign| ((sign.pid, sign.time), sign.step))
             .collect();
+        let limits = Arc::clone(&state.limits);
+        let mut limits = Limits::lock(&limits);
         let mut later = Vec::new();
         for (header, data) in heard {
             if header.time > watermark {
@@ -374,12 +544,19 @@ impl Hub {
             } else {
                 let step = steps.get(&(header.pid, header.time)).copied();
                 let is_step = matches!(header.event_type, EventTypeId::EXEC | EventTypeId::RENAME);
-                state.take(header, data, step.filter(|_| is_step));
+                state.take_births(header.time);
+                state.take_reports(header.time);
+                state.take(header, data, step.filter(|_| is_step), &mut limits.memory);
             }
         }
+        drop(limits);
+        state.take_births(watermark);
+        state.take_reports(watermark);
+        state.code.tidy(watermark.0);
         state.early = later;
         state.tidy();
         state.signs.retain(|sign| sign.time > watermark);
+        state.tell_withheld(watermark);
     }
 
     /// Takes the report that events of the kernel's were lost: it is not known of which process.
@@ -442,7 +619,7 @@ impl Hub {
     #[must_use]
     pub fn subscribe(&self, wish: Terms) -> Option<SubscriptionId> {
         let mut state = self.lock();
-        if !state.slots.take(wish.viewer.user, 1) {
+        if !Limits::lock(&state.limits).slots.take(wish.viewer.user, 1) {
             return None;
         }
         state.doubt_one(wish.pid);
@@ -460,8 +637,10 @@ impl Hub {
             is_running: false,
             filter: EventSet::EMPTY,
             queue: Queue::new(wish.viewer.user, wish.capacity, wish.keeps_oldest),
+            said: HashMap::new(),
         };
         state.forget_ended(wish.pid);
+        state.watch_code(wish.pid);
         state.subscriptions.insert(id, subscription);
         state.concerned.add(wish.pid, id);
         Some(id)
@@ -470,7 +649,7 @@ impl Hub {
     /// Returns how many subscriptions there may be.
     #[must_use]
     pub fn most_subscriptions(&self) -> Most {
-        self.lock().slots.most()
+        Limits::lock(&self.lock().limits).slots.most()
     }
 
     /// Holds events of another process too. Returns whether they were not held before.
@@ -502,6 +681,7 @@ impl Hub {
             Watched::SEEN
         };
         subscription.processes.insert(pid, watched);
+        state.watch_code(pid);
         state.concerned.add(pid, id);
         Ok(true)
     }
@@ -522,8 +702,10 @@ impl Hub {
             for pid in subscription.known() {
                 state.concerned.remove(pid, id);
             }
-            subscription.queue.clear(&mut state.memory);
-            state.slots.give_back(subscription.wish.viewer.user, 1);
+            let mut limits = Limits::lock(&state.limits);
+            subscription.queue.clear(&mut limits.memory);
+            limits.slots.give_back(subscription.wish.viewer.user, 1);
+            drop(limits);
             processes.extend(subscription.processes.keys());
         }
         state.update_kernel();
@@ -552,7 +734,8 @@ impl Hub {
         let held = subscription.processes.values();
         let held = held.filter_map(Watched::held_since).min();
         let watermark = held.map_or(watermark, |held| watermark.min(held));
-        subscription.queue.collect(watermark, &mut state.memory)
+        let memory = &mut Limits::lock(&state.limits).memory;
+        subscription.queue.collect(watermark, memory)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -567,37 +750,43 @@ impl Subscription {
         data: &[u8],
         step: Option<ExecStep>,
         child: Option<i32>,
-        (by_choice, memory): (u64, &mut Shares),
+        common: &mut Common<'_>,
     ) {
         let pid = header.pid;
         if !self.processes.contains_key(&pid) {
-            if self.leaving.takes(header, data) && self.wants(header.event_type, by_choice) {
-                self.keep(header, data, memory);
+            if self.leaving.takes(header, data) && self.wants(header, data, common.by_choice) {
+                self.keep(header, data, common);
             }
             return;
         }
         if let Some(ExecStep::Done(sight)) = step {
-            self.exec_done(pid, &sight, memory);
+            self.exec_done(pid, &sight, common);
         }
-        self.take_seen(header, data, by_choice, memory);
+        self.take_seen(header, data, common);
         if step == Some(ExecStep::Begins) && !self.wish.viewer.sees_all() {
             self.exec_begins(pid);
         }
-        if let Some(child) = child.filter(|_| self.wish.inherit)
-            && let Some(parent) = self.processes.get(&pid)
-        {
-            let watched = parent.child();
-            self.processes.insert(child, watched);
+        if let Some(child) = child {
+            self.inherit(child, pid);
         }
         // The kernel may give the pid to a process that is not traced.
         if header.event_type == EventTypeId::EXIT {
+            self.said.remove(&pid);
             match self.processes.remove(&pid) {
                 Some(Watched::InExec { held, .. }) => held
                     .iter()
-                    .for_each(|(held, _)| self.queue.lose_one(held.time)),
+                    .for_each(|(held, _)| self.queue.withhold_one(held.time)),
                 Some(Watched::Seen { from }) if from <= header.time => self.leaving.add(header),
                 Some(Watched::Seen { .. } | Watched::Hidden) | None => {}
             }
+        }
+    }
+
+    /// Has a child too that one of its processes makes, if it wants children.
+    fn inherit(&mut self, child: i32, parent: i32) {
+        if let Some(parent) = self.processes.get(&parent).filter(|_| self.wish.inherit) {
+            let watched = parent.child();
+            self.processes.insert(child, watched);
         }
     }
 
@@ -606,6 +795,7 @@ impl Subscription {
     fn forget_reused(&mut self, child: i32, parent: i32) {
         self.leaving.forget(child);
         let is_its_own = self.wish.inherit && self.processes.contains_key(&parent);
+        self.said.remove(&child);
         if !is_its_own {
             self.processes.remove(&child);
         }
@@ -631,8 +821,35 @@ impl Subscription {
         }
     }
 
-    fn wants(&self, event_type: EventTypeId, by_choice: u64) -> bool {
-        self.wanted(by_choice) & wanted::bit(event_type) != 0
+    /// Tells whether events of the process may be told of, at least by their number: it has not
+    /// become another's, nor had when it ended.
+    fn may_hear_of(&self, pid: i32) -> bool {
+        match self.processes.get(&pid) {
+            Some(watched) => matches!(watched, Watched::Seen { .. }),
+            None => self.leaving.has(pid),
+        }
+    }
+
+    /// Tells whether it has a process that is in an exec.
+    fn has_in_exec(&self, pid: i32) -> bool {
+        matches!(self.processes.get(&pid), Some(Watched::InExec { .. }))
+    }
+
+    /// Takes the report that events were withheld.
+    fn withhold(&mut self, loss: Loss) {
+        if self.is_running {
+            self.queue.lose(loss);
+        }
+    }
+
+    /// Tells whether an event is wanted; a stack, if its event is too.
+    fn wants(&self, header: &EventHeader, data: &[u8], by_choice: u64) -> bool {
+        let wanted = self.wanted(by_choice);
+        let is_wanted = |event_type| wanted & wanted::bit(event_type) != 0;
+        let of = (header.event_type == EventTypeId::STACK)
+            .then(|| data.first_chunk().map(|of| u32::from_ne_bytes(*of)));
+        is_wanted(header.event_type)
+            && of.is_none_or(|of| of.is_some_and(|of| is_wanted(EventTypeId(of))))
     }
 
     /// Returns the types that it wants, as bits.
@@ -645,21 +862,15 @@ impl Subscription {
         }
     }
 
-    fn take_seen(
-        &mut self,
-        header: &EventHeader,
-        data: &[u8],
-        by_choice: u64,
-        memory: &mut Shares,
-    ) {
-        let is_wanted = self.wants(header.event_type, by_choice);
+    fn take_seen(&mut self, header: &EventHeader, data: &[u8], common: &mut Common<'_>) {
+        let is_wanted = self.wants(header, data, common.by_choice);
         let Some(watched) = self.processes.get_mut(&header.pid).filter(|_| is_wanted) else {
             return;
         };
         match watched.fate(header, data) {
-            Fate::Keep => self.keep(header, data, memory),
+            Fate::Keep => self.keep(header, data, common),
             Fate::Hold => watched.hold(header, data),
-            Fate::Lose => self.queue.lose_one(header.time),
+            Fate::Lose => self.queue.withhold_one(header.time),
             Fate::Hide => {}
         }
     }
@@ -674,7 +885,7 @@ impl Subscription {
 
     /// Marks the end of an exec: now it is known which program it is, and which controllers may
     /// look into it.
-    fn exec_done(&mut self, pid: i32, sight: &Sight, memory: &mut Shares) {
+    fn exec_done(&mut self, pid: i32, sight: &Sight, common: &mut Common<'_>) {
         let may_see = self.wish.viewer.may_see(sight);
         let now = if may_see {
             Watched::SEEN
@@ -684,23 +895,40 @@ impl Subscription {
         let before = self.processes.insert(pid, now);
         if let Some(Watched::InExec { held, .. }) = before.filter(|_| may_see) {
             for (header, data) in held {
-                self.keep(&header, &data, memory);
+                self.keep(&header, &data, common);
             }
         }
     }
 
-    /// Keeps an event for the controller, without what it says of processes that this does not see.
-    fn keep(&mut self, header: &EventHeader, data: &[u8], memory: &mut Shares) {
+    /// Keeps an event for the controller, without what it says of processes that this does not see;
+    /// before a stack, what its process has mapped.
+    fn keep(&mut self, header: &EventHeader, data: &[u8], common: &mut Common<'_>) {
+        if header.event_type == EventTypeId::STACK {
+            self.keep_code(header, common);
+        }
         if self.wish.viewer.is_unmasked() {
-            self.queue.push(header, data, memory);
+            self.queue.push(header, data, common.memory);
             return;
         }
         let is_seen = |pid: i32| match self.processes.get(&pid) {
             Some(watched) => matches!(watched, Watched::Seen { .. }),
             None => self.leaving.had(pid, header.time),
         };
-        self.queue
-            .push(header, &masked(header, data, is_seen), memory);
+        let masked = masked(header, data, is_seen);
+        self.queue.push(header, &masked, common.memory);
+    }
+
+    fn keep_code(&mut self, header: &EventHeader, common: &mut Common<'_>) {
+        let said = self.said.entry(header.pid).or_default();
+        for mapping in common.code.unsaid(header.pid, said) {
+            let mut data = Vec::new();
+            push_mapping(&mut data, mapping);
+            let header = EventHeader {
+                event_type: EventTypeId::MAPPING,
+                ..*header
+            };
+            self.queue.push(&header, &data, common.memory);
+        }
     }
 
     fn doubt(&mut self) {
@@ -718,7 +946,7 @@ impl Subscription {
             };
             if let Watched::InExec { held, .. } = watched {
                 held.iter()
-                    .for_each(|(held, _)| self.queue.lose_one(held.time));
+                    .for_each(|(held, _)| self.queue.withhold_one(held.time));
             }
             *watched = from.map_or(Watched::Hidden, |from| Watched::Seen { from });
         }

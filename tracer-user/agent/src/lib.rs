@@ -5,6 +5,7 @@
 //! has to run as the same user or as root, and be of the traced family.
 //!
 //! - `hub`: subscriptions, and the events that wait for them; knows nothing of sockets.
+//! - `code`: what processes have mapped, for those that find the functions of stacks;
 //! - `concerned`: the subscriptions that an event may concern;
 //! - `queue`: events that wait for one controller;
 //! - `share`: limits per user;
@@ -30,6 +31,7 @@
 )]
 
 mod closing;
+mod code;
 mod concerned;
 mod hub;
 mod leaving;
@@ -50,7 +52,8 @@ mod watched;
 pub use hub::Hub;
 pub use server::{Agent, RoundRequest, listen};
 pub use service::{
-    ListenError, Listening, Policy, PolicyError, listen as listen_as_service, say_ready, serve,
+    ListenError, Listening, Policy, PolicyError, are_addresses_public, listen as listen_as_service,
+    say_ready, serve,
 };
 pub use share::{Most, Shares};
 pub use tee::Tee;

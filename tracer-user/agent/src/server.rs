@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
 use tracer_engine::EventSet;
-use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
+use tracer_posix::agent::protocol::{Answer, Ask, Detail, VERSION};
 use tracer_posix::wire::framed;
 
 use super::Hub;
@@ -21,7 +21,7 @@ use super::hub::{SubscriptionId, Terms};
 use super::mounts::OtherMounts;
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, Proven, prove};
-use super::service::ServiceHandle;
+use super::service::{RoomKey, ServiceHandle, check_detail};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
 use super::viewer::Viewer;
@@ -250,6 +250,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         host,
         asker: guest.credentials,
         is_of_group,
+        room: None,
         subscription: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
@@ -265,7 +266,10 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         if stream.write_all(&bytes).await.is_err() || is_refused {
             return;
         }
-        asked = Ok(guest.request().await);
+        asked = match conversation.subscription {
+            Some(_) => Ok(guest.request().await),
+            None => timeout(HELLO_WITHIN, guest.request()).await,
+        };
     }
 }
 
@@ -275,6 +279,8 @@ struct Conversation {
     asker: UCred,
     /// Whether it is of the group that sees every process.
     is_of_group: bool,
+    /// The recording that the hub is of.
+    room: RoomKey,
     subscription: Option<SubscriptionId>,
 }
 
@@ -324,7 +330,7 @@ impl Conversation {
             (Ask::Control { running, filter }, Some(id)) => {
                 self.hub.control(id, running, EventSet::from_words(filter));
                 if let Host::Service(service) = &self.host {
-                    service.orders.adjust().await;
+                    service.orders.adjust(self.room).await;
                 }
                 Answer::Done
             }
@@ -336,10 +342,37 @@ impl Conversation {
                 Ok(permitted) => self.add(id, permitted).await,
                 Err(refusal) => refusal,
             },
-            (Ask::Hello { .. }, Some(_))
-            | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. }, None) => {
-                refused(libc::EINVAL, "a conversation begins with one hello")
+            (Ask::Record { detail }, None) if self.room.is_none() => self.open(detail).await,
+            (Ask::Hello { .. } | Ask::Record { .. }, _)
+            | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. }, None) => refused(
+                libc::EINVAL,
+                "a conversation begins with one hello, or with a detail and then the hello",
+            ),
+        }
+    }
+
+    /// Goes on with the recording of a detail.
+    async fn open(&mut self, detail: Detail) -> Answer {
+        let Host::Service(service) = &self.host else {
+            return refused(
+                libc::ENOTSUP,
+                "this tracer-user records for itself, in its own detail; give it the options",
+            );
+        };
+        let asker = &self.asker;
+        let sees_every_process = self.is_of_group
+            || asker
+                .pid()
+                .is_some_and(|asking| Viewer::new(asking, asker.uid(), asker.gid()).is_unmasked());
+        if let Err(why) = check_detail(&detail, sees_every_process) {
+            return refused(why.error_number(), &why.to_string());
+        }
+        match service.orders.open(detail, asker.uid()).await {
+            Ok(hub) => {
+                (self.hub, self.room) = (hub, Some(detail));
+                Answer::Done
             }
+            Err(why) => refused(libc::EAGAIN, &why),
         }
     }
 
@@ -407,7 +440,7 @@ impl Conversation {
     /// Begins with a process that is subscribed to by now.
     async fn begin(&self, permitted: Permitted) -> Answer {
         if let Host::Service(service) = &self.host
-            && let Err(why) = service.orders.trace(permitted.pid).await
+            && let Err(why) = service.orders.trace(self.room, permitted.pid).await
         {
             return refused(libc::ENOTSUP, &why);
         }
@@ -441,7 +474,7 @@ impl Conversation {
     /// Has processes traced no longer that no subscription has any more.
     fn release(&self, pids: Vec<i32>) {
         if let Host::Service(service) = &self.host {
-            service.orders.release(pids);
+            service.orders.release(self.room, pids);
         }
     }
 

@@ -50,7 +50,8 @@ fn answers_of_service(untrusted: &[u8]) -> Vec<u8> {
                 match order {
                     Order::Newest => served.complete_up_to(monotonic_now()),
                     Order::Trace { reply, .. } => drop(reply.send(Ok(()))),
-                    Order::Adjust { reply } => drop(reply.send(())),
+                    Order::Adjust { reply, .. } => drop(reply.send(())),
+                    Order::Open { reply, .. } => drop(reply.send(Ok(served.clone()))),
                     Order::Release { .. } => {}
                 }
             }
@@ -129,7 +130,7 @@ fn files() -> [Option<OwnedFd>; 3] {
 #[cfg(test)]
 mod tests {
     use tracer_engine::EventSet;
-    use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
+    use tracer_posix::agent::protocol::{Answer, Ask, Detail, VERSION};
     use tracer_posix::wire::{framed, read_message};
 
     use super::*;
@@ -143,12 +144,18 @@ mod tests {
             capacity: 65_536,
             keeps_oldest: false,
         };
+        let detail = Detail {
+            string_bytes: 65,
+            user_frames: 8,
+            ..Detail::default()
+        };
         let control = Ask::Control {
             running: true,
             filter: *EventSet::EMPTY.words(),
         };
-        // The pidfd and the memory go with the first and the last.
+        // The pidfd and the memory go with the hello and the last.
         let asked = [
+            (0, Ask::Record { detail }),
             (9, hello),
             (0, control),
             (0, Ask::Collect),
@@ -164,7 +171,7 @@ mod tests {
         for index in 0..asked.len() {
             let answer: Answer = read_message(&mut rest).unwrap();
             let is_as_expected = match index {
-                2 => matches!(answer, Answer::Events { .. }),
+                3 => matches!(answer, Answer::Events { .. }),
                 _ => matches!(answer, Answer::Done),
             };
             assert!(is_as_expected, "{index}: {answer:?}");

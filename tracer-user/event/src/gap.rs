@@ -32,9 +32,10 @@ impl Missing {
         for cause in LossCause::ALL {
             let count = match cause {
                 LossCause::KernelNotReported => continue,
-                LossCause::KernelRingFull | LossCause::KernelMissed | LossCause::ReturnTooDeep => {
-                    &mut missing.kernel
-                }
+                LossCause::KernelRingFull
+                | LossCause::KernelMissed
+                | LossCause::ReturnTooDeep
+                | LossCause::Withheld => &mut missing.kernel,
                 _ => &mut missing.others,
             };
             *count = count.saturating_add(lost(cause));

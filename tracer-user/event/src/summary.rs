@@ -322,6 +322,9 @@ fn remedy(cause: LossCause, is_logged: bool) -> Option<&'static str> {
         LossCause::ThreadRingOverwritten | LossCause::ThreadRingFull => {
             "give a larger --thread-ring-size"
         }
+        LossCause::Withheld => {
+            "these processes let no other look into them for a time; run as root to have it"
+        }
         LossCause::NotRead => "let the programs rest before the trace ends, or record fewer types",
         LossCause::StreamOverwritten | LossCause::StreamFull if is_logged => {
             "give a larger --stream-size, or fewer types by --events or --syscalls"

@@ -20,13 +20,20 @@ use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
 use tracer_kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ReportsExecs as _, give_back_what_is_free,
 };
+use tracer_posix::agent::protocol::Detail;
+use tracer_syscalls::choice::SyscallSet;
 use tracer_text::say;
 
+use super::detail::{descriptors_of, stacks_of};
+use super::rooms::RoomKey;
 use crate::Hub;
 use crate::hub::TracedFor;
 
 /// Bytes of each ring.
 const RING_BYTES: u32 = 2 << 20;
+
+/// Bytes of each ring, where each stack takes some thousand.
+const LARGE_RING_BYTES: u32 = 8 << 20;
 
 /// Most bytes that are read of what an argument of a system call points to: as many as tracers ask
 /// for that are not told otherwise.
@@ -63,9 +70,10 @@ const fn collect_bits(is_default: bool) -> u64 {
     bits & wanted::OPTIONAL
 }
 
-fn types(bits: u64) -> Vec<EventTypeId> {
+fn types(bits: u64, has_samples: bool) -> Vec<EventTypeId> {
     let chosen = |entry: &&SystemEventType| {
-        wanted::bit(entry.id) & bits != 0 && !NEVER.contains(&entry.family)
+        let is_sample = has_samples && entry.id == EventTypeId::SAMPLE;
+        wanted::bit(entry.id) & bits != 0 && (is_sample || !NEVER.contains(&entry.family))
     };
     let chosen = SYSTEM_EVENT_TYPES.iter().filter(chosen);
     chosen.map(|entry| entry.id).collect()
@@ -82,12 +90,28 @@ struct Recording {
 }
 
 impl Recording {
-    fn load(bits: u64) -> Result<Self, String> {
-        let options = KernelOptions {
-            ring_bytes: RING_BYTES,
-            wanted: types(bits),
+    /// Loads the programs for these types, in this detail; `is_beside` a recording that has what
+    /// says which processes exist.
+    fn load(bits: u64, detail: RoomKey, is_beside: bool) -> Result<Self, String> {
+        let detail = detail.unwrap_or(Detail {
             string_bytes: STRING_BYTES,
+            calls: *SyscallSet::all().words(),
+            ..Detail::default()
+        });
+        let options = KernelOptions {
+            ring_bytes: if detail.copied_bytes > 0 {
+                LARGE_RING_BYTES
+            } else {
+                RING_BYTES
+            },
+            syscalls: SyscallSet::from_words(detail.calls),
+            wanted: types(bits, detail.samples_per_second > 0),
+            string_bytes: detail.string_bytes,
+            descriptors: descriptors_of(&detail),
+            stacks: stacks_of(&detail),
+            stacks_for_others: true,
             guards: true,
+            is_beside,
             ..KernelOptions::default()
         };
         let (tracer, source) = KernelTracer::load(&options).map_err(|error| in_words(&error))?;
@@ -185,6 +209,9 @@ impl Collected {
 /// The kernel's events of the subscriptions.
 pub struct Recordings {
     hub: Hub,
+    /// The detail, where it is not the usual one: then all is one recording, of the types that its
+    /// clients may ask for.
+    detail: RoomKey,
     usual: Option<Recording>,
     on_demand: Option<Recording>,
     collected: [Collected; 2],
@@ -205,9 +232,10 @@ struct Unsure {
 
 impl Recordings {
     /// Begins without any.
-    pub fn new(hub: Hub) -> Self {
+    pub fn new(hub: Hub, detail: RoomKey) -> Self {
         Self {
             hub,
+            detail,
             usual: None,
             on_demand: None,
             collected: Default::default(),
@@ -253,7 +281,12 @@ impl Recordings {
         if self.usual.is_some() {
             return Ok(());
         }
-        let loaded = Recording::load(USUAL).inspect_err(|error| {
+        let types = match self.detail {
+            Some(detail) => detail.types & (USUAL | ON_DEMAND),
+            None => USUAL,
+        };
+        let loaded = Recording::load(types, self.detail, false);
+        let loaded = loaded.inspect_err(|error| {
             say(&format!("cannot record the kernel's events: {error}"));
         })?;
         self.hub.begin_anew();
@@ -288,6 +321,9 @@ impl Recordings {
     /// Returns the types on demand that subscriptions want: of each of two groups all, where any is
     /// wanted, so that there are few changes.
     fn wanted_on_demand(&self) -> u64 {
+        if self.detail.is_some() {
+            return 0;
+        }
         let wanted = self.hub.wanted();
         let groups = [CALLS, ON_DEMAND & !CALLS].into_iter();
         groups
@@ -308,7 +344,7 @@ impl Recordings {
             self.drop_on_demand();
             self.hub.lose_one_of(before);
         }
-        match Recording::load(bits) {
+        match Recording::load(bits, None, true) {
             Ok(mut loaded) => {
                 for (pid, traced) in self.hub.processes() {
                     let _ = mark(&mut loaded.tracer, pid, Some(traced));
@@ -395,14 +431,22 @@ impl Recordings {
         let Some(usual) = &mut self.usual else {
             return;
         };
+        // First: whether a process is another's by then is known by what was recorded before it.
+        self.hub.withhold(&usual.tracer.take_withheld());
+        if let Some(on_demand) = &mut self.on_demand {
+            self.hub.withhold(&on_demand.tracer.take_withheld());
+        }
         let [first, second] = &mut self.collected;
         let mut watermark = first.collect(&mut usual.source);
         let signs = usual.source.take_exec_signs();
+        self.hub.take_births(usual.source.take_births());
+        self.hub.take_mappings(usual.source.take_mappings());
         second.clear();
         if let Some(on_demand) = &mut self.on_demand {
             watermark = watermark.min(second.collect(&mut on_demand.source));
             // The first one has them too.
             drop(on_demand.source.take_exec_signs());
+            drop(on_demand.source.take_births());
         }
         // First: what was lost may be what says who may see the others.
         for loss in first.losses.iter().chain(&second.losses) {

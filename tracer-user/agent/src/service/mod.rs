@@ -1,7 +1,8 @@
 //! The service: an agent for every program of the system, whichever user's it is.
 //!
 //! - `orders`: what conversations order;
-//! - `kernel`: its recordings of the kernel's events, for as long as there are subscriptions;
+//! - `rooms`: recordings apart from each other, by their detail; `detail`: what of it is given;
+//! - `kernel`: the recordings of the kernel's events, for as long as there are subscriptions;
 //! - `listening`: the socket, its own or the one that a service manager passes;
 //! - `manager`: messages to a service manager;
 //! - `policy`: the users that it serves;
@@ -10,12 +11,14 @@
 //! One thread does everything, so that conversations and recordings need not wait for each other:
 //! each does what it can and goes on.
 
+mod detail;
 mod kernel;
 mod listening;
 mod manager;
 mod orders;
 mod policy;
 mod refusals;
+mod rooms;
 
 use std::io;
 use std::time::Duration;
@@ -32,20 +35,18 @@ use super::Hub;
 use super::hub::MOST_AT_SERVICE;
 use super::mounts::OtherMounts;
 use super::server::{Host, welcome};
-use kernel::Recordings;
 use orders::Orders;
 use policy::Allow;
 use refusals::Refusals;
+use rooms::Rooms;
 
+pub use detail::{are_addresses_public, check as check_detail};
 pub use kernel::ON_DEMAND;
 pub use listening::{ListenError, Listening, listen};
 pub use manager::say_ready;
 pub use orders::Order;
 pub use policy::{Policy, PolicyError};
-
-/// Time after the last subscription for which the programs stay in the kernel: a program that ends
-/// and is started again finds them there.
-const LINGER: Duration = Duration::from_secs(3);
+pub use rooms::RoomKey;
 
 /// Interval between two rounds where nothing asks for one.
 const TICK: Duration = Duration::from_millis(50);
@@ -117,12 +118,10 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         let [terminate, interrupt] = signals;
         let mut service = Service {
-            kernel: Recordings::new(hub.clone()),
-            hub,
+            rooms: Rooms::new(hub),
             orders: received,
             signals: (terminate?, interrupt?),
             idle,
-            since: Some(Instant::now()),
             asked: None,
         };
         manager::say_ready();
@@ -132,13 +131,10 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
 }
 
 struct Service {
-    kernel: Recordings,
-    hub: Hub,
+    rooms: Rooms,
     orders: UnboundedReceiver<Order>,
     signals: (Signal, Signal),
     idle: Option<Duration>,
-    /// Since when there has been no subscription.
-    since: Option<Instant>,
     /// When everything was asked for last.
     asked: Option<MonotonicNs>,
 }
@@ -146,22 +142,22 @@ struct Service {
 impl Service {
     async fn run(&mut self) {
         loop {
-            let is_loaded = self.kernel.is_loaded();
-            let is_behind = self.asked.is_some_and(|asked| asked > self.hub.watermark());
+            let is_loaded = self.rooms.are_loaded();
+            let is_behind = self.asked.is_some_and(|asked| self.rooms.are_behind(asked));
             let tick = Instant::now() + if is_behind { SOON } else { TICK };
-            let quiet = self.quiet_until();
+            let quiet = self.rooms.quiet_until(self.idle);
             tokio::select! {
                 order = self.orders.recv() => match order {
                     Some(order) => self.obey_all(order),
                     None => return,
                 },
-                () = self.kernel.readable(), if is_loaded => {}
+                () = self.rooms.readable(), if is_loaded => {}
                 () = sleep_until(tick), if is_loaded => {}
-                () = at(quiet) => if self.has_been_quiet() { return },
+                () = at(quiet) => if self.rooms.end_quiet() { return },
                 _ = self.signals.0.recv() => return,
                 _ = self.signals.1.recv() => return,
             }
-            self.kernel.round();
+            self.rooms.round();
         }
     }
 
@@ -171,47 +167,37 @@ impl Service {
         while let Ok(order) = self.orders.try_recv() {
             self.obey(order);
         }
-        self.since = if self.hub.is_empty() {
-            self.since.or_else(|| Some(Instant::now()))
-        } else {
-            None
-        };
+        self.rooms.note_which_are_empty();
     }
 
     fn obey(&mut self, order: Order) {
+        // The receiver of a reply may be gone: its conversation has ended.
         match order {
             Order::Newest => self.asked = Some(monotonic_now()),
-            // The receiver of a reply may be gone: its conversation has ended.
-            Order::Trace { pid, reply } => drop(reply.send(self.kernel.trace(pid))),
-            Order::Adjust { reply } => {
-                self.kernel.adjust();
+            Order::Open {
+                detail,
+                user,
+                reply,
+            } => drop(reply.send(self.rooms.open(detail, user))),
+            Order::Trace { room, pid, reply } => {
+                let traced = match self.rooms.get(room) {
+                    Some(room) => room.kernel.trace(pid),
+                    None => Err("it has waited for too long; try again".to_owned()),
+                };
+                let _ = reply.send(traced);
+            }
+            Order::Adjust { room, reply } => {
+                if let Some(room) = self.rooms.get(room) {
+                    room.kernel.adjust();
+                }
                 let _ = reply.send(());
             }
-            Order::Release { pids } => self.kernel.release(&pids),
+            Order::Release { room, pids } => {
+                if let Some(room) = self.rooms.get(room) {
+                    room.kernel.release(&pids);
+                }
+            }
         }
-    }
-
-    /// Returns when something is to be done if no subscription comes before.
-    fn quiet_until(&self) -> Option<Instant> {
-        let since = self.since?;
-        if self.kernel.is_loaded() {
-            return Some(since + LINGER);
-        }
-        self.idle.map(|idle| since + idle.max(LINGER))
-    }
-
-    /// Does what is to be done when there has been no subscription. Returns whether that is to end.
-    fn has_been_quiet(&mut self) -> bool {
-        if !self.hub.is_empty() {
-            // One has come just now, and its order is on the way.
-            self.since = None;
-            return false;
-        }
-        if self.kernel.is_loaded() {
-            self.kernel.unload();
-            return false;
-        }
-        true
     }
 }
 

@@ -2,22 +2,35 @@
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tracer_posix::agent::protocol::Detail;
+
+use super::rooms::RoomKey;
+use crate::Hub;
 
 /// Something to do. A conversation gives one at a time, so that they are bounded by the
 /// connections.
-#[derive(Debug)]
 pub enum Order {
     /// Bring everything up to now.
     Newest,
+    /// Open the recording of this detail, for a user who wants it.
+    Open {
+        detail: Detail,
+        user: u32,
+        reply: oneshot::Sender<Result<Hub, String>>,
+    },
     /// Trace a process.
     Trace {
+        room: RoomKey,
         pid: i32,
         reply: oneshot::Sender<Result<(), String>>,
     },
     /// Record what the subscriptions want by now.
-    Adjust { reply: oneshot::Sender<()> },
+    Adjust {
+        room: RoomKey,
+        reply: oneshot::Sender<()>,
+    },
     /// Trace those of these processes no longer that no subscription has.
-    Release { pids: Vec<i32> },
+    Release { room: RoomKey, pids: Vec<i32> },
 }
 
 /// Sender of orders.
@@ -36,31 +49,50 @@ impl Orders {
         self.0.send(Order::Newest).is_ok()
     }
 
+    /// Has the recording of a detail opened.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be, in words.
+    pub async fn open(&self, detail: Detail, user: u32) -> Result<Hub, String> {
+        let (reply, replied) = oneshot::channel();
+        let order = Order::Open {
+            detail,
+            user,
+            reply,
+        };
+        self.0.send(order).map_err(|_ended| ends())?;
+        replied.await.map_err(|_ended| ends())?
+    }
+
     /// Has a process traced that a subscription has, with the programs loaded where they are not.
     ///
     /// # Errors
     ///
     /// Why it cannot be, in words.
-    pub async fn trace(&self, pid: i32) -> Result<(), String> {
+    pub async fn trace(&self, room: RoomKey, pid: i32) -> Result<(), String> {
         let (reply, replied) = oneshot::channel();
-        let order = Order::Trace { pid, reply };
-        let ends = || "the service ends; try again".to_owned();
+        let order = Order::Trace { room, pid, reply };
         self.0.send(order).map_err(|_ended| ends())?;
         replied.await.map_err(|_ended| ends())?
     }
 
     /// Has recorded what the subscriptions want by now.
-    pub async fn adjust(&self) {
+    pub async fn adjust(&self, room: RoomKey) {
         let (reply, replied) = oneshot::channel();
-        if self.0.send(Order::Adjust { reply }).is_ok() {
+        if self.0.send(Order::Adjust { room, reply }).is_ok() {
             // Where it is not answered the service ends.
             let _ = replied.await;
         }
     }
 
     /// Has processes traced no longer that no subscription has.
-    pub fn release(&self, pids: Vec<i32>) {
+    pub fn release(&self, room: RoomKey, pids: Vec<i32>) {
         // Where it is not received the service ends, and with it all that it traces.
-        let _ = self.0.send(Order::Release { pids });
+        let _ = self.0.send(Order::Release { room, pids });
     }
+}
+
+fn ends() -> String {
+    "the service ends; try again".to_owned()
 }

@@ -13,17 +13,19 @@ use crate::Setup;
 #[derive(Debug)]
 pub struct CallChoice {
     calls: SyscallSet,
-    reads_arguments: bool,
+    /// Whether what arguments point to is recorded and not wanted.
+    cuts_arguments: bool,
 }
 
 impl CallChoice {
-    /// Returns the choice of a trace; `None` where it takes all that there is.
-    pub fn from_setup(setup: &Setup) -> Option<Self> {
+    /// Returns the choice of a trace, which may have a detail of its own; `None` where it takes all
+    /// that there is.
+    pub fn from_setup(setup: &Setup, has_detail: bool) -> Option<Self> {
         let choice = Self {
             calls: setup.recording.syscalls.clone(),
-            reads_arguments: setup.recording.string_bytes > 0,
+            cuts_arguments: setup.recording.string_bytes == 0 && !has_detail,
         };
-        let is_all = choice.reads_arguments && choice.calls == SyscallSet::all();
+        let is_all = !choice.cuts_arguments && choice.calls == SyscallSet::all();
         (!is_all).then_some(choice)
     }
 
@@ -49,10 +51,10 @@ impl CallChoice {
         if !self.calls.has(table, number) {
             return None;
         }
-        if self.reads_arguments {
-            Some(data)
-        } else {
+        if self.cuts_arguments {
             data.get(..bytes)
+        } else {
+            Some(data)
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Options whose events the service does not give.
 
 use anyhow::bail;
-use tracer_syscalls::descriptors::DescriptorOptions;
 
-use super::super::setup::{Buffers, DEFAULT_STRING_BYTES};
+use super::super::setup::Buffers;
 use super::Setup;
+use super::detail::lacks_kernel_frames;
 
 /// Options, and what works without them.
 struct Lacking {
@@ -16,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 8] = [
+const LACKING: [Lacking; 7] = [
     Lacking {
         is_asked_for: |setup| !setup.recording.tracepoints.is_empty(),
         options: "--tracepoint",
@@ -28,22 +28,18 @@ const LACKING: [Lacking; 8] = [
         instead: "without root there are user events (--span by their names)",
     },
     Lacking {
+        is_asked_for: |setup| setup.recording.stacks.user_events,
+        options: "--stack-for user",
+        instead: "leave `user` out: other events have stacks",
+    },
+    Lacking {
         is_asked_for: |setup| {
             let stacks = &setup.recording.stacks;
-            stacks.are_wanted() || stacks.user_events || setup.recording.inlined
+            stacks.are_wanted() && stacks.user_frames == 0 && lacks_kernel_frames(setup)
         },
-        options: "--stack, --sample, --off-cpu or a flame graph",
-        instead: "leave it out for the events without stacks",
-    },
-    Lacking {
-        is_asked_for: |setup| setup.recording.descriptors != DescriptorOptions::None,
-        options: "--descriptors",
-        instead: "leave it out: descriptors are shown as numbers",
-    },
-    Lacking {
-        is_asked_for: |setup| ![0, DEFAULT_STRING_BYTES].contains(&setup.recording.string_bytes),
-        options: "--string-size",
-        instead: "leave it out: 64 bytes are read of what an argument of a system call points to",
+        options: "--stack kernel",
+        instead: "give --stack user; functions of the kernel are for who may read their addresses: \
+                  kernel.kptr_restrict is 0 and kernel.perf_event_paranoid at most 1",
     },
     Lacking {
         is_asked_for: |setup| setup.followed.wakers,
@@ -91,7 +87,9 @@ mod tests {
     use tracer_output::report::TextLook;
     use tracer_output::terminal::output::Sink;
     use tracer_syscalls::choice::SyscallSet;
+    use tracer_syscalls::descriptors::DescriptorOptions;
 
+    use super::super::super::setup::DEFAULT_STRING_BYTES;
     use super::*;
     use crate::{ConsumerSetup, Followed, Format, Recording};
 
@@ -123,20 +121,10 @@ mod tests {
             setup(|setup| change(&mut setup.recording.stacks))
         };
         let refused = [
-            (setup(|it| it.recording.string_bytes = 65), "--string-size"),
             (setup(|it| it.followed.wakers = true), "--follow-wakers"),
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
-            (setup(|it| it.recording.inlined = true), "--stack"),
-            (stacks(|it| it.user_events = true), "--stack"),
-            (
-                stacks(|it| (it.off_cpu, it.user_frames) = (Some(Duration::ZERO), 8)),
-                "--off-cpu",
-            ),
-            (
-                setup(|it| it.recording.descriptors = DescriptorOptions::Plain),
-                "--descriptors",
-            ),
+            (stacks(|it| it.user_events = true), "--stack-for user"),
             (
                 setup(|it| {
                     let probe = ProbeSpec::function("libc.so.6:malloc").unwrap();
@@ -164,5 +152,13 @@ mod tests {
         assert!(refuse(&setup(|_| {})).is_ok());
         let chosen = setup(|it| it.recording.syscalls = SyscallSet::of_list("openat").unwrap());
         assert!(refuse(&chosen).is_ok());
+        let detailed = setup(|it| {
+            it.recording.string_bytes = 65;
+            it.recording.descriptors = DescriptorOptions::Plain;
+            it.recording.inlined = true;
+            let stacks = &mut it.recording.stacks;
+            (stacks.off_cpu, stacks.user_frames) = (Some(Duration::ZERO), 8);
+        });
+        assert!(refuse(&detailed).is_ok());
     }
 }

@@ -3,10 +3,14 @@
 //!
 //! - `service`: the service as the source of the events;
 //! - `permission`: processes that may be traced through it;
-//! - `call_choice`: system calls that a trace takes of those that it gives;
+//! - `detail`: detail that a trace asks it for;
+//! - `given`: what a trace takes of the events that it gives, with the functions of stacks;
+//! - `call_choice`: system calls that a trace takes of those;
 //! - `lacking`: options whose events it does not give.
 
 mod call_choice;
+mod detail;
+mod given;
 mod lacking;
 mod permission;
 mod service;
@@ -77,7 +81,7 @@ pub enum KernelAccess {
     /// Programs of this process, which end with it.
     Own(Box<KernelTracer>),
     /// The service.
-    Service(Service),
+    Service(Box<Service>),
 }
 
 impl KernelAccess {
@@ -111,8 +115,8 @@ impl KernelAccess {
     /// Takes the events from the service at this address, and says so.
     pub fn from_service(setup: &Setup, address: &Path) -> (Self, Box<dyn Source>) {
         let service = Service::new(setup, address);
-        let source = ServiceSource::from_service(&service);
-        (Self::Service(service), Box::new(source))
+        let source = ServiceSource::from_service(&service, setup);
+        (Self::Service(Box::new(service)), Box::new(source))
     }
 
     /// Tells whether the programs are those of this process.

@@ -16,9 +16,15 @@ use tracer_kernel::{Availability, availability, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
-use super::call_choice::CallChoice;
+use super::detail;
+use super::given::Given;
 use super::permission::{self, NotPermitted};
 use crate::Setup;
+
+/// Words that say what stacks lack.
+const WITHOUT_KERNEL: &str = "stacks have the functions of programs alone: those of the kernel are for who may read \
+                              their addresses (run as root; or kernel.kptr_restrict is 0 and \
+                              kernel.perf_event_paranoid at most 1)";
 
 /// Longest time between two questions while there is nothing new.
 const ASK_AT_LEAST_EVERY: Duration = Duration::from_millis(50);
@@ -87,6 +93,7 @@ pub fn service_scope() -> anyhow::Result<Option<ServiceScope>> {
         inherit: false,
         capacity: 1,
         mode: RingMode::KeepOldest,
+        detail: None,
     };
     match AgentSource::connect(&request) {
         Ok(mut agent) => Ok(Some(match agent.add(FIRST) {
@@ -103,7 +110,6 @@ pub struct Service {
     link: Arc<Mutex<Link>>,
     request: Request,
     is_followed: bool,
-    choice: Arc<Option<CallChoice>>,
     lacks: Box<dyn Fn(EventTypeId) -> bool>,
     left_alone: usize,
     /// Whether the service has refused what the kernel does not let this user trace: it need not be
@@ -140,6 +146,9 @@ impl Service {
     /// Prepares the conversation, and says where the kernel's events are from.
     pub fn new(setup: &Setup, address: &Path) -> Self {
         say(&in_words(address));
+        if setup.recording.stacks.are_wanted() && detail::lacks_kernel_frames(setup) {
+            say(WITHOUT_KERNEL);
+        }
         let available = availability(None).ok();
         let selection = &setup.recording.selection;
         Self {
@@ -149,10 +158,10 @@ impl Service {
                 inherit: setup.followed.children,
                 capacity: setup.buffers.stream_bytes,
                 mode: RingMode::OverwriteOldest,
+                detail: detail::from_setup(setup),
             },
             is_followed: selection.has(EventTypeId::SWITCH_IN)
                 && selection.has(EventTypeId::SWITCH_OUT),
-            choice: Arc::new(CallChoice::from_setup(setup)),
             lacks: Box::new(move |id| {
                 let known = available.as_ref().map(|available| available(id));
                 matches!(known, Some(Availability::Lacks(_)))
@@ -268,7 +277,7 @@ impl Service {
 /// Conversation with the service, as the stream has it.
 pub struct ServiceSource {
     link: Arc<Mutex<Link>>,
-    choice: Arc<Option<CallChoice>>,
+    given: Option<Given>,
     watermark: MonotonicNs,
     /// Time of the next question, and the pause after it if it brings nothing.
     due: Instant,
@@ -276,11 +285,11 @@ pub struct ServiceSource {
 }
 
 impl ServiceSource {
-    /// Returns the source of the stream for which `service` names the processes.
-    pub fn from_service(service: &Service) -> Self {
+    /// Returns the source of the stream of a trace, for which `service` names the processes.
+    pub fn from_service(service: &Service, setup: &Setup) -> Self {
         Self {
             link: Arc::clone(&service.link),
-            choice: Arc::clone(&service.choice),
+            given: Given::from_setup(setup),
             watermark: MonotonicNs(0),
             due: Instant::now(),
             pause: Duration::ZERO,
@@ -317,9 +326,9 @@ impl Source for ServiceSource {
             return self.watermark;
         }
         let before = batch.len();
-        let (watermark, has_brought) = match &*self.choice {
+        let (watermark, has_brought) = match &mut self.given {
             None => (agent.collect(batch), batch.len() > before),
-            Some(choice) => collect_chosen(agent, choice, batch),
+            Some(given) => collect_given(agent, given, batch),
         };
         self.watermark = self.watermark.max(watermark);
         let is_gone = agent.as_raw_fd() < 0;
@@ -362,9 +371,9 @@ impl Source for ServiceSource {
 
 /// Collects what a trace takes of the events that there are. Returns the watermark, and whether
 /// there were any.
-fn collect_chosen(
+fn collect_given(
     agent: &mut AgentSource,
-    choice: &CallChoice,
+    given: &mut Given,
     batch: &mut Batch<'_>,
 ) -> (MonotonicNs, bool) {
     let mut types = EventTypes::default();
@@ -372,9 +381,7 @@ fn collect_chosen(
     let mut all = Batch::new(&mut types, &mut events, &mut data, &mut losses);
     let watermark = agent.collect(&mut all);
     for event in &events {
-        if let Some(taken) = choice.taken(&event.header, event.data(&data)) {
-            batch.push(event.header, taken);
-        }
+        given.take(&event.header, event.data(&data), batch);
     }
     for loss in losses {
         batch.lose(loss);

@@ -38,6 +38,12 @@ impl SyscallSet {
         }
     }
 
+    /// Returns the set with these bits, as [`words`](Self::words) returns them.
+    #[must_use]
+    pub fn from_words(sets: [[u64; syscalls::WORDS]; 2]) -> Self {
+        Self { sets }
+    }
+
     /// Returns the calls of these names, for programs of both kinds.
     ///
     /// # Errors

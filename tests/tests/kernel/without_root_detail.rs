@@ -1,0 +1,233 @@
+//! Detail without root, through the service: stacks, descriptors, longer texts, and what is
+//! withheld; beside what programs say of themselves and what root's trace has.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tests::attacker::{VICTIM, as_user, open_to_all};
+use tests::dist::{self, Linkage};
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::Target;
+use tests::tracer::Tracer;
+
+use crate::without_root::{Scene, is_told, lost, wait_for_begin, words};
+
+/// Points of the program at which stacks are compared.
+const POINTS: usize = 100;
+
+/// Types that are always recorded and those that are chosen, each of the process alone.
+const ALL: &str = "fork,thread_create,thread_exit,exec,exit,rename,switch,signal";
+
+/// The lines of a trace in JSON.
+fn lines(shown: &Path) -> Vec<Value> {
+    let shown = fs::read_to_string(shown).unwrap();
+    let lines = shown.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+/// The functions of an event's stack from the one called `first` to `main`.
+fn functions(event: &Value, first: &str) -> Vec<String> {
+    let frames = event["stack"].as_array().expect("a stack").iter();
+    let names = frames.map(|frame| frame["symbol"].as_str().unwrap_or("?"));
+    let mut own: Vec<String> = Vec::new();
+    for name in names.skip_while(|name| *name != first) {
+        own.push(name.to_owned());
+        if name == "main" {
+            break;
+        }
+    }
+    own
+}
+
+/// The functions in which the program says that it was, at each point.
+fn said(notes: &Path) -> Vec<Vec<String>> {
+    let notes = fs::read_to_string(notes).unwrap();
+    let chains = notes.lines();
+    chains
+        .map(|chain| chain.split_whitespace().map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn stacks_without_root_are_where_the_program_says_that_it_is() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/stacks.c");
+    let program = scene.stage.path().join("stacks");
+    let (notes, shown) = (scene.made("notes"), scene.made("shown"));
+    for (flags, options) in [
+        (
+            &["-DWITHOUT_FRAME_POINTERS"][..],
+            &["--unwind", "dwarf"][..],
+        ),
+        (&["-DWITH_FRAME_POINTERS"], &[]),
+    ] {
+        dist::compile_file("cc", &source, &program, flags, Linkage::Shared).unwrap();
+        open_to_all(scene.stage.path()).unwrap();
+        let mut tool = scene.tool();
+        tool.args(["run", "--format", "json", "--events", "exec"]);
+        tool.args(["--syscalls", "getppid", "--stack", "user,kernel"]);
+        tool.args(options).arg("-o").arg(&shown).arg("--");
+        tool.arg(&program).arg(POINTS.to_string()).arg(&notes);
+        let output = tool.output().unwrap();
+        assert!(
+            output.status.success(),
+            "{:?}: {}",
+            lines(&shown).last(),
+            words(&output)
+        );
+        let calls = lines(&shown);
+        let calls = calls.iter();
+        let calls: Vec<_> = calls
+            .filter(|event| event["type"] == "linux_trace_syscall_enter")
+            .collect();
+        let said = said(&notes);
+        assert_eq!((calls.len(), said.len()), (POINTS, POINTS), "{options:?}");
+        for (call, said) in calls.iter().zip(&said) {
+            assert_eq!(functions(call, "point"), *said, "{options:?}: {call}");
+        }
+        // What no user may read in /proc/kallsyms is not in stacks either.
+        let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+        if paranoid.trim().parse::<i32>().unwrap() > 1 {
+            assert!(words(&output).contains("functions of programs alone"));
+            let addresses = calls
+                .iter()
+                .flat_map(|call| call["stack"].as_array().unwrap());
+            let mut addresses = addresses.map(|frame| frame["ip"].as_u64().unwrap());
+            assert!(addresses.all(|address| address < 1 << 63));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn the_stack_of_another_who_sends_a_signal_is_not_given() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let mut target = scene.target();
+    let pid = target.pid();
+    let events = ["--events", "signal,thread-state"];
+    let options = [&events[..], &["--stack", "user", "--stack-for", "signal"]].concat();
+    let mut roots = Tracer::attach(pid, &options).unwrap();
+    let mut tool = scene.tool();
+    tool.args(["attach", "--format", "json"]).args(&options);
+    tool.arg("-p").arg(pid.to_string());
+    let mut users = Tracer::start_command(&mut tool).unwrap();
+    wait_for_begin(&mut roots, pid);
+    wait_for_begin(&mut users, pid);
+    for _ in 0..5 {
+        tests::processes::signal(pid, libc::SIGUSR1).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    target.end().unwrap();
+    let own = std::process::id();
+    let senders = |trace: &tests::tracer::Trace| {
+        let mut stacks: BTreeMap<bool, (usize, usize)> = BTreeMap::new();
+        for event in trace.events().unwrap() {
+            let event: Value = serde_json::from_str(&event.line).unwrap();
+            let is_sent = event["type"] == "linux_trace_signal_generate" && event["pid"] == pid;
+            if is_sent && event["data"]["signal"] == libc::SIGUSR1 {
+                let sender = event["data"]["sender_pid"].as_u64();
+                let is_own = sender == Some(pid.unsigned_abs().into());
+                let is_anothers = sender == Some(0) || sender == Some(own.into());
+                assert!(is_own || is_anothers, "{event}");
+                let count = stacks.entry(is_own).or_default();
+                count.0 += 1;
+                let frames = event["stack"].as_array().map_or(0, Vec::len);
+                count.1 += usize::from(frames > 0);
+            }
+        }
+        stacks
+    };
+    let (roots, users) = (roots.finish().unwrap(), users.finish().unwrap());
+    let (all, seen) = (senders(&roots), senders(&users));
+    // Root sees where the sender was, which is this test; the user sees where the own process was.
+    assert_eq!((all[&false], seen[&false].1), ((5, 5), 0), "{seen:?}");
+    assert_eq!(seen[&true], all[&true]);
+    assert!(seen[&true].1 > 0, "{seen:?}");
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn what_is_given_and_what_is_withheld_are_together_what_root_sees() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    dist::compile("guarded", scene.stage.path()).unwrap();
+    open_to_all(scene.stage.path()).unwrap();
+    let steps = [
+        "wait",
+        "work:before",
+        "dumpable:0",
+        "work:hidden",
+        "dumpable:1",
+        "work:after",
+    ];
+    let (roots, users) = loop {
+        let mut program = as_user(VICTIM, scene.stage.path(), "guarded");
+        let (mut target, _) = Target::start(program.args(steps)).unwrap();
+        let pid = target.pid();
+        let events = format!("{ALL},thread-state");
+        let mut roots = Tracer::attach(pid, &["--events", &events]).unwrap();
+        let mut tool = scene.tool();
+        tool.args(["attach", "--format", "json", "--events", &events, "-p"]);
+        let mut users = Tracer::start_command(tool.arg(pid.to_string())).unwrap();
+        wait_for_begin(&mut roots, pid);
+        wait_for_begin(&mut users, pid);
+        target.go().unwrap();
+        target.wait_until_done().unwrap();
+        target.end().unwrap();
+        let seen = (roots.finish().unwrap(), users.finish().unwrap());
+        if is_told(&seen.0) && is_told(&seen.1) {
+            break seen;
+        }
+    };
+    let count = |trace: &tests::tracer::Trace| {
+        let events = trace.events().unwrap();
+        let first = events.iter().find(|event| event.is_system("fork")).unwrap();
+        let from = first.ns;
+        // Where some are missing the stream says so by events of its own.
+        let of_kernel = |event: &&Event| event.line.contains(r#""type":"linux_trace_"#);
+        let events = events.iter().filter(of_kernel);
+        events.filter(|event| event.ns >= from).count() as u64
+    };
+    let withheld = users.summary().unwrap().lost["withheld"];
+    assert_eq!(lost(&users), withheld, "{}", users.stderr);
+    assert_eq!((lost(&roots), users.status.code()), (0, Some(1)));
+    assert!(withheld > 100, "{}", users.stderr);
+    assert_eq!(count(&users) + withheld, count(&roots), "{}", users.stderr);
+    // What the trace says of it at its end, and what its log has.
+    let log = scene.made("log");
+    let mut tool = scene.tool();
+    tool.args(["run", "--events", ALL, "--log"])
+        .arg(&log)
+        .arg("--");
+    tool.arg(scene.stage.path().join("guarded"));
+    let output = tool
+        .args(["dumpable:0", "work:hidden", "end"])
+        .output()
+        .unwrap();
+    assert!(
+        words(&output).contains("against withheld: "),
+        "{}",
+        words(&output)
+    );
+    let mut info = Command::new(dist::tracer_user().unwrap());
+    let info = info.arg("info").arg(&log).output().unwrap();
+    let info = String::from_utf8(info.stdout).unwrap();
+    assert!(info.contains("withheld"), "{info}");
+}

@@ -1,0 +1,226 @@
+//! Code that processes have mapped, for those that find the functions of their stacks.
+//!
+//! The kernel reports it of every process, whether it may be looked into or not. So it is given only
+//! right before a stack of the process, which was recorded while it could be: what it has mapped is
+//! its user's to read then (`/proc/PID/maps`). What it had mapped before an exec is forgotten as that
+//! begins.
+
+use std::collections::HashMap;
+
+use tracer_binary::stacks::Mapping;
+use tracer_kernel::MappingReport;
+
+/// Mappings of a process that are kept; its user looks up the others.
+const MOST_OF_PROCESS: usize = 1024;
+
+/// Mappings of all processes that are kept.
+const MOST: usize = 65_536;
+
+/// Processes of which any are kept.
+const MOST_PROCESSES: usize = 16_384;
+
+/// Time for which those of an ended process are kept: its last stacks may still come.
+const KEPT_FOR_NS: u64 = 1_000_000_000;
+
+/// Code of all processes that a subscription has.
+#[derive(Debug, Default)]
+pub struct Code {
+    processes: HashMap<i32, Mapped>,
+    /// Number of mappings.
+    count: usize,
+    /// Number of programs so far: each has one of its own.
+    programs: u64,
+    ended: Vec<(u64, i32)>,
+}
+
+/// Code of a process since its last exec.
+#[derive(Clone, Debug)]
+struct Mapped {
+    program: u64,
+    /// Time before which nothing counts.
+    since: u64,
+    mappings: Vec<Mapping>,
+}
+
+/// Part of a process's code that a subscription was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
+    program: u64,
+    count: usize,
+}
+
+impl Code {
+    /// Keeps what a process maps from this time on, at which it comes to be traced.
+    pub fn watch(&mut self, pid: i32, time: u64) {
+        self.forget(pid);
+        self.insert(pid, time, Vec::new());
+    }
+
+    /// Takes a report.
+    pub fn take(&mut self, time: u64, report: MappingReport) {
+        let is_of_the_past = |pid| {
+            let known = self.processes.get(&pid);
+            known.is_some_and(|known| time < known.since)
+        };
+        match report {
+            // Of one that had the pid before, or of what came before it was traced.
+            MappingReport::Forked(pid, _) | MappingReport::Ended(pid) if is_of_the_past(pid) => {}
+            MappingReport::Mapped(pid, mapping) => self.map(time, pid, mapping),
+            MappingReport::Forked(child, parent) if child != parent => {
+                self.forget(child);
+                if let Some(parent) = self.processes.get(&parent)
+                    && self.count + parent.mappings.len() <= MOST
+                {
+                    let (since, mappings) = (parent.since, parent.mappings.clone());
+                    self.insert(child, since, mappings);
+                }
+            }
+            MappingReport::Ended(pid) => {
+                if self.processes.contains_key(&pid) {
+                    self.ended.push((time, pid));
+                }
+            }
+            MappingReport::Forked(..) | MappingReport::Lost => {}
+        }
+    }
+
+    /// Forgets what a process had mapped before this time, at which it begins an exec.
+    pub fn begin(&mut self, pid: i32, time: u64) {
+        if self.processes.contains_key(&pid) {
+            self.watch(pid, time);
+        }
+    }
+
+    /// Forgets what all processes had mapped before this time: that one has begun an exec may have
+    /// been lost.
+    pub fn begin_all(&mut self, time: u64) {
+        let pids: Vec<i32> = self.processes.keys().copied().collect();
+        for pid in pids {
+            self.watch(pid, time);
+        }
+    }
+
+    /// Forgets processes that ended some time before this one.
+    pub fn tidy(&mut self, now: u64) {
+        let is_over = |(at, _): &mut (u64, i32)| *at + KEPT_FOR_NS < now;
+        let over: Vec<_> = self.ended.extract_if(.., is_over).collect();
+        for (_, pid) in over {
+            self.forget(pid);
+        }
+    }
+
+    /// Returns the mappings of a process that were not `said` yet, and notes them.
+    pub fn unsaid(&self, pid: i32, said: &mut Said) -> &[Mapping] {
+        let Some(mapped) = self.processes.get(&pid) else {
+            return &[];
+        };
+        if said.program != mapped.program {
+            *said = Said {
+                program: mapped.program,
+                count: 0,
+            };
+        }
+        let new = mapped.mappings.get(said.count..).unwrap_or_default();
+        said.count = mapped.mappings.len();
+        new
+    }
+
+    fn map(&mut self, time: u64, pid: i32, mapping: Mapping) {
+        if let Some(mapped) = self.processes.get_mut(&pid)
+            && time >= mapped.since
+            && mapped.mappings.len() < MOST_OF_PROCESS
+            && self.count < MOST
+        {
+            mapped.mappings.push(mapping);
+            self.count += 1;
+        }
+    }
+
+    fn insert(&mut self, pid: i32, since: u64, mappings: Vec<Mapping>) {
+        if self.processes.len() >= MOST_PROCESSES {
+            return;
+        }
+        self.programs += 1;
+        self.count += mappings.len();
+        let mapped = Mapped {
+            program: self.programs,
+            since,
+            mappings,
+        };
+        self.processes.insert(pid, mapped);
+    }
+
+    fn forget(&mut self, pid: i32) {
+        if let Some(mapped) = self.processes.remove(&pid) {
+            self.count -= mapped.mappings.len();
+        }
+        self.ended.retain(|(_, ended)| *ended != pid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64) -> Mapping {
+        Mapping {
+            start,
+            end: start + 0x1000,
+            file_offset: 0,
+            build_id: Vec::new(),
+            path: b"/bin/true".as_slice().into(),
+        }
+    }
+
+    fn starts(code: &Code, pid: i32, said: &mut Said) -> Vec<u64> {
+        let new = code.unsaid(pid, said).iter();
+        new.map(|mapping| mapping.start).collect()
+    }
+
+    #[test]
+    fn each_mapping_is_said_once_and_none_of_the_program_before() {
+        let mut code = Code::default();
+        let take = |code: &mut Code, time, report| code.take(time, report);
+        code.watch(7, 1);
+        take(&mut code, 0, MappingReport::Forked(7, 6));
+        take(&mut code, 0, MappingReport::Mapped(7, mapping(0x2000)));
+        take(&mut code, 1, MappingReport::Mapped(7, mapping(0x1000)));
+        take(&mut code, 1, MappingReport::Mapped(9, mapping(0x1000)));
+        let (mut one, mut other) = (Said::default(), Said::default());
+        assert_eq!(starts(&code, 7, &mut one), [0x1000]);
+        assert!(starts(&code, 7, &mut one).is_empty() && starts(&code, 9, &mut one).is_empty());
+        take(&mut code, 2, MappingReport::Mapped(7, mapping(0x3000)));
+        take(&mut code, 3, MappingReport::Forked(8, 7));
+        assert_eq!(starts(&code, 7, &mut one), [0x3000]);
+        assert_eq!(starts(&code, 7, &mut other), [0x1000, 0x3000]);
+        // A program that may not be looked into, then one that may be.
+        code.begin(7, 10);
+        take(&mut code, 11, MappingReport::Mapped(7, mapping(0x5000)));
+        code.begin(7, 20);
+        // Reported late.
+        take(&mut code, 12, MappingReport::Mapped(7, mapping(0x7000)));
+        take(&mut code, 21, MappingReport::Mapped(7, mapping(0x9000)));
+        assert_eq!(starts(&code, 7, &mut one), [0x9000]);
+        assert_eq!(starts(&code, 8, &mut Said::default()), [0x1000, 0x3000]);
+        take(&mut code, 30, MappingReport::Ended(8));
+        code.tidy(30 + KEPT_FOR_NS);
+        assert_eq!(starts(&code, 8, &mut Said::default()).len(), 2);
+        code.tidy(31 + KEPT_FOR_NS);
+        assert!(starts(&code, 8, &mut Said::default()).is_empty());
+        assert_eq!(code.count, 1);
+    }
+
+    #[test]
+    fn no_process_has_more_than_so_many() {
+        let mut code = Code::default();
+        code.watch(7, 1);
+        for start in 0..2 * MOST as u64 {
+            code.take(1, MappingReport::Mapped(7, mapping(0x1000 * start)));
+        }
+        assert_eq!(code.unsaid(7, &mut Said::default()).len(), MOST_OF_PROCESS);
+        for pid in 8..2000 {
+            code.take(1, MappingReport::Forked(pid, 7));
+        }
+        assert!(code.count <= MOST && code.processes.len() < 100);
+    }
+}

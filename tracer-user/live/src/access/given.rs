@@ -1,0 +1,75 @@
+//! What a trace takes of the events that the service gives.
+
+use std::collections::HashMap;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::EventHeader;
+use tracer_engine::source::Batch;
+use tracer_kernel::GivenStacks;
+
+use super::call_choice::CallChoice;
+use super::detail;
+use crate::Setup;
+
+/// Filter of events, which finds the functions of stacks.
+#[derive(Debug)]
+pub struct Given {
+    choice: Option<CallChoice>,
+    stacks: Option<GivenStacks>,
+    /// Stacks of system calls that may not be taken, by thread: each comes before its call.
+    held: HashMap<i32, (EventHeader, Vec<u8>)>,
+}
+
+impl Given {
+    /// Returns the filter of a trace; `None` where it takes all that there is as it comes.
+    pub fn from_setup(setup: &Setup) -> Option<Self> {
+        let has_detail = detail::from_setup(setup).is_some();
+        let stacks = &setup.recording.stacks;
+        let given = Self {
+            choice: CallChoice::from_setup(setup, has_detail),
+            stacks: stacks.are_wanted().then(|| GivenStacks::begin(stacks)),
+            held: HashMap::new(),
+        };
+        (given.choice.is_some() || given.stacks.is_some()).then_some(given)
+    }
+
+    /// Takes an event.
+    pub fn take(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
+        let Some(choice) = &self.choice else {
+            return self.push(header, data, batch);
+        };
+        if header.event_type == EventTypeId::STACK && is_of_call(data) {
+            self.held.insert(header.tid, (*header, data.to_vec()));
+            return;
+        }
+        let is_call = is_call(header.event_type);
+        let stack = is_call.then(|| self.held.remove(&header.tid)).flatten();
+        let Some(taken) = choice.taken(header, data) else {
+            return;
+        };
+        if let Some((header, data)) = stack {
+            self.push(&header, &data, batch);
+        }
+        self.push(header, taken, batch);
+    }
+
+    fn push(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
+        match &mut self.stacks {
+            Some(stacks) => stacks.push(header, data, batch),
+            None => batch.push(*header, data),
+        }
+    }
+}
+
+fn is_call(event_type: EventTypeId) -> bool {
+    matches!(
+        event_type,
+        EventTypeId::SYSCALL_ENTER | EventTypeId::SYSCALL_EXIT
+    )
+}
+
+/// Tells whether a stack is that of a system call.
+fn is_of_call(stack: &[u8]) -> bool {
+    let of = stack.first_chunk();
+    of.is_some_and(|of| is_call(EventTypeId(u32::from_ne_bytes(*of))))
+}
