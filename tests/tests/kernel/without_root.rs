@@ -476,7 +476,7 @@ fn what_is_not_given_without_root_is_refused_and_says_why() {
     let mut others = as_user(ATTACKER, scene.stage.path(), "offspring");
     let (others, _) = Target::start(others.arg("1")).unwrap();
     let others = others.pid().to_string();
-    let refused: [(&[&str], &[&str]); 5] = [
+    let refused: [(&[&str], &[&str]); 4] = [
         (
             &["attach", "-p", &others],
             &["of another user (61001)", "root"],
@@ -497,10 +497,6 @@ fn what_is_not_given_without_root_is_refused_and_says_why() {
         (
             &["attach", "-p", &pid, "--probe", "libc.so.6:malloc"],
             &["--probe", "needs root"],
-        ),
-        (
-            &["attach", "-p", &pid, "--follow-wakers"],
-            &["--follow-wakers", "needs root"],
         ),
     ];
     for (arguments, expected) in refused {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use tests::attacker::{VICTIM, as_user, open_to_all};
+use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, open_to_all};
 use tests::dist::{self, Linkage};
 use tests::event::Event;
 use tests::rights::missing_right;
@@ -230,4 +230,72 @@ fn what_is_given_and_what_is_withheld_are_together_what_root_sees() {
     let info = info.arg("info").arg(&log).output().unwrap();
     let info = String::from_utf8(info.stdout).unwrap();
     assert!(info.contains("withheld"), "{info}");
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn a_waker_of_the_same_user_is_followed_without_root_and_anothers_is_not() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let pipe = scene.made("pipe");
+    let made = Command::new("mkfifo")
+        .args(["-m", "666"])
+        .arg(&pipe)
+        .status();
+    assert!(made.unwrap().success());
+    let shell = |user: u32, script: &str| {
+        let mut shell = command_as(user, "sh");
+        shell.args(["-c", script, "sh"]).arg(&pipe);
+        Target::start(&mut shell).unwrap().0
+    };
+    // It holds both ends, so that it waits for ever.
+    let reader = shell(
+        VICTIM,
+        "exec 3<>\"$1\"; echo ready; while read -r line <&3; do :; done",
+    );
+    let write = "exec 3>\"$1\"; echo ready; while sleep 0.02; do echo line >&3; done";
+    let (own, others) = (shell(VICTIM, write), shell(ATTACKER, write));
+    let mut tool = scene.tool();
+    tool.args([
+        "attach",
+        "--format",
+        "json",
+        "--follow-wakers",
+        "--no-inherit",
+    ]);
+    tool.args(["--events", "switch,wakeup", "-p"]);
+    let mut trace = Tracer::start_command(tool.arg(reader.pid().to_string())).unwrap();
+    trace.wait_for(|event| event.pid == own.pid()).unwrap();
+    let is_anothers = |event: &Event| {
+        event.is_system("wakeup")
+            && event.pid == reader.pid()
+            && event.line.contains("another process")
+    };
+    trace.wait_for(is_anothers).unwrap();
+    let trace = trace.stop().unwrap();
+    let events = trace.events().unwrap();
+    let shown = [reader.pid(), own.pid()];
+    // Nothing of the other user's, and nothing of this user's that has woken none.
+    assert!(
+        events
+            .iter()
+            .all(|event| event.pid == 0 || shown.contains(&event.pid))
+    );
+    let wakers = events
+        .iter()
+        .filter(|event| event.is_system("wakeup") && event.pid == reader.pid());
+    let wakers: std::collections::BTreeSet<_> = wakers
+        .filter_map(|event| event.integer("waker_pid"))
+        .collect();
+    assert!(wakers.contains(&i64::from(own.pid())), "{wakers:?}");
+    assert!(!wakers.contains(&i64::from(others.pid())), "{wakers:?}");
+    // The first is of the reader: the waker is followed from then on.
+    let first = events
+        .iter()
+        .position(|event| event.pid == own.pid())
+        .unwrap();
+    let named = |event: &Event| event.integer("waker_pid") == Some(i64::from(own.pid()));
+    assert!(events[..first].iter().any(named), "{}", trace.stderr);
 }

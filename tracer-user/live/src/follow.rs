@@ -192,6 +192,7 @@ impl Follow {
             self.trace_wakers();
             if let Some(kernel) = &mut self.kernel {
                 trace_anew(kernel, &mut self.tracer);
+                kernel.meet();
                 if let Some(newcomers) = self.newcomers.as_mut().filter(|_| !phase.is_ending()) {
                     newcomers.look(kernel, &mut self.tracer);
                 }

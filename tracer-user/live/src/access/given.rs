@@ -7,6 +7,7 @@ use tracer_engine::event::EventHeader;
 use tracer_engine::source::Batch;
 use tracer_kernel::GivenStacks;
 
+use super::acquaintances::Shown;
 use super::call_choice::CallChoice;
 use super::detail;
 use crate::Setup;
@@ -16,25 +17,35 @@ use crate::Setup;
 pub struct Given {
     choice: Option<CallChoice>,
     stacks: Option<GivenStacks>,
+    /// Processes that are shown, where others are named too.
+    shown: Option<Shown>,
     /// Stacks of system calls that may not be taken, by thread: each comes before its call.
     held: HashMap<i32, (EventHeader, Vec<u8>)>,
 }
 
 impl Given {
-    /// Returns the filter of a trace; `None` where it takes all that there is as it comes.
-    pub fn from_setup(setup: &Setup) -> Option<Self> {
+    /// Returns the filter of a trace, which shows these alone; `None` where it takes all that there
+    /// is as it comes.
+    pub fn from_setup(setup: &Setup, shown: Option<Shown>) -> Option<Self> {
         let has_detail = detail::from_setup(setup).is_some();
         let stacks = &setup.recording.stacks;
         let given = Self {
             choice: CallChoice::from_setup(setup, has_detail),
             stacks: stacks.are_wanted().then(|| GivenStacks::begin(stacks)),
+            shown,
             held: HashMap::new(),
         };
-        (given.choice.is_some() || given.stacks.is_some()).then_some(given)
+        let is_any = given.choice.is_some() || given.stacks.is_some() || given.shown.is_some();
+        is_any.then_some(given)
     }
 
     /// Takes an event.
     pub fn take(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
+        if let Some(shown) = &self.shown
+            && !shown.takes(header, data)
+        {
+            return;
+        }
         let Some(choice) = &self.choice else {
             return self.push(header, data, batch);
         };

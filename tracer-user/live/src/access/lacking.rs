@@ -16,16 +16,17 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 7] = [
+const LACKING: [Lacking; 6] = [
     Lacking {
         is_asked_for: |setup| !setup.recording.tracepoints.is_empty(),
         options: "--tracepoint",
-        instead: "leave it out for the events that `tracer-user events` lists",
+        instead: "its fields may be of any process; leave it out for the events that `tracer-user events` lists",
     },
     Lacking {
         is_asked_for: |setup| !setup.recording.probes.is_empty(),
         options: "--probe, --retprobe, --usdt or --span of a function",
-        instead: "without root there are user events (--span by their names)",
+        instead: "the service sets no probes, as it opens no file of a program; without root there \
+                  are user events, which a program has without a probe (--span by their names)",
     },
     Lacking {
         is_asked_for: |setup| setup.recording.stacks.user_events,
@@ -40,12 +41,6 @@ const LACKING: [Lacking; 7] = [
         options: "--stack kernel",
         instead: "give --stack user; functions of the kernel are for who may read their addresses: \
                   kernel.kptr_restrict is 0 and kernel.perf_event_paranoid at most 1",
-    },
-    Lacking {
-        is_asked_for: |setup| setup.followed.wakers,
-        options: "--follow-wakers",
-        instead: "leave it out: wake-ups say who wakes a traced process, where that is one of the \
-                  same user",
     },
     Lacking {
         is_asked_for: |setup| setup.recording.btf.is_some(),
@@ -121,7 +116,6 @@ mod tests {
             setup(|setup| change(&mut setup.recording.stacks))
         };
         let refused = [
-            (setup(|it| it.followed.wakers = true), "--follow-wakers"),
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
             (stacks(|it| it.user_events = true), "--stack-for user"),

@@ -3,11 +3,13 @@
 //!
 //! - `service`: the service as the source of the events;
 //! - `permission`: processes that may be traced through it;
+//! - `acquaintances`: processes of the same user, which may wake traced ones;
 //! - `detail`: detail that a trace asks it for;
 //! - `given`: what a trace takes of the events that it gives, with the functions of stacks;
 //! - `call_choice`: system calls that a trace takes of those;
 //! - `lacking`: options whose events it does not give.
 
+mod acquaintances;
 mod call_choice;
 mod detail;
 mod given;
@@ -133,7 +135,7 @@ impl KernelAccess {
     pub fn trace(&mut self, pid: i32, inherit: bool) -> anyhow::Result<()> {
         match self {
             Self::Own(tracer) => Ok(tracer.trace(pid, inherit)?),
-            Self::Service(service) => Ok(service.trace(pid)?),
+            Self::Service(service) => Ok(service.trace(pid, inherit)?),
         }
     }
 
@@ -172,6 +174,14 @@ impl KernelAccess {
         self.is_own()
     }
 
+    /// Learns of processes of this user that may wake traced ones, where those are followed: once a
+    /// second.
+    pub fn meet(&mut self) {
+        if let Self::Service(service) = self {
+            service.meet();
+        }
+    }
+
     /// Tells whether the service traces the children of traced processes too.
     pub fn inherits(&self) -> bool {
         match self {
@@ -181,7 +191,7 @@ impl KernelAccess {
     }
 
     /// Tells whether the processes that are traced by now have to be named anew.
-    pub fn asks_anew(&self) -> bool {
+    pub fn asks_anew(&mut self) -> bool {
         match self {
             Self::Own(_) => false,
             Self::Service(service) => service.asks_anew(),

@@ -16,6 +16,7 @@ use tracer_kernel::{Availability, availability, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
+use super::acquaintances::{Acquaintances, Shown};
 use super::detail;
 use super::given::Given;
 use super::permission::{self, NotPermitted};
@@ -110,6 +111,10 @@ pub struct Service {
     link: Arc<Mutex<Link>>,
     request: Request,
     is_followed: bool,
+    /// Whether children are traced too.
+    inherits: bool,
+    /// Those that may wake traced ones, where these are followed; and which are shown.
+    acquaintances: Option<(Acquaintances, Shown)>,
     lacks: Box<dyn Fn(EventTypeId) -> bool>,
     left_alone: usize,
     /// Whether the service has refused what the kernel does not let this user trace: it need not be
@@ -155,13 +160,19 @@ impl Service {
             link: Arc::default(),
             request: Request {
                 pid: 0,
-                inherit: setup.followed.children,
+                // Of those that are named and not shown the children are to be known too.
+                inherit: setup.followed.children || setup.followed.wakers,
                 capacity: setup.buffers.stream_bytes,
                 mode: RingMode::OverwriteOldest,
                 detail: detail::from_setup(setup),
             },
             is_followed: selection.has(EventTypeId::SWITCH_IN)
                 && selection.has(EventTypeId::SWITCH_OUT),
+            inherits: setup.followed.children,
+            acquaintances: setup
+                .followed
+                .wakers
+                .then(|| (Acquaintances::none(), Shown::default())),
             lacks: Box::new(move |id| {
                 let known = available.as_ref().map(|available| available(id));
                 matches!(known, Some(Availability::Lacks(_)))
@@ -171,12 +182,34 @@ impl Service {
         }
     }
 
-    /// Traces process `pid` from now on.
+    /// Traces process `pid` from now on; with `inherit` also the children that it makes.
     ///
     /// # Errors
     ///
     /// See [`ServiceError`].
-    pub fn trace(&mut self, pid: i32) -> Result<(), ServiceError> {
+    pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), ServiceError> {
+        self.name(pid)?;
+        if let Some((_, shown)) = &self.acquaintances {
+            shown.show(pid, inherit);
+        }
+        Ok(())
+    }
+
+    /// Learns of processes of this user that may wake traced ones.
+    pub fn meet(&mut self) {
+        let is_connected = lock(&self.link).agent.is_some();
+        let Some((acquaintances, _)) = self.acquaintances.as_mut().filter(|_| is_connected) else {
+            return;
+        };
+        for pid in acquaintances.look() {
+            if let Err(error) = self.name(pid) {
+                tracing::debug!(pid, error = &error as &dyn std::error::Error, "not met");
+            }
+        }
+    }
+
+    /// Names a process to the service.
+    fn name(&mut self, pid: i32) -> Result<(), ServiceError> {
         match permission::check(pid) {
             Ok(()) => self.ask_for(pid),
             Err(error) if error.is_of_rights() && !self.is_by_rights_alone => {
@@ -219,7 +252,7 @@ impl Service {
     pub fn trace_found(&mut self, pids: &[i32]) -> anyhow::Result<Vec<i32>> {
         let mut traced = Vec::new();
         for pid in pids {
-            match self.trace(*pid) {
+            match self.trace(*pid, self.inherits) {
                 Ok(()) => traced.push(*pid),
                 Err(error) if error.is_of_process() => {
                     self.left_alone += usize::from(!error.is_of_the_past());
@@ -233,13 +266,13 @@ impl Service {
 
     /// Tells whether the children of traced processes are traced too.
     pub fn inherits(&self) -> bool {
-        self.request.inherit
+        self.inherits
     }
 
     /// Tells whether the processes that are traced by now have to be named anew: the service has
     /// gone, or has come back; or is gone still, once a second. It knows those alone that are named
     /// to it.
-    pub fn asks_anew(&self) -> bool {
+    pub fn asks_anew(&mut self) -> bool {
         let mut link = lock(&self.link);
         if let Some(gone) = &mut link.gone
             && gone.elapsed() >= NAME_EVERY
@@ -247,7 +280,16 @@ impl Service {
             *gone = Instant::now();
             return true;
         }
-        std::mem::take(&mut link.has_changed)
+        let has_changed = std::mem::take(&mut link.has_changed);
+        if let Some((acquaintances, _)) = self.acquaintances.as_mut().filter(|_| has_changed) {
+            acquaintances.forget();
+        }
+        has_changed
+    }
+
+    fn shown(&self) -> Option<Shown> {
+        let (_, shown) = self.acquaintances.as_ref()?;
+        Some(shown.clone())
     }
 
     /// Returns the number of processes that were found and may not be traced.
@@ -289,7 +331,7 @@ impl ServiceSource {
     pub fn from_service(service: &Service, setup: &Setup) -> Self {
         Self {
             link: Arc::clone(&service.link),
-            given: Given::from_setup(setup),
+            given: Given::from_setup(setup, service.shown()),
             watermark: MonotonicNs(0),
             due: Instant::now(),
             pause: Duration::ZERO,
