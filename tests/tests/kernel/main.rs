@@ -34,6 +34,7 @@ mod syscall_classes;
 mod syscalls;
 mod there_already;
 mod tracepoints;
+mod tutorial_without_root;
 mod waits_in;
 mod wakers;
 mod without_root;

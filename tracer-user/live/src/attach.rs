@@ -261,6 +261,7 @@ async fn follow(
     setup: &Setup,
 ) -> anyhow::Result<Outcome> {
     let follow = Follow {
+        until: begun.until(),
         tracer: begun.tracer,
         writer: begun.writer,
         wakes,
@@ -269,7 +270,6 @@ async fn follow(
         kernel: begun.kernel,
         command: None,
         start: begun.start,
-        until: begun.until,
         is_open,
         newcomers,
         flush: None,

@@ -116,6 +116,7 @@ async fn start_and_follow(
     // When it has ended while it waited, its end is reported as any other.
     let _ = waiting.release();
     let follow = Follow {
+        until: begun.until(),
         tracer: begun.tracer,
         writer: begun.writer,
         wakes: woken,
@@ -129,7 +130,6 @@ async fn start_and_follow(
             was_signalled: false,
         }),
         start: begun.start,
-        until: begun.until,
         is_open: false,
         newcomers: None,
         flush: None,

@@ -178,7 +178,7 @@ impl Setup {
             writer: self.writer(output)?,
             hub,
             start,
-            until: self.duration.map(|duration| later(start, duration)),
+            duration: self.duration,
         })
     }
 
@@ -287,6 +287,19 @@ pub struct BegunTrace {
     pub hub: Hub,
     /// Time of its start.
     pub start: MonotonicNs,
-    /// Time of its end.
-    pub until: Option<MonotonicNs>,
+    duration: Option<Duration>,
+}
+
+impl BegunTrace {
+    /// Returns the time of its end, as what is to be traced is traced by now. The service may have
+    /// loaded its programs only for that, which takes a moment.
+    pub fn until(&self) -> Option<MonotonicNs> {
+        let is_of_service = self.kernel.as_ref().is_some_and(|kernel| !kernel.is_own());
+        let from = if is_of_service {
+            monotonic_now()
+        } else {
+            self.start
+        };
+        self.duration.map(|duration| later(from, duration))
+    }
 }
