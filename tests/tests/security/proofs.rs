@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as};
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::{is_whole, namespace};
@@ -243,4 +243,37 @@ fn files_whose_closing_waits_hold_no_other_client_up() {
         }
         drop(attack);
     }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn root_of_a_user_namespace_is_given_nothing_of_others() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let (own, theirs, roots) = (sleeper(ATTACKER), sleeper(VICTIM), sleeper(0));
+    let asks = |pid: &str, file: &str, how: &str| {
+        let script = format!(
+            "exec ./attack_agent prove {} {pid} {file} {how}",
+            address(service.folder.path()).display()
+        );
+        let mut unshare = command_as(ATTACKER, "unshare");
+        unshare.args(["--user", "--map-root-user", "sh", "-c", &script]);
+        unshare.env("LD_LIBRARY_PATH", service.folder.path().join("dist/lib"));
+        let output = unshare.current_dir(service.folder.path()).output().unwrap();
+        let said = lines(&output);
+        let one = |word| values_after(&said, word).unwrap_or_else(|_| panic!("{output:?}"))[0][0];
+        (one("opened"), one("granted"))
+    };
+    // The kernel opens none of them for a process of such a namespace, and lets it name all.
+    for of in [&own, &theirs, &roots] {
+        let pid = of.pid().to_string();
+        let memory = format!("/proc/{pid}/mem");
+        assert_eq!(asks(&pid, &memory, ""), (0, 0));
+        assert_eq!(asks(&pid, &memory, "path"), (1, 0));
+        assert_eq!(asks(&pid, "/proc/self/mem", ""), (1, 0));
+    }
+    // Itself, which the service does not guard there: see docs/agent.md.
+    assert_eq!(asks("$$", "/proc/$$/mem", ""), (1, 0));
 }

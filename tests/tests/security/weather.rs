@@ -22,7 +22,7 @@ const PROGRAMS: usize = 8;
 /// Longest time that a client waits for a service that does not answer.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// What a program says whose children were all seen.
+/// Output of a program whose children were all seen.
 const SERVED: [&str; 2] = ["forks 7", "lost 0"];
 
 fn ask(service: &Service) -> Output {
