@@ -53,6 +53,10 @@ while read -r file name; do
     begin=$(now)
     echo failed >/vmtest/status
     watch "$file" &
+    # The last one: it sets Yama's scope to 3, which stays.
+    case "$name" in
+    *the_service_gives_what_ptrace_allows*) export TRACER_YAMA_FOR_GOOD=1 ;;
+    esac
     # Into a file: what a test leaves running would keep a pipe open.
     "$TESTS/$file" --ignored --test-threads=1 --exact "$name" >/vmtest/output 2>&1 </dev/null && echo passed >/vmtest/status
     kill $! 2>/dev/null
