@@ -5,8 +5,8 @@ use aya_ebpf::programs::RawTracePointContext;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_CALL;
 use tracer_common::kernel::{
-    Record, RecordHeader, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SyscallEnterData,
-    SyscallExitData, call_texts, traced,
+    Record, RecordHeader, SYSCALL_CALL_TEXTS, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS,
+    SyscallCallData, SyscallEnterData, SyscallExitData, call_texts, traced,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
@@ -14,8 +14,8 @@ use crate::cpu_ring::record_call;
 use crate::guard;
 use crate::maps::{self, CallWanted};
 use crate::offsets::{
-    ALL_CALLS, COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE, SIGRETURN,
-    STRING_BYTES,
+    ALL_CALLS, CALLS_AT_EXIT, COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE,
+    SIGRETURN, STRING_BYTES,
 };
 use crate::socketcall::{Called, called};
 use crate::stack;
@@ -98,6 +98,14 @@ fn exit<C: Tracepoint>(ctx: &C) {
     };
     let points_to = points_to(nr, is_compat);
     stack::record_at_call(ctx, &task, EventTypeId::SYSCALL_EXIT, &registers, is_compat);
+    if CALLS_AT_EXIT.load() != 0 {
+        // An exec, and the end of a signal handler, have replaced the registers.
+        let are_known = exec == NO_CALL && nr != NO_CALL;
+        let ret = ctx.argument::<1>().cast_signed();
+        return exit_alone(
+            &task, &called, is_compat, &registers, points_to, ret, are_known,
+        );
+    }
     if points_to != 0 {
         let ret = ctx.argument::<1>().cast_signed();
         let points_to = to_read_on_exit(&task, &registers, points_to, ret);
@@ -202,6 +210,48 @@ fn exit_with_texts<C: Tracepoint>(
     texts.record(task, &data);
 }
 
+/// Records a call that is recorded only as it ends, with its arguments where the registers still
+/// have them, and with what these point to.
+#[inline(always)]
+fn exit_alone<C: Tracepoint>(
+    task: &Task<C>,
+    called: &Called,
+    is_compat: bool,
+    registers: &Registers<C>,
+    points_to: u64,
+    ret: i64,
+    are_known: bool,
+) {
+    let arguments = called.arguments(registers, is_compat);
+    let data = SyscallCallData {
+        exit: SyscallExitData {
+            number: called.nr.cast_signed(),
+            compat: u32::from(is_compat),
+            ret,
+        },
+        args: arguments,
+        are_known: u64::from(are_known),
+    };
+    let points_to = if are_known {
+        let first = u32::from(points_to & 0xffff != 0);
+        let second = u32::from(points_to >> call_texts::BITS & 0xffff != 0);
+        let unread = first | second << 1;
+        joined(points_to, ret, unread)
+    } else {
+        0
+    };
+    let texts = Texts {
+        event_type: SYSCALL_CALL_TEXTS,
+        program_address: registers.address(),
+        arguments: &arguments,
+        signal_mask: 0,
+        points_to,
+        returned: ret.cast_unsigned(),
+        is_compat: data.exit.compat,
+    };
+    texts.record(task, &data);
+}
+
 /// Returns which data is to be read as a call ends: what it has filled in, or what could not be
 /// read as it began, where the registers are still those.
 #[inline(always)]
@@ -211,6 +261,20 @@ fn to_read_on_exit<C: Tracepoint>(
     points_to: u64,
     ret: i64,
 ) -> u32 {
+    let is_given = points_to & 0xffff_ffff != 0;
+    // After an exec the registers are other ones.
+    let unread = if is_given {
+        maps::forget_unread(task.tid(), registers.address())
+    } else {
+        0
+    };
+    joined(points_to, ret, unread)
+}
+
+/// Returns what is to be read of a call that has returned this: what it has filled in, and of what
+/// it was given what was not read yet, a bit each.
+#[inline(always)]
+fn joined(points_to: u64, ret: i64, unread: u32) -> u32 {
     let filled = filled((points_to >> call_texts::FILLED_AT) as u32 & 0xffff, ret);
     let also_filled = (points_to >> (call_texts::FILLED_AT + call_texts::BITS)) as u32;
     let also_filled = self::filled(also_filled, ret);
@@ -222,8 +286,6 @@ fn to_read_on_exit<C: Tracepoint>(
     if on_entry == 0 {
         return filled | also_filled << call_texts::BITS;
     }
-    // After an exec the registers are other ones.
-    let unread = maps::forget_unread(task.tid(), registers.address());
     let first = if unread & 1 != 0 {
         on_entry & 0xffff
     } else if unread & 2 != 0 && also_filled == 0 {

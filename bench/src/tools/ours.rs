@@ -13,7 +13,7 @@ use xtask::workspace;
 /// Name of our command line in the report, writing a log.
 pub const LOG: &str = "tracer-user attach --log";
 
-/// The same, without what arguments of system calls point to.
+/// Name in the report, where what arguments of system calls point to is not read.
 pub const LOG_WITHOUT_TEXTS: &str = "tracer-user attach --log --string-size 0";
 
 /// Our command line, printing text to a file.

@@ -1,6 +1,7 @@
 //! System calls against what strace counts for the same program.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 
 use tests::event::Event;
@@ -322,4 +323,97 @@ fn a_call_in_json_says_how_long_it_took() {
         );
         assert_eq!(begun.get("duration_ns"), None);
     }
+}
+
+/// Returns the lines of calls, each without what comes before its name and without its duration.
+fn lines_of_calls(text: &str, names: &[&str]) -> Vec<String> {
+    let begins = |line: &str| {
+        let at = names
+            .iter()
+            .filter_map(|name| line.find(&format!("{name}(")));
+        at.min().map(|at| line[at..].to_owned())
+    };
+    text.lines().filter_map(begins).collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn calls_that_are_recorded_only_as_they_end_are_those_of_strace() {
+    const CALLS: [&str; 5] = ["openat", "newfstatat", "readlink", "close", "fadvise64"];
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("strace");
+    let work = ["/bin/cat", "/etc/passwd", "/nowhere/at/all", "/etc/hosts"];
+    let run = |command: &mut Command| {
+        // Without those of this test's, by which programs look for libraries.
+        let output = command.args(work).env_clear().output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    };
+    run(Command::new("strace")
+        .args(["-e", &format!("trace={}", CALLS.join(",")), "-o"])
+        .arg(&theirs)
+        .arg("--"));
+    let log = folder.path().join("log");
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    let options = [
+        "run",
+        "--events",
+        "syscall",
+        "--calls",
+        "exit",
+        "--syscalls",
+    ];
+    command.args(options).arg(CALLS.join(","));
+    run(command.arg("--log").arg(&log).arg("--"));
+    let mut read = Command::new(dist::tracer_user().unwrap());
+    let output = read.arg("read").arg(&log).output().unwrap();
+
+    let ours = String::from_utf8(output.stdout).unwrap();
+    let theirs = fs::read_to_string(theirs).unwrap();
+    let expected = lines_of_calls(&theirs, &CALLS);
+    assert!(expected.len() > 10 && expected.iter().any(|line| line.contains("ENOENT")));
+    let squeezed = |lines: Vec<String>| -> Vec<String> {
+        let words = |line: String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        lines.into_iter().map(words).collect()
+    };
+    assert_eq!(
+        squeezed(lines_of_calls(&ours, &CALLS)),
+        squeezed(expected),
+        "{ours}"
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn of_a_call_that_is_recorded_only_as_it_ends_nothing_is_guessed() {
+    if missing_right().is_some() {
+        return;
+    }
+    let command = ["sh", "-c", "exec cat /etc/hosts"].map(str::to_owned);
+    let options = ["--events", "syscall", "--calls", "exit", "--syscalls"];
+    let options = [&options[..], &["execve,getppid,exit_group,openat"]].concat();
+    let events = traced(&command, &options).unwrap();
+
+    assert!(events.iter().all(|event| !event.is_system("syscall_enter")));
+    let calls = events
+        .iter()
+        .filter(|event| event.is_system("syscall_exit"));
+    let of = |name| {
+        let calls = calls.clone();
+        calls.filter(move |event| event.word("name") == Some(name))
+    };
+    // An exec has replaced its registers, and the memory that they point to.
+    let has_succeeded = |event: &&Event| event.integer("ret") == Some(0);
+    let execs = || of("execve").filter(has_succeeded);
+    let knows = |event: &Event| event.data["filled"] != serde_json::json!({});
+    assert!(execs().count() >= 2 && !execs().any(knows), "{events:?}");
+    let opened = of("openat").filter(|event| event.line.contains("/etc/hosts"));
+    let opened: Vec<_> = opened.collect();
+    assert_eq!(opened.len(), 1, "{events:?}");
+    assert_eq!(opened[0].data["filled"]["filename"], "/etc/hosts");
+    // It does not end, and how long others took is not known.
+    assert_eq!(of("exit_group").count(), 0);
+    assert!(calls.clone().all(|event| !event.line.contains("duration")));
 }

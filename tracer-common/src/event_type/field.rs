@@ -58,7 +58,7 @@ pub enum FieldKind {
     /// Return value of a system call, in readable form.
     ShownResult,
     /// The 64 bits of a return value, and behind them the arguments that the call filled in, with
-    /// their names.
+    /// their names; all of them where the call was recorded only as it ended.
     FilledArguments,
     /// The number of a soft interrupt, 32 bits.
     Softirq,

@@ -62,9 +62,9 @@ pub use stack::{
     UnwindRecord, stack_ends, stacks,
 };
 pub use syscall::{
-    SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,
-    SyscallText, SyscallTextsRecord, call_texts, gathered, socket_calls, string_space, syscalls,
-    text_item,
+    SYSCALL_CALL_TEXTS, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallCallData,
+    SyscallEnterData, SyscallExitData, SyscallText, SyscallTextsRecord, call_texts, gathered,
+    socket_calls, string_space, syscalls, text_item,
 };
 pub use tracepoint::{
     MAX_TRACEPOINTS, TRACEPOINT_COMMON_BYTES, TRACEPOINT_LOCATED, TRACEPOINT_RECORDS,

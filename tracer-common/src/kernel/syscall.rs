@@ -26,7 +26,9 @@ event_data! {
 
 event_data! {
     /// Data of `LINUX_TRACE_SYSCALL_EXIT`. The program address is where the program goes on. What
-    /// the call has filled in, and what could not be read on entry, follows as on entry.
+    /// the call has filled in, and what could not be read on entry, follows as on entry. Where
+    /// calls are recorded only as they end (--calls exit), so does what it was given, as far as it
+    /// is known then, and with the index 255 the values of the registers for arguments.
     pub struct SyscallExitData {
         /// As on entry. -1: the call has that system call number, or it is a return from a signal
         /// handler, of which the kernel no longer knows, and whose entry was before the trace.
@@ -46,6 +48,22 @@ pub const SYSCALL_ENTER_TEXTS: u16 = 0x7ffe;
 
 /// The event type of a [`SyscallTextsRecord`] of an exit: no event has it.
 pub const SYSCALL_EXIT_TEXTS: u16 = 0x7ffd;
+
+/// The event type of a [`SyscallTextsRecord`] of a call that is recorded only as it ends: no event
+/// has it.
+pub const SYSCALL_CALL_TEXTS: u16 = 0x7ff8;
+
+/// Data of a call that is recorded only as it ends.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SyscallCallData {
+    /// Data of its event.
+    pub exit: SyscallExitData,
+    /// Values of the registers for arguments.
+    pub args: [u64; 6],
+    /// 1: these are those of the call. 0: it has replaced them, as an exec does.
+    pub are_known: u64,
+}
 
 /// Description of the data that was read at the address in an argument of a system call.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -295,6 +313,9 @@ pub mod text_item {
     pub const BYTES: u8 = 4;
     /// Bit of the index of an argument: what follows says what a descriptor is.
     pub const DESCRIPTOR: u8 = 0x40;
+    /// Instead of the index of an argument: the values of all registers for arguments, where the
+    /// call is recorded only as it ends.
+    pub const REGISTERS: u8 = 0xff;
 }
 
 event_types! {

@@ -94,12 +94,20 @@ pub fn value<'a>(field: &SystemField, untrusted: &'a [u8]) -> Option<FieldValue<
         }
         FieldKind::FilledArguments => {
             let (table, nr) = call_of(untrusted)?;
+            let texts = Texts::behind(size_of::<SyscallExitData>(), untrusted);
+            if let Some(registers) = texts.registers() {
+                let call = Call {
+                    table,
+                    nr,
+                    registers,
+                };
+                return Some(FieldValue::NamedArguments(call, texts));
+            }
             let call = Call {
                 table,
                 nr,
                 registers: [0; MOST],
             };
-            let texts = Texts::behind(size_of::<SyscallExitData>(), untrusted);
             FieldValue::Filled(call, texts, long()?.cast_signed())
         }
         FieldKind::SyscallResult => FieldValue::Result(left(untrusted, long()?)?),

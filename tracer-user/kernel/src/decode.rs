@@ -5,10 +5,10 @@ use std::mem::{offset_of, size_of};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, ProbeTextsRecord,
-    Record, RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS,
-    Sight, SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText,
-    TRACEPOINT_RECORDS, TracepointData, exec_arguments, exec_space, gathered, probe_texts,
-    string_space, text_item, tracepoint_space,
+    Record, RecordHeader, SWITCH_RECORD, SYSCALL_CALL_TEXTS, SYSCALL_ENTER_TEXTS,
+    SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, Sight, SwitchInData, SwitchRecord, SyscallCallData,
+    SyscallEnterData, SyscallExitData, SyscallText, TRACEPOINT_RECORDS, TracepointData,
+    exec_arguments, exec_space, gathered, probe_texts, string_space, text_item, tracepoint_space,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -84,6 +84,7 @@ pub fn decode(
         SYSCALL_EXIT_TEXTS => {
             return decode_texts::<SyscallExitData>(untrusted, EventTypeId::SYSCALL_EXIT, each);
         }
+        SYSCALL_CALL_TEXTS => return decode_call(untrusted, each),
         event_type if u32::from(event_type) == EventTypeId::EXEC.0 => {
             let (event, data) = decode_exec(untrusted, header)?;
             each(event, &data);
@@ -263,6 +264,30 @@ fn decode_texts<D>(
     };
     each(event_header(&header, event_type)?, &all);
     Ok(())
+}
+
+/// Hands over the end of a system call that is recorded only then: what its arguments point to, and
+/// where they are known the values of the registers, are behind its data.
+fn decode_call(
+    untrusted: &[u8],
+    mut each: impl FnMut(EventHeader, &[u8]),
+) -> Result<(), RecordError> {
+    decode_texts::<SyscallCallData>(untrusted, EventTypeId::SYSCALL_EXIT, |header, data| {
+        let Ok((call, texts)) = SyscallCallData::read_from_prefix(data) else {
+            return;
+        };
+        let mut all = call.exit.as_bytes().to_vec();
+        all.extend_from_slice(texts);
+        if call.are_known != 0 {
+            push_item(
+                &mut all,
+                text_item::REGISTERS,
+                text_item::BYTES,
+                call.args.as_bytes(),
+            );
+        }
+        each(header, &all);
+    })
 }
 
 /// Appends what an argument points to, as it follows an event's data.
@@ -684,6 +709,28 @@ mod tests {
         let needed = both.len() - SMALL + 4;
         assert_eq!(one(&both[..needed]).unwrap().1, whole);
         assert!(one(&both[..needed - 1]).is_err());
+    }
+
+    #[test]
+    fn a_call_that_is_recorded_only_as_it_ends_has_its_registers_where_they_are_known() {
+        const SMALL: usize = string_space::SMALL;
+        let texts = |are_known| {
+            let mut header = header(EventTypeId::SYSCALL_EXIT);
+            header.event_type = SYSCALL_CALL_TEXTS;
+            header.truncated = u32::try_from(SMALL).unwrap() << RecordHeader::SPACE_AT;
+            let mut call = SyscallCallData::new_zeroed();
+            (call.exit.ret, call.args[2], call.are_known) = (5, 7, are_known);
+            let none = [[0_u8; size_of::<SyscallText>()]; SYSCALL_TEXTS];
+            let record = [header.as_bytes(), call.as_bytes(), none.as_bytes()].concat();
+            let (event, data) = one(&record).unwrap();
+            assert_eq!(event.event_type, EventTypeId::SYSCALL_EXIT);
+            let (exit, behind) = data.split_at(size_of::<SyscallExitData>());
+            assert_eq!(exit, call.exit.as_bytes());
+            tracer_syscalls::pointer_data::Texts::behind(0, behind).registers()
+        };
+
+        assert_eq!(texts(1), Some([0, 0, 7, 0, 0, 0]));
+        assert_eq!(texts(0), None);
     }
 
     #[test]

@@ -60,6 +60,9 @@ const LEAST_OF_EXECS: u32 = 4096;
 const LOG_BYTES: u32 = 128 * 1024;
 const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
 
+/// The tracepoint at the beginning of calls.
+const AT_ENTRY: &str = "sys_enter";
+
 /// Requests to block devices that are remembered at a time.
 const MOST_REQUESTS: u32 = 8192;
 
@@ -178,6 +181,7 @@ impl<'a> Plan<'a> {
                 "ALL_CALLS",
                 u32::from(self.options.syscalls == SyscallSet::all()),
             ),
+            ("CALLS_AT_EXIT", u32::from(self.options.calls_at_exit)),
             ("CPU_RING_BYTES", cpu_rings.bytes),
             ("CPU_RING_CHUNKS", cpu_rings.chunks),
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
@@ -287,7 +291,10 @@ impl<'a> Plan<'a> {
             bits |= DESCRIPTORS;
         }
         let mut listing = None;
-        let has = |name: &str| self.kernel.tracepoints.contains(&name);
+        let has = |name: &str| {
+            let is_left_out = self.options.calls_at_exit && name == AT_ENTRY;
+            !is_left_out && self.kernel.tracepoints.contains(&name)
+        };
         // New processes have their pids known from then on: now those that are there.
         let list = |ebpf: &mut Ebpf| {
             if let (Some(_), Some(btf)) = (self.kernel.namespace, &self.kernel.btf) {
@@ -297,7 +304,11 @@ impl<'a> Plan<'a> {
             }
             Ok(())
         };
-        let attached = programs::attach(ebpf, self.kernel.btf.as_ref(), bits, has, list)?;
+        let mut attached = programs::attach(ebpf, self.kernel.btf.as_ref(), bits, has, list)?;
+        if self.options.calls_at_exit && has("sys_exit") {
+            // The other program tells what ends, where the end does not say so itself.
+            attached.recorded |= bits & wanted::bit(EventTypeId::SYSCALL_EXIT);
+        }
         let is_looking = attached.recorded & wanted::bit(EventTypeId::THREAD_STATE) != 0;
         let looker = is_looking.then(|| {
             let what = (attached.recorded, &self.options.stacks);

@@ -26,6 +26,9 @@ pub struct KernelOptions {
     pub wanted: Vec<EventTypeId>,
     /// The system calls that are recorded, where those types are wanted.
     pub syscalls: SyscallSet,
+    /// Recording of calls only as they end, with what is known of them then: no event says that
+    /// they begin.
+    pub calls_at_exit: bool,
     /// Bytes that are read of the memory to which an argument of theirs points, at most 4096; 0:
     /// none.
     pub string_bytes: u32,
@@ -69,6 +72,7 @@ impl Default for KernelOptions {
             ring_bytes: 4 << 20,
             wanted: Vec::new(),
             syscalls: SyscallSet::all(),
+            calls_at_exit: false,
             string_bytes: 0,
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),

@@ -251,6 +251,8 @@ mod tests {
         describes: bool,
         /// Rings of the CPUs' own for the records of system calls.
         has_cpu_rings: bool,
+        /// Recording of calls only as they end.
+        at_exit: bool,
     }
 
     /// Variant that adds most to the programs.
@@ -263,6 +265,7 @@ mod tests {
         is_choosing: true,
         describes: true,
         has_cpu_rings: false,
+        at_exit: false,
     };
 
     /// Loads the object without attaching anything; `None` where this test may not run.
@@ -293,6 +296,7 @@ mod tests {
             ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(variant.frames > 0)),
             ("NAMESPACE", variant.namespace),
+            ("CALLS_AT_EXIT", u32::from(variant.at_exit)),
             ("CPU_RING_BYTES", cpu_rings.bytes),
             ("CPU_RING_CHUNKS", cpu_rings.chunks),
         ] {
@@ -434,6 +438,27 @@ mod tests {
                 string_bytes: 4096,
                 namespace: 1,
                 ..variant
+            },
+            Variant {
+                at_exit: true,
+                ..variant
+            },
+        ]);
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn the_kernel_takes_every_program_that_records_calls_as_they_end() {
+        let at_exit = Variant {
+            at_exit: true,
+            ..MOST
+        };
+        take_all(&[
+            at_exit,
+            Variant {
+                string_bytes: 4096,
+                frames: 0,
+                ..at_exit
             },
         ]);
     }

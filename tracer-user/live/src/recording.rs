@@ -29,6 +29,8 @@ pub struct Recording {
     pub syscalls: SyscallSet,
     /// Bytes that are read of the data that their arguments point to.
     pub string_bytes: u32,
+    /// Recording of system calls only as they end.
+    pub calls_at_exit: bool,
     /// Recording of descriptors.
     pub descriptors: DescriptorOptions,
     /// Stacks that are recorded.
@@ -53,6 +55,7 @@ impl Default for Recording {
             selection: Selection::usual(),
             syscalls: SyscallSet::all(),
             string_bytes: 0,
+            calls_at_exit: false,
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             inlined: false,

@@ -194,6 +194,7 @@ impl Setup {
             ring_bytes: self.buffers.kernel_ring_bytes,
             wanted: recording.types_to_load(subject),
             syscalls: recording.syscalls.clone(),
+            calls_at_exit: recording.calls_at_exit,
             string_bytes: recording.string_bytes,
             descriptors: recording.descriptors,
             stacks: recording.stacks,

@@ -66,6 +66,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 "Of system calls, only those that return an error",
                 false,
             ),
+            ("calls", "When calls are recorded: both, exit", false),
             ("string_size", "Bytes of what is read and written", false),
             (
                 "descriptors",

@@ -3,7 +3,7 @@
 
 use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
-use crate::arguments::{Pointed, pointed_of};
+use crate::arguments::{MOST, Pointed, pointed_of};
 use crate::calls::Extent;
 use crate::names::Table;
 use crate::table::{self, Together};
@@ -64,6 +64,18 @@ impl<'a> Texts<'a> {
     pub fn item(self, index: u8) -> Option<&'a [u8]> {
         let mut items = self.items();
         items.find_map(|(of, _, bytes)| (of == index).then_some(bytes))
+    }
+
+    /// Returns the values of the registers for arguments, where the call was recorded only as it
+    /// ended and they are known.
+    #[must_use]
+    pub fn registers(self) -> Option<[u64; MOST]> {
+        let bytes = self.item(text_item::REGISTERS)?;
+        let mut registers = [0; MOST];
+        for (register, bytes) in registers.iter_mut().zip(bytes.chunks_exact(8)) {
+            *register = u64::from_ne_bytes(bytes.try_into().ok()?);
+        }
+        (bytes.len() == size_of_val(&registers)).then_some(registers)
     }
 
     /// Returns the text of an argument.

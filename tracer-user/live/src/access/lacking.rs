@@ -16,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 6] = [
+const LACKING: [Lacking; 7] = [
     Lacking {
         is_asked_for: |setup| !setup.recording.tracepoints.is_empty(),
         options: "--tracepoint",
@@ -41,6 +41,11 @@ const LACKING: [Lacking; 6] = [
         options: "--stack kernel",
         instead: "give --stack user; functions of the kernel are for who may read their addresses: \
                   kernel.kptr_restrict is 0 and kernel.perf_event_paranoid at most 1",
+    },
+    Lacking {
+        is_asked_for: |setup| setup.recording.calls_at_exit,
+        options: "--calls exit",
+        instead: "leave it out: calls are recorded as they begin and as they end",
     },
     Lacking {
         is_asked_for: |setup| setup.recording.btf.is_some(),
@@ -116,6 +121,10 @@ mod tests {
             setup(|setup| change(&mut setup.recording.stacks))
         };
         let refused = [
+            (
+                setup(|it| it.recording.calls_at_exit = true),
+                "--calls exit",
+            ),
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
             (stacks(|it| it.user_events = true), "--stack-for user"),

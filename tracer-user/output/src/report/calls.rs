@@ -158,6 +158,9 @@ impl BegunCalls {
     /// `None` where the data is truncated.
     pub fn resume(&mut self, line: &EventView<'_>) -> Option<Vec<u8>> {
         let (left, texts) = left(line)?;
+        if let Some(registers) = texts.registers() {
+            return Some(words_of_whole(left, registers, texts));
+        }
         let (key, value) = CallKey::from_exit(line.event.data)?;
         let begun = self.unfinished.leave(line.event.header.tid, key, value);
         let begun = begun.filter(|begun| begun.is_ended);
@@ -245,6 +248,30 @@ impl BegunCalls {
     pub fn forget(&mut self) {
         self.unfinished.clear();
     }
+}
+
+/// Returns the words of a call that was recorded only as it ended. How long it took is not known.
+fn words_of_whole(left: Returned, registers: [u64; MOST], texts: Texts<'_>) -> Vec<u8> {
+    let call = Call {
+        table: left.table,
+        nr: left.nr,
+        registers,
+    };
+    let filling = Filling {
+        call: &call,
+        // What the call may have changed is not known as it was.
+        before: Texts::default(),
+        after: Some(texts),
+        returned: Some(left.value),
+    };
+    let mut words = Vec::new();
+    push_syscall_name(&mut words, left.table, left.nr);
+    words.push(b'(');
+    let shape = Shape::from_call(&call);
+    shape.push(&mut words, 0..shape.count(), &filling);
+    words.extend_from_slice(b") = ");
+    push_result_of(&mut words, left, &filling);
+    words
 }
 
 /// Error: the data of an event is shorter than its type says.

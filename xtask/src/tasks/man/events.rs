@@ -131,7 +131,9 @@ fn field(field: &SystemField) -> String {
         FieldKind::ShownResult => {
             "the same, as text: with the error's name, addresses in hexadecimal"
         }
-        FieldKind::FilledArguments => "arguments that the call has filled in, with their names",
+        FieldKind::FilledArguments => {
+            "arguments that the call has filled in, with their names; with --calls exit, all"
+        }
         FieldKind::Softirq => "a soft interrupt",
         FieldKind::BlockOperation => "what the request asks for",
         FieldKind::WakerContext => "what asks for the wake-up",
