@@ -277,12 +277,15 @@ fn a_waker_of_the_same_user_is_followed_without_root_and_anothers_is_not() {
     let trace = trace.stop().unwrap();
     let events = trace.events().unwrap();
     let shown = [reader.pid(), own.pid()];
-    // Nothing of the other user's, and nothing of this user's that has woken none.
-    assert!(
-        events
-            .iter()
-            .all(|event| event.pid == 0 || shown.contains(&event.pid))
-    );
+    // Nothing of the other user's, and nothing of this user's that has woken none of these.
+    let named: std::collections::BTreeSet<_> = events
+        .iter()
+        .filter_map(|event| event.integer("waker_pid"))
+        .collect();
+    for event in events.iter().filter(|event| !shown.contains(&event.pid)) {
+        let has_woken = event.pid == 0 || named.contains(&i64::from(event.pid));
+        assert!(has_woken && event.pid != others.pid(), "{}", event.line);
+    }
     let wakers = events
         .iter()
         .filter(|event| event.is_system("wakeup") && event.pid == reader.pid());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, command_as, stage};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, command_as, give, stage};
 use tests::bpf::{self, Object};
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
@@ -451,4 +451,58 @@ fn a_client_that_says_half_or_sends_many_descriptors_harms_no_other() {
         .arg("900");
     let _hold = Target::start(&mut hold).unwrap();
     unharmed();
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn no_stack_has_an_address_of_a_program_with_special_rights_and_none_is_told_what_it_maps() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let folder = service.folder.path();
+    let plain = folder.join("watched");
+    let special = folder.join("special");
+    fs::copy(&plain, &special).unwrap();
+    fs::set_permissions(&special, Permissions::from_mode(0o4755)).unwrap();
+    let made = folder.join("made");
+    fs::create_dir(&made).unwrap();
+    give(&made, ATTACKER).unwrap();
+    let log = made.join("log");
+    let mut tool = service.tool(ATTACKER, ATTACKER);
+    tool.args(["run", "--syscalls", "all", "--stack", "user", "--log"]);
+    tool.arg(&log)
+        .args(["--", "sh", "-c", "\"$0\"; \"$1\"; \"$0\""]);
+    let output = tool.args([&special, &plain]).output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("kernel events"),
+        "{output:?}"
+    );
+    let mut read = Command::new(dist::tracer_user().unwrap());
+    let read = read
+        .args(["read", "--format", "json"])
+        .arg(&log)
+        .output()
+        .unwrap();
+    let mut modules = BTreeSet::new();
+    for line in lines(&read) {
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        for frame in event["stack"].as_array().into_iter().flatten() {
+            // An address in no mapping that was given is one of its own.
+            modules.insert(frame["module"].as_str().unwrap_or("?").to_owned());
+        }
+    }
+    let has = |name: &str| modules.iter().any(|module| module.ends_with(name));
+    assert!(has("libc.so.6") && !has("/special"), "{modules:?}");
+    // Mappings, whether a stack has an address in them or not.
+    let mut read = Command::new(dist::tracer_user().unwrap());
+    let read = read.args(["read", "--events", "mapping", "--format", "json"]);
+    let mapped = lines(&read.arg(&log).output().unwrap());
+    let of = |name: &str| {
+        let path = folder.join(name);
+        let path = path.to_str().unwrap();
+        mapped.iter().filter(|line| line.contains(path)).count()
+    };
+    assert!(of("watched") > 0, "{mapped:?}");
+    assert_eq!(of("special"), 0);
 }

@@ -26,8 +26,8 @@ pub const MOST_REPLY_BYTES: usize = 1 << 20;
 pub struct Detail {
     /// The types that the conversation may ask for by its filter, as bits.
     pub types: u64,
-    /// The system calls that are recorded, as bits by their numbers: those of the machine, and those
-    /// of 32-bit programs.
+    /// The system calls that are recorded, as bits by their numbers: those of the machine, and
+    /// those of 32-bit programs.
     pub calls: [[u64; syscalls::WORDS]; 2],
     /// Bytes that are read of what an argument of a system call points to.
     pub string_bytes: u32,

@@ -1,9 +1,9 @@
 //! Code that processes have mapped, for those that find the functions of their stacks.
 //!
-//! The kernel reports it of every process, whether it may be looked into or not. So it is given only
-//! right before a stack of the process, which was recorded while it could be: what it has mapped is
-//! its user's to read then (`/proc/PID/maps`). What it had mapped before an exec is forgotten as that
-//! begins.
+//! The kernel reports it of every process, whether it may be looked into or not. So it is given
+//! only right before a stack of the process, which was recorded while it could be: its user may
+//! read what it has mapped then (`/proc/PID/maps`). What it had mapped before an exec is forgotten
+//! as that begins.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ const MOST_PROCESSES: usize = 16_384;
 /// Time for which those of an ended process are kept: its last stacks may still come.
 const KEPT_FOR_NS: u64 = 1_000_000_000;
 
-/// Code of all processes that a subscription has.
+/// MappedCode of all processes that a subscription has.
 #[derive(Debug, Default)]
-pub struct Code {
+pub struct MappedCode {
     processes: HashMap<i32, Mapped>,
     /// Number of mappings.
     count: usize,
@@ -33,7 +33,7 @@ pub struct Code {
     ended: Vec<(u64, i32)>,
 }
 
-/// Code of a process since its last exec.
+/// MappedCode of a process since its last exec.
 #[derive(Clone, Debug)]
 struct Mapped {
     program: u64,
@@ -49,7 +49,7 @@ pub struct Said {
     count: usize,
 }
 
-impl Code {
+impl MappedCode {
     /// Keeps what a process maps from this time on, at which it comes to be traced.
     pub fn watch(&mut self, pid: i32, time: u64) {
         self.forget(pid);
@@ -172,15 +172,15 @@ mod tests {
         }
     }
 
-    fn starts(code: &Code, pid: i32, said: &mut Said) -> Vec<u64> {
+    fn starts(code: &MappedCode, pid: i32, said: &mut Said) -> Vec<u64> {
         let new = code.unsaid(pid, said).iter();
         new.map(|mapping| mapping.start).collect()
     }
 
     #[test]
     fn each_mapping_is_said_once_and_none_of_the_program_before() {
-        let mut code = Code::default();
-        let take = |code: &mut Code, time, report| code.take(time, report);
+        let mut code = MappedCode::default();
+        let take = |code: &mut MappedCode, time, report| code.take(time, report);
         code.watch(7, 1);
         take(&mut code, 0, MappingReport::Forked(7, 6));
         take(&mut code, 0, MappingReport::Mapped(7, mapping(0x2000)));
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn no_process_has_more_than_so_many() {
-        let mut code = Code::default();
+        let mut code = MappedCode::default();
         code.watch(7, 1);
         for start in 0..2 * MOST as u64 {
             code.take(1, MappingReport::Mapped(7, mapping(0x1000 * start)));

@@ -12,7 +12,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Loss, LossCause};
 use tracer_posix::agent::protocol::Answer;
 
-use super::code::{Code, Said};
+use super::code::{MappedCode, Said};
 use super::concerned::Concerned;
 use super::leaving::Leaving;
 use super::mask::masked;
@@ -21,7 +21,7 @@ use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
 use tracer_binary::stacks::push_mapping;
-use tracer_kernel::{Birth, ExecSign, ExecStep, MappingReport, WantedMaps, Withheld};
+use tracer_kernel::{ExecSign, ExecStep, MappingReport, UnseenChild, WantedMaps, Withheld};
 
 /// Subscriptions that there may be at the agent of one trace.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
@@ -117,12 +117,12 @@ struct State {
     kernel: Vec<WantedMaps>,
     /// Types that a subscription gets only where it has chosen them by a filter.
     by_choice: u64,
-    /// Code that the processes have mapped, where stacks are recorded.
-    code: Code,
+    /// MappedCode that the processes have mapped, where stacks are recorded.
+    code: MappedCode,
     /// Reports of that which are later than the last watermark.
     reports: VecDeque<(u64, MappingReport)>,
     /// Processes that were made unseen, later than the last watermark.
-    births: Vec<Birth>,
+    births: Vec<UnseenChild>,
     /// Events that were withheld, by process, of which it is not known yet who may hear of them.
     withheld: HashMap<Option<i32>, u64>,
 }
@@ -152,7 +152,7 @@ impl Limits {
 struct Common<'a> {
     by_choice: u64,
     memory: &'a mut Shares,
-    code: &'a Code,
+    code: &'a MappedCode,
 }
 
 impl State {
@@ -168,7 +168,7 @@ impl State {
             signs: Vec::new(),
             kernel: Vec::new(),
             by_choice,
-            code: Code::default(),
+            code: MappedCode::default(),
             reports: VecDeque::new(),
             births: Vec::new(),
             withheld: HashMap::new(),
@@ -209,7 +209,7 @@ impl State {
         let mut births = std::mem::take(&mut self.births);
         births.sort_by_key(|birth| birth.time);
         for birth in births.extract_if(.., |birth| birth.time <= until) {
-            let Birth { child, parent, .. } = birth;
+            let UnseenChild { child, parent, .. } = birth;
             self.forget_reused(child, parent);
             for id in self.concerned.with(parent) {
                 if let Some(subscription) = self.subscriptions.get_mut(id) {
@@ -485,7 +485,7 @@ impl Hub {
     }
 
     /// Takes the processes that guarded ones have made unseen, before the events of the same time.
-    pub fn take_births(&self, births: Vec<Birth>) {
+    pub fn take_births(&self, births: Vec<UnseenChild>) {
         self.lock().births.extend(births);
     }
 

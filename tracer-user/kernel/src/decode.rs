@@ -491,7 +491,7 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
 
 /// Process that was made by a guarded one which could not be looked into: no event says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct UnseenChild {
     /// Its time.
     pub time: MonotonicNs,
     /// The process.
@@ -501,13 +501,13 @@ pub struct Birth {
 }
 
 /// Reads such a process from a record; `None` for one of an event.
-pub fn birth(untrusted: &[u8]) -> Option<Birth> {
+pub fn birth(untrusted: &[u8]) -> Option<UnseenChild> {
     let (header, data) = RecordHeader::read_from_prefix(untrusted).ok()?;
     let is_withheld = header.truncated & RecordHeader::WITHHELD != 0;
     if !is_withheld || u32::from(header.event_type) != EventTypeId::FORK.0 {
         return None;
     }
-    Some(Birth {
+    Some(UnseenChild {
         time: clock(header.time_ns),
         child: task_id(u32::from_ne_bytes(*data.first_chunk()?)).ok()?,
         parent: task_id(header.pid).ok()?,

@@ -1,8 +1,8 @@
 //! Stacks as a service gives them: the functions are found here, by the rights of this process.
 //!
-//! The service opens no files of those whom it serves. So it gives addresses, or where functions are
-//! found by unwind data the registers and the memory of the thread; and what the kernel has reported
-//! of what the process has mapped. What it was not there to hear of is looked up in `/proc`.
+//! The service opens no files of its clients. So it gives addresses, or where functions are found
+//! by unwind data the registers and the memory of the thread; and what the kernel has reported of
+//! what the process has mapped. What it was not there to hear of is looked up in `/proc`.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use tracer_binary::unwind::{Copied, Unwinder, UnwoundStack};
 /// Processes whose mappings are known; beyond that, all are forgotten, and looked up again.
 const MOST_PROCESSES: usize = 16_384;
 
-/// What is known of the processes whose stacks a service gives.
+/// Knowledge of the processes whose stacks a service gives.
 #[derive(Debug)]
 pub struct GivenStacks {
     processes: HashMap<i32, Process>,
@@ -45,8 +45,12 @@ impl GivenStacks {
     pub fn push(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
         match header.event_type {
             EventTypeId::MAPPING => {
-                if let Some(mapping) = Mapping::parse(data) {
-                    self.process(header.pid).map(header.time.0, mapping);
+                let process = self.process(header.pid);
+                // A child has what its parent had, which was told of the parent.
+                if let Some(mapping) = Mapping::parse(data)
+                    && !process.space.has(&mapping)
+                {
+                    process.map(header.time.0, mapping);
                 }
                 return;
             }

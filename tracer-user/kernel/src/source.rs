@@ -9,7 +9,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::WantedMaps;
-use super::decode::{Birth, ExecSign, birth, decode, exec_sign};
+use super::decode::{ExecSign, UnseenChild, birth, decode, exec_sign};
 use super::diagnostics::Diagnostics;
 use super::first_names::FirstNames;
 use super::look::LookRecords;
@@ -51,7 +51,7 @@ pub struct KernelSource {
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
     /// Processes that guarded ones have made unseen, since they were last taken.
-    births: Vec<Birth>,
+    births: Vec<UnseenChild>,
     switches: Switches,
     /// Stacks, where they are recorded.
     stacks: Option<WaitingStacks>,
@@ -110,7 +110,7 @@ impl KernelSource {
 
     /// Takes the processes that guarded ones have made since the last call, while they could not be
     /// looked into: each is traced as its parent is, and no event says so.
-    pub fn take_births(&mut self) -> Vec<Birth> {
+    pub fn take_births(&mut self) -> Vec<UnseenChild> {
         std::mem::take(&mut self.births)
     }
 

@@ -1,4 +1,4 @@
-//! Detail in which a client wants events recorded: what of it is given, and to whom.
+//! Detail in which a client wants events recorded, and which clients are given it.
 
 use std::fs;
 use std::time::Duration;

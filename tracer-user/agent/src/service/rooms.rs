@@ -38,7 +38,7 @@ pub type RoomKey = Option<Detail>;
 /// Recording, and its subscriptions.
 pub struct Room {
     key: RoomKey,
-    /// User for whom it was opened.
+    /// User of the client that had it opened.
     user: u32,
     pub hub: Hub,
     pub kernel: Recordings,
@@ -69,7 +69,7 @@ impl Room {
 pub struct Rooms {
     all: Vec<Room>,
     shares: Shares,
-    /// Users for whom programs were loaded, and when.
+    /// Users whose clients had programs loaded, and when.
     loaded: VecDeque<(Instant, u32)>,
 }
 

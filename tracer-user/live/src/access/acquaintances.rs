@@ -21,9 +21,9 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Processes that are shown, and whether the children are that they make.
 #[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<Mutex<HashMap<i32, bool>>>);
+pub struct ShownProcesses(Arc<Mutex<HashMap<i32, bool>>>);
 
-impl Shown {
+impl ShownProcesses {
     /// Shows a process from now on.
     pub fn show(&self, pid: i32, inherit: bool) {
         *self.lock().entry(pid).or_default() |= inherit;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn those_that_are_shown_and_their_children_are_told_of_and_no_others() {
-        let shown = Shown::default();
+        let shown = ShownProcesses::default();
         shown.show(10, true);
         shown.show(20, false);
         let takes = |event_type, pid, child: i32| {

@@ -9,8 +9,8 @@ use tracer_syscalls::descriptors::DescriptorOptions;
 use super::super::setup::DEFAULT_STRING_BYTES;
 use crate::Setup;
 
-/// Returns the detail of a trace; `None` where it is the usual one. Functions of the kernel are left
-/// out where this user is not given them.
+/// Returns the detail of a trace; `None` where it is the usual one. Functions of the kernel are
+/// left out where this user is not given them.
 pub fn from_setup(setup: &Setup) -> Option<Detail> {
     let recording = &setup.recording;
     let options = recording.stacks;

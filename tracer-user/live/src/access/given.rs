@@ -1,4 +1,4 @@
-//! What a trace takes of the events that the service gives.
+//! Part of the events that the service gives which a trace takes.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use tracer_engine::event::EventHeader;
 use tracer_engine::source::Batch;
 use tracer_kernel::GivenStacks;
 
-use super::acquaintances::Shown;
+use super::acquaintances::ShownProcesses;
 use super::call_choice::CallChoice;
 use super::detail;
 use crate::Setup;
 
 /// Filter of events, which finds the functions of stacks.
 #[derive(Debug)]
-pub struct Given {
+pub struct GivenEvents {
     choice: Option<CallChoice>,
     stacks: Option<GivenStacks>,
     /// Processes that are shown, where others are named too.
-    shown: Option<Shown>,
+    shown: Option<ShownProcesses>,
     /// Stacks of system calls that may not be taken, by thread: each comes before its call.
     held: HashMap<i32, (EventHeader, Vec<u8>)>,
 }
 
-impl Given {
+impl GivenEvents {
     /// Returns the filter of a trace, which shows these alone; `None` where it takes all that there
     /// is as it comes.
-    pub fn from_setup(setup: &Setup, shown: Option<Shown>) -> Option<Self> {
+    pub fn from_setup(setup: &Setup, shown: Option<ShownProcesses>) -> Option<Self> {
         let has_detail = detail::from_setup(setup).is_some();
         let stacks = &setup.recording.stacks;
         let given = Self {

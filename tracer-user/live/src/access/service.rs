@@ -16,9 +16,9 @@ use tracer_kernel::{Availability, availability, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
-use super::acquaintances::{Acquaintances, Shown};
+use super::acquaintances::{Acquaintances, ShownProcesses};
 use super::detail;
-use super::given::Given;
+use super::given::GivenEvents;
 use super::permission::{self, NotPermitted};
 use crate::Setup;
 
@@ -114,7 +114,7 @@ pub struct Service {
     /// Whether children are traced too.
     inherits: bool,
     /// Those that may wake traced ones, where these are followed; and which are shown.
-    acquaintances: Option<(Acquaintances, Shown)>,
+    acquaintances: Option<(Acquaintances, ShownProcesses)>,
     lacks: Box<dyn Fn(EventTypeId) -> bool>,
     left_alone: usize,
     /// Whether the service has refused what the kernel does not let this user trace: it need not be
@@ -172,7 +172,7 @@ impl Service {
             acquaintances: setup
                 .followed
                 .wakers
-                .then(|| (Acquaintances::none(), Shown::default())),
+                .then(|| (Acquaintances::none(), ShownProcesses::default())),
             lacks: Box::new(move |id| {
                 let known = available.as_ref().map(|available| available(id));
                 matches!(known, Some(Availability::Lacks(_)))
@@ -287,7 +287,7 @@ impl Service {
         has_changed
     }
 
-    fn shown(&self) -> Option<Shown> {
+    fn shown(&self) -> Option<ShownProcesses> {
         let (_, shown) = self.acquaintances.as_ref()?;
         Some(shown.clone())
     }
@@ -319,7 +319,7 @@ impl Service {
 /// Conversation with the service, as the stream has it.
 pub struct ServiceSource {
     link: Arc<Mutex<Link>>,
-    given: Option<Given>,
+    given: Option<GivenEvents>,
     watermark: MonotonicNs,
     /// Time of the next question, and the pause after it if it brings nothing.
     due: Instant,
@@ -331,7 +331,7 @@ impl ServiceSource {
     pub fn from_service(service: &Service, setup: &Setup) -> Self {
         Self {
             link: Arc::clone(&service.link),
-            given: Given::from_setup(setup, service.shown()),
+            given: GivenEvents::from_setup(setup, service.shown()),
             watermark: MonotonicNs(0),
             due: Instant::now(),
             pause: Duration::ZERO,
@@ -415,7 +415,7 @@ impl Source for ServiceSource {
 /// there were any.
 fn collect_given(
     agent: &mut AgentSource,
-    given: &mut Given,
+    given: &mut GivenEvents,
     batch: &mut Batch<'_>,
 ) -> (MonotonicNs, bool) {
     let mut types = EventTypes::default();
