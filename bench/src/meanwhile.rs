@@ -14,7 +14,7 @@ use anyhow::{Context as _, ensure};
 
 use super::contest::Run;
 use super::spread::Spread;
-use super::tools::{Background, Seen, Tool};
+use super::tools::{Background, Seen, Tool, as_user};
 
 /// Processes that are traced while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,9 @@ pub fn attach(
         Whom::It => vec![program.pid()],
         Whom::ItAndChildren => with_children(program.pid())?,
         Whom::Another => {
-            sleeper = Background::start(Command::new("sleep").arg("1000"), "sleeper")?;
+            // An ordinary user's, so that every tool may trace it.
+            let mut asleep = as_user(Command::new("sleep").arg("1000"));
+            sleeper = Background::start(&mut asleep, "sleeper")?;
             vec![sleeper.pid()]
         }
     };

@@ -45,6 +45,14 @@ pub const ALL: &[Question] = &[
         ask: switches::untraced,
     },
     Question {
+        name: "switch-service",
+        ask: switches::traced_by_service,
+    },
+    Question {
+        name: "switch-service-untraced",
+        ask: switches::untraced_by_service,
+    },
+    Question {
         name: "pipe",
         ask: switches::pipe_slowdown,
     },

@@ -7,7 +7,8 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, Floor, Ftrace, Ours, PerfSched, Pinned, Tool, What, run_traced,
+    Bpftrace, Floor, Ftrace, Ours, OursByService, PerfSched, Pinned, Tool, What, as_user,
+    run_traced,
 };
 use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
@@ -66,6 +67,36 @@ fn contest<'a>(
     let mut contest = Contest::new(question, Unit::Ns);
     add_tools(&mut contest, tools, move |tool| {
         let mut program = programs::command("pingpong", &[]);
+        meanwhile::attach(tool, &mut program, whom, bench.phase()).map(meanwhile::Costs::added)
+    });
+    contest
+}
+
+/// Compares the service with the tracer of root's, on processes of an ordinary user's.
+pub fn traced_by_service(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    Ok(by_service(
+        bench,
+        "What CPU time does tracing add to each context switch of two processes of an ordinary user: by \
+         root's tracer, and by the service for that user?",
+        Whom::ItAndChildren,
+    ))
+}
+
+/// Compares the cost of both to processes that switch while another one is traced.
+pub fn untraced_by_service(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    Ok(by_service(
+        bench,
+        "What CPU time does tracing another process of an ordinary user add to each context switch of two \
+         processes that are not traced: by root's tracer, and by the service for that user?",
+        Whom::Another,
+    ))
+}
+
+fn by_service<'a>(bench: &'a Workbench, question: &'static str, whom: Whom) -> Contest<'a> {
+    let mut contest = Contest::new(question, Unit::Ns);
+    let tools: Vec<Box<dyn Tool>> = vec![Box::new(Ours(What::Switches)), Box::new(OursByService)];
+    add_tools(&mut contest, tools, move |tool| {
+        let mut program = as_user(&programs::command("pingpong", &[]));
         meanwhile::attach(tool, &mut program, whom, bench.phase()).map(meanwhile::Costs::added)
     });
     contest

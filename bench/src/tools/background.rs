@@ -176,6 +176,12 @@ pub fn lines_with(path: &std::path::Path, sign: &str) -> anyhow::Result<f64> {
     Ok(as_float(count))
 }
 
+/// Finds how many events our command line has shown, in its last line.
+pub fn count_shown(err: &str) -> anyhow::Result<f64> {
+    let count = count_before(err, " events in").or_else(|| count_before(err, " event in"));
+    count.with_context(|| format!("no count of events in its last line: {err}"))
+}
+
 /// Finds the count before the last `sign`: digits, perhaps with commas.
 pub fn count_before(text: &str, sign: &str) -> Option<f64> {
     let end = text.rfind(sign)?;

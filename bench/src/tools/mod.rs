@@ -9,6 +9,7 @@ mod ours;
 mod paused;
 mod perf;
 pub mod program_time;
+mod service;
 mod strace;
 
 pub use background::{Background, as_float, count_before, size};
@@ -18,6 +19,7 @@ pub use ftrace::Ftrace;
 pub use ours::{LOG, LOG_WITHOUT_TEXTS, Ours, OursIntoLog, OursWhy, attach_with};
 pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
+pub use service::{OursByService, as_user};
 pub use strace::Strace;
 
 use super::contest::Run;
@@ -34,6 +36,15 @@ pub enum What {
 }
 
 impl What {
+    /// Returns the types of events, as our command line takes them.
+    pub fn events(self) -> &'static str {
+        match self {
+            Self::Switches => "switch",
+            Self::Processes => "fork,exec,exit",
+            Self::Calls => "syscall",
+        }
+    }
+
     /// Returns the group of the kernel's tracepoints.
     pub fn group(self) -> &'static str {
         match self {

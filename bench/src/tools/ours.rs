@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::background::{Background, Finished, count_before, size};
+use super::background::{Background, Finished, count_before, count_shown, size};
 use super::{Attached, Seen, Tool, What};
 use crate::folder;
 use xtask::workspace;
@@ -100,15 +100,15 @@ pub fn attach_with(pid: u32, options: &[&str]) -> anyhow::Result<Background> {
 }
 
 fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<Box<dyn Attached>> {
-    let events: &[&str] = match what {
-        What::Switches => &["--events", "switch"],
-        What::Processes => &["--events", "fork,exec,exit"],
-        What::Calls => &["--events", "syscall", "--syscalls", "all"],
+    let calls: &[&str] = match what {
+        What::Switches | What::Processes => &[],
+        What::Calls => &["--syscalls", "all"],
     };
     let output = folder().join(file);
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
     command.arg("attach").args(pids.iter().map(u32::to_string));
-    command.args(events).args(to).arg(&output);
+    command.args(["--events", what.events()]).args(calls);
+    command.args(to).arg(&output);
     start(&mut command, output)
 }
 
@@ -132,7 +132,7 @@ impl Attached for Running {
             count_before(&err, sign).with_context(|| format!("no {sign:?} in its last line: {err}"))
         };
         Ok(Seen {
-            events: count(" events in")?,
+            events: count_shown(&err)?,
             lost: count(" lost")?,
             bytes: size(&self.output),
             cpu_seconds,
