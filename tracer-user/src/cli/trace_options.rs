@@ -78,7 +78,8 @@ pub struct TraceArgs {
     /// Show these system calls too, separated by commas: names, patterns ('*at'), classes of strace
     /// (%file, %network, %process), /regular expressions/, or all. Words with ! before them are
     /// taken out ('%file,!openat'); a list that begins with it means all but these. While some are
-    /// traced, each call of every other program on the machine takes up to 0.2 µs longer too
+    /// traced, each call of every other program on the machine takes up to 0.2 µs longer too, with
+    /// -y 0.3 µs
     #[arg(long, value_name = "LIST")]
     syscalls: Option<String>,
     /// Record system calls as they begin and as they end (both), or only as they end (exit), with
