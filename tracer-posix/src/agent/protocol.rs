@@ -80,8 +80,8 @@ pub enum Ask {
     },
     /// Detail that is wanted, before the hello. A service alone has it recorded.
     Record {
-        /// The detail.
-        detail: Detail,
+        /// The detail: not in the message itself, whose other kinds are what programs send.
+        detail: Box<Detail>,
     },
 }
 

@@ -36,8 +36,8 @@ impl Wish {
     /// Makes it of what a stream asks for first.
     pub fn new(request: Request) -> Self {
         Self {
-            request,
             processes: vec![(request.pid, start_time(request.pid))],
+            request,
             control: None,
         }
     }
@@ -57,7 +57,7 @@ impl Wish {
 
     /// Returns the message that comes before that, if there is one.
     pub fn record(&self) -> Option<Ask> {
-        let detail = self.request.detail?;
+        let detail = self.request.detail.clone()?;
         Some(Ask::Record { detail })
     }
 

@@ -28,7 +28,7 @@ const MOST_COLLECTED_BYTES: usize = 16 << 20;
 const MOST_UNSETTLED_BYTES: usize = 64 << 20;
 
 /// The kernel's events that a stream wants.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// The process to trace.
     pub pid: i32,
@@ -38,8 +38,8 @@ pub struct Request {
     pub capacity: usize,
     /// Behaviour of the agent when they do not suffice.
     pub mode: RingMode,
-    /// Detail in which they are recorded, where it is not the usual one.
-    pub detail: Option<Detail>,
+    /// Detail in which they are recorded, where it is not the usual one, as it is for programs.
+    pub detail: Option<Box<Detail>>,
 }
 
 impl Request {
@@ -152,7 +152,8 @@ impl AgentSource {
     /// See [`AgentError`].
     pub fn connect(request: &Request) -> Result<Self, AgentError> {
         let agent = connect(TIMEOUT)?;
-        let mut source = Self::over(agent, Wish::new(*request)).map_err(AgentError::Silent)?;
+        let mut source =
+            Self::over(agent, Wish::new(request.clone())).map_err(AgentError::Silent)?;
         if let Some(record) = source.wish.record() {
             granted(source.ask(&record)).map_err(|error| error.of_an_older_agent())?;
         }

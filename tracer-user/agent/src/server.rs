@@ -342,7 +342,7 @@ impl Conversation {
                 Ok(permitted) => self.add(id, permitted).await,
                 Err(refusal) => refusal,
             },
-            (Ask::Record { detail }, None) if self.room.is_none() => self.open(detail).await,
+            (Ask::Record { detail }, None) if self.room.is_none() => self.open(*detail).await,
             (Ask::Hello { .. } | Ask::Record { .. }, _)
             | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. }, None) => refused(
                 libc::EINVAL,

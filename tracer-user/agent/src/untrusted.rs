@@ -144,11 +144,11 @@ mod tests {
             capacity: 65_536,
             keeps_oldest: false,
         };
-        let detail = Detail {
+        let detail = Box::new(Detail {
             string_bytes: 65,
             user_frames: 8,
             ..Detail::default()
-        };
+        });
         let control = Ask::Control {
             running: true,
             filter: *EventSet::EMPTY.words(),

@@ -164,7 +164,7 @@ impl Service {
                 inherit: setup.followed.children || setup.followed.wakers,
                 capacity: setup.buffers.stream_bytes,
                 mode: RingMode::OverwriteOldest,
-                detail: detail::from_setup(setup),
+                detail: detail::from_setup(setup).map(Box::new),
             },
             is_followed: selection.has(EventTypeId::SWITCH_IN)
                 && selection.has(EventTypeId::SWITCH_OUT),
@@ -235,7 +235,7 @@ impl Service {
         }
         let mut connected = AgentSource::connect(&Request {
             pid,
-            ..self.request
+            ..self.request.clone()
         })?;
         if let Some(control) = control {
             connected.control(control);
