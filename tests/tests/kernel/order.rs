@@ -22,7 +22,8 @@ fn timeline() -> anyhow::Result<Vec<Event>> {
     target.go()?;
     target.wait_until_done()?;
     let trace = tracer.stop()?;
-    assert_eq!(trace.summary()?.all_lost(), 0);
+    let summary = trace.summary()?;
+    assert_eq!(summary.all_lost(), 0, "{summary:?}");
     trace.events()
 }
 

@@ -58,6 +58,7 @@ const COMMANDS: &[(&str, Tried)] = &[
         "attach $(pidof stuck) --syscalls all",
         As("attach PID --syscalls all --duration 300ms"),
     ),
+    ("why --now -p $(pidof server)", As("why --now -p PID")),
     (
         "run --log ldd.log --syscalls all -- ldd /bin/ls",
         As("run --log ldd.log --syscalls all -- ldd /bin/ls"),

@@ -288,6 +288,9 @@ fn the_service_opens_nothing_for_writing_and_changes_no_file() {
         return;
     }
     let service = Service::start().unwrap();
+    // Once it answers it has begun, with memory of its own for its own trace points.
+    let output = service.program(VICTIM, "kernel_events").output().unwrap();
+    assert_eq!(lines(&output), ["ok"], "{output:?}");
     let folder = tempfile::tempdir().unwrap();
     let said = folder.path().join("calls");
     let mut strace = Command::new("strace");

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -162,12 +163,12 @@ fn ids_outside(program: &Path) -> BTreeMap<i64, i64> {
     ids
 }
 
-/// A process that is killed at the end.
+/// A process that is killed at the end, with its children.
 struct Killed(Child);
 
 impl Killed {
     fn start(command: &mut Command) -> Self {
-        Self(command.spawn().unwrap())
+        Self(command.process_group(0).spawn().unwrap())
     }
 
     fn pid(&self) -> i64 {
@@ -177,8 +178,12 @@ impl Killed {
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // Once it was waited for, its number may be another group's.
+        if matches!(self.0.try_wait(), Ok(None)) {
+            // SAFETY: takes integers only.
+            unsafe { libc::kill(-self.0.id().cast_signed(), libc::SIGKILL) };
+            let _ = self.0.wait();
+        }
     }
 }
 

@@ -158,6 +158,7 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
     use std::sync::Arc;
     use std::thread;
 
@@ -259,7 +260,9 @@ mod tests {
         let recorder = recorder.join().unwrap();
 
         assert_eq!(next(&mut ours), Some(7));
-        drop(recorder);
+        // A child of another test may have the descriptor for a moment.
+        // SAFETY: takes integers only.
+        unsafe { libc::shutdown(recorder.as_raw_fd(), libc::SHUT_RDWR) };
         assert_eq!(ours.refresh_status(), Err(RecorderGone));
     }
 }
