@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -234,9 +236,18 @@ fn the_descriptor_can_be_read_while_there_is_an_event() {
 #[test]
 fn a_stream_that_is_not_woken_is_looked_at_again_and_again() {
     let _alone = alone();
-    // It never has the library.
+    // It never has the library. It is there before its exec has closed this process's descriptors,
+    // the area's among them.
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = child.id().cast_signed();
+    let has_area = || {
+        let mut files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        let is_area = |path: PathBuf| path.to_string_lossy().starts_with("/memfd:");
+        files.any(|file| fs::read_link(file.path()).is_ok_and(is_area))
+    };
+    while has_area() {
+        thread::yield_now();
+    }
     let stream = Stream::create(pid, &Attributes::default()).unwrap();
     let mut stream = stream.into_pollable().unwrap();
     assert_eq!(drained(&mut stream), 0);

@@ -22,8 +22,9 @@ const FILES_ALONE: [&str; 4] = ["machine", "real_time", "served", "slow"];
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
-pub const TESTS_ALONE: [&str; 12] = [
+pub const TESTS_ALONE: [&str; 14] = [
     "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
+    "a_slow_span_is_explained_and_its_log_has_what_led_to_it",
     "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
     "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
     "calls_and_errors_are_those_that_strace_counts_in_the_same_run",
@@ -34,6 +35,7 @@ pub const TESTS_ALONE: [&str; 12] = [
     "requests_are_explained_by_what_delayed_them",
     "time_without_a_cpu_is_where_the_program_slept",
     "what_cannot_match_is_not_recorded",
+    "where_events_are_lost_no_thread_is_blamed_wrongly",
     "windows_that_are_written_to_hold_no_tracer_up",
 ];
 
