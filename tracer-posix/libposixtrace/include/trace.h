@@ -322,7 +322,9 @@ struct linux_trace_syscall_enter {
 };
 
 /* Data of LINUX_TRACE_SYSCALL_EXIT. The program address is where the program goes on. What the call has filled in,
- * and what could not be read on entry, follows as on entry. */
+ * and what could not be read on entry, follows as on entry. Where calls are recorded only as they end (--calls
+ * exit), so does what it was given, as far as it is known then, and with the index 255 the values of the registers
+ * for arguments. */
 struct linux_trace_syscall_exit {
     /* As on entry. -1: the call has that system call number, or it is a return from a signal handler, of which the
      * kernel no longer knows, and whose entry was before the trace. */

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
-use tracer_area::proc_stat;
 use tracer_binary::bounded_proc::HeldProcess;
 use tracer_binary::probes::open_ordinary;
 
@@ -280,8 +279,13 @@ fn threads(pid: i32) -> Option<Vec<i32>> {
 fn is_of_kernel(tid: i32) -> bool {
     /// `PF_KTHREAD`.
     const KERNEL: u64 = 0x20_0000;
+    /// Index of the flags among the fields behind the name, which may have any bytes.
+    const FLAGS: usize = 6;
     let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
-    let flags = proc_stat::field(&stat, 9).and_then(|flags| flags.parse::<u64>().ok());
+    let stat = String::from_utf8_lossy(&stat);
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let flags = behind.split_ascii_whitespace().nth(FLAGS);
+    let flags = flags.and_then(|flags| flags.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & KERNEL != 0)
 }
 
