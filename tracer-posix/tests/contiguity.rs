@@ -120,7 +120,8 @@ struct Run {
     has_seen_start: bool,
     /// How many were seen since the last mark.
     in_a_row: u64,
-    is_stopped: bool,
+    /// How many events were sent when the STOP was read: the stream has started again by that.
+    restarted_at: Option<u64>,
 }
 
 impl Run {
@@ -153,7 +154,7 @@ impl Run {
             seen: 0,
             has_seen_start: false,
             in_a_row: 0,
-            is_stopped: false,
+            restarted_at: None,
         }
     }
 
@@ -230,10 +231,8 @@ impl Run {
         match event_type {
             EventTypeId::START => {
                 self.has_seen_start = true;
-                if std::mem::take(&mut self.is_stopped) {
-                    // It has started again when the last of its events was read, and nothing was
-                    // sent since.
-                    self.next = Some(self.sent);
+                if let Some(sent) = self.restarted_at.take() {
+                    self.next = Some(sent);
                     self.in_a_row = 0;
                 }
             }
@@ -243,7 +242,7 @@ impl Run {
                     self.next.is_some_and(|next| next < self.sent),
                     "it stopped, and nothing is missing"
                 );
-                (self.next, self.is_stopped) = (None, true);
+                (self.next, self.restarted_at) = (None, Some(self.sent));
             }
             EventTypeId::OVERFLOW => {
                 assert_ne!(self.policy, StreamFullPolicy::UntilFull);
@@ -460,4 +459,21 @@ fn every_order_of_a_few_steps_near_the_edge_keeps_what_is_contiguous() {
             }
         }
     }
+}
+
+/// A reader that stops at the STOP, and reads the START when more was sent.
+#[test]
+fn what_is_sent_between_a_stop_and_a_start_that_are_read_apart_is_kept() {
+    let emit = |count, length| Op::Emit {
+        writer: 0,
+        count,
+        length,
+    };
+    let ops = [
+        emit(350, 25),
+        emit(637, 33),
+        Op::Read { count: 988 },
+        emit(17, 8),
+    ];
+    run(StreamFullPolicy::UntilFull, 99_744, &ops, true, false);
 }
