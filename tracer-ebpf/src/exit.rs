@@ -36,7 +36,9 @@ fn exit<C: Tracepoint>(ctx: &C) {
     };
     maps::forget_call(task.tid());
     guard::note(state, &task);
-    if guard::withholds_life(state, &task) {
+    let is_withheld = guard::withholds_life(state, &task);
+    // Of the end of a process the agent has to know all the same: it forgets it.
+    if is_withheld && !is_last {
         return;
     }
     let program_address = user::address(ctx);
@@ -45,6 +47,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         Record {
             header: RecordHeader {
                 program_address,
+                truncated: guard::mark(is_withheld),
                 ..header
             },
             // As `wait` takes it apart: the signal in bits 0 to 6, the status in bits 8 to 15.

@@ -91,11 +91,7 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
     record(parent, event_type, |header| Record {
         header: RecordHeader {
             program_address,
-            truncated: if is_withheld {
-                RecordHeader::WITHHELD
-            } else {
-                0
-            },
+            truncated: guard::mark(is_withheld),
             ..header
         },
         data: ForkData {

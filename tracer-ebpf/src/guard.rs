@@ -47,7 +47,7 @@
 use aya_ebpf::programs::RawTracePointContext;
 
 use tracer_common::kernel::globals::{NO_OFFSET, guards};
-use tracer_common::kernel::traced;
+use tracer_common::kernel::{RecordHeader, traced};
 
 use crate::context::Tracepoint;
 use crate::cpu::this_cpu;
@@ -83,6 +83,16 @@ pub fn withholds<C: Tracepoint>(state: u8, task: &Task<C>, events: u64) -> bool 
 #[inline(always)]
 pub fn withholds_life<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
     withholds(state, task, u64::from(GUARDS.load() == guards::COUNTS_LIFE))
+}
+
+/// Returns the mark of a record in its header, where that is for the agent alone.
+#[inline(always)]
+pub const fn mark(is_withheld: bool) -> u32 {
+    if is_withheld {
+        RecordHeader::WITHHELD
+    } else {
+        0
+    }
 }
 
 /// Tells whether events of `task` must not be recorded, whose process has this

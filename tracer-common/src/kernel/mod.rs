@@ -116,7 +116,8 @@ pub struct RecordHeader {
     /// CPU on which the event was recorded.
     pub cpu: u16,
     /// 0: whole; 1: the data was truncated while recording. A rename has
-    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too, a fork may be [`WITHHELD`](Self::WITHHELD), and a
+    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too, a fork and an exit may be
+    /// [`WITHHELD`](Self::WITHHELD), and a
     /// [`SyscallTextsRecord`] has its space.
     pub truncated: u32,
 }
@@ -128,7 +129,7 @@ impl RecordHeader {
     pub const SPACE_AT: u32 = 16;
 
     /// Bit of `truncated`: the event is withheld, and recorded so that the agent knows of the
-    /// process that was made.
+    /// process that was made or has ended.
     pub const WITHHELD: u32 = 1 << 2;
 }
 

@@ -22,7 +22,7 @@ const MOST_PROCESSES: usize = 16_384;
 /// Time for which those of an ended process are kept: its last stacks may still come.
 const KEPT_FOR_NS: u64 = 1_000_000_000;
 
-/// MappedCode of all processes that a subscription has.
+/// Code that all processes of the subscriptions have mapped.
 #[derive(Debug, Default)]
 pub struct MappedCode {
     processes: HashMap<i32, Mapped>,
@@ -33,7 +33,7 @@ pub struct MappedCode {
     ended: Vec<(u64, i32)>,
 }
 
-/// MappedCode of a process since its last exec.
+/// Code that a process has mapped since its last exec.
 #[derive(Clone, Debug)]
 struct Mapped {
     program: u64,

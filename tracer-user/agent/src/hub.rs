@@ -21,7 +21,7 @@ use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
 use tracer_binary::stacks::push_mapping;
-use tracer_kernel::{ExecSign, ExecStep, MappingReport, UnseenChild, WantedMaps, Withheld};
+use tracer_kernel::{ExecSign, ExecStep, MappingReport, UnseenStep, WantedMaps, Withheld};
 
 /// Subscriptions that there may be at the agent of one trace.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
@@ -117,14 +117,22 @@ struct State {
     kernel: Vec<WantedMaps>,
     /// Types that a subscription gets only where it has chosen them by a filter.
     by_choice: u64,
-    /// MappedCode that the processes have mapped, where stacks are recorded.
+    /// Code that the processes have mapped, where stacks are recorded.
     code: MappedCode,
     /// Reports of that which are later than the last watermark.
     reports: VecDeque<(u64, MappingReport)>,
-    /// Processes that were made unseen, later than the last watermark.
-    births: Vec<UnseenChild>,
+    /// Steps of guarded processes that no event says, later than the last watermark.
+    unseen: Vec<UnseenStep>,
     /// Events that were withheld, by process, of which it is not known yet who may hear of them.
-    withheld: HashMap<Option<i32>, u64>,
+    withheld: HashMap<Option<i32>, WithheldSoFar>,
+}
+
+/// Events of a process that were withheld.
+struct WithheldSoFar {
+    count: u64,
+    /// Time at which they were last counted: what is known of the process by events that are no
+    /// later says whose it was.
+    at: MonotonicNs,
 }
 
 /// Shares of the users.
@@ -170,7 +178,7 @@ impl State {
             by_choice,
             code: MappedCode::default(),
             reports: VecDeque::new(),
-            births: Vec::new(),
+            unseen: Vec::new(),
             withheld: HashMap::new(),
         }
     }
@@ -201,24 +209,38 @@ struct Subscription {
 }
 
 impl State {
-    /// Takes the processes that were made unseen up to a time.
-    fn take_births(&mut self, until: MonotonicNs) {
-        if self.births.iter().all(|birth| birth.time > until) {
+    /// Takes the steps up to a time that no event says.
+    fn take_unseen(&mut self, until: MonotonicNs) {
+        if self.unseen.iter().all(|step| step.time > until) {
             return;
         }
-        let mut births = std::mem::take(&mut self.births);
-        births.sort_by_key(|birth| birth.time);
-        for birth in births.extract_if(.., |birth| birth.time <= until) {
-            let UnseenChild { child, parent, .. } = birth;
-            self.forget_reused(child, parent);
-            for id in self.concerned.with(parent) {
-                if let Some(subscription) = self.subscriptions.get_mut(id) {
-                    subscription.inherit(child, parent);
+        let mut unseen = std::mem::take(&mut self.unseen);
+        unseen.sort_by_key(|step| step.time);
+        for step in unseen.extract_if(.., |step| step.time <= until) {
+            if let Some(child) = step.child {
+                self.forget_reused(child, step.pid);
+            }
+            for id in self.concerned.with(step.pid) {
+                let Some(subscription) = self.subscriptions.get_mut(id) else {
+                    continue;
+                };
+                match step.child {
+                    Some(child) => subscription.inherit(child, step.pid),
+                    None => subscription.end_unseen(&step),
                 }
             }
-            self.concern_with(child, parent);
+            match step.child {
+                Some(child) => self.concern_with(child, step.pid),
+                None => self.end(step.pid),
+            }
         }
-        self.births = births;
+        self.unseen = unseen;
+    }
+
+    /// Forgets a process that has ended.
+    fn end(&mut self, pid: i32) {
+        self.family.remove(&pid);
+        self.in_exec.remove(&pid);
     }
 
     /// Forgets what had the pid of a new process before.
@@ -248,13 +270,14 @@ impl State {
 
     /// Tells the subscriptions of what was withheld of their processes: all that was recorded
     /// before that is here. Of one that is in an exec, or begins one, it is kept until it is known
-    /// whose program that is; of one that has become another's nothing is told.
-    fn tell_withheld(&mut self, since: MonotonicNs) {
-        for (pid, count) in std::mem::take(&mut self.withheld) {
+    /// whose program that is; of one that is not known, until what was recorded before is here; of
+    /// one that has become another's nothing is told.
+    fn tell_withheld(&mut self, watermark: MonotonicNs) {
+        for (pid, so_far) in std::mem::take(&mut self.withheld) {
             let loss = |count| Loss {
                 cause: LossCause::Withheld,
                 count,
-                since,
+                since: watermark,
                 is_marked: false,
             };
             let Some(pid) = pid else {
@@ -270,15 +293,16 @@ impl State {
                 let subscription = self.subscriptions.get(id);
                 subscription.is_some_and(|subscription| subscription.has_in_exec(pid))
             });
-            if begins || is_in_exec {
-                self.withheld.insert(Some(pid), count);
+            let is_to_be_known = so_far.at > watermark && self.concerned.with(pid).is_empty();
+            if begins || is_in_exec || is_to_be_known {
+                self.withheld.insert(Some(pid), so_far);
                 continue;
             }
             for id in self.concerned.with(pid) {
                 if let Some(subscription) = self.subscriptions.get_mut(id)
                     && subscription.may_hear_of(pid)
                 {
-                    subscription.withhold(loss(count));
+                    subscription.withhold(loss(so_far.count));
                 }
             }
         }
@@ -328,8 +352,7 @@ impl State {
             self.concern_with(child, header.pid);
         }
         if header.event_type == EventTypeId::EXIT {
-            self.family.remove(&header.pid);
-            self.in_exec.remove(&header.pid);
+            self.end(header.pid);
         }
     }
 
@@ -460,7 +483,7 @@ impl Hub {
         let mut state = self.lock();
         state.early.clear();
         state.reports.clear();
-        state.births.clear();
+        state.unseen.clear();
         state.withheld.clear();
         state.code.begin_all(monotonic_now().0);
         state.signs.clear();
@@ -484,17 +507,20 @@ impl Hub {
         self.lock().reports.extend(reports);
     }
 
-    /// Takes the processes that guarded ones have made unseen, before the events of the same time.
-    pub fn take_births(&self, births: Vec<UnseenChild>) {
-        self.lock().births.extend(births);
+    /// Takes the steps of guarded processes that no event says, before the events of the same time.
+    pub fn take_unseen(&self, steps: Vec<UnseenStep>) {
+        self.lock().unseen.extend(steps);
     }
 
     /// Takes the report that events were withheld, before the events that were recorded until then.
     pub fn withhold(&self, withheld: &[Withheld]) {
         let mut state = self.lock();
+        let at = monotonic_now();
         for one in withheld {
-            let count = state.withheld.entry(one.pid).or_default();
-            *count = count.saturating_add(one.count);
+            let new = WithheldSoFar { count: 0, at };
+            let so_far = state.withheld.entry(one.pid).or_insert(new);
+            so_far.count = so_far.count.saturating_add(one.count);
+            so_far.at = at;
         }
     }
 
@@ -544,13 +570,13 @@ impl Hub {
             } else {
                 let step = steps.get(&(header.pid, header.time)).copied();
                 let is_step = matches!(header.event_type, EventTypeId::EXEC | EventTypeId::RENAME);
-                state.take_births(header.time);
+                state.take_unseen(header.time);
                 state.take_reports(header.time);
                 state.take(header, data, step.filter(|_| is_step), &mut limits.memory);
             }
         }
         drop(limits);
-        state.take_births(watermark);
+        state.take_unseen(watermark);
         state.take_reports(watermark);
         state.code.tidy(watermark.0);
         state.early = later;
@@ -771,14 +797,35 @@ impl Subscription {
         }
         // The kernel may give the pid to a process that is not traced.
         if header.event_type == EventTypeId::EXIT {
-            self.said.remove(&pid);
-            match self.processes.remove(&pid) {
-                Some(Watched::InExec { held, .. }) => held
-                    .iter()
-                    .for_each(|(held, _)| self.queue.withhold_one(held.time)),
-                Some(Watched::Seen { from }) if from <= header.time => self.leaving.add(header),
-                Some(Watched::Seen { .. } | Watched::Hidden) | None => {}
+            self.end(pid, header.tid, header.time);
+        }
+    }
+
+    /// Has a process end with this thread.
+    fn end(&mut self, pid: i32, tid: i32, time: MonotonicNs) {
+        if self.ends_seen(pid, time) {
+            self.leaving.add(pid, tid, time);
+        }
+    }
+
+    /// Has a process end of which no event says so.
+    fn end_unseen(&mut self, step: &UnseenStep) {
+        if self.ends_seen(step.pid, step.time) {
+            self.leaving.add_unseen(step.pid, step.tid, step.time);
+        }
+    }
+
+    /// Removes a process that ends. Returns whether it is its own until then.
+    fn ends_seen(&mut self, pid: i32, time: MonotonicNs) -> bool {
+        self.said.remove(&pid);
+        match self.processes.remove(&pid) {
+            Some(Watched::InExec { held, .. }) => {
+                held.iter()
+                    .for_each(|(held, _)| self.queue.withhold_one(held.time));
+                false
             }
+            Some(Watched::Seen { from }) => from <= time,
+            Some(Watched::Hidden) | None => false,
         }
     }
 

@@ -489,28 +489,35 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     })
 }
 
-/// Process that was made by a guarded one which could not be looked into: no event says so.
+/// Step in the life of a guarded process that could not be looked into: no event says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnseenChild {
+pub struct UnseenStep {
     /// Its time.
     pub time: MonotonicNs,
     /// The process.
-    pub child: i32,
-    /// The one that made it.
-    pub parent: i32,
+    pub pid: i32,
+    /// The thread.
+    pub tid: i32,
+    /// The process that it has made; `None` where it has ended.
+    pub child: Option<i32>,
 }
 
-/// Reads such a process from a record; `None` for one of an event.
-pub fn birth(untrusted: &[u8]) -> Option<UnseenChild> {
-    let (header, data) = RecordHeader::read_from_prefix(untrusted).ok()?;
-    let is_withheld = header.truncated & RecordHeader::WITHHELD != 0;
-    if !is_withheld || u32::from(header.event_type) != EventTypeId::FORK.0 {
+/// Reads such a step from a record; `None` for one of an event.
+pub fn unseen_step(untrusted: &[u8]) -> Option<UnseenStep> {
+    let (header, data) = RecordHeader::ref_from_prefix(untrusted).ok()?;
+    if header.truncated & RecordHeader::WITHHELD == 0 {
         return None;
     }
-    Some(UnseenChild {
+    let child = match EventTypeId(header.event_type.into()) {
+        EventTypeId::FORK => Some(task_id(u32::from_ne_bytes(*data.first_chunk()?)).ok()?),
+        EventTypeId::EXIT => None,
+        _ => return None,
+    };
+    Some(UnseenStep {
         time: clock(header.time_ns),
-        child: task_id(u32::from_ne_bytes(*data.first_chunk()?)).ok()?,
-        parent: task_id(header.pid).ok()?,
+        pid: task_id(header.pid).ok()?,
+        tid: task_id(header.tid).ok()?,
+        child,
     })
 }
 

@@ -98,7 +98,7 @@ pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use calls::WantedMaps;
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
-pub use decode::{ExecSign, ExecStep, UnseenChild};
+pub use decode::{ExecSign, ExecStep, UnseenStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;
 pub use given_stacks::GivenStacks;

@@ -9,7 +9,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::WantedMaps;
-use super::decode::{ExecSign, UnseenChild, birth, decode, exec_sign};
+use super::decode::{ExecSign, UnseenStep, decode, exec_sign, unseen_step};
 use super::diagnostics::Diagnostics;
 use super::first_names::FirstNames;
 use super::look::LookRecords;
@@ -50,8 +50,8 @@ pub struct KernelSource {
     diagnostics: Option<Diagnostics>,
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
-    /// Processes that guarded ones have made unseen, since they were last taken.
-    births: Vec<UnseenChild>,
+    /// Steps of guarded processes that no event says, since they were last taken.
+    unseen: Vec<UnseenStep>,
     switches: Switches,
     /// Stacks, where they are recorded.
     stacks: Option<WaitingStacks>,
@@ -88,7 +88,7 @@ impl KernelSource {
             watermark: MonotonicNs(0),
             diagnostics,
             signs: Vec::new(),
-            births: Vec::new(),
+            unseen: Vec::new(),
             switches: Switches::default(),
             stacks: None,
             descriptors: None,
@@ -108,10 +108,10 @@ impl KernelSource {
         }
     }
 
-    /// Takes the processes that guarded ones have made since the last call, while they could not be
-    /// looked into: each is traced as its parent is, and no event says so.
-    pub fn take_births(&mut self) -> Vec<UnseenChild> {
-        std::mem::take(&mut self.births)
+    /// Takes the steps of guarded processes since the last call, while they could not be looked
+    /// into: each process that they make is traced as its parent is.
+    pub fn take_unseen(&mut self) -> Vec<UnseenStep> {
+        std::mem::take(&mut self.unseen)
     }
 
     /// Takes what the kernel has reported of what processes have mapped since the last call, each
@@ -185,7 +185,7 @@ impl Source for KernelSource {
         self.rings.look_at_ends();
         let (mut damaged, mut untold) = (0, 0);
         let switches = &mut self.switches;
-        let (signs, births) = (&mut self.signs, &mut self.births);
+        let (signs, unseen) = (&mut self.signs, &mut self.unseen);
         let stacks = &mut self.stacks;
         let descriptors = &mut self.descriptors;
         if let Some(stacks) = stacks {
@@ -195,8 +195,8 @@ impl Source for KernelSource {
             if self.first_names.take(record) {
                 return;
             }
-            if let Some(birth) = birth(record) {
-                births.push(birth);
+            if let Some(step) = unseen_step(record) {
+                unseen.push(step);
                 return;
             }
             if let Some(stacks) = stacks

@@ -439,14 +439,14 @@ impl Recordings {
         let [first, second] = &mut self.collected;
         let mut watermark = first.collect(&mut usual.source);
         let signs = usual.source.take_exec_signs();
-        self.hub.take_births(usual.source.take_births());
+        self.hub.take_unseen(usual.source.take_unseen());
         self.hub.take_mappings(usual.source.take_mappings());
         second.clear();
         if let Some(on_demand) = &mut self.on_demand {
             watermark = watermark.min(second.collect(&mut on_demand.source));
             // The first one has them too.
             drop(on_demand.source.take_exec_signs());
-            drop(on_demand.source.take_births());
+            drop(on_demand.source.take_unseen());
         }
         // First: what was lost may be what says who may see the others.
         for loss in first.losses.iter().chain(&second.losses) {
