@@ -29,6 +29,15 @@ fn ask(service: &Service) -> Output {
     service.program(VICTIM, "hidden_forks").output().unwrap()
 }
 
+/// Asks in vain, and not for long.
+fn is_refused_in_time(service: &Service) {
+    let start = Instant::now();
+    let output = ask(service);
+    assert!(!output.status.success(), "{output:?}");
+    let took = start.elapsed();
+    assert!(took < UNANSWERED + LIMIT, "{took:?}");
+}
+
 /// Sets a limit of the service's, as `prlimit` names it.
 fn limit(service: &Service, limit: &str) {
     let mut prlimit = command_as(SERVICE, "prlimit");
@@ -80,14 +89,7 @@ fn a_service_without_descriptors_refuses_and_serves_again_once_it_has_some() {
     // None for a connection; one; a proof too, but none for the programs.
     for free in [0, 1, 4, 8] {
         limit(&service, &format!("--nofile={}:", open + free));
-        let start = Instant::now();
-        let output = ask(&service);
-        assert!(!output.status.success(), "{free}: {output:?}");
-        assert!(
-            start.elapsed() < UNANSWERED + LIMIT,
-            "{:?}",
-            start.elapsed()
-        );
+        is_refused_in_time(&service);
     }
     limit(&service, "--nofile=1024:");
     let output = ask(&service);
@@ -101,24 +103,40 @@ fn a_service_without_memory_holds_no_program_up() {
         return;
     }
     let mut service = idle();
-    let status = fs::read_to_string(format!("/proc/{}/status", service.pid())).unwrap();
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
-    let kib = size.unwrap().trim().trim_end_matches(" kB");
-    let bytes = kib.parse::<u64>().unwrap() << 10;
+    let bytes = memory(&service, "VmSize") << 10;
     // Not enough to load programs: it refuses, or ends.
     limit(&service, &format!("--as={}", bytes + (8 << 20)));
-    let start = Instant::now();
-    let output = ask(&service);
-    assert!(!output.status.success(), "{output:?}");
-    assert!(
-        start.elapsed() < UNANSWERED + LIMIT,
-        "{:?}",
-        start.elapsed()
-    );
+    is_refused_in_time(&service);
     // As its manager starts it again.
     service.replace(|| {}).unwrap();
     let output = ask(&service);
     assert_eq!(lines(&output), SERVED, "{output:?}");
+}
+
+/// Returns a size of the service's memory in KiB, by its name in `/proc/PID/status`.
+fn memory(service: &Service, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", service.pid())).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = size.unwrap().trim_start_matches(':').trim();
+    kib.trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn processes_that_came_and_went_unseen_take_no_memory() {
+    if missing_right().is_some() || !is_whole() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let mut program = service.program(VICTIM, "unseen_children");
+    let program = Target::start(&mut program).unwrap().0;
+    program.wait_for("some").unwrap();
+    let before = memory(&service, "RssAnon");
+    program.wait_for("more").unwrap();
+    let after = memory(&service, "RssAnon");
+    // A word for each of the forty thousand would be more.
+    assert!(after < before + 300, "{before} {after} KiB");
+    program.end_saying().unwrap();
 }
 
 #[test]
@@ -160,14 +178,7 @@ fn a_stopped_service_holds_a_program_up_for_some_seconds_at_most() {
         assert_eq!(unsafe { libc::kill(service.pid(), signal) }, 0);
     };
     send(libc::SIGSTOP);
-    let start = Instant::now();
-    let output = ask(&service);
-    assert!(!output.status.success(), "{output:?}");
-    assert!(
-        start.elapsed() < UNANSWERED + LIMIT,
-        "{:?}",
-        start.elapsed()
-    );
+    is_refused_in_time(&service);
     send(libc::SIGCONT);
     wait_until("the service to answer", SOON, || {
         Ok((lines(&ask(&service)) == SERVED).then_some(()))

@@ -45,7 +45,7 @@ impl GivenStacks {
     pub fn push(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
         match header.event_type {
             EventTypeId::MAPPING => {
-                let process = self.process(header.pid);
+                let process = process(&mut self.processes, header.pid);
                 // A child has what its parent had, which was told of the parent.
                 if let Some(mapping) = Mapping::parse(data)
                     && !process.space.has(&mapping)
@@ -68,16 +68,9 @@ impl GivenStacks {
         batch.push(*header, data);
     }
 
-    fn process(&mut self, pid: i32) -> &mut Process {
-        if self.processes.len() >= MOST_PROCESSES {
-            self.processes.clear();
-        }
-        self.processes.entry(pid).or_default()
-    }
-
     fn inherit(&mut self, fork: &EventHeader, child: i32) {
         if let Some(parent) = self.processes.get(&fork.pid).cloned() {
-            *self.process(child) = parent.inherited(fork.time.0);
+            *process(&mut self.processes, child) = parent.inherited(fork.time.0);
         }
     }
 
@@ -116,12 +109,9 @@ impl GivenStacks {
                 registers: &registers,
                 memory,
             };
-            let process = self.processes.entry(pid).or_default();
-            let (unwinder, most) = (&mut self.unwinder, self.most_frames);
-            found = unwinder.find(pid, &mut process.space, &copied, most);
-            if found.is_unmapped && process.look(pid, &mut self.build_ids) {
-                found = unwinder.find(pid, &mut process.space, &copied, most);
-            }
+            let process = process(&mut self.processes, pid);
+            let unwinder = (&mut self.unwinder, self.most_frames);
+            found = process.unwind(pid, &copied, unwinder, &mut self.build_ids);
         }
         let head = StackData {
             // 127 at most.
@@ -142,13 +132,14 @@ impl GivenStacks {
         if taken.head.user_frames == 0 {
             return Vec::new();
         }
-        let process = self.processes.entry(pid).or_default();
-        let is_known = taken
-            .user()
-            .all(|address| process.space.find(address).is_some());
-        if !is_known {
-            process.look(pid, &mut self.build_ids);
-        }
-        std::mem::take(&mut process.unsaid)
+        process(&mut self.processes, pid).take_unsaid(pid, taken, &mut self.build_ids)
     }
+}
+
+/// Returns what is known of a process.
+fn process(processes: &mut HashMap<i32, Process>, pid: i32) -> &mut Process {
+    if processes.len() >= MOST_PROCESSES && !processes.contains_key(&pid) {
+        processes.clear();
+    }
+    processes.entry(pid).or_default()
 }

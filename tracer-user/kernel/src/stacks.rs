@@ -130,6 +130,37 @@ impl Process {
         }
         true
     }
+
+    /// Finds the functions of a stack by what was copied of its thread; looks up what the process
+    /// has mapped where one of them is in code that is not known.
+    pub fn unwind(
+        &mut self,
+        pid: i32,
+        copied: &Copied<'_>,
+        (unwinder, most_frames): (&mut Unwinder, usize),
+        build_ids: &mut BuildIds,
+    ) -> UnwoundStack {
+        let found = unwinder.find(pid, &mut self.space, copied, most_frames);
+        if found.is_unmapped && self.look(pid, build_ids) {
+            return unwinder.find(pid, &mut self.space, copied, most_frames);
+        }
+        found
+    }
+
+    /// Returns the mappings that are no events yet, with their times, before a stack that has
+    /// addresses of the program; looks them up where one of these is in none that is known.
+    pub fn take_unsaid(
+        &mut self,
+        pid: i32,
+        taken: &RecordedStack<'_>,
+        build_ids: &mut BuildIds,
+    ) -> Vec<(u64, Mapping)> {
+        let is_known = |address| self.space.find(address).is_some();
+        if !taken.user().all(is_known) {
+            self.look(pid, build_ids);
+        }
+        std::mem::take(&mut self.unsaid)
+    }
 }
 
 impl WaitingStacks {
@@ -298,16 +329,9 @@ impl WaitingStacks {
         let (header, parts) = raw.parts()?;
         let mut found = UnwoundStack::default();
         if let Some(copied) = &parts.copied {
-            let pid = header.pid;
-            let process = self.processes.entry(pid).or_default();
-            let mut find = |process: &mut Process| {
-                self.unwinder
-                    .find(pid, &mut process.space, copied, self.most_frames)
-            };
-            found = find(process);
-            if found.is_unmapped && process.look(pid, &mut self.build_ids) {
-                found = find(process);
-            }
+            let process = self.processes.entry(header.pid).or_default();
+            let unwinder = (&mut self.unwinder, self.most_frames);
+            found = process.unwind(header.pid, copied, unwinder, &mut self.build_ids);
         }
         let data = parts.data(found.addresses.as_bytes(), found.ends)?;
         Some((header, parts.event_type, data))
@@ -319,13 +343,7 @@ impl WaitingStacks {
             return Vec::new();
         }
         let process = self.processes.entry(pid).or_default();
-        let is_known = taken
-            .user()
-            .all(|address| process.space.find(address).is_some());
-        if !is_known {
-            process.look(pid, &mut self.build_ids);
-        }
-        std::mem::take(&mut process.unsaid)
+        process.take_unsaid(pid, taken, &mut self.build_ids)
     }
 }
 
