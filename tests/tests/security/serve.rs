@@ -52,6 +52,7 @@ impl Service {
             "exec_watcher",
             "fuse_trap",
             "hidden_forks",
+            "unseen_children",
             "kernel_events",
         ])?;
         dist::compile_static("watched", folder.path())?;
