@@ -306,6 +306,32 @@ fn what_is_no_log_is_refused_by_its_name() {
 }
 
 #[test]
+fn a_log_does_not_differ_from_itself_and_what_is_no_log_is_named() {
+    let log = Log::completed(9);
+    let path = log.path();
+    let path = path.to_str().unwrap();
+    let same = output("compare", log.path().as_ref(), &[path]);
+    let text = String::from_utf8(same.stdout).unwrap();
+    assert_eq!(same.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("nothing is clearly slower or faster"),
+        "{text}"
+    );
+    let json = output("compare", log.path().as_ref(), &[path, "--format", "json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(answer["subjects"][0]["verdict"], "same", "{answer}");
+    assert_eq!(answer["subjects"][0]["chance"], serde_json::Value::Null);
+
+    let garbage = log.file("garbage");
+    fs::write(&garbage, b"no log").unwrap();
+    let line = refused("compare", log.path().as_ref(), &[garbage.to_str().unwrap()]);
+    assert!(line.contains("garbage"), "{line}");
+    for options in [&[][..], &["--a", path], &[path, "--b", path], &[path, path]] {
+        refused("compare", log.path().as_ref(), options);
+    }
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused_by_name() {
     let log = Log::completed(1);
     for options in [
@@ -332,7 +358,7 @@ fn options_that_make_no_sense_are_refused_by_name() {
 
 #[test]
 fn the_help_has_the_exit_codes() {
-    for subcommand in ["read", "info", "stat", "export"] {
+    for subcommand in ["read", "info", "stat", "compare", "export"] {
         let output = output(subcommand, Path::new("--help"), &[]);
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(help.contains("Exit codes: 0 "), "{help}");

@@ -1,5 +1,6 @@
 //! Answers: statistics, reasons, this moment, flame graphs, the report, the live view, triggers.
 
+mod compare;
 mod first_look;
 mod flames;
 mod given_way;

@@ -3,6 +3,7 @@
 //! - [`queries`] is what all of them share: how events come to them, which spans are meant,
 //!   critical paths, and their words;
 //! - [`stat`] sums events up, and [`why`] finds the causes of the durations of spans;
+//! - [`compare`] says what takes longer in some logs than in others, and why;
 //! - [`now`] says what threads wait for at this moment, without a trace;
 //! - [`flame`] shows where time went, by stacks; [`html_report`] shows a trace as a page that is
 //!   one file;
@@ -19,6 +20,7 @@
     )
 )]
 
+pub mod compare;
 pub mod flame;
 pub mod html_report;
 pub mod now;

@@ -194,6 +194,29 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: OF_A_LOG,
     },
     ManualPage {
+        command: "compare",
+        synopsis: &[
+            "tracer-user compare [OPTION]... A B",
+            "tracer-user compare [OPTION]... --a PATTERN... --b PATTERN...",
+        ],
+        examples: &[
+            (
+                "What takes longer than yesterday?",
+                "tracer-user compare yesterday.log today.log",
+            ),
+            (
+                "The same with several runs of each, which tells chance from change",
+                "tracer-user compare --a 'old*.log' --b 'new*.log'",
+            ),
+            (
+                "For programs: what is clearly slower, and the first cause",
+                "tracer-user compare --format json a.log b.log | \
+                 jq '.subjects[] | select(.verdict == \"slower\") | [.name, .causes[0].cause]'",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    ManualPage {
         command: "top",
         synopsis: &[
             "tracer-user top [OPTION]... [PID...]",

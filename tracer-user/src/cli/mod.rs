@@ -2,6 +2,7 @@
 
 mod asked_for_json;
 mod attach;
+mod compare;
 mod completion;
 mod doctor;
 mod events;
@@ -71,6 +72,7 @@ enum Command {
     Info(info::InfoArgs),
     Stat(stat::StatArgs),
     Why(why::WhyArgs),
+    Compare(compare::CompareArgs),
     Top(top::TopArgs),
     Report(report::ReportArgs),
     Export(export::ExportArgs),
@@ -120,6 +122,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stat(args) => stat::run(&args.try_into()?),
         Command::Why(args) if args.now => why_now::run(&args.try_into()?),
         Command::Why(args) => why::run(&args.try_into()?),
+        Command::Compare(args) => compare::run(&args.try_into()?),
         Command::Top(args) => top::run(&args.try_into()?),
         Command::Report(args) => report::run(&args.try_into()?),
         Command::Export(args) => export::run(&args.try_into()?),

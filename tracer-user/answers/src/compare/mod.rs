@@ -1,0 +1,80 @@
+//! Difference between runs: what became slower, and which of its parts explain that.
+//!
+//! A run is a log. Of each, a walk takes what it has of every *subject*: spans of a name, and the
+//! first process as a whole. The time of a subject is parted by its critical paths into *causes*,
+//! such as "blocked in fsync for a device", without pids, so that the same cause has the same name
+//! in another run. Then the means of both sides are compared, cause by cause, and it is estimated
+//! how often chance alone makes such a difference.
+
+mod causes;
+mod chance;
+mod json;
+mod portions;
+mod run;
+mod subject;
+mod text;
+mod verdict;
+
+use tracer_output::terminal::Outcome;
+
+pub use json::json;
+pub use run::Run;
+pub use text::text;
+
+use subject::{CallDifference, Difference};
+
+/// Runs of one side.
+#[derive(Debug)]
+pub struct Side {
+    /// The runs, in the order in which they were given.
+    pub runs: Vec<Run>,
+}
+
+/// Result of a comparison.
+#[derive(Debug)]
+pub struct Comparison {
+    /// Before.
+    pub a: Side,
+    /// After.
+    pub b: Side,
+    /// Subjects that both sides have, those with the largest difference first.
+    differences: Vec<Difference>,
+    /// System calls of all threads, those with the largest difference of time first.
+    calls: Vec<CallDifference>,
+    /// Names of the spans that one side alone has.
+    only_in: [Vec<Vec<u8>>; 2],
+}
+
+impl Comparison {
+    /// Compares two sides, each of at least one run.
+    #[must_use]
+    pub fn new(a: Side, b: Side) -> Self {
+        Self {
+            differences: subject::differences(&a.runs, &b.runs),
+            calls: subject::call_differences(&a.runs, &b.runs),
+            only_in: [
+                subject::only_in(&a.runs, &b.runs),
+                subject::only_in(&b.runs, &a.runs),
+            ],
+            a,
+            b,
+        }
+    }
+
+    /// Tells whether the logs have anything to compare.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// Tells whether anything is missing in the logs.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let mut runs = self.a.runs.iter().chain(&self.b.runs);
+        if runs.any(|run| run.outcome == Outcome::EventsLost) {
+            Outcome::EventsLost
+        } else {
+            Outcome::Complete
+        }
+    }
+}

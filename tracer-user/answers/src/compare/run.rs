@@ -1,0 +1,230 @@
+//! Findings of one log.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tracer_analysis::{Durations, Inside, Span};
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_log_view::{Log, Walk};
+use tracer_output::terminal::Outcome;
+
+use super::causes::Causes;
+use super::portions::Portions;
+use crate::queries::words::call_name;
+use crate::queries::{Paths, Question, SpanChoice, SpanKind, SpanSpec, follow};
+use crate::stat::{Statistics, Sums, Watcher};
+
+/// One run: what its log has.
+#[derive(Debug)]
+pub struct Run {
+    /// The log.
+    pub file: PathBuf,
+    /// Whether anything is missing in it.
+    pub outcome: Outcome,
+    /// Events that the trace lost.
+    pub lost: u64,
+    /// What is unknown because no such events were recorded.
+    pub missing: Option<&'static str>,
+    /// First process, from its beginning to its end.
+    pub(super) whole: Option<(Vec<u8>, Subject)>,
+    /// Spans, by name.
+    pub(super) spans: BTreeMap<Vec<u8>, Subject>,
+    /// System calls of all threads, by name.
+    pub(super) calls: BTreeMap<String, CallSum>,
+}
+
+/// Time of spans of a name, or of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    /// Their durations.
+    pub took: Durations,
+    /// Those in order.
+    pub portions: Portions,
+    /// What they were spent on.
+    pub causes: Causes,
+}
+
+/// Sums over a system call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallSum {
+    /// How often it returned.
+    pub count: u64,
+    /// How often with an error.
+    pub errors: u64,
+    /// How long it took, all times together, in nanoseconds.
+    pub ns: u64,
+    /// How much of that threads were blocked, in nanoseconds.
+    pub blocked_ns: u64,
+}
+
+impl CallSum {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.ns = self.ns.saturating_add(other.ns);
+        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
+    }
+
+    /// Returns the mean of so many runs.
+    pub fn of_each(&self, runs: u64) -> Self {
+        let runs = runs.max(1);
+        Self {
+            count: self.count / runs,
+            errors: self.errors / runs,
+            ns: self.ns / runs,
+            blocked_ns: self.blocked_ns / runs,
+        }
+    }
+
+    /// Returns how long threads could run in it, in nanoseconds.
+    pub fn runnable_ns(&self) -> u64 {
+        self.ns.saturating_sub(self.blocked_ns)
+    }
+}
+
+impl Run {
+    /// Takes what the log of this walk has; of these spans, or of all whose names say so.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn take<L: Log>(
+        file: &Path,
+        mut walk: Walk<L>,
+        spans: Vec<SpanSpec>,
+    ) -> anyhow::Result<Self> {
+        let mut collector = Collector {
+            sums: Sums::new(spans),
+            ended: Ended::default(),
+            whole: whole(),
+        };
+        follow(&mut walk, &mut collector)?;
+        let Collector {
+            sums,
+            ended,
+            mut whole,
+        } = collector;
+        let statistics = Statistics::finish(sums, &walk.summary());
+        whole.finish(|_| {});
+        Ok(Self {
+            file: file.to_owned(),
+            outcome: statistics.outcome(),
+            lost: statistics.lost,
+            missing: statistics.paths.missing_events(),
+            whole: whole_of(&whole),
+            spans: spans_of(&statistics.paths, ended),
+            calls: calls_of(&statistics),
+        })
+    }
+}
+
+/// Makes what finds the critical path of the first process.
+fn whole() -> Paths {
+    let question = Question::Thread {
+        tid: None,
+        from: None,
+        until: None,
+    };
+    let choice = SpanChoice {
+        is_without_segments: true,
+        ..SpanChoice::default()
+    };
+    Paths::new(question, choice)
+}
+
+fn subject(kind: &SpanKind, paths: &Paths, portions: Portions) -> Subject {
+    let mut causes = Causes::default();
+    causes.add(&kind.blame, paths.functions());
+    Subject {
+        took: kind.took.clone(),
+        portions,
+        causes,
+    }
+}
+
+fn whole_of(whole: &Paths) -> Option<(Vec<u8>, Subject)> {
+    let kind = whole.kinds().first().filter(|kind| kind.took.count() > 0)?;
+    Some((kind.name.clone(), subject(kind, whole, Portions::default())))
+}
+
+fn spans_of(paths: &Paths, mut ended: Ended) -> BTreeMap<Vec<u8>, Subject> {
+    let kinds = paths.kinds().iter().enumerate();
+    let kinds = kinds.filter(|(_, kind)| kind.took.count() > 0);
+    // Of two kinds of one name the first counts.
+    let spans = kinds.rev().map(|(rule, kind)| {
+        let portions = ended.0.remove(&rule).unwrap_or_default();
+        (kind.name.clone(), subject(kind, paths, portions))
+    });
+    spans.collect()
+}
+
+fn calls_of(statistics: &Statistics) -> BTreeMap<String, CallSum> {
+    let mut calls: BTreeMap<String, CallSum> = BTreeMap::new();
+    for (key, total) in &statistics.calls {
+        calls.entry(call_name(*key)).or_default().add(&CallSum {
+            count: total.count,
+            errors: total.errors,
+            ns: total.took.total(),
+            blocked_ns: 0,
+        });
+    }
+    let threads = statistics.threads.iter().map(|(.., total)| total);
+    let blocked = threads.chain([&statistics.others]);
+    for (reason, ns) in blocked.flat_map(|total| &total.blocked_in) {
+        if let Inside::Call(key) = reason.inside
+            && let Some(sum) = calls.get_mut(&call_name(key))
+        {
+            sum.blocked_ns = sum.blocked_ns.saturating_add(*ns);
+        }
+    }
+    calls
+}
+
+/// Durations of spans that have ended, by their rules, in order.
+#[derive(Debug, Default)]
+struct Ended(BTreeMap<usize, Portions>);
+
+impl Watcher for Ended {
+    fn span(&mut self, span: &Span) {
+        self.0.entry(span.rule).or_default().add(span.ns());
+    }
+}
+
+/// Consumer of the events of one log.
+#[derive(Debug)]
+struct Collector {
+    sums: Sums,
+    ended: Ended,
+    whole: Paths,
+}
+
+impl Consumer for Collector {
+    fn idle(&mut self, now: MonotonicNs) {
+        Consumer::idle(&mut self.sums, now);
+        Consumer::idle(&mut self.whole, now);
+    }
+
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.sums.learn_types(types);
+        self.whole.learn_types(types);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.sums.lose_and(*gap, &mut self.ended);
+        self.whole.gap(gap);
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        if let Some(stack) = &view.stack {
+            self.sums.take_stack(stack);
+        }
+        let comm = view.comm.unwrap_or_default();
+        self.sums.go_on(&view.event, comm, &mut self.ended);
+        self.whole.event(view)
+    }
+}

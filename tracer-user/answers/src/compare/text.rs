@@ -1,0 +1,207 @@
+//! A comparison for people.
+
+use tracer_text::escape::push_for_people;
+
+use super::subject::{CallDifference, CauseDifference, Difference};
+use super::verdict::Verdict;
+use super::{Comparison, Run};
+use crate::queries::words::duration;
+
+/// Causes of a subject that are listed.
+const CAUSES: usize = 3;
+
+/// Subjects that are listed.
+const SUBJECTS: usize = 8;
+
+/// A cause counts from this part of the difference on, in hundredths.
+const COUNTS_FROM: u64 = 5;
+
+/// Renders a comparison.
+#[must_use]
+pub fn text(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    for (letter, runs) in [("A", &comparison.a.runs), ("B", &comparison.b.runs)] {
+        push_side(&mut out, letter, runs);
+    }
+    let all = &comparison.differences;
+    if all
+        .iter()
+        .all(|one| matches!(one.verdict, Verdict::Same | Verdict::Unsure))
+    {
+        out.push_str("\nnothing is clearly slower or faster\n");
+    }
+    for difference in all.iter().take(SUBJECTS) {
+        push_difference(&mut out, difference);
+    }
+    if all.len() > SUBJECTS {
+        let rest = all.len() - SUBJECTS;
+        out.push_str(&format!("\nand {rest} others (--format json has all)\n"));
+    }
+    for (side, names) in ["A", "B"].iter().zip(&comparison.only_in) {
+        if !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| people(name)).collect();
+            out.push_str(&format!("\nspans of {side} alone: {}\n", names.join(", ")));
+        }
+    }
+    out
+}
+
+fn push_side(out: &mut String, letter: &str, runs: &[Run]) {
+    let files: Vec<String> = runs
+        .iter()
+        .map(|run| people(run.file.as_os_str().as_encoded_bytes()))
+        .collect();
+    out.push_str(&format!("{letter}: {}\n", files.join(", ")));
+    for run in runs {
+        let file = people(run.file.as_os_str().as_encoded_bytes());
+        if run.lost > 0 {
+            out.push_str(&format!("   {file}: {} events were lost\n", run.lost));
+        }
+        if let Some(missing) = run.missing {
+            out.push_str(&format!("   {file}: {missing}\n"));
+        }
+    }
+}
+
+fn push_difference(out: &mut String, difference: &Difference) {
+    let [a, b] = &difference.sides;
+    let (before, after) = (a.mean(), b.mean());
+    let what = if difference.is_of_spans {
+        format!("span {}", people(&difference.name))
+    } else {
+        format!("all of {}", people(&difference.name))
+    };
+    out.push_str(&format!(
+        "\n{what}: {}, {}, {} before\n",
+        verdict(difference.verdict, before, after),
+        duration(after),
+        duration(before)
+    ));
+    push_numbers(out, difference);
+    if matches!(difference.verdict, Verdict::Same) {
+        return;
+    }
+    let total = before.abs_diff(after);
+    let is_longer = after > before;
+    let counts = |cause: &&CauseDifference| {
+        (cause.longer() > 0) == is_longer
+            && cause.longer().unsigned_abs() >= total / 100 * COUNTS_FROM
+            && cause.longer() != 0
+    };
+    let causes = difference.causes.iter().filter(counts).take(CAUSES);
+    for (nth, cause) in causes.enumerate() {
+        push_cause(out, nth + 1, cause, total);
+    }
+}
+
+fn verdict(verdict: Verdict, before: u64, after: u64) -> String {
+    let times = ratio(before.min(after), before.max(after));
+    match verdict {
+        Verdict::Same => "no difference that counts".to_owned(),
+        Verdict::Slower => format!("slower, {times} times as long"),
+        Verdict::Faster => format!("faster, {times} times as fast"),
+        Verdict::Unsure => "different, which may be chance".to_owned(),
+    }
+}
+
+/// Returns how many times as much the second is, with two digits behind the point.
+fn ratio(one: u64, other: u64) -> String {
+    let hundredths = u128::from(other) * 100 / u128::from(one.max(1));
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+fn push_numbers(out: &mut String, difference: &Difference) {
+    let [a, b] = &difference.sides;
+    if difference.is_of_spans {
+        let of = |part: f64| {
+            let at = |side: &super::subject::SubjectSide| {
+                side.took
+                    .quantile(part)
+                    .map_or_else(|| "-".to_owned(), duration)
+            };
+            format!("{} ({})", at(b), at(a))
+        };
+        out.push_str(&format!(
+            "  p50 {}, p99 {}, count {} ({})\n",
+            of(0.5),
+            of(0.99),
+            b.took.count(),
+            a.took.count()
+        ));
+    }
+    let sure = match difference.chance {
+        Some(chance) => format!("by chance alone in {} of 1000 cases", thousandths(chance)),
+        None if difference.is_of_spans => "too few to tell whether that is chance".to_owned(),
+        None => {
+            "one run each: whether that is chance is not known (give several: --a, --b)".to_owned()
+        }
+    };
+    let runs = a.runs.max(b.runs);
+    if runs > 1 {
+        out.push_str(&format!("  {} and {} runs; {sure}\n", a.runs, b.runs));
+    } else {
+        out.push_str(&format!("  {sure}\n"));
+    }
+}
+
+fn thousandths(chance: f64) -> String {
+    let thousandths = chance * 1000.0;
+    if thousandths < 1.0 {
+        "less than 1".to_owned()
+    } else {
+        format!("{thousandths:.0}")
+    }
+}
+
+fn push_cause(out: &mut String, nth: usize, cause: &CauseDifference, total: u64) {
+    let longer = cause.longer().unsigned_abs();
+    let hundredths = u128::from(longer) * 100 / u128::from(total.max(1));
+    let sign = if cause.longer() > 0 { '+' } else { '-' };
+    out.push_str(&format!(
+        "  {nth}. {}: {sign}{} ({hundredths} % of the difference): {}, {} before\n",
+        cause.cause,
+        duration(longer),
+        duration(cause.ns[1]),
+        duration(cause.ns[0])
+    ));
+    for call in &cause.calls {
+        out.push_str(&format!("     {}\n", call_words(call)));
+    }
+    let is_said = |words: &str| words == cause.cause;
+    let details = cause.details.iter().filter(|(words, _)| !is_said(words));
+    for (words, [before, after]) in details.take(CAUSES) {
+        out.push_str(&format!(
+            "     {words}: {}, {} before\n",
+            duration(*after),
+            duration(*before)
+        ));
+    }
+}
+
+fn call_words(call: &CallDifference) -> String {
+    let [before, after] = call.sides;
+    let mean = |side: super::run::CallSum| {
+        let mean = side.ns.checked_div(side.count);
+        mean.map_or_else(|| "-".to_owned(), duration)
+    };
+    let errors = if before.errors + after.errors > 0 {
+        format!(", {} errors ({} before)", after.errors, before.errors)
+    } else {
+        String::new()
+    };
+    format!(
+        "system call {}: {} times ({} before), {} each ({} before){errors}",
+        call.name,
+        after.count,
+        before.count,
+        mean(after),
+        mean(before)
+    )
+}
+
+/// Returns a name as harmless text.
+fn people(name: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, name);
+    String::from_utf8_lossy(&out).into_owned()
+}

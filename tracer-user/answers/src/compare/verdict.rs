@@ -1,0 +1,101 @@
+//! What a difference is called.
+
+/// Times as long, or as short, from which on a difference is one.
+const RATIO: f64 = 1.1;
+
+/// As that, where each side has one run: how much two of one program differ is not known.
+const RATIO_OF_ONE: f64 = 1.25;
+
+/// As that, for a difference that is hardly chance though each side has one run.
+const CLEAR_RATIO_OF_ONE: f64 = 1.5;
+
+/// What the probability of chance was estimated from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Samples {
+    /// Several runs of each side.
+    Runs,
+    /// Portions of the spans of one run each.
+    Portions,
+}
+
+impl Samples {
+    /// Returns the probability up to which a difference is not put down to chance. Three runs that
+    /// are all slower than three others have a tenth; of portions there are many.
+    const fn limit(self) -> f64 {
+        match self {
+            Self::Runs => 0.1,
+            Self::Portions => 0.01,
+        }
+    }
+}
+
+/// What a difference is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes longer.
+    Slower,
+    /// It takes less time.
+    Faster,
+    /// No difference that counts.
+    Same,
+    /// There is one, which may be chance.
+    Unsure,
+}
+
+impl Verdict {
+    /// Judges means in nanoseconds by the probability that chance makes their difference, where
+    /// that can be told.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ratio needs no more digits than these have"
+    )]
+    pub fn of(a: u64, b: u64, chance: Option<(f64, Samples)>) -> Self {
+        let (shorter, longer) = (a.min(b) as f64, a.max(b) as f64);
+        let (least, is_clear) = match chance {
+            // A limit is met though it was rounded.
+            Some((chance, samples)) => (RATIO, chance <= samples.limit() + 1e-9),
+            None => (RATIO_OF_ONE, longer > shorter * CLEAR_RATIO_OF_ONE),
+        };
+        if longer <= shorter * least {
+            Self::Same
+        } else if !is_clear {
+            Self::Unsure
+        } else if b > a {
+            Self::Slower
+        } else {
+            Self::Faster
+        }
+    }
+
+    /// Returns its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::Same => "same",
+            Self::Unsure => "unsure",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_difference_is_none_and_a_large_one_may_be_chance() {
+        let of = |b, chance: Option<f64>| {
+            Verdict::of(100, b, chance.map(|chance| (chance, Samples::Runs)))
+        };
+        assert_eq!(of(105, Some(0.001)), Verdict::Same);
+        assert_eq!(of(120, Some(0.001)), Verdict::Slower);
+        assert_eq!(of(120, Some(0.3)), Verdict::Unsure);
+        assert_eq!(of(120, None), Verdict::Same);
+        assert_eq!(of(140, None), Verdict::Unsure);
+        assert_eq!(of(160, None), Verdict::Slower);
+        assert_eq!(of(50, Some(0.1)), Verdict::Faster);
+        let of_portions = Some((0.1, Samples::Portions));
+        assert_eq!(Verdict::of(100, 120, of_portions), Verdict::Unsure);
+        assert_eq!(Verdict::of(0, 0, None), Verdict::Same);
+    }
+}
