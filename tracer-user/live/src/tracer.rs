@@ -255,7 +255,9 @@ impl Tracer {
             if self.printer.lines().bytes().len() >= CHUNK_BYTES || self.printer.is_done() {
                 break;
             }
-            if !self.next(until) {
+            // One beyond the end comes after all that is to be shown. Of those there may be more
+            // without end: others go on.
+            if !self.next(until) || self.taken > until {
                 has_more = false;
                 self.printer.wait(self.watermark.min(until));
                 break;
@@ -808,6 +810,19 @@ mod tests {
         scene.then(EventTypeId(FIRST_USER_EVENT + 1), 5_000_001, b"x");
 
         assert_eq!(scene.lines(), [line("lock held", "child")]);
+    }
+
+    #[test]
+    fn a_trace_ends_though_more_comes_than_is_looked_at() {
+        let mut scene = Scene::showing(&["exit"], None);
+        for _ in 0..EVENTS_A_ROUND + 10 {
+            scene.then(EventTypeId::EXIT, PID, &[0; 8]);
+        }
+        let until = MonotonicNs(5);
+        let round = scene.tracer.round(until, MonotonicNs(0));
+        assert!(!round.has_more && round.watermark >= until);
+        let lines = scene.tracer.lines().bytes().clone();
+        assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 5);
     }
 
     #[test]
