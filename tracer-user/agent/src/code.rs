@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use tracer_binary::stacks::Mapping;
+use tracer_binary::stacks::{Mapping, TimedMappings};
 use tracer_kernel::MappingReport;
 
 /// Mappings of a process that are kept; its user looks up the others.
@@ -39,7 +39,8 @@ struct Mapped {
     program: u64,
     /// Time before which nothing counts.
     since: u64,
-    mappings: Vec<Mapping>,
+    /// Mappings with their times, in order of these.
+    mappings: Vec<(u64, Mapping)>,
 }
 
 /// Part of a process's code that a subscription was given.
@@ -80,7 +81,10 @@ impl MappedCode {
                     self.ended.push((time, pid));
                 }
             }
-            MappingReport::Forked(..) | MappingReport::Lost => {}
+            MappingReport::Began(pid) if !is_of_the_past(pid) => self.begin(pid, time),
+            // Of each it is not known what it has mapped since.
+            MappingReport::Lost(_) => self.begin_all(time),
+            MappingReport::Forked(..) | MappingReport::Began(_) => {}
         }
     }
 
@@ -109,34 +113,72 @@ impl MappedCode {
         }
     }
 
-    /// Returns the mappings of a process that were not `said` yet, and notes them.
-    pub fn unsaid(&self, pid: i32, said: &mut Said) -> &[Mapping] {
+    /// Returns the mappings of a process until a time that were not `said` yet, and notes them.
+    /// Where what was said before is not there any more, that comes first.
+    pub fn unsaid(&self, pid: i32, until: u64, said: &mut Said) -> Vec<Mapping> {
         let Some(mapped) = self.processes.get(&pid) else {
-            return &[];
+            return Vec::new();
         };
+        let mut new = Vec::new();
         if said.program != mapped.program {
+            if said.program != 0 {
+                new.push(Mapping::nothing());
+            }
             *said = Said {
                 program: mapped.program,
                 count: 0,
             };
         }
-        let new = mapped.mappings.get(said.count..).unwrap_or_default();
-        said.count = mapped.mappings.len();
+        let unsaid = mapped.mappings.get(said.count..).unwrap_or_default();
+        let count = unsaid.partition_point(|(time, _)| *time <= until);
+        let unsaid = unsaid.iter().take(count);
+        new.extend(unsaid.map(|(_, mapping)| mapping.clone()));
+        said.count += count;
         new
     }
 
     fn map(&mut self, time: u64, pid: i32, mapping: Mapping) {
-        if let Some(mapped) = self.processes.get_mut(&pid)
-            && time >= mapped.since
-            && mapped.mappings.len() < MOST_OF_PROCESS
-            && self.count < MOST
-        {
-            mapped.mappings.push(mapping);
+        let known = self.processes.get(&pid);
+        if known.is_none_or(|mapped| time < mapped.since) {
+            return;
+        }
+        if known.is_some_and(|mapped| mapped.mappings.len() >= MOST_OF_PROCESS) {
+            self.leave_out_gone(pid);
+        }
+        let is_space = self.count < MOST;
+        if let Some(mapped) = self.processes.get_mut(&pid).filter(|_| is_space) {
+            mapped.mappings.push((time, mapping));
             self.count += 1;
+        } else {
+            // One that is missing may have covered another one.
+            self.begin_all(time);
         }
     }
 
-    fn insert(&mut self, pid: i32, since: u64, mappings: Vec<Mapping>) {
+    /// Leaves out the mappings of a process that later ones cover, or all where too many are there:
+    /// all that is left is said again.
+    fn leave_out_gone(&mut self, pid: i32) {
+        let Some(mapped) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let before = mapped.mappings.len();
+        let mut space = TimedMappings::<()>::default();
+        for (time, mapping) in &mapped.mappings {
+            space.map(*time, mapping);
+        }
+        let now = space.now();
+        let now = now.map(|one| (one.since, Mapping::clone(&one.mapping)));
+        mapped.mappings = now.collect();
+        if mapped.mappings.len() > MOST_OF_PROCESS / 2 {
+            mapped.mappings.clear();
+        }
+        mapped.mappings.sort_by_key(|(time, _)| *time);
+        self.programs += 1;
+        mapped.program = self.programs;
+        self.count = (self.count + mapped.mappings.len()).saturating_sub(before);
+    }
+
+    fn insert(&mut self, pid: i32, since: u64, mappings: Vec<(u64, Mapping)>) {
         if self.processes.len() >= MOST_PROCESSES {
             return;
         }
@@ -169,11 +211,12 @@ mod tests {
             file_offset: 0,
             build_id: Vec::new(),
             path: b"/bin/true".as_slice().into(),
+            inode: 0,
         }
     }
 
     fn starts(code: &MappedCode, pid: i32, said: &mut Said) -> Vec<u64> {
-        let new = code.unsaid(pid, said).iter();
+        let new = code.unsaid(pid, u64::MAX, said).into_iter();
         new.map(|mapping| mapping.start).collect()
     }
 
@@ -191,6 +234,8 @@ mod tests {
         assert!(starts(&code, 7, &mut one).is_empty() && starts(&code, 9, &mut one).is_empty());
         take(&mut code, 2, MappingReport::Mapped(7, mapping(0x3000)));
         take(&mut code, 3, MappingReport::Forked(8, 7));
+        // Not before it was made.
+        assert!(code.unsaid(7, 1, &mut one).is_empty());
         assert_eq!(starts(&code, 7, &mut one), [0x3000]);
         assert_eq!(starts(&code, 7, &mut other), [0x1000, 0x3000]);
         // A program that may not be looked into, then one that may be.
@@ -200,7 +245,8 @@ mod tests {
         // Reported late.
         take(&mut code, 12, MappingReport::Mapped(7, mapping(0x7000)));
         take(&mut code, 21, MappingReport::Mapped(7, mapping(0x9000)));
-        assert_eq!(starts(&code, 7, &mut one), [0x9000]);
+        // What was said of the program before is not there any more.
+        assert_eq!(starts(&code, 7, &mut one), [0, 0x9000]);
         assert_eq!(starts(&code, 8, &mut Said::default()), [0x1000, 0x3000]);
         take(&mut code, 30, MappingReport::Ended(8));
         code.tidy(30 + KEPT_FOR_NS);
@@ -214,13 +260,29 @@ mod tests {
     fn no_process_has_more_than_so_many() {
         let mut code = MappedCode::default();
         code.watch(7, 1);
+        let count = |code: &MappedCode| starts(code, 7, &mut Said::default()).len();
         for start in 0..2 * MOST as u64 {
             code.take(1, MappingReport::Mapped(7, mapping(0x1000 * start)));
+            assert!(count(&code) <= MOST_OF_PROCESS);
         }
-        assert_eq!(code.unsaid(7, &mut Said::default()).len(), MOST_OF_PROCESS);
-        for pid in 8..2000 {
+        // Those that are gone give way to the others, and all are said again.
+        code.watch(7, 1);
+        let mut said = Said::default();
+        for nth in 0..=MOST_OF_PROCESS as u64 {
+            let path = format!("/{nth}");
+            let mapping = Mapping {
+                path: path.as_bytes().into(),
+                ..mapping(0x1000 * (nth % 3))
+            };
+            code.take(1, MappingReport::Mapped(7, mapping));
+            starts(&code, 7, &mut said);
+        }
+        assert_eq!(count(&code), 4);
+        for pid in 8..80_000 {
             code.take(1, MappingReport::Forked(pid, 7));
         }
-        assert!(code.count <= MOST && code.processes.len() < 100);
+        assert!(code.count <= MOST && code.processes.len() <= MOST_PROCESSES);
+        let in_all: usize = code.processes.values().map(|one| one.mappings.len()).sum();
+        assert_eq!(code.count, in_all);
     }
 }

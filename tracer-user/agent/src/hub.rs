@@ -967,9 +967,9 @@ impl Subscription {
 
     fn keep_code(&mut self, header: &EventHeader, common: &mut Common<'_>) {
         let said = self.said.entry(header.pid).or_default();
-        for mapping in common.code.unsaid(header.pid, said) {
+        for mapping in common.code.unsaid(header.pid, header.time.0, said) {
             let mut data = Vec::new();
-            push_mapping(&mut data, mapping);
+            push_mapping(&mut data, &mapping);
             let header = EventHeader {
                 event_type: EventTypeId::MAPPING,
                 ..*header

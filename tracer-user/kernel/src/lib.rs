@@ -44,6 +44,7 @@ mod diagnostics;
 mod error;
 mod first_names;
 mod given_stacks;
+mod known_code;
 mod loading;
 mod look;
 mod losses;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::mapping::{self, Access, page_bytes};
 use super::perf::{self, EventAttributes};
+use tracer_area::monotonic_now;
 use tracer_binary::stacks::Mapping;
 
 /// Pages of each CPU's ring: a mapping takes some 150 bytes. A power of two.
@@ -23,19 +24,24 @@ const DUMMY: u64 = 9;
 /// `PERF_SAMPLE_TIME`.
 const SAMPLE_TIME: u64 = 1 << 2;
 
-/// Bits of the attributes' flags: `mmap`, `task`, `sample_id_all`, `mmap2`, `use_clockid`.
-const FLAGS: u64 = 1 << 8 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 25;
+/// Bits of the attributes' flags: `mmap`, `comm`, `task`, `sample_id_all`, `mmap2`, `comm_exec`,
+/// `use_clockid`.
+const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25;
 /// `build_id`, since 5.12.
 const WITH_BUILD_ID: u64 = 1 << 34;
 
 /// Types of records.
 const LOST: u32 = 2;
+const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const MMAP2: u32 = 10;
 
 /// Bit of a record's `misc`: it has a build identifier, and no inode.
 const HAS_BUILD_ID: u16 = 1 << 14;
+
+/// Bit of a record's `misc`: the process has got its name as it began another program.
+const BY_EXEC: u16 = 1 << 13;
 
 /// Report of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +52,10 @@ pub enum MappingReport {
     Forked(i32, i32),
     /// Process that has ended.
     Ended(i32),
-    /// Lost reports: something is missing.
-    Lost,
+    /// Process that begins another program, and has no code any more.
+    Began(i32),
+    /// Lost reports: something is missing since this time.
+    Lost(u64),
 }
 
 /// The rings of all CPUs.
@@ -58,6 +66,8 @@ pub struct MappingRings(Vec<Ring>);
 struct Ring {
     _event: OwnedFd,
     memory: mapping::MapMemory,
+    /// Time of the last report.
+    last: u64,
 }
 
 impl MappingRings {
@@ -76,6 +86,7 @@ impl MappingRings {
             Ok(Ring {
                 _event: event,
                 memory,
+                last: monotonic_now().0,
             })
         });
         rings.collect::<io::Result<_>>().map(Self)
@@ -84,7 +95,7 @@ impl MappingRings {
     /// Takes the reports since the last call, each with its time and in order of it.
     pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
         let mut reports = Vec::new();
-        for ring in &self.0 {
+        for ring in &mut self.0 {
             ring.drain(&mut |time, report| reports.push((time, report)));
         }
         reports.sort_by_key(|(time, _)| *time);
@@ -105,7 +116,7 @@ fn open(cpu: u32, flags: u64) -> io::Result<OwnedFd> {
 }
 
 impl Ring {
-    fn drain(&self, each: &mut impl FnMut(u64, MappingReport)) {
+    fn drain(&mut self, each: &mut impl FnMut(u64, MappingReport)) {
         let words = (self.memory.word(HEAD), self.memory.word(TAIL));
         let (Some(head), Some(tail)) = words else {
             return;
@@ -116,10 +127,11 @@ impl Ring {
         while at < end {
             let Some(bytes) = self.record(at, &mut record) else {
                 // Damaged: all of it is left out.
-                each(0, MappingReport::Lost);
+                each(monotonic_now().0, MappingReport::Lost(self.last));
                 break;
             };
-            if let Some((time, report)) = parse(&record) {
+            if let Some((time, report)) = parse(&record, self.last) {
+                self.last = time;
                 each(time, report);
             }
             at += bytes;
@@ -148,8 +160,9 @@ impl Ring {
     }
 }
 
-/// Reads time and content of a record; `None` for one that says nothing.
-fn parse(record: &[u8]) -> Option<(u64, MappingReport)> {
+/// Reads time and content of a record; `None` for one that says nothing. The last one before it had
+/// the time `last`.
+fn parse(record: &[u8], last: u64) -> Option<(u64, MappingReport)> {
     let word = |at: usize| {
         let bytes = record.get(at..)?.first_chunk()?;
         Some(u64::from_ne_bytes(*bytes))
@@ -162,7 +175,8 @@ fn parse(record: &[u8]) -> Option<(u64, MappingReport)> {
     let misc = u16::from_ne_bytes(*record.get(4..)?.first_chunk()?);
     let time = word(record.len().checked_sub(8)?)?;
     let report = match half(0)? {
-        LOST => MappingReport::Lost,
+        LOST => MappingReport::Lost(last),
+        COMM if misc & BY_EXEC != 0 => MappingReport::Began(pid(8)?),
         FORK => MappingReport::Forked(pid(8)?, pid(12)?),
         // Of a process as a whole: its first thread, which is not always the last.
         EXIT if pid(8)? == pid(16)? => MappingReport::Ended(pid(8)?),
@@ -183,6 +197,12 @@ fn parse(record: &[u8]) -> Option<(u64, MappingReport)> {
                 file_offset: word(32)?,
                 build_id: build_id.to_vec(),
                 path: path.into(),
+                // In the place of the identifier, behind the device.
+                inode: if misc & HAS_BUILD_ID == 0 && !path.is_empty() {
+                    word(48)?
+                } else {
+                    0
+                },
             };
             MappingReport::Mapped(pid(8)?, mapping)
         }
@@ -217,13 +237,14 @@ mod tests {
             file_offset: 0x300,
             build_id: vec![9; 4],
             path: b"/a.out".as_slice().into(),
+            inode: 0,
         };
         assert_eq!(
-            parse(&record),
+            parse(&record, 1),
             Some((55, MappingReport::Mapped(7, mapping)))
         );
         for length in 0..record.len() {
-            let _ = parse(&record[..length]);
+            let _ = parse(&record[..length], 1);
         }
     }
 }

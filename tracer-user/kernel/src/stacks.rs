@@ -3,8 +3,6 @@
 //! known yet, the mappings of the process come first.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
-
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     COPIED_BYTES, MOST_FRAMES, PROBE_RECORDS, RecordHeader, STACK_RECORD, StackData, StackRecord,
@@ -14,26 +12,13 @@ use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::Batch;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::mapped::{MappingReport, MappingRings};
-use tracer_binary::stacks::{
-    BuildIds, Mapping, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping, read_mappings,
-};
-use tracer_binary::unwind::{Copied, REGISTERS_BYTES, Space, Unwinder, UnwoundStack};
+use super::known_code::KnownCode;
+use super::mapped::MappingReport;
+use tracer_binary::stacks::{NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping};
+use tracer_binary::unwind::{Copied, Moment, REGISTERS_BYTES, Unwinder, UnwoundStack};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
-
-/// Processes whose mappings are known; beyond that, all are forgotten.
-const MOST_PROCESSES: usize = 16_384;
-
-/// Mappings of a process that are known.
-const MOST_MAPPINGS: usize = 65_536;
-
-/// Retention after process exit.
-const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
-
-/// Interval after which a process with addresses in no mapping that we know is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Tells whether a record is that of a stack.
 pub fn is_stack(untrusted: &[u8]) -> bool {
@@ -46,12 +31,8 @@ pub fn is_stack(untrusted: &[u8]) -> bool {
 pub struct WaitingStacks {
     /// Data of the stacks' events, by the event that each belongs to.
     waiting: HashMap<Of, Vec<u8>>,
-    processes: HashMap<i32, Process>,
-    build_ids: BuildIds,
-    /// Reports of mappings; `None` where the kernel does not report them.
-    mapped: Option<MappingRings>,
-    /// Processes that have ended, and whose last stacks may still come.
-    ended: Vec<(Instant, i32)>,
+    /// The code that processes have mapped.
+    code: KnownCode,
     /// Lower bound of the times of events that are still to come.
     since: MonotonicNs,
     /// Unwinder for stacks whose part of the program is found here.
@@ -87,98 +68,12 @@ impl Of {
     }
 }
 
-/// State of a process.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Process {
-    /// The code that it has mapped.
-    pub space: Space,
-    /// Mappings that are no events yet, with their times.
-    pub unsaid: Vec<(u64, Mapping)>,
-    looked: Option<Instant>,
-}
-
-impl Process {
-    /// Notes a mapping, which is to be an event.
-    pub fn map(&mut self, time: u64, mapping: Mapping) {
-        if self.unsaid.len() < MOST_MAPPINGS && self.space.map(&mapping) {
-            self.unsaid.push((time, mapping));
-        }
-    }
-
-    /// Returns what a child that it makes has until it runs another program.
-    pub fn inherited(self, time: u64) -> Self {
-        let mut inherited = Self::default();
-        for mapping in self.space.into_mappings() {
-            inherited.map(time, mapping);
-        }
-        inherited
-    }
-
-    /// Looks up what it has mapped, unless it was looked at just now.
-    pub fn look(&mut self, pid: i32, build_ids: &mut BuildIds) -> bool {
-        let was_looked_at = self
-            .looked
-            .is_some_and(|looked| looked.elapsed() < LOOK_AGAIN);
-        if was_looked_at {
-            return false;
-        }
-        self.looked = Some(Instant::now());
-        for mapping in read_mappings(pid, build_ids) {
-            if !self.space.has(&mapping) {
-                self.map(0, mapping);
-            }
-        }
-        true
-    }
-
-    /// Finds the functions of a stack by what was copied of its thread; looks up what the process
-    /// has mapped where one of them is in code that is not known.
-    pub fn unwind(
-        &mut self,
-        pid: i32,
-        copied: &Copied<'_>,
-        (unwinder, most_frames): (&mut Unwinder, usize),
-        build_ids: &mut BuildIds,
-    ) -> UnwoundStack {
-        let found = unwinder.find(pid, &mut self.space, copied, most_frames);
-        if found.is_unmapped && self.look(pid, build_ids) {
-            return unwinder.find(pid, &mut self.space, copied, most_frames);
-        }
-        found
-    }
-
-    /// Returns the mappings that are no events yet, with their times, before a stack that has
-    /// addresses of the program; looks them up where one of these is in none that is known.
-    pub fn take_unsaid(
-        &mut self,
-        pid: i32,
-        taken: &RecordedStack<'_>,
-        build_ids: &mut BuildIds,
-    ) -> Vec<(u64, Mapping)> {
-        let is_known = |address| self.space.find(address).is_some();
-        if !taken.user().all(is_known) {
-            self.look(pid, build_ids);
-        }
-        std::mem::take(&mut self.unsaid)
-    }
-}
-
 impl WaitingStacks {
     /// Begins to take stacks with these options; `for_others`, these find the functions.
     pub fn begin(options: &StackOptions, for_others: bool) -> Self {
-        let mapped = MappingRings::begin();
-        if let Err(error) = &mapped {
-            tracing::debug!(
-                error = error as &dyn std::error::Error,
-                "mappings are not reported, and looked up in /proc"
-            );
-        }
         Self {
             waiting: HashMap::new(),
-            processes: HashMap::new(),
-            build_ids: BuildIds::new(),
-            mapped: mapped.ok(),
-            ended: Vec::new(),
+            code: KnownCode::begin(),
             since: MonotonicNs(0),
             unwinder: Unwinder::default(),
             most_frames: usize::try_from(options.user_frames).unwrap_or(MOST_FRAMES),
@@ -197,43 +92,11 @@ impl WaitingStacks {
     /// `since`.
     pub fn look(&mut self, since: MonotonicNs) {
         self.since = since;
-        let now = Instant::now();
-        self.ended.retain(|(at, pid)| {
-            let is_over = now.duration_since(*at) > KNOWN_AFTER_END;
-            if is_over {
-                self.processes.remove(pid);
-            }
-            !is_over
-        });
-        let Some(mapped) = &mut self.mapped else {
-            return;
-        };
+        self.code.tidy();
         if self.are_for_others {
-            self.reports.append(&mut mapped.take());
-            return;
-        }
-        let (processes, ended) = (&mut self.processes, &mut self.ended);
-        for (time, report) in mapped.take() {
-            if processes.len() >= MOST_PROCESSES {
-                processes.clear();
-            }
-            match report {
-                MappingReport::Mapped(pid, mapping) => {
-                    processes.entry(pid).or_default().map(time, mapping);
-                }
-                MappingReport::Forked(child, parent) if child != parent => {
-                    let parent = processes.get(&parent).cloned().unwrap_or_default();
-                    ended.retain(|(_, pid)| *pid != child);
-                    processes.insert(child, parent.inherited(time));
-                }
-                MappingReport::Forked(..) => {}
-                MappingReport::Ended(pid) => ended.push((now, pid)),
-                MappingReport::Lost => {
-                    for process in processes.values_mut() {
-                        process.looked = None;
-                    }
-                }
-            }
+            self.reports.append(&mut self.code.take_reports());
+        } else {
+            self.code.learn();
         }
     }
 
@@ -312,8 +175,9 @@ impl WaitingStacks {
             ..header
         };
         if let Some(taken) = RecordedStack::parse(&data).filter(|_| !self.are_for_others) {
-            for (time, mapping) in self.unsaid(header.pid, &taken) {
-                let time = time.clamp(self.since.0.min(header.time.0), header.time.0);
+            // Those that came later than the stack are in the stream behind it.
+            for (time, mapping) in self.code.take_unsaid(moment(&header), &taken) {
+                let time = time.max(self.since.0.min(header.time.0));
                 let header = EventHeader {
                     time: MonotonicNs(time),
                     ..of_type(EventTypeId::MAPPING)
@@ -329,21 +193,19 @@ impl WaitingStacks {
         let (header, parts) = raw.parts()?;
         let mut found = UnwoundStack::default();
         if let Some(copied) = &parts.copied {
-            let process = self.processes.entry(header.pid).or_default();
             let unwinder = (&mut self.unwinder, self.most_frames);
-            found = process.unwind(header.pid, copied, unwinder, &mut self.build_ids);
+            found = self.code.unwind(moment(&header), copied, unwinder);
         }
         let data = parts.data(found.addresses.as_bytes(), found.ends)?;
         Some((header, parts.event_type, data))
     }
+}
 
-    /// Returns the mappings of a process that are no events yet, with their times.
-    fn unsaid(&mut self, pid: i32, taken: &RecordedStack<'_>) -> Vec<(u64, Mapping)> {
-        if taken.head.user_frames == 0 {
-            return Vec::new();
-        }
-        let process = self.processes.entry(pid).or_default();
-        process.take_unsaid(pid, taken, &mut self.build_ids)
+/// Returns the process of an event at its time.
+pub(super) fn moment(header: &EventHeader) -> Moment {
+    Moment {
+        pid: header.pid,
+        at: header.time.0,
     }
 }
 

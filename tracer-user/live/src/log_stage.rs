@@ -30,7 +30,7 @@ impl LogStage {
         types: &EventTypes,
     ) {
         if let Some(stack) = stack {
-            self.names.note(stack.pid, &stack.data);
+            self.names.note(stack.pid, stack.at.0, &stack.data);
             if event.header.event_type != EventTypeId::STACK {
                 self.log.add(&stack_event(event, stack), comm, types);
             }

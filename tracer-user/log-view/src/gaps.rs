@@ -15,8 +15,8 @@ pub struct HeldEvent {
     data: Vec<u8>,
     name: Vec<u8>,
     comm: Vec<u8>,
-    /// Process and data of its stack, and the names for it.
-    stack: Option<(i32, Vec<u8>, SymbolNames)>,
+    /// Process, time and data of its stack, and the names for it.
+    stack: Option<(i32, MonotonicNs, Vec<u8>, SymbolNames)>,
 }
 
 /// Header and further facts of an event, beside its data and names.
@@ -39,7 +39,14 @@ impl HeldEvent {
             inside: entry.inside,
         });
         let stack = entry.stack.as_ref();
-        self.stack = stack.map(|stack| (stack.pid, stack.data.to_vec(), stack.names.clone()));
+        self.stack = stack.map(|stack| {
+            (
+                stack.pid,
+                stack.at,
+                stack.data.to_vec(),
+                stack.names.clone(),
+            )
+        });
         self.data.clear();
         self.data.extend_from_slice(entry.event.data);
         self.name.clear();
@@ -60,8 +67,9 @@ impl HeldEvent {
             comm: known.has_comm.then_some(&self.comm),
             date: known.date,
             inside: known.inside,
-            stack: self.stack.as_ref().map(|(pid, data, names)| Stack {
+            stack: self.stack.as_ref().map(|(pid, at, data, names)| Stack {
                 pid: *pid,
+                at: *at,
                 data,
                 names,
             }),

@@ -3,7 +3,6 @@
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -18,7 +17,7 @@ use tracer_engine::{
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, clocks_now};
 
 use super::snapshots;
-use tracer_binary::stacks::push_symbol;
+use tracer_binary::stacks::{AddressName, push_symbol};
 use tracer_event::summary::WriteLosses;
 use tracer_output::output_file;
 use tracer_text::say;
@@ -80,7 +79,7 @@ pub struct LogOutput {
     last_write: Instant,
     has_failed: bool,
     /// Names of addresses, which are written at the end.
-    names: Vec<(i32, u64, u64, Arc<str>)>,
+    names: Vec<AddressName>,
     /// Time of the last event.
     last: MonotonicNs,
     /// New file, as long as there is no trace in it yet.
@@ -171,26 +170,25 @@ impl LogOutput {
         stream.feed(event.header, &self.record);
     }
 
-    /// Adds names of addresses: process, address, offset in the function, its name. They are
-    /// written once everything else has been.
-    pub fn name(&mut self, names: Vec<(i32, u64, u64, Arc<str>)>) {
+    /// Adds names of addresses. They are written once everything else has been.
+    pub fn name(&mut self, names: Vec<AddressName>) {
         self.names = names;
     }
 
     fn write_names(&mut self, types: &EventTypes) {
-        for (pid, address, offset, name) in std::mem::take(&mut self.names) {
+        for name in std::mem::take(&mut self.names) {
             let header = EventHeader {
                 time: self.last,
                 event_type: EventTypeId::SYMBOL,
-                pid,
-                tid: pid,
+                pid: name.pid,
+                tid: name.pid,
                 cpu: None,
                 thread_id: 0,
                 program_address: 0,
                 truncation: Truncation::None,
             };
             let mut data = Vec::new();
-            push_symbol(&mut data, address, offset, &name);
+            push_symbol(&mut data, &name);
             let result = self.writer.append(&header, &data, b"", types);
             self.note(result);
         }

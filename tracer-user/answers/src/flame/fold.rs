@@ -37,8 +37,8 @@ pub struct Flames {
     paths: Paths,
     absences: Absences,
     folded: Folded,
-    /// Frames of known stacks, by process and data.
-    known: HashMap<(i32, Vec<u8>), Frames>,
+    /// Frames of known stacks, by process, what its addresses mean, and data.
+    known: HashMap<(i32, u64, Vec<u8>), Frames>,
     /// Frames with which threads have left their CPUs.
     left: HashMap<Thread, Frames>,
     /// Frames of the wakers of threads.
@@ -110,7 +110,7 @@ impl Flames {
 
     /// Returns the frames of a stack.
     fn frames(&mut self, stack: &Stack<'_>) -> Frames {
-        let key = (stack.pid, stack.data.to_vec());
+        let key = (stack.pid, stack.space(), stack.data.to_vec());
         if let Some(known) = self.known.get(&key) {
             return Arc::clone(known);
         }
@@ -255,7 +255,7 @@ impl Consumer for Flames {
                     self.came_back(thread, &absence, stack);
                 }
             }
-            EventTypeId::EXEC => self.known.retain(|(pid, _), _| *pid != header.pid),
+            EventTypeId::EXEC => self.known.retain(|(pid, ..), _| *pid != header.pid),
             _ => {}
         }
         Ok(())

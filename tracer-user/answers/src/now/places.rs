@@ -13,10 +13,10 @@ use serde_json::Value;
 use tracer_binary::probes::DataSymbol;
 use tracer_binary::process_memory;
 use tracer_binary::stacks::{
-    BuildIds, Frame, Mapping, StackEnd, SymbolNames, binary, push_frame_lines, push_frames_json,
-    read_mappings,
+    BuildIds, Frame, Mapping, Owner, StackEnd, SymbolNames, binary, push_frame_lines,
+    push_frames_json, read_mappings, time_now,
 };
-use tracer_binary::unwind::{Space, Unwinder};
+use tracer_binary::unwind::{Moment, Space, Unwinder};
 
 use super::layouts::Runtime;
 use crate::queries::is_runtime;
@@ -176,9 +176,10 @@ impl Finder {
         self.spaces.entry(pid).or_insert_with(|| {
             let mappings = read_mappings(pid, build_ids);
             let mut space = Space::default();
+            let now = time_now();
             for mapping in &mappings {
-                space.map(mapping);
-                names.learn_mapping(pid, mapping.clone());
+                space.map(now, mapping);
+                names.learn_mapping(pid, now, mapping);
             }
             (space, mappings)
         })
@@ -187,12 +188,13 @@ impl Finder {
     /// Returns the innermost function alone, without its name: its file tells the C library.
     fn innermost(&mut self, pid: i32, address: u64) -> ThreadPlace {
         let space = self.space(pid);
-        let mapping = space.0.find(address).map(|found| found.mapping.clone());
+        let mapping = space.0.find(address, u64::MAX);
+        let mapping = mapping.map(|found| Arc::clone(&found.mapping));
         let frame = Frame {
             address,
             is_kernel: false,
             function: None,
-            mapping: mapping.map(Arc::new),
+            mapping,
             is_inlined: false,
         };
         ThreadPlace {
@@ -206,9 +208,10 @@ impl Finder {
         let mut memory = vec![0; STACK_BYTES];
         let read = process_memory::read(pid, stack, &mut memory);
         memory.truncate(read);
+        let of = Moment { pid, at: u64::MAX };
         let found =
             self.unwinder
-                .find_by_stack_pointer(pid, &mut space, (ip, stack), &memory, MOST_FRAMES);
+                .find_by_stack_pointer(of, &mut space, (ip, stack), &memory, MOST_FRAMES);
         self.spaces.insert(pid, (space, mappings));
         let names = self.names.get_or_insert_with(SymbolNames::live);
         let each = found.addresses.iter().enumerate();
@@ -247,7 +250,11 @@ impl Finder {
         if let Some(known) = self.variables.get(&key) {
             return known.clone();
         }
-        let binary = binary(pid, mapping, true, &mut self.build_ids);
+        let owner = Owner {
+            pid,
+            at: Some(time_now()),
+        };
+        let binary = binary(owner, mapping, &mut self.build_ids);
         let found = binary.and_then(|binary| {
             let offset = mapping.file_offset;
             Some(Arc::new(Variables {

@@ -194,6 +194,7 @@ mod tests {
                             inside: None,
                             stack: (at % 2 == 0).then_some(Stack {
                                 pid: *pid,
+                                at: MonotonicNs(0),
                                 data,
                                 names: &names,
                             }),

@@ -23,7 +23,7 @@ use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
 use super::types::Signature;
-use super::unwind_data::UnwindData;
+use super::unwind_data::{UnwindData, vdso_image};
 
 /// Identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -354,6 +354,7 @@ impl Binary {
             Some((id, Segments::read(parsed)))
         });
         let (id, segments) = found.ok().flatten()?;
+        let mut segments = Some(segments);
         let (first, rest) = id.split_first()?;
         let hex = |bytes: &[u8]| {
             bytes
@@ -364,12 +365,21 @@ impl Binary {
         let path = Path::new("usr/lib/debug/.build-id")
             .join(hex(&[*first]))
             .join(format!("{}.debug", hex(rest)));
-        let file = open_ordinary_below(&self.root, &path).ok()?;
-        let cache = ReadCache::new(&file);
-        let budget = ReadBudget::default();
-        let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
-        // Addresses are those of the file itself, whose segments the other has only in name.
-        Some(look(&parsed, segments))
+        // The process may have ended, and its root with it: its file is told by the identifier.
+        let mut look = Some(look);
+        [self.root.as_path(), Path::new("/")]
+            .iter()
+            .find_map(|root| {
+                let file = open_ordinary_below(root, &path).ok()?;
+                let cache = ReadCache::new(&file);
+                let budget = ReadBudget::default();
+                let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
+                if parsed.build_id().ok().flatten()? != id {
+                    return None;
+                }
+                // Addresses are those of the file itself, whose segments the other has only in name.
+                Some(look.take()?(&parsed, segments.take()?))
+            })
     }
 
     /// Tells whether it was made by Go.
@@ -464,6 +474,17 @@ impl Binary {
     }
 }
 
+/// Returns the functions of the code that the kernel maps into each process (`[vdso]`), by offset
+/// in that.
+pub(crate) fn vdso_functions() -> Vec<Function> {
+    let image = vdso_image().unwrap_or_default();
+    let parsed = object::File::parse(&*image);
+    parsed.map_or_else(
+        |_none| Vec::new(),
+        |parsed| functions(&parsed, &Segments::read(&parsed)),
+    )
+}
+
 /// Returns the processor that programs of this machine are for.
 const fn native() -> Architecture {
     if cfg!(target_arch = "aarch64") {
@@ -539,7 +560,10 @@ impl Segments {
     }
 }
 
-fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
+fn functions<'a, R: ReadRef<'a>>(
+    parsed: &object::File<'a, R>,
+    segments: &Segments,
+) -> Vec<Function> {
     let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
     let functions = symbols.filter_map(|symbol| {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {

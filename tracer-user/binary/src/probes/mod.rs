@@ -30,6 +30,7 @@ mod spec;
 mod types;
 mod unwind_data;
 
+pub(crate) use binary::vdso_functions;
 pub use binary::{Binary, BinaryError, DataSymbol, FileIdentity, Function, StaticProbe};
 pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};

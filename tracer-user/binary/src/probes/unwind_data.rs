@@ -72,22 +72,9 @@ impl UnwindData {
         Self::read(Segments::read(&parsed), &parsed)
     }
 
-    /// Reads the unwind data of the code that the kernel maps into each process (`[vdso]`), from
-    /// that of this process: every process has the same.
+    /// Reads the unwind data of the code that the kernel maps into each process (`[vdso]`).
     pub fn of_vdso() -> Option<Self> {
-        let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
-        let mut lines = maps.lines().map_while(Result::ok);
-        let line = lines.find(|line| line.ends_with("[vdso]"))?;
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        let [start, end] = [start, end].map(|word| u64::from_str_radix(word, 16).ok());
-        let start = start?;
-        let bytes = end?
-            .checked_sub(start)
-            .filter(|bytes| *bytes <= MOST_VDSO_BYTES)?;
-        let mut image = vec![0; usize::try_from(bytes).ok()?];
-        let memory = File::open("/proc/self/mem").ok()?;
-        memory.read_exact_at(&mut image, start).ok()?;
-        Self::read_image(&image)
+        Self::read_image(&vdso_image()?)
     }
 
     /// Returns the address of what is at this offset in the file.
@@ -100,6 +87,24 @@ impl UnwindData {
         let index = self.index.as_ref().map_or(0, |part| part.bytes.len());
         (self.entries.bytes.len() + index) as u64
     }
+}
+
+/// Returns the code that the kernel maps into each process (`[vdso]`), from that of this process:
+/// every process has the same.
+pub(super) fn vdso_image() -> Option<Vec<u8>> {
+    let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
+    let mut lines = maps.lines().map_while(Result::ok);
+    let line = lines.find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let [start, end] = [start, end].map(|word| u64::from_str_radix(word, 16).ok());
+    let start = start?;
+    let bytes = end?
+        .checked_sub(start)
+        .filter(|bytes| *bytes <= MOST_VDSO_BYTES)?;
+    let mut image = vec![0; usize::try_from(bytes).ok()?];
+    let memory = File::open("/proc/self/mem").ok()?;
+    memory.read_exact_at(&mut image, start).ok()?;
+    Some(image)
 }
 
 #[cfg(test)]

@@ -44,8 +44,11 @@ fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + use<'_> {
     words.filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
 }
 
+/// Path of a mapping that says that there is no code any more.
+const REMOVED: &[u8] = b"[unmapped]";
+
 /// Code of a file that a process has mapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// First address of the code.
     pub start: u64,
@@ -58,9 +61,73 @@ pub struct Mapping {
     /// The file's path, as the process knows it; a word in brackets, or nothing, for code that has
     /// none.
     pub path: Arc<[u8]>,
+    /// Inode of the file, where that is known and the file has no build identifier; else 0.
+    pub inode: u64,
 }
 
 impl Mapping {
+    /// Returns what says that a process has no code at all any more.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self {
+            end: u64::MAX,
+            path: REMOVED.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Tells whether it says that there is no code any more.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self.path == *REMOVED
+    }
+
+    /// Returns what says that a process has no code between two addresses any more.
+    #[must_use]
+    pub fn nothing_at(start: u64, end: u64) -> Self {
+        Self {
+            start,
+            end,
+            ..Self::nothing()
+        }
+    }
+
+    /// Tells whether a program may have made the code itself.
+    #[must_use]
+    pub(crate) fn may_be_generated(&self) -> bool {
+        const WITHOUT_FILE: [&[u8]; 4] = [b"[anon:", b"/memfd:", b"/dev/zero", b"/anon_hugepage"];
+        self.path.is_empty() || WITHOUT_FILE.iter().any(|one| self.path.starts_with(one))
+    }
+
+    /// Tells whether it is code of a file.
+    #[must_use]
+    pub fn is_of_file(&self) -> bool {
+        self.path.starts_with(b"/")
+    }
+
+    /// Tells whether the addresses that two mappings have in common have the same code.
+    pub(crate) fn is_same_code(&self, other: &Self) -> bool {
+        let is_same =
+            self.path == other.path && self.build_id == other.build_id && self.inode == other.inode;
+        let base = |of: &Self| of.start.wrapping_sub(of.file_offset);
+        is_same && (!self.is_of_file() || base(self) == base(other))
+    }
+
+    /// Returns the part between two addresses that it has.
+    pub(crate) fn part(&self, start: u64, end: u64) -> Self {
+        let offset = self.file_offset.wrapping_add(start - self.start);
+        Self {
+            start,
+            end,
+            file_offset: if self.is_of_file() {
+                offset
+            } else {
+                self.file_offset
+            },
+            ..self.clone()
+        }
+    }
+
     /// Returns the mapping in an event's data; `None` where that is not as its type says.
     #[must_use]
     pub fn parse(untrusted: &[u8]) -> Option<Self> {
@@ -72,12 +139,16 @@ impl Mapping {
         let bytes = untrusted.get(offset_of!(MappingData, build_id_bytes)..)?;
         let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
         let build_id = untrusted.get(offset_of!(MappingData, build_id)..)?;
+        let path = untrusted.get(PATH..)?;
+        let behind = path.get(text(path).len() + 1..);
+        let inode = behind.and_then(|behind| behind.first_chunk());
         let found = Self {
             start: word(offset_of!(MappingData, start))?,
             end: word(offset_of!(MappingData, end))?,
             file_offset: word(offset_of!(MappingData, file_offset))?,
             build_id: build_id.get(..length.min(MOST_BUILD_ID))?.to_vec(),
-            path: text(untrusted.get(PATH..)?).into(),
+            path: text(path).into(),
+            inode: inode.map_or(0, |inode| u64::from_ne_bytes(*inode)),
         };
         (found.start < found.end).then_some(found)
     }
@@ -102,13 +173,35 @@ pub fn push_mapping(out: &mut Vec<u8>, mapping: &Mapping) {
     out.resize(out.len() + MOST_BUILD_ID - length, 0);
     out.extend_from_slice(u32::try_from(length).unwrap_or(0).as_bytes());
     push_text(out, &mapping.path, MAPPING_PATH_BYTES);
+    if mapping.inode != 0 {
+        out.extend_from_slice(mapping.inode.as_bytes());
+    }
+}
+
+/// Name of an address from a time on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressName {
+    /// The process; 0 for the kernel.
+    pub pid: i32,
+    /// The address.
+    pub address: u64,
+    /// Bytes from the beginning of the function to there.
+    pub offset: u64,
+    /// The name of the function; empty: it is unknown from then on.
+    pub name: Arc<str>,
+    /// Time since which the name counts, in nanoseconds; 0: always.
+    pub since: u64,
 }
 
 /// Appends the data of the event of a name.
-pub fn push_symbol(out: &mut Vec<u8>, address: u64, offset: u64, name: &str) {
-    out.extend_from_slice(address.as_bytes());
-    out.extend_from_slice(offset.as_bytes());
-    push_text(out, name.as_bytes(), SYMBOL_NAME_BYTES);
+pub fn push_symbol(out: &mut Vec<u8>, of: &AddressName) {
+    out.extend_from_slice(of.address.as_bytes());
+    out.extend_from_slice(of.offset.as_bytes());
+    let bytes = SYMBOL_NAME_BYTES - size_of::<u64>();
+    push_text(out, of.name.as_bytes(), bytes);
+    if of.since != 0 {
+        out.extend_from_slice(of.since.as_bytes());
+    }
 }
 
 fn push_text(out: &mut Vec<u8>, text: &[u8], most: usize) {
@@ -116,11 +209,21 @@ fn push_text(out: &mut Vec<u8>, text: &[u8], most: usize) {
     out.push(0);
 }
 
-/// Address, offset in the function, and name, in the data of a name's event.
-pub fn symbol(untrusted: &[u8]) -> Option<(u64, u64, &[u8])> {
+/// Returns the name of an address of process `pid` in the data of a name's event.
+pub fn symbol(pid: i32, untrusted: &[u8]) -> Option<AddressName> {
     let (address, rest) = u64::read_from_prefix(untrusted).ok()?;
-    let (offset, name) = u64::read_from_prefix(rest).ok()?;
-    Some((address, offset, text(name)))
+    let (offset, rest) = u64::read_from_prefix(rest).ok()?;
+    let name = text(rest);
+    let since = rest
+        .get(name.len() + 1..)
+        .and_then(|behind| behind.first_chunk());
+    Some(AddressName {
+        pid,
+        address,
+        offset,
+        name: String::from_utf8_lossy(name).into(),
+        since: since.map_or(0, |since| u64::from_ne_bytes(*since)),
+    })
 }
 
 const _: () = assert!(offset_of!(SymbolData, name) == 16);
@@ -137,17 +240,43 @@ mod tests {
             file_offset: 0x500,
             build_id: vec![1, 2, 3],
             path: b"/usr/lib/libc.so.6".as_slice().into(),
+            inode: 7,
         };
         let mut data = Vec::new();
         push_mapping(&mut data, &mapping);
-        assert_eq!(Mapping::parse(&data), Some(mapping));
+        assert_eq!(Mapping::parse(&data).as_ref(), Some(&mapping));
+        let without = Mapping {
+            inode: 0,
+            ..mapping
+        };
+        let mut shorter = Vec::new();
+        push_mapping(&mut shorter, &without);
+        assert_eq!(shorter, data[..data.len() - 8]);
+        assert_eq!(Mapping::parse(&shorter), Some(without));
+        assert!(Mapping::nothing().is_nothing());
         // Of any length, it is refused or read within it.
         for length in 0..data.len() {
             let _ = Mapping::parse(&data[..length]);
         }
         let mut data = Vec::new();
-        push_symbol(&mut data, 7, 2, "main");
-        assert_eq!(symbol(&data), Some((7, 2, b"main".as_slice())));
+        let mut name = AddressName {
+            pid: 1,
+            address: 7,
+            offset: 2,
+            name: "main".into(),
+            since: 0,
+        };
+        push_symbol(&mut data, &name);
+        assert_eq!(data.len(), 16 + 5);
+        assert_eq!(symbol(1, &data).as_ref(), Some(&name));
+        (name.since, name.name) = (9, "x".repeat(5000).into());
+        data.clear();
+        push_symbol(&mut data, &name);
+        assert_eq!(data.len(), 16 + SYMBOL_NAME_BYTES);
+        assert_eq!(symbol(1, &data).map(|found| found.since), Some(9));
+        for length in 0..data.len() {
+            let _ = symbol(1, &data[..length]);
+        }
     }
 
     #[test]

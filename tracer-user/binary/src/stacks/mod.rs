@@ -1,8 +1,8 @@
 //! Stacks: the events that have them, the names of their addresses, and their presentation.
 //!
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
-//! looked up in the code that the process has mapped (`spaces`), which are events too, and in the
-//! symbol tables of those files (`modules`), in their data for debuggers, for functions in others
+//! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events too,
+//! and in the symbol tables of those files (`modules`), in their data for debuggers, for functions in others
 //! (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of a program that
 //! generates code (`perf_map`). `names` asks all of these.
 
@@ -16,14 +16,18 @@ mod pending;
 mod perf_map;
 mod shown;
 mod spaces;
+mod timed;
 
-pub use data::{Mapping, RecordedStack, push_mapping, push_symbol};
+pub use data::{AddressName, Mapping, RecordedStack, push_mapping, push_symbol};
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
 pub use options::StackOptions;
 pub use pending::{Owned, PendingStacks};
+#[doc(hidden)]
+pub use perf_map::look_through_perf_map;
 pub use shown::{Stack, StackEnd, push_frame_lines, push_frames_json};
-pub use spaces::{BuildIds, binary, read_mappings};
+pub use spaces::{BuildIds, Owner, binary, read_mappings, time_now};
+pub use timed::{Mapped, TimedMappings};
 
 use tracer_common::event_type::EventTypeId;
 

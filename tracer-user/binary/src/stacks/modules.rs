@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::probes::Function;
+use crate::probes::{Function, vdso_functions};
 
 /// The functions of a file.
 #[derive(Debug, Default)]
@@ -27,6 +27,11 @@ impl Module {
         });
         functions.dedup_by_key(|function| function.offset);
         Self { functions }
+    }
+
+    /// Returns the functions of the code that the kernel maps into each process.
+    pub fn of_vdso() -> Self {
+        Self::from_functions(vdso_functions())
     }
 
     /// Returns the function that has this offset in the file, and where in it that is.

@@ -1,22 +1,29 @@
 //! Finds the functions of addresses.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::Event;
 
-use super::data::symbol;
+use super::data::{AddressName, symbol};
 use super::inlined::{Allowance, Inlined};
 use super::kernel_symbols::KernelSymbols;
 use super::modules::Module;
 use super::perf_map::PerfMap;
-use super::spaces::{BuildIds, Spaces, binary};
+use super::spaces::{BuildIds, Owner, Spaces, binary};
 use super::{Mapping, RecordedStack};
+use crate::probes::Binary;
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
+
+/// Programs whose lists of generated code are known. Beyond that, all are forgotten.
+const MOST_PERF_MAPS: usize = 1024;
+
+/// Files that are open until they are read. Beyond that, a file is read as long as it is there.
+const MOST_OPEN: usize = 128;
 
 /// Function that a thread was in.
 #[derive(Clone, Debug)]
@@ -52,21 +59,37 @@ impl fmt::Debug for SymbolReader {
 struct Inner {
     /// Live names: the processes are there, and the kernel is the running one.
     is_live: bool,
-    spaces: Spaces,
+    spaces: Spaces<FoundModule>,
     /// Names in a log by process (0 for the kernel) and address.
-    of_log: HashMap<(i32, u64), (Arc<str>, u64)>,
+    of_log: HashMap<(i32, u64), Vec<LoggedName>>,
+    /// Number of those.
+    of_log_count: usize,
+    /// Times by process at which an address of it comes to have another name.
+    renamed: HashMap<i32, HashSet<u64>>,
     /// Reader of those, until one is asked for.
     reader: Option<SymbolReader>,
     /// Modules by path and build identifier; `None` where no such file is found.
     modules: HashMap<ModuleKey, Option<Arc<Module>>>,
+    /// Files whose functions are still to be read: they may have no name any more by then.
+    open: HashMap<ModuleKey, Binary>,
     /// Functions in others; `None` where they are not asked for.
     inlined: Option<InlinedFiles>,
     build_ids: BuildIds,
     kernel: Option<KernelSymbols>,
+    vdso: Option<Arc<Module>>,
     perf_maps: HashMap<i32, PerfMap>,
-    /// Addresses that were seen, for a log.
-    seen: HashSet<(i32, u64)>,
+    /// Addresses that were seen, for a log, by the time since when they are in a mapping.
+    seen: BTreeMap<(i32, u64, u64), Option<Arc<Mapping>>>,
 }
+
+/// Functions of the file of a mapping, once that was looked for.
+type FoundModule = Option<Option<Arc<Module>>>;
+
+/// Name in a log: the time since which it counts, the name, and the offset in the function.
+type LoggedName = (u64, Arc<str>, u64);
+
+/// A mapping of a process, the time since which it is there, and the functions of its file.
+type Place = (Arc<Mapping>, u64, FoundModule);
 
 /// Functions in others as files describe them.
 #[derive(Debug, Default)]
@@ -153,7 +176,7 @@ impl SymbolNames {
         match event.header.event_type {
             EventTypeId::MAPPING => {
                 if let Some(mapping) = Mapping::parse(event.data) {
-                    inner.spaces.map(pid, mapping);
+                    inner.spaces.map(pid, event.header.time.0, &mapping);
                 }
             }
             EventTypeId::SYMBOL => {
@@ -163,60 +186,78 @@ impl SymbolNames {
         }
     }
 
-    /// Notes code that process `pid` has mapped.
-    pub fn learn_mapping(&self, pid: i32, mapping: Mapping) {
-        self.inner().spaces.map(pid, mapping);
+    /// Notes code that process `pid` has mapped by this time, in nanoseconds.
+    pub fn learn_mapping(&self, pid: i32, at: u64, mapping: &Mapping) {
+        self.inner().spaces.map(pid, at, mapping);
     }
 
-    /// Returns the functions at an address of a process, the innermost first: with those that the
+    /// Returns a number that differs where, by a time, addresses of a process have come to mean
+    /// something else.
+    pub(super) fn space(&self, pid: i32, at: u64) -> u64 {
+        let inner = self.inner();
+        let listed = inner.perf_maps.get(&pid).map_or(0, PerfMap::added);
+        let renamed = inner.renamed.get(&pid);
+        let renamed = renamed.map_or(0, |times| times.iter().filter(|time| **time <= at).count());
+        inner.spaces.gone(pid, at) + listed + renamed as u64
+    }
+
+    /// Returns the functions at an address of a process now, the innermost first: with those that the
     /// compiler has put into it, where they are shown. Where it `is_return`, the call before it
     /// counts.
     #[must_use]
     pub fn frames_at(&self, pid: i32, address: u64, is_return: bool) -> Vec<Frame> {
         let mut inner = self.inner();
         let mut frames = Vec::new();
-        let frame = inner.user_frame(pid, address, is_return);
+        let frame = inner.user_frame((pid, u64::MAX), address, is_return);
         inner.push_inlined(&mut frames, &frame, is_return);
         frames.push(frame);
         frames
     }
 
-    /// Notes the addresses of a stack, whose names [`take_seen`](Self::take_seen) gives at the end.
-    pub fn note(&self, pid: i32, untrusted: &[u8]) {
+    /// Notes the addresses of a stack of process `pid` at this time, in nanoseconds, whose names
+    /// [`take_seen`](Self::take_seen) gives at the end. What may be gone by then is looked at now.
+    pub fn note(&self, pid: i32, at: u64, untrusted: &[u8]) {
         let Some(taken) = RecordedStack::parse(untrusted) else {
             return;
         };
         let mut inner = self.inner();
         if inner.seen.len() < MOST_NAMES {
-            inner
-                .seen
-                .extend(taken.kernel().map(|address| (0, address)));
-            inner
-                .seen
-                .extend(taken.user().map(|address| (pid, address)));
+            for address in taken.kernel() {
+                inner.seen.insert((0, address, 0), None);
+            }
+            for address in taken.user() {
+                inner.note_address(pid, at, address);
+            }
         }
     }
 
-    /// Returns the names of all addresses that were noted: process, address, offset in the
-    /// function, name.
-    pub fn take_seen(&self) -> Vec<(i32, u64, u64, Arc<str>)> {
+    /// Returns the names of all addresses that were noted.
+    pub fn take_seen(&self) -> Vec<AddressName> {
         let mut inner = self.inner();
-        let mut seen: Vec<_> = std::mem::take(&mut inner.seen).into_iter().collect();
-        seen.sort_unstable();
-        let named = seen.into_iter().filter_map(|(pid, address)| {
-            let frame = if pid == 0 {
-                inner.kernel_frame(address)
-            } else {
-                inner.user_frame(pid, address, true)
-            };
-            let (name, offset) = frame.function?;
-            Some((pid, address, offset, name))
-        });
-        named.collect()
+        inner.look_at_lists();
+        let seen = std::mem::take(&mut inner.seen);
+        let mut named = Vec::new();
+        for ((pid, address, since), mapping) in seen {
+            let before = named.len();
+            inner.push_names(&mut named, (pid, address, since), mapping.as_deref());
+            // Of what was mapped before, and has a name there.
+            let is_earlier = |name: &AddressName| (name.pid, name.address) == (pid, address);
+            let has_earlier = before > 0 && named.get(before - 1).is_some_and(is_earlier);
+            if named.len() == before && has_earlier {
+                named.push(AddressName {
+                    pid,
+                    address,
+                    offset: 0,
+                    name: "".into(),
+                    since,
+                });
+            }
+        }
+        named
     }
 
     /// Returns the functions of a stack, the innermost first.
-    pub(super) fn frames(&self, pid: i32, taken: &RecordedStack<'_>) -> Vec<Frame> {
+    pub(super) fn frames(&self, pid: i32, at: u64, taken: &RecordedStack<'_>) -> Vec<Frame> {
         let mut inner = self.inner();
         let mut frames = Vec::new();
         let mut is_of_recording = true;
@@ -234,7 +275,7 @@ impl SymbolNames {
             .any(|id| id.0 == taken.head.event_type);
         for (index, address) in taken.user().enumerate() {
             let is_return = index > 0 || is_in_call;
-            let frame = inner.user_frame(pid, address, is_return);
+            let frame = inner.user_frame((pid, at), address, is_return);
             inner.push_inlined(&mut frames, &frame, is_return);
             frames.push(frame);
         }
@@ -244,22 +285,125 @@ impl SymbolNames {
 
 impl Inner {
     fn learn_symbol(&mut self, event: &Event<'_>) {
-        if let Some((address, offset, name)) = symbol(event.data)
-            && self.of_log.len() < MOST_NAMES
+        if let Some(of) = symbol(event.header.pid, event.data)
+            && self.of_log_count < MOST_NAMES
         {
-            let name = Arc::from(&*String::from_utf8_lossy(name));
-            let key = (event.header.pid, address);
-            self.of_log.insert(key, (name, offset));
+            self.of_log_count += 1;
+            let names = self.of_log.entry((of.pid, of.address)).or_default();
+            if of.since != 0 && !names.is_empty() {
+                self.renamed.entry(of.pid).or_default().insert(of.since);
+            }
+            let behind = names.partition_point(|(since, ..)| *since <= of.since);
+            names.insert(behind, (of.since, of.name, of.offset));
         }
     }
 
-    /// Returns the name that the log has for an address. Its names are at its end, and read when
-    /// one is asked for.
-    fn said_by_log(&mut self, pid: i32, address: u64) -> Option<(Arc<str>, u64)> {
+    /// Returns the name that the log has for an address at a time, at which it was in a mapping
+    /// that was there since another one. Its names are at its end, and read when one is asked for.
+    fn said_by_log(
+        &mut self,
+        (pid, at): (i32, u64),
+        address: u64,
+        since: u64,
+    ) -> Option<(Arc<str>, u64)> {
         if let Some(SymbolReader(read)) = self.reader.take() {
             read(&mut |event| self.learn_symbol(event));
         }
-        self.of_log.get(&(pid, address)).cloned()
+        let names = self.of_log.get(&(pid, address))?;
+        let behind = names.partition_point(|(since, ..)| *since <= at);
+        let (from, name, offset) = names.get(behind.checked_sub(1)?)?;
+        let is_of_mapping = *from == 0 || *from >= since;
+        (is_of_mapping && !name.is_empty()).then(|| (Arc::clone(name), *offset))
+    }
+
+    /// Returns the mapping that had an address at a time.
+    fn place(&mut self, (pid, at): (i32, u64), address: u64) -> Option<Place> {
+        let found = self.spaces.find(pid, address, at)?;
+        Some((Arc::clone(&found.mapping), found.since, found.found.clone()))
+    }
+
+    fn note_address(&mut self, pid: i32, at: u64, address: u64) {
+        let place = self.place((pid, at), address);
+        let since = place.as_ref().map_or(0, |(_, since, _)| *since);
+        let key = (pid, address, since);
+        let Some((mapping, ..)) = place else {
+            self.seen.insert(key, None);
+            return;
+        };
+        if mapping.may_be_generated() {
+            self.perf_map(pid).look(pid, since, false);
+        }
+        if self.seen.insert(key, Some(Arc::clone(&mapping))).is_none() && mapping.is_of_file() {
+            self.hold(pid, &mapping, since, address, at);
+        }
+    }
+
+    /// Opens the file of a mapping, or reads it where too many are open.
+    fn hold(&mut self, pid: i32, mapping: &Mapping, since: u64, address: u64, at: u64) {
+        let key = key_of(mapping);
+        let is_known = self.modules.contains_key(&key) || self.open.contains_key(&key);
+        if mapping.build_id.is_empty() || self.open.len() >= MOST_OPEN {
+            let place = (Arc::new(mapping.clone()), since, None);
+            self.module((pid, at), address, &place);
+        } else if !is_known && let Some(binary) = self.open_binary(pid, mapping, since) {
+            self.open.insert(key, binary);
+        }
+    }
+
+    /// Reads what programs have listed by now of the code that they generate.
+    fn look_at_lists(&mut self) {
+        for (pid, map) in &mut self.perf_maps {
+            map.look(*pid, 0, true);
+        }
+    }
+
+    fn perf_map(&mut self, pid: i32) -> &mut PerfMap {
+        if self.perf_maps.len() >= MOST_PERF_MAPS && !self.perf_maps.contains_key(&pid) {
+            self.perf_maps.clear();
+        }
+        self.perf_maps.entry(pid).or_default()
+    }
+
+    /// Appends the names that an address has had in a mapping that is there since a time.
+    fn push_names(
+        &mut self,
+        to: &mut Vec<AddressName>,
+        (pid, address, since): (i32, u64, u64),
+        mapping: Option<&Mapping>,
+    ) {
+        let mut push = |since, (name, offset)| {
+            to.push(AddressName {
+                pid,
+                address,
+                offset,
+                name,
+                since,
+            });
+        };
+        if pid == 0 {
+            let function = self.kernel_frame(address).function;
+            function.into_iter().for_each(|function| push(0, function));
+            return;
+        }
+        let Some(mapping) = mapping else { return };
+        let place = (Arc::new(mapping.clone()), since, None);
+        if mapping.may_be_generated()
+            && let Some(map) = self.perf_maps.get(&pid)
+        {
+            let names = map.names(address.saturating_sub(1), since);
+            let is_any = names.iter().any(|(_, name)| name.is_some());
+            for (since, name) in names.into_iter().filter(|_| is_any) {
+                let name = name.map(|(name, offset)| (name, offset + 1));
+                push(since, name.unwrap_or_else(|| ("".into(), 0)));
+            }
+            if is_any {
+                return;
+            }
+        }
+        let function = self.function((pid, since), address, true, &place);
+        function
+            .into_iter()
+            .for_each(|function| push(since, function));
     }
 
     fn kernel_frame(&mut self, address: u64) -> Frame {
@@ -267,7 +411,7 @@ impl Inner {
             let kernel = self.kernel.get_or_insert_with(KernelSymbols::read);
             kernel.find(address)
         } else {
-            self.said_by_log(0, address)
+            self.said_by_log((0, u64::MAX), address, 0)
         };
         Frame {
             address,
@@ -278,36 +422,55 @@ impl Inner {
         }
     }
 
-    /// Returns the function at an address of a process. Where it `is_return`, the call before it
-    /// counts: a function may end with a call.
-    fn user_frame(&mut self, pid: i32, address: u64, is_return: bool) -> Frame {
-        let mapping = self.spaces.find(pid, address).cloned();
-        let back = u64::from(is_return);
-        let mut function = None;
-        if let Some(mapping) = &mapping {
-            let at = address.saturating_sub(back);
-            let offset = offset_in_file(mapping, address, is_return);
-            function = if mapping.path.starts_with(b"/") {
-                let module = self.module(pid, mapping);
-                module.and_then(|module| module.find(offset))
-            } else if self.is_live && mapping.path.is_empty() {
-                let map = self.perf_maps.entry(pid);
-                map.or_insert_with(|| PerfMap::from_process(pid)).find(at)
-            } else {
-                None
-            };
-            if let Some((_, offset)) = &mut function {
-                *offset += back;
-            }
-        }
-        let function = function.or_else(|| self.said_by_log(pid, address));
+    /// Returns the function at an address of a process at a time. Where it `is_return`, the call
+    /// before it counts: a function may end with a call.
+    fn user_frame(&mut self, of: (i32, u64), address: u64, is_return: bool) -> Frame {
+        let place = self.place(of, address);
+        let function = place
+            .as_ref()
+            .and_then(|place| self.function(of, address, is_return, place));
+        let since = place.as_ref().map_or(0, |(_, since, _)| *since);
+        let function = function.or_else(|| self.said_by_log(of, address, since));
         Frame {
             address,
             is_kernel: false,
             function,
-            mapping,
+            mapping: place.map(|(mapping, ..)| mapping),
             is_inlined: false,
         }
+    }
+
+    /// Returns the function at an address that is in this mapping, as its file or its process says.
+    fn function(
+        &mut self,
+        (pid, at): (i32, u64),
+        address: u64,
+        is_return: bool,
+        place: &Place,
+    ) -> Option<(Arc<str>, u64)> {
+        let (mapping, since, _) = place;
+        let back = u64::from(is_return);
+        let offset = offset_in_file(mapping, address, is_return);
+        let own = address.checked_sub(back)?;
+        let of_file = mapping
+            .is_of_file()
+            .then(|| self.module((pid, at), address, place)?.find(offset))
+            .flatten();
+        let (name, offset) = if let Some(found) = of_file {
+            found
+        } else if !self.is_live {
+            return None;
+        } else if *mapping.path == *b"[vdso]" {
+            let vdso = self.vdso.get_or_insert_with(|| Arc::new(Module::of_vdso()));
+            vdso.find(own.checked_sub(mapping.start)?)?
+        } else if mapping.may_be_generated() {
+            let map = self.perf_map(pid);
+            map.look(pid, *since, false);
+            map.find(own, at, *since)?
+        } else {
+            return None;
+        };
+        Some((name, offset + back))
     }
 
     /// Adds the functions that were put into that of `frame`, and have its address.
@@ -315,7 +478,7 @@ impl Inner {
         let (Some(inlined), Some(mapping)) = (&mut self.inlined, &frame.mapping) else {
             return;
         };
-        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+        let key = key_of(mapping);
         let Some(file) = inlined.files.get_mut(&key) else {
             return;
         };
@@ -331,30 +494,66 @@ impl Inner {
         }));
     }
 
-    /// Returns the functions of the file of a mapping, if it is the same one still.
-    fn module(&mut self, pid: i32, mapping: &Mapping) -> Option<Arc<Module>> {
-        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
-        if let Some(known) = self.modules.get(&key) {
-            return known.clone();
+    /// Returns the functions of the file of the mapping that has an address, if it is the same one
+    /// still. What was found is kept with the mapping.
+    fn module(
+        &mut self,
+        (pid, at): (i32, u64),
+        address: u64,
+        place: &Place,
+    ) -> Option<Arc<Module>> {
+        let (mapping, since, found) = place;
+        if let Some(found) = found {
+            return found.clone();
         }
-        let found = self.read_module(pid, mapping).map(Arc::new);
-        self.modules.insert(key, found.clone());
+        let key = key_of(mapping);
+        let has_id = !mapping.build_id.is_empty();
+        let found = match self.modules.get(&key).filter(|_| has_id) {
+            Some(known) => known.clone(),
+            None => {
+                let binary = self.open.remove(&key);
+                let binary = binary.or_else(|| self.open_binary(pid, mapping, *since));
+                let found = binary.and_then(|binary| self.read_module(&key, &binary));
+                let found = found.map(Arc::new);
+                if has_id {
+                    self.modules.insert(key, found.clone());
+                }
+                found
+            }
+        };
+        if let Some(mapped) = self.spaces.find(pid, address, at)
+            && *mapped.mapping == **mapping
+        {
+            mapped.found = Some(found.clone());
+        }
         found
     }
 
-    fn read_module(&mut self, pid: i32, mapping: &Mapping) -> Option<Module> {
-        let binary = binary(pid, mapping, self.is_live, &mut self.build_ids)?;
+    /// Opens the file of a mapping that is there since a time.
+    fn open_binary(&mut self, pid: i32, mapping: &Mapping, since: u64) -> Option<Binary> {
+        let owner = Owner {
+            pid,
+            at: self.is_live.then_some(since),
+        };
+        binary(owner, mapping, &mut self.build_ids)
+    }
+
+    fn read_module(&mut self, key: &ModuleKey, binary: &Binary) -> Option<Module> {
         if let Some(inlined) = &mut self.inlined
             && let Some(data) = binary.debug_data()
         {
-            let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
             match Inlined::from_debug_data(data, &mut inlined.allowance) {
-                Some(file) => drop(inlined.files.insert(key, file)),
-                None => inlined.say_missing(key, "they would take too much memory"),
+                Some(file) => drop(inlined.files.insert(key.clone(), file)),
+                None => inlined.say_missing(key.clone(), "they would take too much memory"),
             }
         }
         Some(Module::from_functions(binary.functions().ok()?))
     }
+}
+
+/// Returns the path and the build identifier of a mapping's file.
+fn key_of(mapping: &Mapping) -> ModuleKey {
+    (Arc::clone(&mapping.path), mapping.build_id.clone())
 }
 
 /// Returns the offset of an address in the file of its mapping. Where it `is_return`, the call

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
-use tracer_engine::event::{Event, EventHeader};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
 use super::{NEXT_USER_EVENT, RecordedStack, Stack, SymbolNames};
 
@@ -37,6 +37,8 @@ pub struct Owned {
     pub pid: i32,
     /// The thread, which is not that of the event where it is a waker's.
     pub tid: i32,
+    /// Time at which it was recorded.
+    pub at: MonotonicNs,
     /// The data of the stack's event.
     pub data: Vec<u8>,
 }
@@ -48,6 +50,7 @@ impl Owned {
         Self {
             pid: event.header.pid,
             tid: event.header.tid,
+            at: event.header.time,
             data: event.data.to_vec(),
         }
     }
@@ -57,6 +60,7 @@ impl Owned {
     pub fn named<'a>(&'a self, names: &'a SymbolNames) -> Stack<'a> {
         Stack {
             pid: self.pid,
+            at: self.at,
             data: &self.data,
             names,
         }

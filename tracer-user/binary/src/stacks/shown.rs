@@ -2,6 +2,7 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::stack_ends;
+use tracer_engine::event::MonotonicNs;
 
 use super::names::{Frame, SymbolNames};
 use super::{Mapping, RecordedStack};
@@ -13,6 +14,8 @@ use tracer_text::escape::{push_for_people, push_json_string};
 pub struct Stack<'a> {
     /// The process.
     pub pid: i32,
+    /// Time at which it was recorded: its addresses mean what they meant then.
+    pub at: MonotonicNs,
     /// The data of the stack's event.
     pub data: &'a [u8],
     /// Resolver of its addresses.
@@ -26,11 +29,18 @@ impl Stack<'_> {
         RecordedStack::parse(self.data).is_some_and(|taken| taken.head.event_type == id.0)
     }
 
+    /// Returns a number that differs where addresses of the process mean something else.
+    #[must_use]
+    pub fn space(&self) -> u64 {
+        self.names.space(self.pid, self.at.0)
+    }
+
     /// Returns its functions, the innermost first.
     #[must_use]
     pub fn frames(&self) -> Vec<Frame> {
-        RecordedStack::parse(self.data)
-            .map_or_else(Vec::new, |taken| self.names.frames(self.pid, &taken))
+        RecordedStack::parse(self.data).map_or_else(Vec::new, |taken| {
+            self.names.frames(self.pid, self.at.0, &taken)
+        })
     }
 
     /// Appends a line for each function.

@@ -1,18 +1,19 @@
 //! The code that processes have mapped, and the files of mappings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use object::Object;
 use object::read::ReadCache;
 
 use super::Mapping;
+use super::timed::{Mapped, TimedMappings};
 use crate::bounded_proc;
 use crate::probes::{Binary, Bounded, ReadBudget, open_ordinary, open_ordinary_below, root_of};
 
@@ -22,37 +23,37 @@ const MOST_MAPS_BYTES: u64 = 32 << 20;
 /// Processes whose mappings are known at a time. Beyond that, all are forgotten.
 const MOST_PROCESSES: usize = 65_536;
 
-/// Mappings of a process that are known.
-const MOST_MAPPINGS: usize = 65_536;
+/// Time that a file must have been left alone before its mapping was made, in nanoseconds, for the
+/// file to be the one that was mapped: times of files are those of the last tick.
+const LEFT_ALONE_NS: u64 = 20_000_000;
 
-/// The code that each process has mapped.
-#[derive(Debug, Default)]
-pub struct Spaces(HashMap<i32, BTreeMap<u64, Arc<Mapping>>>);
+/// The code that each process has mapped, each mapping with what was `found` about its file.
+#[derive(Debug)]
+pub struct Spaces<T>(HashMap<i32, TimedMappings<T>>);
 
-impl Spaces {
-    /// Notes a mapping, which replaces what was there.
-    pub fn map(&mut self, pid: i32, mapping: Mapping) {
-        if self.0.len() >= MOST_PROCESSES {
+impl<T> Default for Spaces<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Clone + Default> Spaces<T> {
+    /// Notes a mapping of process `pid` that is made at this time.
+    pub fn map(&mut self, pid: i32, time: u64, mapping: &Mapping) {
+        if self.0.len() >= MOST_PROCESSES && !self.0.contains_key(&pid) {
             self.0.clear();
         }
-        let space = self.0.entry(pid).or_default();
-        let before = space.range(..mapping.end).rev();
-        let over: Vec<u64> = before
-            .take_while(|(_, one)| one.end > mapping.start)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in over {
-            space.remove(&start);
-        }
-        if space.len() < MOST_MAPPINGS {
-            space.insert(mapping.start, Arc::new(mapping));
-        }
+        self.0.entry(pid).or_default().map(time, mapping);
     }
 
-    /// Returns the mapping that has an address.
-    pub fn find(&self, pid: i32, address: u64) -> Option<&Arc<Mapping>> {
-        let (_, mapping) = self.0.get(&pid)?.range(..=address).next_back()?;
-        (address < mapping.end).then_some(mapping)
+    /// Returns the mapping that had an address at a time.
+    pub fn find(&mut self, pid: i32, address: u64, at: u64) -> Option<&mut Mapped<T>> {
+        self.0.get_mut(&pid)?.find_mut(address, at)
+    }
+
+    /// Returns the number of mappings of a process that had gone by a time.
+    pub fn gone(&self, pid: i32, at: u64) -> u64 {
+        self.0.get(&pid).map_or(0, |space| space.gone(at))
     }
 }
 
@@ -78,6 +79,9 @@ pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
         if mapping.path.starts_with(b"/") {
             let file = open_ordinary(Path::new(&format!("/proc/{pid}/map_files/{range}")));
             mapping.build_id = file.ok().map_or_else(Vec::new, |file| build_id(&file, ids));
+            if !mapping.build_id.is_empty() {
+                mapping.inode = 0;
+            }
         }
     }
     mappings.into_iter().map(|(mapping, _)| mapping).collect()
@@ -98,14 +102,16 @@ fn mapping_of(line: &[u8]) -> Option<(Mapping, String)> {
         return None;
     }
     let file_offset = hexadecimal(std::str::from_utf8(fields.next()?).ok()?)?;
-    // Device, inode.
-    let path = fields.nth(2).unwrap_or_default().trim_ascii_start();
+    // After the device.
+    let inode = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+    let path = fields.next().unwrap_or_default().trim_ascii_start();
     let mapping = Mapping {
         start,
         end,
         file_offset,
         build_id: Vec::new(),
         path: path.into(),
+        inode,
     };
     Some((mapping, format!("{start:x}-{end:x}")))
 }
@@ -128,64 +134,117 @@ pub fn build_id(file: &File, ids: &mut BuildIds) -> Vec<u8> {
     id
 }
 
-/// Returns the file of a mapping of process `pid`, if it is the same one still. Where the process
-/// `is_live` it is asked first.
-pub fn binary(
-    pid: i32,
-    mapping: &Mapping,
-    is_live: bool,
-    build_ids: &mut BuildIds,
-) -> Option<Binary> {
+/// Returns the time by which mappings that are read now are known to be there, in nanoseconds.
+#[must_use]
+pub fn time_now() -> u64 {
+    tracer_area::monotonic_now().0
+}
+
+/// Process whose file is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    /// The process.
+    pub pid: i32,
+    /// Time at which it had mapped the file, in nanoseconds; `None` where that was in a log.
+    pub at: Option<u64>,
+}
+
+/// Returns the file of a mapping, if it is the same one still. Where the process may be there it is
+/// asked first.
+pub fn binary(owner: Owner, mapping: &Mapping, build_ids: &mut BuildIds) -> Option<Binary> {
     // Without an identifier, another file may have the name by now.
-    if mapping.build_id.is_empty() && !is_live {
+    if mapping.build_id.is_empty() && owner.at.is_none() {
         return None;
     }
-    let path = Path::new(OsStr::from_bytes(&mapping.path));
+    let pid = owner.pid;
+    let path = path_of(mapping);
     let root = root_of(pid);
     let range = format!("{:x}-{:x}", mapping.start, mapping.end);
+    let is_live = owner.at.is_some();
     let mapped = is_live.then(|| {
         let location = format!("/proc/{pid}/map_files/{range}");
         (open_ordinary(Path::new(&location)), root.as_path())
     });
-    let below = is_live.then(|| (open_ordinary_below(&root, path), root.as_path()));
-    let here = (open_ordinary(path), Path::new("/"));
+    let below = is_live.then(|| (open_ordinary_below(&root, &path), root.as_path()));
+    let here = (open_ordinary(&path), Path::new("/"));
     let opened = mapped.into_iter().chain(below).chain([here]);
     for (file, root) in opened {
         let Ok(file) = file else { continue };
-        let is_unknown = mapping.build_id.is_empty();
-        if !is_unknown && build_id(&file, build_ids) != mapping.build_id {
-            continue;
+        let is_it = if mapping.build_id.is_empty() {
+            owner
+                .at
+                .is_some_and(|at| is_untouched(&file, mapping.inode, at))
+        } else {
+            build_id(&file, build_ids) == mapping.build_id
+        };
+        if is_it {
+            return Binary::from_opened(Ok(file), &path, root).ok();
         }
-        return Binary::from_opened(Ok(file), path, root).ok();
     }
     None
 }
 
+/// Returns the path of a mapping's file: the kernel says of one that has no name any more that it
+/// was deleted.
+fn path_of(mapping: &Mapping) -> PathBuf {
+    let path = mapping.path.strip_suffix(b" (deleted)");
+    PathBuf::from(OsStr::from_bytes(path.unwrap_or(&mapping.path)))
+}
+
+/// Tells whether a file is the one with this inode that was mapped at a time: it was not changed
+/// since, and no other can have taken its inode.
+fn is_untouched(file: &File, inode: u64, at: u64) -> bool {
+    let Ok(metadata) = file.metadata() else {
+        return false;
+    };
+    if inode == 0 {
+        return true;
+    }
+    let Some(at) = date_of(at) else { return false };
+    let is_before = |time: SystemTime| time + Duration::from_nanos(LEFT_ALONE_NS) <= at;
+    let of_inode = u64::try_from(metadata.ctime()).ok().and_then(|seconds| {
+        let nanoseconds = u32::try_from(metadata.ctime_nsec()).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+    });
+    let is_deleted = metadata.nlink() == 0;
+    let last = [metadata.modified().ok(), metadata.created().ok()];
+    let is_as_then = of_inode.is_some_and(is_before)
+        || is_deleted && last.iter().all(|time| time.is_some_and(is_before));
+    metadata.ino() == inode && is_as_then
+}
+
+/// Returns the date of a time on the monotonic clock, as far as the clock was not set since.
+pub(super) fn date_of(monotonic_ns: u64) -> Option<SystemTime> {
+    let now = time_now();
+    let ago = now.saturating_sub(monotonic_ns);
+    SystemTime::now().checked_sub(Duration::from_nanos(ago))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    fn mapping(start: u64, end: u64) -> Mapping {
-        Mapping {
-            start,
-            end,
-            file_offset: 0,
-            build_id: Vec::new(),
-            path: b"/x".as_slice().into(),
-        }
-    }
-
     #[test]
-    fn a_mapping_replaces_what_was_there() {
-        let mut spaces = Spaces::default();
-        spaces.map(1, mapping(0x1000, 0x2000));
-        spaces.map(1, mapping(0x3000, 0x4000));
-        spaces.map(1, mapping(0x1800, 0x3001));
-        let found = |address| spaces.find(1, address).map(|one| one.start);
-        assert_eq!(found(0x1900), Some(0x1800));
-        assert_eq!(found(0x1000), None);
-        assert_eq!(found(0x3800), None);
-        assert_eq!(spaces.find(2, 0x1900), None);
+    fn a_file_without_an_identifier_is_the_one_that_was_mapped_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "x").unwrap();
+        let inode = fs::metadata(&path).unwrap().ino();
+        let now = || tracer_area::monotonic_now().0;
+        let is_it = |at| is_untouched(&File::open(&path).unwrap(), inode, at);
+        assert!(!is_it(now() - 1_000_000_000));
+        std::thread::sleep(Duration::from_millis(60));
+        let then = now();
+        assert!(is_it(then));
+        assert!(!is_untouched(&File::open(&path).unwrap(), inode + 1, then));
+        // Deleted, it is there still; changed, it is another one.
+        let held = File::options().read(true).append(true).open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(is_untouched(&held, inode, then));
+        std::io::Write::write_all(&mut &held, b"y").unwrap();
+        assert!(!is_untouched(&held, inode, then));
     }
 
     #[test]

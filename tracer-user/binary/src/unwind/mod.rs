@@ -18,7 +18,7 @@ use gimli::UnwindContext;
 use tracer_common::kernel::{REGISTERS, stack_ends};
 
 use crate::probes::UnwindData;
-use crate::stacks::{BuildIds, Mapping, binary};
+use crate::stacks::{BuildIds, Mapped, Owner, binary};
 use frame_info::{FrameInfo, Halt, UnwindRule, UnwindSource};
 use registers::{Memory, Registers};
 
@@ -36,6 +36,15 @@ const MOST_RULES: usize = 1 << 16;
 
 /// A file: its path and build identifier.
 type FileKey = (Arc<[u8]>, Vec<u8>);
+
+/// Process at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The process.
+    pub pid: i32,
+    /// The time, in nanoseconds.
+    pub at: u64,
+}
 
 /// Copied state of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -75,16 +84,16 @@ pub struct Unwinder {
 }
 
 impl Unwinder {
-    /// Finds the functions that a thread of process `pid` was in, `most` of them at most.
+    /// Finds the functions that a thread of a process was in at a time, `most` of them at most.
     pub fn find(
         &mut self,
-        pid: i32,
+        of: Moment,
         space: &mut Space,
         copied: &Copied<'_>,
         most: usize,
     ) -> UnwoundStack {
         match Registers::from_kernel(copied.registers) {
-            Ok(registers) => self.walk(pid, space, registers, copied.memory, most),
+            Ok(registers) => self.walk(of, space, registers, copied.memory, most),
             // Its file would say, in another form.
             Err(ip) => UnwoundStack {
                 addresses: vec![ip],
@@ -99,19 +108,19 @@ impl Unwinder {
     /// another register.
     pub fn find_by_stack_pointer(
         &mut self,
-        pid: i32,
+        of: Moment,
         space: &mut Space,
         (ip, stack): (u64, u64),
         memory: &[u8],
         most: usize,
     ) -> UnwoundStack {
         let registers = Registers::of_thread(ip, stack);
-        self.walk(pid, space, registers, memory, most)
+        self.walk(of, space, registers, memory, most)
     }
 
     fn walk(
         &mut self,
-        pid: i32,
+        of: Moment,
         space: &mut Space,
         mut registers: Registers,
         memory: &[u8],
@@ -133,7 +142,7 @@ impl Unwinder {
                 found.ends = stack_ends::COUNT;
                 return found;
             }
-            let caller = self.step(pid, space, &registers, &source, is_exact);
+            let caller = self.step(of, space, &registers, &source, is_exact);
             let halt = match caller {
                 Ok(caller) => {
                     let is_further = caller.registers.stack() > registers.stack();
@@ -164,7 +173,7 @@ impl Unwinder {
 
     fn step(
         &mut self,
-        pid: i32,
+        of: Moment,
         space: &mut Space,
         registers: &Registers,
         source: &UnwindSource<'_>,
@@ -172,16 +181,16 @@ impl Unwinder {
     ) -> Result<frame_info::Caller, Stop> {
         // A function may end with a call.
         let address = registers.ip.wrapping_sub(u64::from(!is_exact));
-        let mapped = space.find_mut(address).ok_or(Stop::Unmapped)?;
+        let mapped = space.find_mut(address, of.at).ok_or(Stop::Unmapped)?;
         let offset = (address - mapped.mapping.start).checked_add(mapped.mapping.file_offset);
         let known = mapped
-            .file
+            .found
             .filter(|(generation, _)| *generation == self.generation);
         let file = match known {
             Some((_, file)) => file,
             None => {
-                let file = self.file(pid, &mapped.mapping);
-                mapped.file = Some((self.generation, file));
+                let file = self.file(of.pid, mapped);
+                mapped.found = Some((self.generation, file));
                 file
             }
         };
@@ -208,7 +217,8 @@ impl Unwinder {
     }
 
     /// Returns the file of a mapping, if it has unwind information.
-    fn file(&mut self, pid: i32, mapping: &Mapping) -> Option<u32> {
+    fn file(&mut self, pid: i32, mapped: &Mapped<Option<(u32, Option<u32>)>>) -> Option<u32> {
+        let mapping = &*mapped.mapping;
         let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
         if let Some(known) = self.files.get(&key) {
             return *known;
@@ -216,7 +226,11 @@ impl Unwinder {
         let data = if *mapping.path == *b"[vdso]" {
             UnwindData::of_vdso()
         } else if mapping.path.starts_with(b"/") {
-            let binary = binary(pid, mapping, true, &mut self.build_ids);
+            let owner = Owner {
+                pid,
+                at: Some(mapped.since),
+            };
+            let binary = binary(owner, mapping, &mut self.build_ids);
             binary.and_then(|binary| binary.unwind_data())
         } else {
             None
@@ -263,6 +277,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::stacks::Mapping;
 
     const SOURCE: &str = "
         volatile int seen;
@@ -295,8 +310,9 @@ mod tests {
             file_offset: 0,
             build_id: Vec::new(),
             path: file.as_os_str().as_bytes().into(),
+            inode: 0,
         };
-        assert!(space.map(&mapping));
+        assert!(space.map(1, &mapping));
         space
     }
 
@@ -304,7 +320,7 @@ mod tests {
         let mut unwinder = Unwinder::default();
         let copied = Copied { registers, memory };
         let pid = i32::try_from(std::process::id()).unwrap();
-        unwinder.find(pid, &mut space(file, START), &copied, 127)
+        unwinder.find(Moment { pid, at: 1 }, &mut space(file, START), &copied, 127)
     }
 
     const START: u64 = 0x10_0000;

@@ -11,10 +11,14 @@ use tracer_binary::stacks::{self, Stack};
 /// ids.
 const MOST_PARTS: usize = 1 << 18;
 
+/// Process, number of what its addresses mean, and data of a stack.
+type StackKey = (i32, u64, Vec<u8>);
+
 /// Parts written so far.
 #[derive(Debug, Default)]
 pub struct WrittenStacks {
-    known: HashMap<(i32, Vec<u8>), u64>,
+    /// Stacks by process, what its addresses mean, and data.
+    known: HashMap<StackKey, u64>,
     names: Ids<String>,
     paths: Ids<String>,
     build_ids: Ids<Vec<u8>>,
@@ -24,7 +28,7 @@ pub struct WrittenStacks {
     frames: Ids<(u64, u64, u64)>,
     callstacks: u64,
     /// Stacks of events, by their data and by their ids: lists of names.
-    known_lists: HashMap<(i32, Vec<u8>), u64>,
+    known_lists: HashMap<StackKey, u64>,
     lists: HashMap<u64, Vec<u64>>,
     lines: Ids<String>,
     last_list: u64,
@@ -64,7 +68,7 @@ impl<K: Clone + Eq + Hash> Ids<K> {
 impl WrittenStacks {
     /// Returns the id of a stack, and the data to be written before it is used, if any.
     pub fn id(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
-        let key = (stack.pid, stack.data.to_vec());
+        let key = (stack.pid, stack.space(), stack.data.to_vec());
         if let Some(known) = self.known.get(&key) {
             return (*known, None);
         }
@@ -91,7 +95,7 @@ impl WrittenStacks {
     /// written before it is used, if any. Engines that do not know stacks of events yet show lists
     /// as any other value.
     pub fn list(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
-        let key = (stack.pid, stack.data.to_vec());
+        let key = (stack.pid, stack.space(), stack.data.to_vec());
         if let Some(known) = self.known_lists.get(&key) {
             return (*known, None);
         }
@@ -119,8 +123,8 @@ impl WrittenStacks {
     /// Forgets the stacks of a process that runs another program: the meaning of its addresses has
     /// changed.
     pub fn forget(&mut self, process: i32) {
-        self.known.retain(|(pid, _), _| *pid != process);
-        self.known_lists.retain(|(pid, _), _| *pid != process);
+        self.known.retain(|(pid, ..), _| *pid != process);
+        self.known_lists.retain(|(pid, ..), _| *pid != process);
     }
 
     fn frame(&mut self, frame: &stacks::Frame, new: &mut InternedData) -> u64 {
@@ -165,6 +169,7 @@ impl WrittenStacks {
             file_offset: 0,
             build_id: Vec::new(),
             path: name.as_bytes().into(),
+            inode: 0,
         };
         self.mapping(&mapping, new)
     }

@@ -1,0 +1,447 @@
+//! The code that processes have mapped, by time, as far as it is known.
+//!
+//! Where the kernel reports each mapping, all is known since the reports began: what was there
+//! before, and is not reported, is looked up in `/proc` and was there all the time. Where it does
+//! not, code is known from one look to the next, if it cannot have been another one in between:
+//! code that runs for the first time makes a page fault.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tracer_area::monotonic_now;
+use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
+use tracer_binary::unwind::{Copied, Moment, Space, Unwinder, UnwoundStack};
+
+use super::mapped::{MappingReport, MappingRings};
+
+/// Processes whose mappings are known; beyond that, all are forgotten.
+const MOST_PROCESSES: usize = 16_384;
+
+/// Mappings of a process that wait to be events. Beyond that, those that are gone are left out.
+const MOST_UNSAID: usize = 16_384;
+
+/// Retention after process exit.
+const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
+
+/// Interval after which a process with addresses in no mapping that we know is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Part of the time that looks at a process take, where each stack has one: 1 in so many.
+const LOOKS_PART: u32 = 20;
+
+/// Where mappings are known from.
+#[derive(Debug)]
+enum Reports {
+    /// The kernel.
+    Kernel(MappingRings),
+    /// A service, which has reports of the kernel's.
+    Service,
+    /// Nowhere: all is looked up.
+    None,
+}
+
+/// The code of processes.
+#[derive(Debug)]
+pub(super) struct KnownCode {
+    processes: HashMap<i32, Process>,
+    build_ids: BuildIds,
+    reports: Reports,
+    /// Processes that have ended, and whose last stacks may still come.
+    ended: Vec<(Instant, i32)>,
+    /// Time since which all mappings are reported.
+    since: u64,
+}
+
+/// State of a process.
+#[derive(Clone, Debug, Default)]
+struct Process {
+    /// The code that it has mapped.
+    space: Space,
+    /// Mappings that are no events yet, with their times.
+    unsaid: Vec<(u64, Mapping)>,
+    /// Time since which all that it maps is reported.
+    since: u64,
+    looked: Option<Look>,
+}
+
+/// A look at a process.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Instant,
+    /// Time at which it began.
+    time: u64,
+    took: Duration,
+    /// Page faults of the process until then.
+    faults: Option<u64>,
+}
+
+impl Process {
+    fn new(since: u64) -> Self {
+        Self {
+            since,
+            ..Self::default()
+        }
+    }
+
+    /// Notes a mapping, which is to be an event.
+    fn map(&mut self, time: u64, mapping: Mapping) {
+        if self.space.map(time, &mapping) {
+            self.say(time, mapping);
+        }
+    }
+
+    /// Notes a mapping that was found where nothing was known, and is there since a time.
+    fn fill(&mut self, since: u64, mapping: &Mapping) {
+        for hole in self.space.fill(since, mapping) {
+            self.say(since, hole);
+        }
+    }
+
+    fn say(&mut self, time: u64, mapping: Mapping) {
+        if self.unsaid.len() >= MOST_UNSAID {
+            self.unsaid = self.said_anew();
+            self.unsaid.truncate(MOST_UNSAID);
+            return;
+        }
+        self.unsaid.push((time, mapping));
+    }
+
+    /// Returns what is there, with the time of each.
+    fn said_anew(&self) -> Vec<(u64, Mapping)> {
+        let now = self.space.now();
+        now.map(|one| (one.since, Mapping::clone(&one.mapping)))
+            .collect()
+    }
+
+    /// Forgets what is there: since `time` it is not known.
+    fn forget(&mut self, time: u64) {
+        self.unsaid.clear();
+        self.space.map(time, &Mapping::nothing());
+        self.unsaid.push((time, Mapping::nothing()));
+    }
+
+    /// Returns what a child that it makes at this time has until it runs another program.
+    fn inherited(&self, time: u64) -> Self {
+        let mut inherited = Self::new(time);
+        // Another process may have had the pid.
+        inherited.unsaid.push((time, Mapping::nothing()));
+        for one in self.space.now() {
+            inherited.map(time, Mapping::clone(&one.mapping));
+        }
+        inherited
+    }
+
+    /// Notes a look that found these mappings, where nothing is reported: what another look has
+    /// found before was there in between, if it is there still and no code can have run for the
+    /// first time.
+    fn look_again(&mut self, pid: i32, look: &Look, there: &[Mapping]) {
+        let before = self.looked.map_or(0, |looked| looked.time);
+        let is_quiet = self
+            .looked
+            .is_some_and(|looked| looked.faults.is_some() && looked.faults == look.faults);
+        let is_there = |known: &Mapping| there.contains(known);
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let program = program.as_deref();
+        let gone = self.space.now().filter(|one| {
+            let stays = is_quiet || never_goes(&one.mapping, program);
+            !(stays && is_there(&one.mapping))
+        });
+        let gone: Vec<_> = gone
+            .map(|one| (one.mapping.start, one.mapping.end))
+            .collect();
+        for (start, end) in gone {
+            self.map(before, Mapping::nothing_at(start, end));
+        }
+        for mapping in there {
+            let is_old = self.looked.is_none() && never_goes(mapping, program);
+            self.fill(if is_old { self.since } else { look.time }, mapping);
+        }
+    }
+}
+
+/// Tells whether code is there for as long as its program is.
+fn never_goes(mapping: &Mapping, program: Option<&Path>) -> bool {
+    let Ok(path) = std::str::from_utf8(&mapping.path) else {
+        return false;
+    };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_program = program.is_some_and(|program| program == Path::new(path));
+    is_program || path == "[vdso]" || name.starts_with("libc.so.") || name.starts_with("ld-linux")
+}
+
+impl KnownCode {
+    /// Begins to take the kernel's reports.
+    pub fn begin() -> Self {
+        let rings = MappingRings::begin();
+        if let Err(error) = &rings {
+            tracing::debug!(
+                error = error as &dyn std::error::Error,
+                "mappings are not reported, and looked up in /proc"
+            );
+        }
+        Self::new(rings.map_or(Reports::None, Reports::Kernel))
+    }
+
+    /// Begins to take those that a service gives.
+    pub fn given() -> Self {
+        Self::new(Reports::Service)
+    }
+
+    fn new(reports: Reports) -> Self {
+        Self {
+            processes: HashMap::new(),
+            build_ids: BuildIds::new(),
+            reports,
+            ended: Vec::new(),
+            since: monotonic_now().0,
+        }
+    }
+
+    /// Takes the kernel's reports without learning from them, for others.
+    pub fn take_reports(&mut self) -> Vec<(u64, MappingReport)> {
+        match &mut self.reports {
+            Reports::Kernel(rings) => rings.take(),
+            Reports::Service | Reports::None => Vec::new(),
+        }
+    }
+
+    /// Learns what the kernel has reported by now.
+    pub fn learn(&mut self) {
+        for (time, report) in self.take_reports() {
+            self.report(time, report);
+        }
+    }
+
+    /// Forgets processes that ended a while ago.
+    pub fn tidy(&mut self) {
+        let now = Instant::now();
+        self.ended.retain(|(at, pid)| {
+            let is_over = now.duration_since(*at) > KNOWN_AFTER_END;
+            if is_over {
+                self.processes.remove(pid);
+            }
+            !is_over
+        });
+    }
+
+    /// Learns from a report.
+    pub fn report(&mut self, time: u64, report: MappingReport) {
+        match report {
+            MappingReport::Mapped(pid, mapping) => self.process(pid).map(time, mapping),
+            MappingReport::Forked(child, parent) if child != parent => {
+                let inherited = match self.processes.get(&parent) {
+                    Some(parent) => parent.inherited(time),
+                    None => Process::default().inherited(time),
+                };
+                self.ended.retain(|(_, pid)| *pid != child);
+                *self.process(child) = inherited;
+            }
+            MappingReport::Forked(..) => {}
+            MappingReport::Began(pid) => {
+                let process = self.process(pid);
+                process.forget(time);
+                process.since = time;
+                process.looked = None;
+            }
+            MappingReport::Ended(pid) => self.ended.push((Instant::now(), pid)),
+            MappingReport::Lost(since) => {
+                self.since = self.since.max(time);
+                for process in self.processes.values_mut() {
+                    process.forget(since);
+                    process.since = process.since.max(time);
+                    process.looked = None;
+                }
+            }
+        }
+    }
+
+    fn process(&mut self, pid: i32) -> &mut Process {
+        if self.processes.len() >= MOST_PROCESSES && !self.processes.contains_key(&pid) {
+            self.processes.clear();
+            // What is reported before the next look may be gone by then.
+            self.since = monotonic_now().0;
+        }
+        let since = self.since;
+        let process = self.processes.entry(pid);
+        process.or_insert_with(|| Process::new(since))
+    }
+
+    /// Looks up what a process has mapped, for a stack of this time, unless it was looked at just
+    /// now. Returns whether it was.
+    fn look(&mut self, Moment { pid, at }: Moment) -> bool {
+        let is_reported = !matches!(self.reports, Reports::None);
+        let looked = self.process(pid).looked;
+        let is_recent = looked.is_some_and(|looked| {
+            let interval = if is_reported {
+                LOOK_AGAIN
+            } else {
+                looked.took * LOOKS_PART
+            };
+            looked.at.elapsed() < interval || (!is_reported && looked.time > at)
+        });
+        if is_recent {
+            return false;
+        }
+        let begin = Instant::now();
+        let time = monotonic_now().0;
+        let faults = (!is_reported).then(|| faults(pid)).flatten();
+        let there = read_mappings(pid, &mut self.build_ids);
+        // What was mapped meanwhile is reported by now.
+        self.learn();
+        let look = Look {
+            at: begin,
+            time,
+            took: begin.elapsed(),
+            faults,
+        };
+        let is_kernels = matches!(self.reports, Reports::Kernel(_));
+        let process = self.process(pid);
+        if !is_reported {
+            process.look_again(pid, &look, &there);
+        } else {
+            // The service gives what was mapped since the trace began with the stacks.
+            let since = if is_kernels || process.looked.is_none() {
+                process.since
+            } else {
+                time
+            };
+            there
+                .iter()
+                .for_each(|mapping| process.fill(since, mapping));
+        }
+        process.looked = Some(look);
+        true
+    }
+
+    /// Finds the functions of a stack by what was copied of its thread; looks up what the process
+    /// has mapped where one of them is in code that is not known.
+    pub fn unwind(
+        &mut self,
+        of: Moment,
+        copied: &Copied<'_>,
+        (unwinder, most_frames): (&mut Unwinder, usize),
+    ) -> UnwoundStack {
+        self.look_first(of);
+        let space = &mut self.process(of.pid).space;
+        let found = unwinder.find(of, space, copied, most_frames);
+        if found.is_unmapped && self.look(of) {
+            let space = &mut self.process(of.pid).space;
+            return unwinder.find(of, space, copied, most_frames);
+        }
+        found
+    }
+
+    /// Looks at the process where nothing is reported: what was known may be gone.
+    fn look_first(&mut self, of: Moment) {
+        if matches!(self.reports, Reports::None) {
+            self.look(of);
+        }
+    }
+
+    /// Returns the mappings that are no events yet, with their times, before a stack that has
+    /// addresses of the program; looks them up where one of these is in none that is known.
+    pub fn take_unsaid(&mut self, of: Moment, taken: &RecordedStack<'_>) -> Vec<(u64, Mapping)> {
+        if taken.head.user_frames == 0 {
+            return Vec::new();
+        }
+        self.look_first(of);
+        let space = &self.process(of.pid).space;
+        let is_known = |address| space.find(address, of.at).is_some();
+        if !taken.user().all(is_known) {
+            self.look(of);
+        }
+        std::mem::take(&mut self.process(of.pid).unsaid)
+    }
+}
+
+/// Returns the page faults of a process so far.
+fn faults(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    let mut words = behind.split_ascii_whitespace();
+    let minor: u64 = words.nth(7)?.parse().ok()?;
+    let major: u64 = words.nth(1)?.parse().ok()?;
+    minor.checked_add(major)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, path: &str) -> Mapping {
+        Mapping {
+            start,
+            end: start + 0x1000,
+            path: path.as_bytes().into(),
+            ..Mapping::default()
+        }
+    }
+
+    fn path(code: &KnownCode, pid: i32, address: u64, at: u64) -> Option<String> {
+        let found = code.processes.get(&pid)?.space.find(address, at)?;
+        Some(String::from_utf8_lossy(&found.mapping.path).into_owned())
+    }
+
+    #[test]
+    fn a_process_has_what_it_had_at_that_time() {
+        let mut code = KnownCode::given();
+        code.since = 1;
+        let mapped = |start, name| MappingReport::Mapped(7, mapping(start, name));
+        code.report(10, mapped(0x1000, "/a"));
+        code.report(20, MappingReport::Forked(8, 7));
+        code.report(30, mapped(0x1000, "/b"));
+        code.report(40, MappingReport::Began(7));
+        code.report(50, mapped(0x5000, "/c"));
+        assert_eq!(path(&code, 7, 0x1000, 29).as_deref(), Some("/a"));
+        assert_eq!(path(&code, 7, 0x1000, 39).as_deref(), Some("/b"));
+        assert_eq!(path(&code, 7, 0x1000, 40), None);
+        assert_eq!(path(&code, 8, 0x1000, 60).as_deref(), Some("/a"));
+        // What is said is nothing, and what came after that.
+        let said = &code.processes[&7].unsaid;
+        let said: Vec<_> = said.iter().map(|(time, one)| (*time, one.start)).collect();
+        assert_eq!(said, [(40, 0), (50, 0x5000)]);
+        assert!(code.processes[&8].unsaid[0].1.is_nothing());
+        // Something is missing since 55.
+        code.report(60, MappingReport::Lost(55));
+        assert_eq!(path(&code, 7, 0x5000, 54).as_deref(), Some("/c"));
+        assert_eq!(path(&code, 7, 0x5000, 61), None);
+        assert_eq!((code.processes[&7].since, code.since), (60, 60));
+    }
+
+    #[test]
+    fn where_nothing_is_reported_code_is_known_between_quiet_looks_alone() {
+        let mut process = Process::new(1);
+        let look = |time, faults| Look {
+            at: Instant::now(),
+            time,
+            took: Duration::ZERO,
+            faults: Some(faults),
+        };
+        let mut again = |time, faults, there: &[Mapping]| {
+            let look = look(time, faults);
+            process.look_again(0, &look, there);
+            process.looked = Some(look);
+            let at = |address, at| process.space.find(address, at).is_some();
+            (at(0x1000, time - 1), at(0x5000, time - 1))
+        };
+        let both = [mapping(0x1000, "/lib/libc.so.6"), mapping(0x5000, "/x.so")];
+        assert_eq!(again(10, 1, &both), (true, false));
+        assert_eq!(again(20, 1, &both), (true, true));
+        // Another one may have been there meanwhile.
+        assert_eq!(again(30, 2, &both), (true, false));
+        assert_eq!(again(40, 2, &both), (true, true));
+        assert_eq!(again(50, 2, &both[..1]), (true, false));
+    }
+
+    #[test]
+    fn so_much_waits_to_be_said_and_no_more() {
+        let mut process = Process::new(1);
+        for nth in 0..3 * MOST_UNSAID as u64 {
+            process.map(nth, mapping(0x1000, &format!("/{nth}")));
+            assert!(process.unsaid.len() <= MOST_UNSAID);
+        }
+        let last = &process.unsaid.last().unwrap().1.path;
+        assert_eq!(**last, *format!("/{}", 3 * MOST_UNSAID - 1).as_bytes());
+    }
+}
