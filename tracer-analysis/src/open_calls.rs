@@ -81,6 +81,12 @@ impl<T> OpenCalls<T> {
         }
     }
 
+    /// Returns the call that a thread is in.
+    #[must_use]
+    pub fn current(&self, tid: i32) -> Option<(CallKey, &T)> {
+        self.by_thread.get(&tid).map(|(key, facts)| (*key, facts))
+    }
+
     /// Returns the number of calls.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -26,7 +26,7 @@ impl<K, V> Default for TotalsByKey<K, V> {
 
 impl<K: Copy + Eq + Hash + Ord, V: Default> TotalsByKey<K, V> {
     /// Returns the total that `key` is counted in.
-    pub(crate) fn get_or_insert(&mut self, key: K) -> &mut V {
+    pub fn get_or_insert(&mut self, key: K) -> &mut V {
         if self.rows.len() < MOST_ROWS || self.rows.contains_key(&key) {
             self.rows.entry(key).or_default()
         } else {

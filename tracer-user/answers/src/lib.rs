@@ -4,6 +4,7 @@
 //!   critical paths, and their words;
 //! - [`stat`] sums events up, and [`why`] finds the causes of the durations of spans;
 //! - [`compare`] says what takes longer in some logs than in others, and why;
+//! - [`explain`] says on one screen why a program is slow;
 //! - [`now`] says what threads wait for at this moment, without a trace;
 //! - [`flame`] shows where time went, by stacks; [`html_report`] shows a trace as a page that is
 //!   one file;
@@ -21,6 +22,7 @@
 )]
 
 pub mod compare;
+pub mod explain;
 pub mod flame;
 pub mod html_report;
 pub mod now;

@@ -7,6 +7,7 @@ mod completion;
 mod doctor;
 mod events;
 mod exit;
+mod explain;
 mod export;
 mod info;
 mod live_export_options;
@@ -73,6 +74,7 @@ enum Command {
     Stat(stat::StatArgs),
     Why(why::WhyArgs),
     Compare(compare::CompareArgs),
+    Explain(explain::ExplainArgs),
     Top(top::TopArgs),
     Report(report::ReportArgs),
     Export(export::ExportArgs),
@@ -123,6 +125,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Why(args) if args.now => why_now::run(&args.try_into()?),
         Command::Why(args) => why::run(&args.try_into()?),
         Command::Compare(args) => compare::run(&args.try_into()?),
+        Command::Explain(args) => explain::run(&args.try_into()?),
         Command::Top(args) => top::run(&args.try_into()?),
         Command::Report(args) => report::run(&args.try_into()?),
         Command::Export(args) => export::run(&args.try_into()?),

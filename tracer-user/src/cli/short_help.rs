@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 type Short = (&'static str, &'static str, bool);
 
 /// Commands that have this many options.
-const COMMANDS: [&str; 5] = ["attach", "run", "top", "why", "stat"];
+const COMMANDS: [&str; 6] = ["attach", "run", "top", "why", "explain", "stat"];
 
 /// Options by purpose.
 const SECTIONS: &[(&str, &[Short])] = &[

@@ -88,7 +88,7 @@ pub struct SourceArgs {
     #[arg(
         long,
         value_name = "SIZE",
-        default_value = "2M",
+        default_value = RING_SIZE,
         help_heading = TRACED
     )]
     pub(super) ring_size: String,
@@ -112,6 +112,9 @@ pub struct SourceArgs {
     )]
     pub(super) command: Vec<OsString>,
 }
+
+/// Size of each ring between kernel and tracer where none is given.
+pub(super) const RING_SIZE: &str = "2M";
 
 /// Heading of these options in the help.
 const TRACED: &str = "Instead of a log";
@@ -315,6 +318,13 @@ impl SourceArgs {
 }
 
 impl LiveSource {
+    /// Has so many bytes read of what system calls are given in memory.
+    #[must_use]
+    pub fn reading(mut self, bytes: u32) -> Self {
+        self.setup.recording.string_bytes = bytes;
+        self
+    }
+
     /// Traces, and shows the answer at the end: the lines that `consumer` appends.
     ///
     /// # Errors

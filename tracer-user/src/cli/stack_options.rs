@@ -170,6 +170,18 @@ impl StackArgs {
         }
     }
 
+    /// Returns the options that record what an explanation asks of stacks: of long waits, and of
+    /// samples.
+    #[must_use]
+    pub fn for_explanations() -> Self {
+        Self {
+            sample: Some("99".to_owned()),
+            off_cpu: Some("1ms".to_owned()),
+            unwind: Some("dwarf,4K".to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Returns the options that record the stacks for a flame graph of this kind.
     #[must_use]
     pub fn for_flames(kind: FlameKind) -> Self {

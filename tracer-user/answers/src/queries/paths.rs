@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    Behind, Blame, Counts, Durations, Finding, History, Interval, PathPart, Span, Spans, State,
-    Step, Thread, ThreadGrouping, ThreadStates, Unended, span_path,
+    Behind, Blame, Counts, Durations, Finding, FunctionId, History, Interval, PathPart, Span,
+    Spans, State, Step, Thread, ThreadGrouping, ThreadStates, Unended, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
@@ -270,6 +270,14 @@ impl Paths {
             && let Some(states) = &mut self.states
         {
             states.next_waits_in(self.functions.waiting(stack));
+        }
+    }
+
+    /// Has the thread of the next event wait in this function, where it does: whatever the code
+    /// means by it that asks for it. It counts more than a stack that was taken before.
+    pub fn next_waits_in(&mut self, function: FunctionId) {
+        if let Some(states) = &mut self.states {
+            states.next_waits_in(function);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    CallRun, Calls, Faults, Finding, InterruptRun, Interrupts, Requests, Signals, Span,
+    CallRun, Calls, Faults, Finding, FunctionId, InterruptRun, Interrupts, Requests, Signals, Span,
     ThreadTotals,
 };
 use tracer_common::event_type::EventTypeId;
@@ -61,11 +61,16 @@ impl Sums {
             slowest,
             ..SpanChoice::default()
         };
+        Self::asking(Question::Spans(spans), choice)
+    }
+
+    /// Starts with nothing; answers this question too.
+    pub fn asking(question: Question, choice: SpanChoice) -> Self {
         Self {
             scope: Scope::default(),
             counts: BTreeMap::new(),
             types: EventTypes::default(),
-            paths: Paths::new(Question::Spans(spans), choice),
+            paths: Paths::new(question, choice),
             totals: ThreadTotals::default(),
             calls: Calls::default(),
             faults: Faults::default(),
@@ -157,6 +162,11 @@ impl Sums {
     /// Takes the stack of the next event.
     pub fn take_stack(&mut self, stack: &Stack<'_>) {
         self.paths.take_stack(stack);
+    }
+
+    /// Has the thread of the next event wait in this function, where it does.
+    pub fn next_waits_in(&mut self, function: FunctionId) {
+        self.paths.next_waits_in(function);
     }
 
     /// Continues by one event. What is found then is shown to `watcher`.

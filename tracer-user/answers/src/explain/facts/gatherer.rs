@@ -1,0 +1,169 @@
+//! The consumer that gathers facts.
+
+use foldhash::HashMap;
+use tracer_analysis::{Finding, Interval, Reason, State, Thread, Waits};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{ForkData, SampleData};
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, MonotonicNs};
+use zerocopy::FromBytes as _;
+
+use super::{CallSums, Crews, Details, Facts, Made, PathFacts, Places, Queues};
+use crate::queries::{Question, SpanChoice};
+use crate::stat::{Sums, Watcher};
+use tracer_binary::stacks::Stack;
+use tracer_event::consumer::Consumer;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
+
+/// Threads whose last wait is remembered.
+const MOST_THREADS: usize = 65_536;
+
+/// Facts so far.
+#[derive(Debug)]
+pub struct Gatherer {
+    sums: Sums,
+    details: Details,
+    calls: CallSums,
+    places: Places,
+    made: Made,
+    seen: Seen,
+}
+
+/// What is found of single waits.
+#[derive(Debug, Default)]
+struct Seen {
+    waits: Waits,
+    queues: Queues,
+    /// What each thread waited in last, and how long.
+    last: HashMap<Thread, (Reason, u64)>,
+}
+
+impl Watcher for Seen {
+    fn found(&mut self, found: &Finding) {
+        if let Finding::Interval(interval) = found
+            && interval.thread.tid != 0
+        {
+            self.waits.add(interval);
+            self.queues.add(interval);
+            self.remember(interval);
+        }
+    }
+}
+
+impl Seen {
+    fn remember(&mut self, interval: &Interval) {
+        if let State::Blocked(reason) = interval.state {
+            if self.last.len() >= MOST_THREADS {
+                self.last.clear();
+            }
+            self.last.insert(interval.thread, (reason, interval.ns()));
+        }
+    }
+}
+
+impl Gatherer {
+    /// Starts with nothing; the path is that of this thread, or of the first that is seen.
+    #[must_use]
+    pub fn new(tid: Option<i32>) -> Self {
+        let question = Question::Thread {
+            tid,
+            from: None,
+            until: None,
+        };
+        let choice = SpanChoice {
+            slowest: 1,
+            is_without_segments: true,
+            ..SpanChoice::default()
+        };
+        Self {
+            sums: Sums::asking(question, choice),
+            details: Details::default(),
+            calls: CallSums::default(),
+            places: Places::default(),
+            made: Made::default(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Returns the facts, once there are no more events.
+    #[must_use]
+    pub fn finish(mut self, summary: &Summary) -> Facts {
+        let statistics = self.sums.finish(summary.clone(), &mut self.seen);
+        let lives = statistics.threads.iter().map(|(.., total)| total.all());
+        let wall = lives.max().unwrap_or(0).min(statistics.span_ns);
+        let waits = self.seen.waits.totals().sorted().into_iter();
+        let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
+        waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
+        Facts {
+            path: PathFacts::new(&statistics.paths, wall),
+            wall,
+            crews: Crews::new(&statistics),
+            statistics,
+            waits,
+            details: self.details,
+            calls: self.calls,
+            places: self.places,
+            made: self.made,
+            queues: self.seen.queues,
+        }
+    }
+
+    /// Notes in which function a thread waited that has a CPU again.
+    fn add_wait(&mut self, thread: Thread, stack: Option<&Stack<'_>>) {
+        if let (Some((reason, ns)), Some(stack)) = (self.seen.last.remove(&thread), stack) {
+            self.places.add_wait((thread, reason), stack, ns);
+        }
+    }
+
+    fn sample(&mut self, thread: Thread, event: &Event<'_>, stack: Option<&Stack<'_>>) {
+        let sampled = SampleData::read_from_prefix(event.data);
+        let ns = sampled.map_or(0, |(data, _)| data.sampled_ns);
+        self.places.add_sample(thread, stack, ns);
+    }
+}
+
+impl Consumer for Gatherer {
+    fn idle(&mut self, now: MonotonicNs) {
+        self.sums.idle(now);
+    }
+
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.sums.learn_types(types);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.sums.lose_and(*gap, &mut self.seen);
+        self.calls.lose();
+        self.seen.last.clear();
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let (event, comm) = (&view.event, view.comm.unwrap_or_default());
+        let thread = Thread {
+            pid: event.header.pid,
+            tid: event.header.tid,
+        };
+        self.calls.feed(event);
+        self.made.feed(event, comm);
+        match event.header.event_type {
+            EventTypeId::SWITCH_OUT => {
+                if let Some(detail) = self.calls.detail(thread) {
+                    let number = self.details.number(detail);
+                    self.sums.next_waits_in(number);
+                }
+            }
+            EventTypeId::SWITCH_IN => self.add_wait(thread, view.stack.as_ref()),
+            EventTypeId::SAMPLE => self.sample(thread, event, view.stack.as_ref()),
+            EventTypeId::FORK => {
+                if let Ok((data, _)) = ForkData::read_from_prefix(event.data) {
+                    self.calls.fork(thread.pid, data.child_pid.cast_signed());
+                }
+            }
+            _ => {}
+        }
+        self.sums.go_on(event, comm, &mut self.seen);
+        Ok(())
+    }
+}

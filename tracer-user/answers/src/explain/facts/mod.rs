@@ -1,0 +1,94 @@
+//! Facts that rules ask for: gathered event by event, in bounded memory, and put in order at the
+//! end.
+
+mod calls;
+mod classes;
+mod crews;
+mod descriptors;
+mod details;
+mod gatherer;
+mod names_asked;
+mod path;
+mod places;
+mod processes;
+mod queues;
+
+pub use calls::{CallOf, CallSum, CallSums, SMALL_BYTES, returns_bytes};
+pub use classes::Class;
+pub use crews::{Crew, Crews};
+pub use details::{Detail, Details};
+pub use gatherer::Gatherer;
+pub use path::{Leaf, PathFacts};
+pub use places::{Places, Work};
+pub use processes::{Made, Short};
+pub use queues::Queues;
+
+use tracer_analysis::{Thread, WaitKey, WaitTotal};
+
+use super::rules::Needs;
+use crate::stat::Statistics;
+
+/// Facts about a trace.
+#[derive(Debug)]
+pub struct Facts {
+    /// Sums over threads, calls, faults, interrupts, requests.
+    pub statistics: Statistics,
+    /// Threads by name.
+    pub crews: Crews,
+    /// How long the thread was there that was there longest, in nanoseconds.
+    pub wall: u64,
+    /// Waits, the longest together first.
+    pub waits: Vec<(WaitKey, WaitTotal)>,
+    /// Details of waits.
+    pub details: Details,
+    /// Critical path of the first thread, where that says something.
+    pub path: Option<PathFacts>,
+    /// System calls by process.
+    pub calls: CallSums,
+    /// Functions.
+    pub places: Places,
+    /// Processes that were made.
+    pub made: Made,
+    /// Waits for CPUs.
+    pub queues: Queues,
+}
+
+impl Facts {
+    /// Returns how long the thread was there that was there longest, in nanoseconds: the trace may
+    /// have gone on for a while.
+    #[must_use]
+    pub fn wall(&self) -> u64 {
+        self.wall
+    }
+
+    /// Returns the name of a thread, as it was recorded: any bytes.
+    #[must_use]
+    pub fn name(&self, thread: Thread) -> &[u8] {
+        self.crews.name(thread)
+    }
+
+    /// Tells whether events were recorded that a rule needs.
+    #[must_use]
+    pub fn has(&self, needs: Needs) -> bool {
+        let of = |prefixes: &[&str]| {
+            let mut events = self.statistics.summary.events.iter();
+            events.any(|(name, _)| {
+                let name = String::from_utf8_lossy(name);
+                prefixes.iter().any(|prefix| name.starts_with(prefix))
+            })
+        };
+        match needs {
+            Needs::Switches => self.statistics.has_switches,
+            Needs::Calls => self.statistics.has_switches && self.calls.has_calls(),
+            Needs::Faults => of(&["linux_trace_fault"]),
+            Needs::Interrupts => of(&["linux_trace_irq", "linux_trace_softirq"]),
+            Needs::Processes => self.statistics.has_switches,
+        }
+    }
+
+    /// Returns the detail of a wait.
+    #[must_use]
+    pub fn detail(&self, key: &WaitKey) -> Detail {
+        self.details.of(key.reason)
+    }
+}

@@ -1,0 +1,201 @@
+//! Waits for CPUs: behind whom, and in whose way.
+
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
+use tracer_analysis::{Interval, IntervalEnd, Reason, State, Task, Thread, Waker};
+use tracer_common::kernel::COMM_BYTES;
+
+/// Rows of each kind.
+const MOST_ROWS: usize = 65_536;
+
+/// Waits of a thread for a CPU that are remembered.
+const MOST_RECENT: usize = 16;
+
+/// Threads that one event wakes before it is a herd.
+const HERD: usize = 4;
+
+/// Longest time between two wake-ups of a herd, in nanoseconds.
+const HERD_NS: u64 = 200_000;
+
+/// Longest time for which a thread runs that was woken in vain, in nanoseconds.
+const IN_VAIN_NS: u64 = 200_000;
+
+/// Name of a thread.
+pub type Comm = [u8; COMM_BYTES];
+
+/// Threads that wait while one of a lower priority has what they wait for, and no CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inverted {
+    /// How often.
+    pub count: u64,
+    /// How long, in nanoseconds.
+    pub ns: u64,
+}
+
+/// Threads that were woken in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Herd {
+    /// Times that many were woken at a time.
+    pub count: u64,
+    /// Threads that were woken then.
+    pub woken: u64,
+    /// Of these, how many went back to what they had waited in.
+    pub in_vain: u64,
+    /// How long those ran for it, in nanoseconds.
+    pub ns: u64,
+    /// One of them.
+    pub thread: Thread,
+}
+
+/// Wake-ups that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    last: u64,
+    count: usize,
+}
+
+/// Waits for CPUs.
+#[derive(Debug, Default)]
+pub struct Queues {
+    behind: HashMap<(Thread, Task), u64>,
+    recent: HashMap<Thread, VecDeque<(u64, u64, Task)>>,
+    /// By the thread that waits, the one that it waits for, and who has the CPU instead.
+    inverted: HashMap<(Thread, Thread, Task), Inverted>,
+    bursts: HashMap<Reason, Burst>,
+    /// Threads that were woken in a burst, and how long they ran since.
+    awake: HashMap<Thread, (Reason, u64)>,
+    herds: HashMap<Reason, Herd>,
+}
+
+impl Queues {
+    /// Adds what a thread did.
+    pub fn add(&mut self, interval: &Interval) {
+        match interval.state {
+            State::Runnable(wait) if !wait.is_throttled() => self.waited(interval),
+            State::Blocked(reason) => {
+                self.back(interval.thread, reason);
+                self.woken(interval, reason);
+            }
+            State::Running => {
+                if let Some((_, ran)) = self.awake.get_mut(&interval.thread) {
+                    *ran = ran.saturating_add(interval.ns());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn waited(&mut self, interval: &Interval) {
+        let task = match interval.end {
+            IntervalEnd::GotCpu(behind) => behind.task,
+            _ => Task::default(),
+        };
+        let key = (interval.thread, task);
+        if self.behind.len() < MOST_ROWS || self.behind.contains_key(&key) {
+            let sum = self.behind.entry(key).or_default();
+            *sum = sum.saturating_add(interval.ns());
+        }
+        if self.recent.len() >= MOST_ROWS {
+            self.recent.clear();
+        }
+        let recent = self.recent.entry(interval.thread).or_default();
+        if recent.len() >= MOST_RECENT {
+            recent.pop_front();
+        }
+        recent.push_back((interval.from.0, interval.to.0, task));
+    }
+
+    /// Looks for what kept the waker from its CPU while a thread waited for it.
+    fn woken(&mut self, interval: &Interval, reason: Reason) {
+        let IntervalEnd::Woken(waker) = interval.end else {
+            return;
+        };
+        self.note_burst(interval.thread, reason, interval.to.0);
+        let Waker::Thread(by) = waker else {
+            return;
+        };
+        let Some(recent) = self.recent.get(&by.thread) else {
+            return;
+        };
+        for (from, to, behind) in recent {
+            let (from, to) = ((*from).max(interval.from.0), (*to).min(interval.to.0));
+            let is_other = behind.thread != interval.thread && behind.thread.tid != 0;
+            let key = (interval.thread, by.thread, *behind);
+            let has_space = self.inverted.len() < MOST_ROWS || self.inverted.contains_key(&key);
+            if from < to && is_other && has_space {
+                let inverted = self.inverted.entry(key).or_default();
+                inverted.count += 1;
+                inverted.ns = inverted.ns.saturating_add(to - from);
+            }
+        }
+    }
+
+    fn note_burst(&mut self, thread: Thread, reason: Reason, at: u64) {
+        if self.bursts.len() >= MOST_ROWS || self.awake.len() >= MOST_ROWS {
+            self.bursts.clear();
+            self.awake.clear();
+        }
+        let burst = self
+            .bursts
+            .entry(reason)
+            .or_insert(Burst { last: at, count: 0 });
+        if at.saturating_sub(burst.last) > HERD_NS {
+            burst.count = 0;
+        }
+        burst.last = at;
+        burst.count += 1;
+        self.awake.insert(thread, (reason, 0));
+        if burst.count >= HERD {
+            let first = burst.count == HERD;
+            let herd = self.herds.entry(reason).or_default();
+            herd.thread = thread;
+            herd.count += u64::from(first);
+            herd.woken += if first { HERD as u64 } else { 1 };
+        }
+    }
+
+    /// Notes that a thread waits: in vain was its last wake-up where it waits in the same again.
+    fn back(&mut self, thread: Thread, reason: Reason) {
+        let Some((was, ran)) = self.awake.remove(&thread) else {
+            return;
+        };
+        if was == reason
+            && ran <= IN_VAIN_NS
+            && let Some(herd) = self.herds.get_mut(&reason)
+        {
+            herd.in_vain += 1;
+            herd.ns = herd.ns.saturating_add(ran);
+        }
+    }
+
+    /// Returns who had the CPUs for which the threads that are meant waited, the longest first.
+    #[must_use]
+    pub fn behind(&self, is_meant: impl Fn(Thread) -> bool) -> Vec<(Task, u64)> {
+        let mut by_name: HashMap<Comm, (Task, u64)> = HashMap::default();
+        for ((_, task), ns) in self.behind.iter().filter(|((of, _), _)| is_meant(*of)) {
+            let (first, sum) = by_name.entry(task.comm).or_insert((*task, 0));
+            *first = (*first).min(*task);
+            *sum = sum.saturating_add(*ns);
+        }
+        let mut all: Vec<_> = by_name.into_values().collect();
+        all.sort_unstable_by_key(|(task, ns)| (std::cmp::Reverse(*ns), *task));
+        all
+    }
+
+    /// Returns who waited for whom that had no CPU, and who had that, the longest first.
+    #[must_use]
+    pub fn inverted(&self) -> Vec<((Thread, Thread, Task), Inverted)> {
+        let mut all: Vec<_> = self.inverted.iter().map(|(key, of)| (*key, *of)).collect();
+        all.sort_unstable_by_key(|(key, of)| (std::cmp::Reverse(of.ns), *key));
+        all
+    }
+
+    /// Returns the herds by what their threads wait in, the largest first.
+    #[must_use]
+    pub fn herds(&self) -> Vec<(Reason, Herd)> {
+        let mut all: Vec<_> = self.herds.iter().map(|(key, of)| (*key, *of)).collect();
+        all.sort_unstable_by_key(|(key, of)| (std::cmp::Reverse(of.in_vain), *key));
+        all
+    }
+}

@@ -1,0 +1,126 @@
+//! Explanation of a program's slowness, on one screen: what it did with its time, what explains
+//! most of that, what does not, what could not be seen, and what to type next.
+//!
+//! [`facts`] are gathered event by event; [`rules`] judge them and look at nothing else, so that
+//! the same log gives the same bytes.
+
+mod facts;
+mod finding;
+mod json;
+mod overview;
+mod rules;
+mod subject;
+mod text;
+mod unseen;
+
+use crate::queries::{Answering, follow};
+use facts::{Facts, Gatherer};
+use overview::Overview;
+use rules::{Judged, judge};
+use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::document::document;
+use tracer_event::summary::Summary;
+use tracer_log_view::{Log, Walk, outcome};
+use tracer_output::terminal::Outcome;
+
+pub use finding::{Finding, Sure};
+pub use json::json;
+pub use rules::{Needs, RULES, Rule};
+pub use subject::Subject;
+pub use text::text;
+
+/// Explanation.
+#[derive(Debug)]
+pub struct Explanation {
+    facts: Facts,
+    overview: Overview,
+    judged: Judged,
+    unseen: Vec<String>,
+    next: Vec<String>,
+    /// What it cost, in words, where that is known.
+    cost: Option<String>,
+}
+
+/// Commands to type next.
+const MOST_NEXT: usize = 2;
+
+impl Explanation {
+    /// Explains the events of `walk`: by the path of the thread `tid`, or of the first one.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn of_log<L: Log>(
+        mut walk: Walk<L>,
+        tid: Option<i32>,
+        subject: &Subject,
+    ) -> anyhow::Result<Self> {
+        let mut gatherer = Gatherer::new(tid);
+        follow(&mut walk, &mut gatherer)?;
+        Ok(Self::finish(gatherer, &walk.summary(), subject))
+    }
+
+    fn finish(gatherer: Gatherer, summary: &Summary, subject: &Subject) -> Self {
+        let facts = gatherer.finish(summary);
+        let judged = judge(&facts);
+        Self {
+            overview: Overview::new(&facts),
+            unseen: unseen::unseen(&facts, &judged),
+            next: next(&judged, subject),
+            judged,
+            facts,
+            cost: None,
+        }
+    }
+
+    /// Returns what explains most of the time, the most first.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.judged.findings
+    }
+
+    /// Tells whether anything is missing.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(&self.facts.statistics.summary, false)
+    }
+}
+
+/// Returns the commands to type next.
+fn next(judged: &Judged, subject: &Subject) -> Vec<String> {
+    let of_findings = judged.findings.iter().map(|found| found.next.as_str());
+    let mut next: Vec<String> = Vec::new();
+    for words in of_findings.chain(["why --whole --brief", "stat"]) {
+        let command = subject.command(words);
+        if !next.contains(&command) && next.len() < MOST_NEXT {
+            next.push(command);
+        }
+    }
+    next
+}
+
+/// Returns the consumer that explains a trace at its end; the text, or JSON, is appended to
+/// `lines`. `cost` says what the trace cost, once it is over.
+#[must_use]
+pub fn consumer(
+    tid: Option<i32>,
+    subject: Subject,
+    is_json: bool,
+    cost: impl FnOnce(&Summary) -> Option<String> + 'static,
+    lines: Lines,
+) -> Box<dyn Consumer> {
+    Box::new(Answering::new(
+        Gatherer::new(tid),
+        move |gatherer, summary| {
+            let mut explanation = Explanation::finish(gatherer, summary, &subject);
+            explanation.cost = cost(summary);
+            let shown = if is_json {
+                document(&json(&explanation))
+            } else {
+                text(&explanation)
+            };
+            lines.bytes().extend_from_slice(shown.as_bytes());
+            Ok(())
+        },
+    ))
+}

@@ -1,0 +1,211 @@
+//! Rules of CPUs: those that are waited for, those that are not allowed, and the one that is not
+//! enough.
+
+use tracer_analysis::PathPart;
+
+use super::super::facts::{Crew, Facts, Work};
+use super::super::finding::{Finding, Sure};
+use super::support::{crew_name, place, share, thousandths};
+use crate::queries::words::task;
+
+/// Share of a thread that is hot, in thousandths of the time.
+const HOT: u64 = 800;
+
+/// Share of the other threads beside it, at most.
+const COOL: u64 = 300;
+
+fn about(rule: &'static str, crew: &Crew, ns: u64) -> Finding {
+    Finding {
+        rule,
+        who: crew_name(crew),
+        what: String::new(),
+        place: None,
+        object: None,
+        by: None,
+        ns,
+        share: 0,
+        count: 0,
+        longest: None,
+        sure: Sure::Measured,
+        next: "stat --sort runnable".to_owned(),
+        is_on_cpu: false,
+        comm: crew.comm.clone(),
+    }
+}
+
+/// Finds threads that wait for a CPU, and who has it.
+pub fn starved(facts: &Facts) -> Vec<Finding> {
+    let crews = facts.crews.all().iter();
+    let found = crews.filter_map(|crew| {
+        let ns = crew.total.runnable.saturating_sub(crew.total.throttled);
+        if ns == 0 {
+            return None;
+        }
+        let mut found = about("cpu", crew, ns);
+        found.share = share(
+            facts,
+            crew,
+            ns,
+            |leaf| matches!(leaf.part, PathPart::Runnable(wait, _) if !wait.is_throttled()),
+        );
+        found.count = crew.total.waits.count();
+        found.longest = Some(crew.total.waits.longest());
+        let is_of = |thread| {
+            facts
+                .crews
+                .of(thread)
+                .is_some_and(|of| of.comm == crew.comm)
+        };
+        let behind = facts.queues.behind(is_of);
+        let known = behind.iter().find(|(task, _)| task.thread.tid != 0);
+        found.by = known.map(|(by, _)| task(by));
+        found.what = match &found.by {
+            Some(by) => format!("waited for a CPU that others had, mostly {by}"),
+            None => "waited for a CPU".to_owned(),
+        };
+        Some(found)
+    });
+    found.collect()
+}
+
+/// Finds threads that may not run: their control group, or they themselves, have used up their time.
+pub fn throttled(facts: &Facts) -> Vec<Finding> {
+    let crews = facts.crews.all().iter();
+    let found = crews.filter_map(|crew| {
+        let ns = crew.total.throttled;
+        if ns == 0 {
+            return None;
+        }
+        let mut found = about("throttling", crew, ns);
+        found.share = share(
+            facts,
+            crew,
+            ns,
+            |leaf| matches!(leaf.part, PathPart::Runnable(wait, _) if wait.is_throttled()),
+        );
+        let by = crew.total.throttled_by_longest();
+        let by_group: u64 = by.iter().map(|(_, ns)| *ns).sum();
+        let groups = &facts.statistics.paths.functions().groups;
+        found.object = by
+            .first()
+            .and_then(|(group, _)| groups.name(*group))
+            .map(|name| (**name).to_owned());
+        found.what = if by_group * 2 >= ns {
+            let name = found.object.as_deref().unwrap_or("(not known)");
+            found.by = Some(format!("control group {name}"));
+            format!("may not run: its control group {name} has used up its time (cpu.max)")
+        } else {
+            "may not run: it has used up its budget (SCHED_DEADLINE)".to_owned()
+        };
+        "stat".clone_into(&mut found.next);
+        Some(found)
+    });
+    found.collect()
+}
+
+/// Finds the one thread that computes while the others of its process wait.
+pub fn hot(facts: &Facts) -> Vec<Finding> {
+    let threads = &facts.statistics.threads;
+    let wall = facts.wall();
+    let mut by_heat: Vec<_> = threads.iter().collect();
+    by_heat.sort_by_key(|(thread, _, total)| (std::cmp::Reverse(total.running), *thread));
+    let Some((hottest, _, total)) = by_heat.first() else {
+        return Vec::new();
+    };
+    // The threads that are there all the time: a thread among few would be no news.
+    let lasts = |of: &tracer_analysis::ThreadTotal| of.all().saturating_mul(2) >= wall;
+    let mut others = by_heat
+        .iter()
+        .skip(1)
+        .filter(|(thread, _, total)| thread.pid == hottest.pid && lasts(total));
+    let Some((_, _, next)) = others.next() else {
+        return Vec::new();
+    };
+    let share_of = |ns| thousandths(ns, wall);
+    if share_of(total.running) < HOT || share_of(next.running) > COOL {
+        return Vec::new();
+    }
+    let Some(crew) = facts.crews.of(*hottest) else {
+        return Vec::new();
+    };
+    let others = 1 + others.count();
+    let mut found = about("hot-thread", crew, total.running);
+    found.who = crate::queries::words::thread(*hottest, &crew.comm);
+    found.share = share_of(total.running) * 9 / 10;
+    found.is_on_cpu = true;
+    let work = facts.places.of_work(|thread, _| thread == *hottest);
+    found.place = place(work, total.running);
+    found.what = format!(
+        "ran nearly all the time on one CPU, while the other threads of its process ({others}) \
+         hardly ran: one CPU is all that it can use"
+    );
+    found.next = "stat --flame on-cpu -o flame.svg".to_owned();
+    vec![found]
+}
+
+/// Finds page faults that take a large part of the time that a program runs.
+pub fn minor_faults(facts: &Facts) -> Vec<Finding> {
+    /// Fewer samples say too little.
+    const LEAST_SAMPLES: u64 = 20;
+    /// A page fault takes about this long, in nanoseconds: the page is cleared or copied.
+    const USUAL_NS: u64 = 1000;
+    let counts = facts.statistics.faults.totals().sorted();
+    let crews = facts.crews.all().iter();
+    let found = crews.filter_map(|crew| {
+        let is_of = |thread| {
+            facts
+                .crews
+                .of(thread)
+                .is_some_and(|of| of.comm == crew.comm)
+        };
+        let of_crew = counts.iter().filter(|(thread, _)| is_of(*thread));
+        let (mut count, mut copies) = (0_u64, 0_u64);
+        for (_, total) in of_crew {
+            count = count.saturating_add(total.all());
+            copies = copies.saturating_add(total.protection.min(total.writes));
+        }
+        let sampled = facts
+            .places
+            .ns_of_work(|thread, work| is_of(thread) && work == Work::Fault);
+        let has_samples = facts.places.samples() >= LEAST_SAMPLES;
+        let estimate = count.saturating_mul(USUAL_NS);
+        let ns = if has_samples {
+            sampled.max(estimate)
+        } else {
+            estimate
+        };
+        let ns = ns.min(crew.total.running);
+        if ns == 0 {
+            return None;
+        }
+        let mut found = about("faults", crew, ns);
+        found.share = share(facts, crew, ns, |_| false);
+        // Beside the path it would count half: what runs is on the path as far as it runs there.
+        let ran = share(facts, crew, crew.total.running, |leaf| {
+            leaf.part == PathPart::Running
+        });
+        found.share = found
+            .share
+            .max(ran * thousandths(ns, crew.total.running) / 1000);
+        found.count = count;
+        found.is_on_cpu = true;
+        found.sure = if has_samples && sampled >= estimate {
+            Sure::Sampled
+        } else {
+            Sure::Inferred("each page fault takes about a microsecond")
+        };
+        let work = facts
+            .places
+            .of_work(|thread, work| is_of(thread) && work == Work::Fault);
+        found.place = place(work, ns);
+        let why = if copies * 4 > count {
+            "most or many of them copy pages that are shared since a fork"
+        } else {
+            "memory that is touched for the first time"
+        };
+        found.what = format!("ran in the kernel for page faults: {why}");
+        found.next = "stat --add-events fault".to_owned();
+        Some(found)
+    });
+    found.collect()
+}

@@ -1,0 +1,170 @@
+//! Rules of waits for devices and networks.
+
+use tracer_analysis::{Inside, PathPart, Waker};
+
+use super::super::facts::{Class, Facts, Leaf};
+use super::super::finding::{Finding, Sure};
+use super::support::{by_crew, is_wait_of, of_waits, reason_of, share, share_on_path};
+
+/// Finds waits for disks: of what is written until it is there, and of what is read.
+pub fn disk(facts: &Facts) -> Vec<Finding> {
+    let crews = by_crew(facts, |key, detail| {
+        let is_fault = key.reason.inside == Inside::Fault;
+        (key.reason.is_io && !is_fault) || detail.class == Class::Sync
+    });
+    let direct = crews.into_iter().map(|(crew, waits)| {
+        let mut found = of_waits(facts, "disk", crew, &waits);
+        found.share = share(facts, crew, waits.total.ns, |leaf| is_disk(facts, leaf));
+        let call = waits.call().unwrap_or_else(|| "the kernel".to_owned());
+        found.what = format!("waited for a disk in {call}");
+        if let Some(option) = waits.call_option() {
+            found.next = format!("stat --syscalls {option}");
+        }
+        found
+    });
+    direct.chain(requests(facts)).collect()
+}
+
+/// Finds waits for requests that threads of the kernel make of a disk.
+fn requests(facts: &Facts) -> Vec<Finding> {
+    let crews = by_crew(facts, |key, detail| {
+        detail.class == Class::Requests && !key.reason.is_io
+    });
+    let Some(path) = &facts.path else {
+        return Vec::new();
+    };
+    let found = crews.into_iter().filter_map(|(crew, waits)| {
+        let is_wait =
+            |leaf: &Leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &[Class::Requests]);
+        // Of these, what a thread waited for a device that then woke it.
+        let device = path.own_ns(|leaf| {
+            let outer = leaf.within.and_then(|within| path.parts.get(within));
+            outer.is_some_and(is_wait) && is_device(leaf)
+        });
+        let direct = path.own_ns(|leaf| is_wait(leaf) && is_by_interrupt(leaf));
+        if (device + direct) * 2 < path.outer_ns(is_wait) {
+            return None;
+        }
+        let mut found = of_waits(facts, "disk", crew, &waits);
+        found.share = share(facts, crew, waits.total.ns, is_wait);
+        found.by = waits.waker();
+        let by = found
+            .by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(" by {by}"));
+        let call = waits.call().unwrap_or_default();
+        found.what = format!("waited in {call} for requests to a disk{by}");
+        Some(found)
+    });
+    found.collect()
+}
+
+fn is_device(leaf: &Leaf) -> bool {
+    reason_of(leaf).is_some_and(|reason| reason.is_io) || is_by_interrupt(leaf)
+}
+
+fn is_by_interrupt(leaf: &Leaf) -> bool {
+    matches!(
+        leaf.part,
+        PathPart::Blocked(_, Waker::Interrupt | Waker::SoftInterrupt)
+    )
+}
+
+fn is_disk(facts: &Facts, leaf: &Leaf) -> bool {
+    let is_io = reason_of(leaf).is_some_and(|why| why.is_io && why.inside != Inside::Fault);
+    is_io || is_wait_of(facts, leaf, &[Class::Sync])
+}
+
+/// Finds page faults that wait for a device.
+pub fn major_faults(facts: &Facts) -> Vec<Finding> {
+    let is_meant = |why: tracer_analysis::Reason| why.is_io && why.inside == Inside::Fault;
+    let crews = by_crew(facts, |key, _| is_meant(key.reason));
+    let found = crews.into_iter().map(|(crew, waits)| {
+        let mut found = of_waits(facts, "faults", crew, &waits);
+        found.share = share(facts, crew, waits.total.ns, |leaf| {
+            reason_of(leaf).is_some_and(is_meant)
+        });
+        found.what =
+            "waited in page faults for a device: its memory was on a disk (a file that it \
+                      has mapped, or swap)"
+                .to_owned();
+        found.next = "stat --add-events fault,block".to_owned();
+        found
+    });
+    found.collect()
+}
+
+/// Finds waits for name servers.
+pub fn names(facts: &Facts) -> Vec<Finding> {
+    network(facts, Class::Dns, "dns", |object| {
+        let name = object.map_or_else(String::new, |name| format!(" ({name})"));
+        format!("waited for a name server{name}")
+    })
+}
+
+/// Finds waits for connections.
+pub fn connections(facts: &Facts) -> Vec<Finding> {
+    network(facts, Class::Connect, "connect", |object| {
+        let to = object.map_or_else(String::new, |to| format!(" to {to}"));
+        format!("waited for a connection{to}")
+    })
+}
+
+fn network(
+    facts: &Facts,
+    class: Class,
+    rule: &'static str,
+    words: impl Fn(Option<&str>) -> String,
+) -> Vec<Finding> {
+    let crews = by_crew(facts, |_, detail| detail.class == class);
+    let found = crews.into_iter().map(|(crew, waits)| {
+        let mut found = of_waits(facts, rule, crew, &waits);
+        found.share = share(facts, crew, waits.total.ns, |leaf| {
+            is_wait_of(facts, leaf, &[class])
+        });
+        let call = waits.call().unwrap_or_default();
+        found.what = format!("{} in {call}", words(found.object.as_deref()));
+        let timeouts = waits
+            .by
+            .iter()
+            .filter(|(by, _)| matches!(by, tracer_analysis::EndedBy::Waker(Waker::Timer)));
+        let timeouts: u64 = timeouts.map(|(_, ns)| *ns).sum();
+        if timeouts * 2 > waits.total.ns {
+            found.what = format!("{}, until its time limit: no answer came", found.what);
+        }
+        found.next = "why --whole --syscalls %network".to_owned();
+        if class == Class::Dns && found.object.is_none() {
+            found.sure = Sure::Inferred("the port of name servers");
+        }
+        found
+    });
+    found.collect()
+}
+
+/// Finds sleeps that the program asks for itself.
+pub fn sleeps(facts: &Facts) -> Vec<Finding> {
+    let crews = by_crew(facts, |key, detail| {
+        detail.class == Class::Sleep && key.by != tracer_analysis::EndedBy::Nobody
+    });
+    let found = crews.into_iter().map(|(crew, waits)| {
+        let mut found = of_waits(facts, "sleep", crew, &waits);
+        let is_within_another = |leaf: &Leaf| {
+            let path = facts.path.as_ref();
+            let outer = path.and_then(|path| path.parts.get(leaf.within?));
+            let classes = [Class::Lock, Class::FileLock, Class::Child];
+            outer.is_some_and(|outer| is_wait_of(facts, outer, &classes))
+        };
+        found.share = share_on_path(facts, crew, waits.total.ns, |leaf| {
+            is_wait_of(facts, leaf, &[Class::Sleep]) && !is_within_another(leaf)
+        });
+        let call = waits.call().unwrap_or_default();
+        let mean = waits.total.ns.checked_div(waits.total.count).unwrap_or(0);
+        let mean = crate::queries::words::duration(mean);
+        found.what = format!("slept in {call} until a timer ended that, {mean} each time");
+        if let Some(option) = waits.call_option() {
+            found.next = format!("stat --syscalls {option}");
+        }
+        found
+    });
+    found.collect()
+}

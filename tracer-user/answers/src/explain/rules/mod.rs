@@ -1,0 +1,184 @@
+//! Rules: each finds one kind of reason, in facts alone. `docs/explain.md` has a row for each.
+
+mod calls;
+mod cpu;
+mod devices;
+mod processes;
+mod scheduling;
+pub mod support;
+mod waits;
+
+use super::facts::Facts;
+use super::finding::Finding;
+
+/// Events without which a rule sees nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Switches and wake-ups.
+    Switches,
+    /// System calls.
+    Calls,
+    /// Page faults.
+    Faults,
+    /// Interrupts.
+    Interrupts,
+    /// The making and the end of processes.
+    Processes,
+}
+
+/// Rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name, as answers have it.
+    pub name: &'static str,
+    /// What it finds, in words.
+    pub about: &'static str,
+    /// What it needs.
+    pub needs: Needs,
+    /// Finds it, in any order.
+    find: fn(&Facts) -> Vec<Finding>,
+}
+
+const fn rule(
+    name: &'static str,
+    about: &'static str,
+    needs: Needs,
+    find: fn(&Facts) -> Vec<Finding>,
+) -> Rule {
+    Rule {
+        name,
+        about,
+        needs,
+        find,
+    }
+}
+
+use Needs::{Calls, Faults, Interrupts, Processes, Switches};
+
+/// The rules. Of two findings that explain as much, the one of the earlier rule comes first.
+pub const RULES: &[Rule] = &[
+    rule("hung", "a wait without end", Switches, waits::hung),
+    rule("stopped", "being stopped", Switches, processes::stopped),
+    rule("throttling", "throttling", Switches, cpu::throttled),
+    rule(
+        "inversion",
+        "inverted priorities",
+        Calls,
+        scheduling::inverted,
+    ),
+    rule("lock", "locks", Calls, waits::locks),
+    rule("dns", "name servers", Calls, devices::names),
+    rule("connect", "connections", Calls, devices::connections),
+    rule("disk", "disks", Switches, devices::disk),
+    rule("faults", "page faults", Faults, page_faults),
+    rule(
+        "processes",
+        "short processes",
+        Processes,
+        processes::many_short,
+    ),
+    rule("polling", "polling", Calls, calls::polling),
+    rule("failing", "failing calls", Calls, calls::failing),
+    rule("small-io", "small reads and writes", Calls, calls::small),
+    rule("herd", "herds of threads", Switches, scheduling::herds),
+    rule("cpu", "a lack of CPUs", Switches, cpu::starved),
+    rule(
+        "interrupts",
+        "interrupts",
+        Interrupts,
+        scheduling::interrupts,
+    ),
+    rule("child", "commands", Calls, waits::children),
+    rule("hot-thread", "a single hot thread", Switches, cpu::hot),
+    rule("sleep", "sleeps", Calls, devices::sleeps),
+];
+
+fn page_faults(facts: &Facts) -> Vec<Finding> {
+    let mut found = devices::major_faults(facts);
+    found.extend(cpu::minor_faults(facts));
+    found
+}
+
+/// Least share of the time that is worth a finding, in thousandths.
+const LEAST_SHARE: u64 = 100;
+
+/// Least time that is worth a finding, in nanoseconds.
+const LEAST_NS: u64 = 20_000_000;
+
+/// Most findings that are told.
+pub const MOST_FINDINGS: usize = 3;
+
+/// Findings, and what the rules that found nothing have seen.
+#[derive(Debug)]
+pub struct Judged {
+    /// Explanations of most of the time, the most first: three at most.
+    pub findings: Vec<Finding>,
+    /// How many there are in all.
+    pub in_all: usize,
+    /// Rules that found nothing worth telling, with the share that they found, in thousandths.
+    pub not: Vec<(&'static Rule, u64)>,
+    /// Rules that could not see anything, by what they need.
+    pub blind: Vec<&'static Rule>,
+}
+
+/// Applies all rules.
+#[must_use]
+pub fn judge(facts: &Facts) -> Judged {
+    let order = |name: &str| RULES.iter().position(|rule| rule.name == name);
+    let mut all: Vec<Finding> = Vec::new();
+    let (mut not, mut blind) = (Vec::new(), Vec::new());
+    for rule in RULES {
+        let found = (rule.find)(facts);
+        let most = found.iter().map(|found| found.share).max().unwrap_or(0);
+        let worth = found.into_iter().filter(is_worth);
+        let before = all.len();
+        all.extend(worth);
+        if all.len() > before {
+            continue;
+        }
+        if facts.has(rule.needs) {
+            not.push((rule, most));
+        } else {
+            blind.push(rule);
+        }
+    }
+    drop_general(&mut all);
+    all.sort_by(|one, other| {
+        let key = |found: &Finding| {
+            let order = order(found.rule);
+            (std::cmp::Reverse(found.share), order, found.who.clone())
+        };
+        key(one).cmp(&key(other))
+    });
+    let in_all = all.len();
+    all.truncate(MOST_FINDINGS);
+    Judged {
+        findings: all,
+        in_all,
+        not,
+        blind,
+    }
+}
+
+fn is_worth(found: &Finding) -> bool {
+    found.share >= LEAST_SHARE && found.ns >= LEAST_NS
+}
+
+/// Drops findings that a more special one explains.
+fn drop_general(all: &mut Vec<Finding>) {
+    let is_special = |found: &Finding, rules: &[&str]| rules.contains(&found.rule);
+    let has = |rules: &[&str], comm: &[u8]| {
+        let mut special = all.iter();
+        special.any(|found| is_special(found, rules) && found.comm == comm)
+    };
+    let on_cpu = ["polling", "failing", "small-io", "faults", "processes"];
+    let drops = all.iter().map(|found| match found.rule {
+        "hot-thread" => has(&on_cpu, &found.comm),
+        "child" => has(&["processes"], &found.comm),
+        "lock" => has(&["inversion"], &found.comm),
+        _ => false,
+    });
+    let drops: Vec<bool> = drops.collect();
+    let mut drops = drops.into_iter();
+    all.retain(|_| !drops.next().unwrap_or(false));
+}

@@ -1,0 +1,122 @@
+//! Rules of how threads get in each other's way: inverted priorities, herds, interrupts.
+
+use tracer_analysis::Interrupt;
+
+use super::super::facts::{Class, Facts};
+use super::super::finding::{Finding, Sure};
+use super::support::{crew_name, harmless, thousandths};
+use crate::queries::words::{inside, task, thread};
+use tracer_event::fields::until_null;
+
+/// Herds before they are many.
+const MANY: u64 = 20;
+
+/// Finds threads that wait for one that has no CPU, since a third one has it.
+pub fn inverted(facts: &Facts) -> Vec<Finding> {
+    let all = facts.queues.inverted().into_iter();
+    let found = all.filter_map(|((waits, holder, instead), inverted)| {
+        let is_lock = facts
+            .waits
+            .iter()
+            .any(|(key, _)| key.thread == waits && facts.detail(key).class == Class::Lock);
+        if !is_lock || instead.thread == holder {
+            return None;
+        }
+        let crew = facts.crews.of(waits)?;
+        let by = thread(holder, facts.name(holder));
+        let instead = task(&instead);
+        Some(Finding {
+            rule: "inversion",
+            who: thread(waits, &crew.comm),
+            what: format!(
+                "waited for a lock of {by}, which could run and had no CPU: {instead} had it"
+            ),
+            place: None,
+            object: None,
+            by: Some(instead),
+            ns: inverted.ns,
+            share: thousandths(inverted.ns, facts.wall()),
+            count: inverted.count,
+            longest: None,
+            sure: Sure::Inferred("who let go of the lock had waited for a CPU in that time"),
+            next: "why --whole --brief".to_owned(),
+            is_on_cpu: false,
+            comm: crew.comm.clone(),
+        })
+    });
+    found.take(1).collect()
+}
+
+/// Finds threads that are woken all together, of which one has something to do.
+pub fn herds(facts: &Facts) -> Vec<Finding> {
+    let all = facts.queues.herds().into_iter();
+    let found = all.filter_map(|(reason, herd)| {
+        let crew = facts.crews.of(herd.thread)?;
+        if herd.count < MANY || herd.in_vain * 2 < herd.woken {
+            return None;
+        }
+        let call = inside(reason.inside)?;
+        let each = herd.woken.checked_div(herd.count).unwrap_or(0);
+        Some(Finding {
+            rule: "herd",
+            who: crew_name(crew),
+            what: format!(
+                "was woken all together in {call}(), {each} threads at a time, and most of them \
+                 found nothing to do"
+            ),
+            place: None,
+            object: facts
+                .details
+                .of(reason)
+                .object
+                .map(|object| object.to_string()),
+            by: None,
+            ns: herd.ns,
+            share: thousandths(herd.ns, facts.wall())
+                .max(thousandths(herd.in_vain, herd.woken) / 4),
+            count: herd.count,
+            longest: None,
+            sure: Sure::Inferred("they went back to the same wait at once"),
+            next: format!("stat --syscalls {call}"),
+            is_on_cpu: true,
+            comm: crew.comm.clone(),
+        })
+    });
+    found.collect()
+}
+
+/// Finds interrupts that have much of a CPU's time.
+pub fn interrupts(facts: &Facts) -> Vec<Finding> {
+    let totals = facts.statistics.interrupts.totals().sorted();
+    let longest = totals
+        .into_iter()
+        .max_by_key(|(key, total)| (total.took, std::cmp::Reverse(*key)));
+    let Some((key, total)) = longest else {
+        return Vec::new();
+    };
+    let name = match key.interrupt {
+        Interrupt::Device(irq, name) => {
+            format!("interrupt {irq} ({})", harmless(until_null(&name)))
+        }
+        Interrupt::Soft(row) => format!("soft interrupt {row}"),
+    };
+    let cpu = key
+        .cpu
+        .map_or_else(|| "a CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    vec![Finding {
+        rule: "interrupts",
+        who: name,
+        what: format!("took much of the time of {cpu}"),
+        place: None,
+        object: None,
+        by: None,
+        ns: total.took,
+        share: thousandths(total.took, facts.wall()),
+        count: total.count,
+        longest: total.longest(),
+        sure: Sure::Measured,
+        next: "stat --add-events irq,softirq".to_owned(),
+        is_on_cpu: false,
+        comm: Vec::new(),
+    }]
+}

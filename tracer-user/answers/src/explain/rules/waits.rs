@@ -1,0 +1,171 @@
+//! Rules of waits for other threads: locks, children, and what never comes.
+
+use tracer_analysis::{EndedBy, PathPart, Waker};
+
+use super::super::facts::{Class, Facts};
+use super::super::finding::{Finding, Sure};
+use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
+use crate::queries::words::inside;
+
+/// Waits with a time limit that end by that, one after the other, before they are those of a lock.
+const MOST_TIMEOUTS: u64 = 3;
+
+/// Finds locks that threads wait for.
+pub fn locks(facts: &Facts) -> Vec<Finding> {
+    const CLASSES: [Class; 2] = [Class::Lock, Class::FileLock];
+    let crews = by_crew(facts, |_, detail| CLASSES.contains(&detail.class));
+    let known = crews.into_iter().map(|(crew, waits)| {
+        let mut found = of_waits(facts, "lock", crew, &waits);
+        found.share = share(facts, crew, waits.total.ns, |leaf| {
+            is_wait_of(facts, leaf, &CLASSES)
+        });
+        found.by = waits.waker();
+        found.what = format!("waited for a lock in {}", call(&waits));
+        if let Some(by) = &found.by {
+            found.what = format!("{}, which {by} let go of", found.what);
+        }
+        if let Some(meanwhile) = meanwhile(facts, &crew.comm, &CLASSES) {
+            found.what = format!("{}; {meanwhile}", found.what);
+        }
+        found
+    });
+    known.chain(timed_locks(facts)).collect()
+}
+
+/// Finds locks of interpreters: they are asked for with a time limit, again and again.
+fn timed_locks(facts: &Facts) -> Vec<Finding> {
+    const CLASSES: [Class; 1] = [Class::TimedFutex];
+    let crews = by_crew(facts, |_, detail| detail.class == Class::TimedFutex);
+    let found = crews.into_iter().filter_map(|(crew, waits)| {
+        let by_threads: u64 = waits
+            .by
+            .iter()
+            .filter(|(by, _)| matches!(by, EndedBy::Waker(Waker::Thread(_))))
+            .map(|(_, ns)| *ns)
+            .sum();
+        let path = facts.path.as_ref()?;
+        // What they wait for computes: a queue that is empty would have nobody at work.
+        let ran = path.own_ns(|leaf| {
+            let outer = leaf.within.and_then(|within| path.parts.get(within));
+            leaf.part == PathPart::Running
+                && outer.is_some_and(|outer| {
+                    outer.comm == crew.comm && is_wait_of(facts, outer, &CLASSES)
+                })
+        });
+        let is_lock = waits.total.count > MOST_TIMEOUTS
+            && by_threads * 2 > waits.total.ns
+            && ran * 2
+                > path.outer_ns(|leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES));
+        if !is_lock {
+            return None;
+        }
+        let mut found = of_waits(facts, "lock", crew, &waits);
+        found.share = share(facts, crew, waits.total.ns, |leaf| {
+            is_wait_of(facts, leaf, &CLASSES)
+        });
+        found.by = waits.waker();
+        found.sure =
+            Sure::Inferred("asked for with a time limit, and who let go of it ran meanwhile");
+        let by = found.by.clone().unwrap_or_default();
+        found.what = format!(
+            "waited for its turn in {}, which {by} gave it; {by} ran meanwhile",
+            call(&waits)
+        );
+        Some(found)
+    });
+    found.collect()
+}
+
+fn call(waits: &CrewWaits) -> String {
+    waits.call().unwrap_or_else(|| "the kernel".to_owned())
+}
+
+/// Says what those did who let threads of a crew wait.
+fn meanwhile(facts: &Facts, comm: &[u8], classes: &[Class]) -> Option<String> {
+    let path = facts.path.as_ref()?;
+    let mut ran = 0_u64;
+    let mut slept = 0_u64;
+    let mut device = 0_u64;
+    let mut all = 0_u64;
+    for leaf in &path.parts {
+        let outer = leaf.within.and_then(|within| path.parts.get(within));
+        let is_within =
+            outer.is_some_and(|outer| outer.comm == comm && is_wait_of(facts, outer, classes));
+        if !is_within {
+            continue;
+        }
+        all = all.saturating_add(leaf.ns);
+        match leaf.part {
+            PathPart::Running => ran = ran.saturating_add(leaf.ns),
+            PathPart::Blocked(reason, _) if reason.is_io => device = device.saturating_add(leaf.ns),
+            PathPart::Blocked(reason, _) if facts.details.of(reason).class == Class::Sleep => {
+                slept = slept.saturating_add(leaf.ns);
+            }
+            _ => {}
+        }
+    }
+    let words = [
+        (ran, "ran"),
+        (slept, "slept"),
+        (device, "waited for a device"),
+    ];
+    let (ns, word) = words.into_iter().max_by_key(|(ns, _)| *ns)?;
+    (ns > 0 && ns * 2 > all).then(|| format!("who had it {word} meanwhile"))
+}
+
+/// Finds children that a program waits for.
+pub fn children(facts: &Facts) -> Vec<Finding> {
+    const CLASSES: [Class; 1] = [Class::Child];
+    let crews = by_crew(facts, |key, detail| {
+        detail.class == Class::Child && key.by != EndedBy::Nobody
+    });
+    let found = crews.into_iter().map(|(crew, waits)| {
+        let mut found = of_waits(facts, "child", crew, &waits);
+        let share = share(facts, crew, waits.total.ns, |leaf| {
+            is_wait_of(facts, leaf, &CLASSES)
+        });
+        // What the child waits for explains more, where a rule knows it.
+        found.share = share * 19 / 20;
+        found.by = waits.waker();
+        found.what = match &found.by {
+            Some(by) => format!("waited in {} for the command {by}", call(&waits)),
+            None => format!("waited in {} for a command", call(&waits)),
+        };
+        if let Some(meanwhile) = meanwhile(facts, &crew.comm, &CLASSES) {
+            let meanwhile = meanwhile.replace("who had it", "that");
+            found.what = format!("{}; {meanwhile}", found.what);
+        }
+        found
+    });
+    found.collect()
+}
+
+/// Finds that nothing moves: all threads wait, from the beginning to the end.
+pub fn hung(facts: &Facts) -> Vec<Finding> {
+    let Some(still) = facts.statistics.paths.stillness() else {
+        return Vec::new();
+    };
+    let open = by_crew(facts, |key, _| key.by == EndedBy::Nobody);
+    let is_for_work = facts.waits.iter().all(|(key, _)| {
+        let class = facts.detail(key).class;
+        class.is_for_work() && class != Class::Futex && class != Class::TimedFutex
+            || class == Class::Sleep
+    });
+    let Some((crew, waits)) = open.into_iter().next() else {
+        return Vec::new();
+    };
+    if is_for_work {
+        return Vec::new();
+    }
+    let mut found = of_waits(facts, "hung", crew, &waits);
+    let where_to = most(&waits.inside).and_then(|(longest, _)| inside(*longest));
+    found.what = format!(
+        "waits for what does not come: {}",
+        still.trim_end_matches('.')
+    );
+    found.share = thousandths(waits.total.longest, facts.wall());
+    found.place = found.place.or(where_to.map(|name| format!("in {name}")));
+    found.next = "why --now".to_owned();
+    found.count = waits.threads.len() as u64;
+    vec![found]
+}

@@ -1,0 +1,165 @@
+//! An explanation for people: at most 40 lines and 4 kB.
+
+use super::overview::USES;
+use super::rules::Rule;
+use super::{Explanation, Finding};
+use crate::queries::words::{duration, share};
+
+/// Longest text of one kind, in characters: what traced programs call themselves has no end.
+const MOST_CHARACTERS: usize = 300;
+
+/// Rules that found nothing and are named.
+const MOST_NOT: usize = 12;
+
+/// Renders the explanation.
+#[must_use]
+pub fn text(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    push_overview(&mut out, explanation);
+    let findings = explanation.findings();
+    if findings.is_empty() {
+        out.push_str("\nNothing that the rules know explains a tenth of the time.\n");
+    }
+    for (position, found) in findings.iter().enumerate() {
+        push_finding(&mut out, position + 1, found);
+    }
+    let more = explanation.judged.in_all.saturating_sub(findings.len());
+    if more > 0 {
+        out.push_str(&format!(
+            "({more} more explain a tenth of the time or more)\n"
+        ));
+    }
+    out.push('\n');
+    push_not(&mut out, &explanation.judged.not);
+    push_list(&mut out, "Not seen", &explanation.unseen);
+    if let Some(cost) = &explanation.cost {
+        let line = format!("Cost: {cost}");
+        out.push_str(&format!("{}\n", wrapped(&line, "  ").trim_start()));
+    }
+    push_list(&mut out, "Next", &explanation.next);
+    out
+}
+
+fn push_overview(out: &mut String, explanation: &Explanation) {
+    let (facts, overview) = (&explanation.facts, &explanation.overview);
+    let events = &facts.statistics.summary.events;
+    let events: u64 = events.iter().map(|(_, count)| *count).sum();
+    let basis = match &facts.path {
+        Some(path) => format!(
+            "{}, with those it waited for",
+            super::rules::support::harmless(&path.comm)
+        ),
+        None => format!("{} threads together", facts.statistics.threads.len()),
+    };
+    out.push_str(&format!(
+        "{} and {events} events of {}:\n",
+        duration(facts.wall()),
+        short(&basis)
+    ));
+    let all = overview.all();
+    // Less than a thousandth says nothing.
+    let parts = USES.iter().zip(overview.ns);
+    let parts = parts.filter(|(_, ns)| *ns > 0 && *ns >= all / 1000);
+    let parts: Vec<String> = parts
+        .map(|((_, word, _), ns)| format!("{word} {}", share(ns, all)))
+        .collect();
+    out.push_str(&format!("{}\n", wrapped(&parts.join(", "), "  ")));
+}
+
+fn push_finding(out: &mut String, position: usize, found: &Finding) {
+    let what = format!("{} {}", short(&found.who), short(&found.what));
+    out.push_str(&format!(
+        "\n{position}. {} [{}] {}\n",
+        share(found.share, 1000),
+        found.rule,
+        wrapped(&what, "   ").trim_start()
+    ));
+    let mut facts = Vec::new();
+    if found.count > 0 {
+        facts.push(format!("{} times", found.count));
+    }
+    facts.push(format!("{} in all", duration(found.ns)));
+    if let Some(longest) = found.longest {
+        facts.push(format!("longest {}", duration(longest)));
+    }
+    facts.extend(found.place.as_deref().map(short));
+    facts.extend(found.object.as_deref().map(short));
+    let sure = match found.sure.signs() {
+        Some(signs) => format!("{}: {signs}", found.sure.word()),
+        None => found.sure.word().to_owned(),
+    };
+    facts.push(sure);
+    out.push_str(&format!("{}\n", wrapped(&facts.join("; "), "   ")));
+}
+
+fn push_not(out: &mut String, not: &[(&'static Rule, u64)]) {
+    let named = not.iter().take(MOST_NOT);
+    let named: Vec<String> = named
+        .map(|(rule, found)| match found {
+            0 => rule.about.to_owned(),
+            found => format!("{} ({})", rule.about, share(*found, 1000)),
+        })
+        .collect();
+    if !named.is_empty() {
+        let line = format!("Not the reason: {}", named.join(", "));
+        out.push_str(&format!("{}\n", wrapped(&line, "  ").trim_start()));
+    }
+}
+
+fn push_list(out: &mut String, head: &str, all: &[String]) {
+    if all.is_empty() {
+        return;
+    }
+    out.push_str(&format!("{head}:\n"));
+    for one in all {
+        out.push_str(&format!("  {}\n", short(one)));
+    }
+}
+
+fn short(words: &str) -> String {
+    if words.chars().count() <= MOST_CHARACTERS {
+        return words.to_owned();
+    }
+    let short: String = words.chars().take(MOST_CHARACTERS).collect();
+    format!("{short}…")
+}
+
+/// Breaks a text into lines of at most 100 characters, each of which begins with `indent`.
+fn wrapped(words: &str, indent: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut out = indent.to_owned();
+    let mut width = indent.chars().count();
+    let mut is_first = true;
+    for word in words.split(' ') {
+        let length = word.chars().count();
+        if !is_first && width + 1 + length > WIDTH {
+            out.push('\n');
+            out.push_str(indent);
+            width = indent.chars().count();
+        } else if !is_first {
+            out.push(' ');
+            width += 1;
+        }
+        out.push_str(word);
+        width += length;
+        is_first = false;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let words = "abc ".repeat(60);
+        let lines = wrapped(words.trim(), "  ");
+        assert!(lines.lines().count() == 3, "{lines}");
+        assert!(
+            lines
+                .lines()
+                .all(|line| line.starts_with("  abc") && line.len() <= 100)
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! What could not be seen.
+
+use super::facts::Facts;
+use super::rules::{Judged, Needs};
+
+/// Most sentences.
+const MOST: usize = 5;
+
+/// Returns what could not be seen, in words.
+#[must_use]
+pub fn unseen(facts: &Facts, judged: &Judged) -> Vec<String> {
+    let statistics = &facts.statistics;
+    let mut all = Vec::new();
+    if statistics.lost > 0 {
+        all.push(format!(
+            "{} events were lost: times around them are unknown; a larger --ring-size loses fewer",
+            statistics.lost
+        ));
+    }
+    if statistics.summary.not_reported() > 0 {
+        all.push(format!(
+            "{} events that the kernel did not report",
+            statistics.summary.not_reported()
+        ));
+    }
+    let blind = |needs: Needs| judged.blind.iter().any(|rule| rule.needs == needs);
+    if !statistics.has_switches {
+        all.push("switches and wake-ups were not recorded: what threads did is unknown".to_owned());
+    } else if !statistics.has_wakeups {
+        all.push("wake-ups were not recorded: who ended waits is unknown".to_owned());
+    }
+    if blind(Needs::Calls) && statistics.has_switches && !facts.calls.has_calls() {
+        all.push(
+            "system calls were not recorded (--syscalls all): locks, names, small reads".to_owned(),
+        );
+    }
+    if blind(Needs::Faults) {
+        all.push("page faults (none, or not recorded: --add-events fault)".to_owned());
+    }
+    if blind(Needs::Interrupts) {
+        all.push("interrupts (--all or --add-events irq,softirq records them)".to_owned());
+    }
+    if facts.places.samples() == 0 {
+        all.push("functions that ran (no samples: --sample 99)".to_owned());
+    }
+    all.truncate(MOST);
+    all
+}

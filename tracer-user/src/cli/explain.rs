@@ -1,0 +1,192 @@
+//! `tracer-user explain`: why a program is slow, on one screen.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use tracer_common::event_type::EventTypeId;
+
+use super::exit;
+use super::output_options::FormatArgs;
+use super::source_options::{EventSource, LiveSource, SourceArgs};
+use super::stack_options::StackArgs;
+use tracer_answers::explain::{self, Explanation, Subject, json, text};
+use tracer_answers::queries::words::duration;
+use tracer_event::document::document;
+use tracer_event::summary::Summary;
+use tracer_log_view::{Output, Walk, open};
+use tracer_output::terminal::output::Sink;
+
+/// Say on one screen why a program is slow, in a log or live
+///
+/// Says what the program did with its time (ran, waited for a CPU, for a disk, for others); the
+/// three things that explain most of it, each with who, where, how long, how often, and how that is
+/// known; what is not the reason; what could not be seen; and two commands to type next. At most
+/// 40 lines.
+///
+/// Live, it records what it needs: switches and wake-ups, all system calls with their times and the
+/// first bytes of names and addresses, page faults, stacks of waits of a millisecond and more, and
+/// 99 samples a second of each CPU. The line "Cost" says how many events that were, and how long
+/// the tracer itself had a CPU for them. Of a log it says what it can, and what was not recorded.
+///
+/// A finding explains a tenth of the time at least. Its share is that of the critical path of the
+/// command, or of the first thread of a process or of a log: what that did, and what those did for
+/// whom it waited. Where that is not known, it is the share of the time of the threads concerned.
+/// The same log gives the same bytes. docs/explain.md has the rules.
+#[derive(Debug, clap::Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Checked configuration of `explain`.
+#[derive(Clone, Debug)]
+pub struct ExplainConfig {
+    source: EventSource,
+    subject: Subject,
+    /// The thread whose path is followed; `None`: the first one.
+    tid: Option<i32>,
+    is_json: bool,
+}
+
+/// Bytes that are read of names and addresses that system calls are given.
+const STRING_BYTES: u32 = 64;
+
+/// Size of each ring where none is given: stacks of waits are large.
+const RING_SIZE: &str = "8M";
+
+/// Types that are recorded in addition when all processes are traced.
+const WITH_ALL: [EventTypeId; 4] = [
+    EventTypeId::IRQ_ENTER,
+    EventTypeId::IRQ_EXIT,
+    EventTypeId::SOFTIRQ_ENTER,
+    EventTypeId::SOFTIRQ_EXIT,
+];
+
+impl TryFrom<ExplainArgs> for ExplainConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: ExplainArgs) -> anyhow::Result<Self> {
+        let mut source = args.source.checked()?;
+        let subject = subject(&source);
+        if source.file.is_some() {
+            ensure!(
+                source.pid.len() <= 1,
+                "--pid names the process of the log whose first thread is followed; give one"
+            );
+        } else {
+            source.syscalls.get_or_insert_with(|| "all".to_owned());
+            source.add_events.push("fault".to_owned());
+            source.stack = StackArgs::for_explanations();
+            if source.ring_size == super::source_options::RING_SIZE {
+                RING_SIZE.clone_into(&mut source.ring_size);
+            }
+        }
+        let tid = match (&source.pid[..], &source.command[..]) {
+            ([pid], []) => Some(super::pid(pid)?),
+            _ => None,
+        };
+        if source.file.is_some() {
+            source.pid.clear();
+        }
+        let source = match source.source(&[], &WITH_ALL)? {
+            EventSource::Live(live) => EventSource::Live(Box::new(live.reading(STRING_BYTES))),
+            log @ EventSource::Log(..) => log,
+        };
+        Ok(Self {
+            source,
+            subject,
+            tid,
+            is_json: args.format.is_json(),
+        })
+    }
+}
+
+/// Returns what is explained, as it was typed.
+fn subject(source: &SourceArgs) -> Subject {
+    if let Some(log) = &source.file {
+        return Subject::Log(log.to_string_lossy().into_owned());
+    }
+    if !source.command.is_empty() {
+        let words = source.command.iter();
+        return Subject::Command(
+            words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+        );
+    }
+    let mut choice = Vec::new();
+    if !source.pid.is_empty() {
+        choice.extend(["-p".to_owned(), source.pid.join(",")]);
+    }
+    let named = [("--comm", &source.comm), ("--cgroup", &source.cgroup)];
+    for (option, value) in named {
+        choice.extend(
+            value
+                .iter()
+                .flat_map(|value| [option.to_owned(), value.clone()]),
+        );
+    }
+    if source.all {
+        choice.push("--all".to_owned());
+    }
+    Subject::Processes(choice)
+}
+
+/// Shows the explanation.
+///
+/// # Errors
+///
+/// The log cannot be read, the processes cannot be traced, or the lines cannot be written.
+pub fn run(config: &ExplainConfig) -> anyhow::Result<ExitCode> {
+    let (file, wanted) = match &config.source {
+        EventSource::Log(file, wanted) => (file, wanted),
+        EventSource::Live(live) => return explain_live(config, live),
+    };
+    let walk = Walk::new(open(file)?, wanted.settled_in(file)?);
+    let explanation = Explanation::of_log(walk, config.tid, &config.subject)?;
+    let shown = if config.is_json {
+        document(&json(&explanation))
+    } else {
+        text(&explanation)
+    };
+    let mut output = Output::open(&Sink::Stdout, file)?;
+    output.lines().bytes().extend_from_slice(shown.as_bytes());
+    output.flush()?;
+    Ok(exit::from_outcome(explanation.outcome()))
+}
+
+fn explain_live(config: &ExplainConfig, live: &LiveSource) -> anyhow::Result<ExitCode> {
+    let (tid, subject, is_json) = (config.tid, config.subject.clone(), config.is_json);
+    live.trace(is_json, move |lines| {
+        let before = own_time();
+        let cost = move |summary: &Summary| cost(summary, before?);
+        explain::consumer(tid, subject.clone(), is_json, cost, lines)
+    })
+}
+
+/// Says what a trace has cost, where this process had had a CPU for `before` when it began.
+fn cost(summary: &Summary, before: u64) -> Option<String> {
+    let events: u64 = summary.events.iter().map(|(_, count)| *count).sum();
+    let ms = u64::try_from(summary.elapsed.as_millis()).ok()?.max(1);
+    let rate = events.saturating_mul(1000) / ms;
+    let ran = own_time()?.saturating_sub(before);
+    Some(format!(
+        "{events} events, {rate} a second, of which each held the program up for a fraction of a \
+         microsecond; the tracer itself had a CPU for {}",
+        duration(ran)
+    ))
+}
+
+/// Returns how long this process has had a CPU, in nanoseconds.
+fn own_time() -> Option<u64> {
+    /// Ticks of `/proc/PID/stat` a second: a part of the kernel's interface.
+    const TICK_NS: u64 = 10_000_000;
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    let mut fields = behind.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some((next()? + next()?).saturating_mul(TICK_NS))
+}
