@@ -51,6 +51,12 @@ pub struct ExplainConfig {
     is_json: bool,
 }
 
+/// System calls that are recorded: all but those that neither wait nor say what is waited for, of
+/// which some programs make millions.
+const SYSCALLS: &str = "all,!clock_gettime,!gettimeofday,!time,!getpid,!gettid,!getppid,!getuid,\
+                        !geteuid,!getgid,!getegid,!getrusage,!times,!rt_sigprocmask,!rt_sigaction,\
+                        !rt_sigreturn,!brk,!getcpu,!umask,!sigaltstack";
+
 /// Bytes that are read of names and addresses that system calls are given.
 const STRING_BYTES: u32 = 64;
 
@@ -77,7 +83,7 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
                 "--pid names the process of the log whose first thread is followed; give one"
             );
         } else {
-            source.syscalls.get_or_insert_with(|| "all".to_owned());
+            source.syscalls.get_or_insert_with(|| SYSCALLS.to_owned());
             source.add_events.push("fault".to_owned());
             source.stack = StackArgs::for_explanations();
             if source.ring_size == super::source_options::RING_SIZE {

@@ -130,6 +130,8 @@ fn wrapped(words: &str, indent: &str) -> String {
     let mut out = indent.to_owned();
     let mut width = indent.chars().count();
     let mut is_first = true;
+    // A number and its unit stay together.
+    let words = words.replace(" %", "\u{a0}%");
     for word in words.split(' ') {
         let length = word.chars().count();
         if !is_first && width + 1 + length > WIDTH {
@@ -144,7 +146,7 @@ fn wrapped(words: &str, indent: &str) -> String {
         width += length;
         is_first = false;
     }
-    out
+    out.replace("\u{a0}%", " %")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The consumer that gathers facts.
 
 use foldhash::HashMap;
-use tracer_analysis::{Finding, Interval, Reason, State, Thread, Waits};
+use tracer_analysis::{Finding, Interval, Reason, State, Thread, ThreadTotal, Waits};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, SampleData};
 use tracer_engine::EventTypes;
@@ -93,12 +93,15 @@ impl Gatherer {
         let statistics = self.sums.finish(summary.clone(), &mut self.seen);
         let lives = statistics.threads.iter().map(|(.., total)| total.all());
         let wall = lives.max().unwrap_or(0).min(statistics.span_ns);
+        let known = statistics.threads.iter().map(|(.., total)| known(total));
+        let seen = known.max().unwrap_or(0).min(wall);
         let waits = self.seen.waits.totals().sorted().into_iter();
         let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
         Facts {
             path: PathFacts::new(&statistics.paths, wall),
             wall,
+            seen,
             crews: Crews::new(&statistics),
             statistics,
             waits,
@@ -122,6 +125,11 @@ impl Gatherer {
         let ns = sampled.map_or(0, |(data, _)| data.sampled_ns);
         self.places.add_sample(thread, stack, ns);
     }
+}
+
+/// Returns how long it is known what a thread did, in nanoseconds.
+fn known(total: &ThreadTotal) -> u64 {
+    total.all().saturating_sub(total.unknown)
 }
 
 impl Consumer for Gatherer {

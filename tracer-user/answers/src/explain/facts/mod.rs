@@ -37,6 +37,8 @@ pub struct Facts {
     pub crews: Crews,
     /// How long the thread was there that was there longest, in nanoseconds.
     pub wall: u64,
+    /// The same of the time of which it is known what threads did.
+    pub seen: u64,
     /// Waits, the longest together first.
     pub waits: Vec<(WaitKey, WaitTotal)>,
     /// Details of waits.
@@ -59,6 +61,13 @@ impl Facts {
     #[must_use]
     pub fn wall(&self) -> u64 {
         self.wall
+    }
+
+    /// Returns how long what a thread did is known, of the thread of which it is known for longest,
+    /// in nanoseconds.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// Returns the name of a thread, as it was recorded: any bytes.

@@ -15,6 +15,9 @@ const MOST_RECENT: usize = 16;
 /// Threads that one event wakes before it is a herd.
 const HERD: usize = 4;
 
+/// Threads of one herd that are told apart.
+const MOST_IN_HERD: usize = 256;
+
 /// Longest time between two wake-ups of a herd, in nanoseconds.
 const HERD_NS: u64 = 200_000;
 
@@ -49,10 +52,10 @@ pub struct Herd {
 }
 
 /// Wake-ups that follow each other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Burst {
     last: u64,
-    count: usize,
+    threads: Vec<Thread>,
 }
 
 /// Waits for CPUs.
@@ -136,18 +139,19 @@ impl Queues {
             self.bursts.clear();
             self.awake.clear();
         }
-        let burst = self
-            .bursts
-            .entry(reason)
-            .or_insert(Burst { last: at, count: 0 });
+        let burst = self.bursts.entry(reason).or_default();
         if at.saturating_sub(burst.last) > HERD_NS {
-            burst.count = 0;
+            burst.threads.clear();
         }
         burst.last = at;
-        burst.count += 1;
         self.awake.insert(thread, (reason, 0));
-        if burst.count >= HERD {
-            let first = burst.count == HERD;
+        // One that is woken again is no other one.
+        if burst.threads.contains(&thread) || burst.threads.len() >= MOST_IN_HERD {
+            return;
+        }
+        burst.threads.push(thread);
+        if burst.threads.len() >= HERD {
+            let first = burst.threads.len() == HERD;
             let herd = self.herds.entry(reason).or_default();
             herd.thread = thread;
             herd.count += u64::from(first);

@@ -162,6 +162,7 @@ pub fn polling(facts: &Facts) -> Vec<Finding> {
         }
         let mut found = about("polling", facts, of, sum)?;
         found.share = of_running(facts, sum, part);
+        found.ns = facts.crews.named(&found.comm)?.total.running * part / 1000;
         found.count = sum.zero;
         found.what = format!(
             "asked {name}() again and again without waiting, and there was nothing: it kept a CPU \

@@ -3,7 +3,7 @@
 
 use tracer_analysis::PathPart;
 
-use super::super::facts::{Crew, Facts, Work};
+use super::super::facts::{Crew, Facts, Leaf, Work};
 use super::super::finding::{Finding, Sure};
 use super::support::{crew_name, place, share, thousandths};
 use crate::queries::words::task;
@@ -35,37 +35,42 @@ fn about(rule: &'static str, crew: &Crew, ns: u64) -> Finding {
 
 /// Finds threads that wait for a CPU, and who has it.
 pub fn starved(facts: &Facts) -> Vec<Finding> {
-    let crews = facts.crews.all().iter();
-    let found = crews.filter_map(|crew| {
-        let ns = crew.total.runnable.saturating_sub(crew.total.throttled);
-        if ns == 0 {
-            return None;
-        }
-        let mut found = about("cpu", crew, ns);
-        found.share = share(
-            facts,
-            crew,
-            ns,
-            |leaf| matches!(leaf.part, PathPart::Runnable(wait, _) if !wait.is_throttled()),
+    let is_queued =
+        |leaf: &Leaf| matches!(leaf.part, PathPart::Runnable(wait, _) if !wait.is_throttled());
+    let waited = |crew: &Crew| crew.total.runnable.saturating_sub(crew.total.throttled);
+    let crews = facts.crews.all().iter().filter(|crew| waited(crew) > 0);
+    let shares = crews.map(|crew| (share(facts, crew, waited(crew), is_queued), crew));
+    let mut shares: Vec<_> = shares.collect();
+    shares.sort_by(|(one, a), (other, b)| (other, &a.comm).cmp(&(one, &b.comm)));
+    let Some((most, crew)) = shares.first() else {
+        return Vec::new();
+    };
+    let mut found = about("cpu", crew, waited(crew));
+    let on_path = facts.path.as_ref();
+    let on_path = on_path.map_or(0, |path| thousandths(path.own_ns(is_queued), path.ns));
+    found.share = on_path.max(*most);
+    found.count = crew.total.waits.count();
+    found.longest = Some(crew.total.waits.longest());
+    let is_of = |thread| {
+        let of = facts.crews.of(thread);
+        of.is_some_and(|of| of.comm == crew.comm)
+    };
+    let behind = facts.queues.behind(is_of);
+    let known = behind.iter().find(|(task, _)| task.thread.tid != 0);
+    found.by = known.map(|(by, _)| task(by));
+    found.what = match &found.by {
+        Some(by) => format!("waited for a CPU that others had, mostly {by}"),
+        None => "waited for a CPU".to_owned(),
+    };
+    let others = shares.iter().skip(1);
+    let others = others.filter(|(share, _)| *share * 2 > *most).count();
+    if others > 0 {
+        found.what = format!(
+            "{} (and so did threads of {others} other names)",
+            found.what
         );
-        found.count = crew.total.waits.count();
-        found.longest = Some(crew.total.waits.longest());
-        let is_of = |thread| {
-            facts
-                .crews
-                .of(thread)
-                .is_some_and(|of| of.comm == crew.comm)
-        };
-        let behind = facts.queues.behind(is_of);
-        let known = behind.iter().find(|(task, _)| task.thread.tid != 0);
-        found.by = known.map(|(by, _)| task(by));
-        found.what = match &found.by {
-            Some(by) => format!("waited for a CPU that others had, mostly {by}"),
-            None => "waited for a CPU".to_owned(),
-        };
-        Some(found)
-    });
-    found.collect()
+    }
+    vec![found]
 }
 
 /// Finds threads that may not run: their control group, or they themselves, have used up their time.
@@ -106,7 +111,7 @@ pub fn throttled(facts: &Facts) -> Vec<Finding> {
 /// Finds the one thread that computes while the others of its process wait.
 pub fn hot(facts: &Facts) -> Vec<Finding> {
     let threads = &facts.statistics.threads;
-    let wall = facts.wall();
+    let wall = facts.seen();
     let mut by_heat: Vec<_> = threads.iter().collect();
     by_heat.sort_by_key(|(thread, _, total)| (std::cmp::Reverse(total.running), *thread));
     let Some((hottest, _, total)) = by_heat.first() else {

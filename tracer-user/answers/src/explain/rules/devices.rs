@@ -1,10 +1,13 @@
 //! Rules of waits for devices and networks.
 
-use tracer_analysis::{Inside, PathPart, Waker};
+use tracer_analysis::{EndedBy, Inside, PathPart, Waker};
 
 use super::super::facts::{Class, Facts, Leaf};
 use super::super::finding::{Finding, Sure};
 use super::support::{by_crew, is_wait_of, of_waits, reason_of, share, share_on_path};
+
+/// Threads of the kernel that do what io_uring asks for have names that begin so.
+const WORKER: &[u8] = b"iou-wrk-";
 
 /// Finds waits for disks: of what is written until it is there, and of what is read.
 pub fn disk(facts: &Facts) -> Vec<Finding> {
@@ -17,6 +20,10 @@ pub fn disk(facts: &Facts) -> Vec<Finding> {
         found.share = share(facts, crew, waits.total.ns, |leaf| is_disk(facts, leaf));
         let call = waits.call().unwrap_or_else(|| "the kernel".to_owned());
         found.what = format!("waited for a disk in {call}");
+        if crew.comm.starts_with(WORKER) {
+            found.what =
+                "waited for a disk, for requests of io_uring that a program has made".to_owned();
+        }
         if let Some(option) = waits.call_option() {
             found.next = format!("stat --syscalls {option}");
         }
@@ -25,42 +32,26 @@ pub fn disk(facts: &Facts) -> Vec<Finding> {
     direct.chain(requests(facts)).collect()
 }
 
-/// Finds waits for requests that threads of the kernel make of a disk.
+/// Finds waits for requests that a disk ends itself, without a thread of the kernel.
 fn requests(facts: &Facts) -> Vec<Finding> {
     let crews = by_crew(facts, |key, detail| {
-        detail.class == Class::Requests && !key.reason.is_io
+        let is_device = matches!(
+            key.by,
+            EndedBy::Waker(Waker::Interrupt | Waker::SoftInterrupt)
+        );
+        detail.class == Class::Requests && !key.reason.is_io && is_device
     });
-    let Some(path) = &facts.path else {
-        return Vec::new();
-    };
-    let found = crews.into_iter().filter_map(|(crew, waits)| {
-        let is_wait =
-            |leaf: &Leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &[Class::Requests]);
-        // Of these, what a thread waited for a device that then woke it.
-        let device = path.own_ns(|leaf| {
-            let outer = leaf.within.and_then(|within| path.parts.get(within));
-            outer.is_some_and(is_wait) && is_device(leaf)
-        });
-        let direct = path.own_ns(|leaf| is_wait(leaf) && is_by_interrupt(leaf));
-        if (device + direct) * 2 < path.outer_ns(is_wait) {
-            return None;
-        }
+    let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "disk", crew, &waits);
-        found.share = share(facts, crew, waits.total.ns, is_wait);
-        found.by = waits.waker();
-        let by = found
-            .by
-            .as_ref()
-            .map_or_else(String::new, |by| format!(" by {by}"));
+        found.share = share(facts, crew, waits.total.ns, |leaf| {
+            is_wait_of(facts, leaf, &[Class::Requests]) && is_by_interrupt(leaf)
+        });
+        found.sure = Sure::Inferred("an interrupt ended it: a disk, or a network");
         let call = waits.call().unwrap_or_default();
-        found.what = format!("waited in {call} for requests to a disk{by}");
-        Some(found)
+        found.what = format!("waited in {call} for requests to a device");
+        found
     });
     found.collect()
-}
-
-fn is_device(leaf: &Leaf) -> bool {
-    reason_of(leaf).is_some_and(|reason| reason.is_io) || is_by_interrupt(leaf)
 }
 
 fn is_by_interrupt(leaf: &Leaf) -> bool {
@@ -127,7 +118,7 @@ fn network(
         let timeouts = waits
             .by
             .iter()
-            .filter(|(by, _)| matches!(by, tracer_analysis::EndedBy::Waker(Waker::Timer)));
+            .filter(|(by, _)| matches!(by, EndedBy::Waker(Waker::Timer)));
         let timeouts: u64 = timeouts.map(|(_, ns)| *ns).sum();
         if timeouts * 2 > waits.total.ns {
             found.what = format!("{}, until its time limit: no answer came", found.what);
@@ -144,7 +135,7 @@ fn network(
 /// Finds sleeps that the program asks for itself.
 pub fn sleeps(facts: &Facts) -> Vec<Finding> {
     let crews = by_crew(facts, |key, detail| {
-        detail.class == Class::Sleep && key.by != tracer_analysis::EndedBy::Nobody
+        detail.class == Class::Sleep && key.by != EndedBy::Nobody
     });
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "sleep", crew, &waits);

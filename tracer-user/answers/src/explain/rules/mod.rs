@@ -171,10 +171,19 @@ fn drop_general(all: &mut Vec<Finding>) {
         let mut special = all.iter();
         special.any(|found| is_special(found, rules) && found.comm == comm)
     };
+    // Who waits for a command that waits for another one, waits for that.
+    let has_inner = |outer: &Finding| {
+        let mut inner = all.iter();
+        inner.any(|inner| {
+            let by = outer.by.as_deref().unwrap_or_default();
+            let is_by = by.split(' ').next() == inner.who.split(' ').next();
+            inner.rule == outer.rule && is_by && inner.share * 5 >= outer.share * 4
+        })
+    };
     let on_cpu = ["polling", "failing", "small-io", "faults", "processes"];
     let drops = all.iter().map(|found| match found.rule {
         "hot-thread" => has(&on_cpu, &found.comm),
-        "child" => has(&["processes"], &found.comm),
+        "child" => has(&["processes"], &found.comm) || has_inner(found),
         "lock" => has(&["inversion"], &found.comm),
         _ => false,
     });

@@ -55,7 +55,7 @@ pub fn many_short(facts: &Facts) -> Vec<Finding> {
             object: None,
             by: None,
             ns: sum.ns,
-            share: thousandths(sum.ns, facts.wall()),
+            share: thousandths(sum.ns, facts.seen()),
             count: sum.count,
             longest: None,
             sure: Sure::Measured,

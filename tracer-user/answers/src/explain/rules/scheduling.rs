@@ -35,7 +35,7 @@ pub fn inverted(facts: &Facts) -> Vec<Finding> {
             object: None,
             by: Some(instead),
             ns: inverted.ns,
-            share: thousandths(inverted.ns, facts.wall()),
+            share: thousandths(inverted.ns, facts.seen()),
             count: inverted.count,
             longest: None,
             sure: Sure::Inferred("who let go of the lock had waited for a CPU in that time"),
@@ -72,12 +72,12 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
                 .map(|object| object.to_string()),
             by: None,
             ns: herd.ns,
-            share: thousandths(herd.ns, facts.wall())
+            share: thousandths(herd.ns, facts.seen())
                 .max(thousandths(herd.in_vain, herd.woken) / 4),
             count: herd.count,
             longest: None,
             sure: Sure::Inferred("they went back to the same wait at once"),
-            next: format!("stat --syscalls {call}"),
+            next: "stat --sort waits".to_owned(),
             is_on_cpu: true,
             comm: crew.comm.clone(),
         })
@@ -111,7 +111,7 @@ pub fn interrupts(facts: &Facts) -> Vec<Finding> {
         object: None,
         by: None,
         ns: total.took,
-        share: thousandths(total.took, facts.wall()),
+        share: thousandths(total.took, facts.seen()),
         count: total.count,
         longest: total.longest(),
         sure: Sure::Measured,

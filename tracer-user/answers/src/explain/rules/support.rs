@@ -59,7 +59,8 @@ fn named(crew: &Crew) -> String {
 /// thread is known, what lies on it counts, and what lies beside it half.
 #[must_use]
 pub fn share(facts: &Facts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf) -> bool) -> u64 {
-    let life = crew.total.all().max(facts.wall());
+    let known = crew.total.all().saturating_sub(crew.total.unknown);
+    let life = known.max(facts.seen());
     let of_threads = thousandths(ns, life);
     match &facts.path {
         None => of_threads,

@@ -47,13 +47,13 @@ fn timed_locks(facts: &Facts) -> Vec<Finding> {
         // What they wait for computes: a queue that is empty would have nobody at work.
         let ran = path.own_ns(|leaf| {
             let outer = leaf.within.and_then(|within| path.parts.get(within));
-            leaf.part == PathPart::Running
+            matches!(leaf.part, PathPart::Running | PathPart::Runnable(..))
                 && outer.is_some_and(|outer| {
                     outer.comm == crew.comm && is_wait_of(facts, outer, &CLASSES)
                 })
         });
         let is_lock = waits.total.count > MOST_TIMEOUTS
-            && by_threads * 2 > waits.total.ns
+            && by_threads * 5 > waits.total.ns
             && ran * 2
                 > path.outer_ns(|leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES));
         if !is_lock {
@@ -163,7 +163,7 @@ pub fn hung(facts: &Facts) -> Vec<Finding> {
         "waits for what does not come: {}",
         still.trim_end_matches('.')
     );
-    found.share = thousandths(waits.total.longest, facts.wall());
+    found.share = thousandths(waits.total.longest, facts.seen());
     found.place = found.place.or(where_to.map(|name| format!("in {name}")));
     found.next = "why --now".to_owned();
     found.count = waits.threads.len() as u64;
