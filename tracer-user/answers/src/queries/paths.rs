@@ -617,7 +617,9 @@ impl Paths {
                 self.answer(until.unwrap_or(header.time));
                 self.history.keep_from(None);
             }
-            if tid.map_or(self.asked.is_none(), |tid| tid == header.tid) {
+            // What a stream says of itself is of no thread.
+            let is_first = self.asked.is_none() && header.tid != 0;
+            if tid.map_or(is_first, |tid| tid == header.tid) {
                 self.asked = Some(thread);
             }
         }

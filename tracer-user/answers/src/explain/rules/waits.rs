@@ -1,14 +1,14 @@
 //! Rules of waits for other threads: locks, children, and what never comes.
 
-use tracer_analysis::{EndedBy, PathPart, Waker};
+use tracer_analysis::{EndedBy, PathPart};
 
 use super::super::facts::{Class, Facts};
 use super::super::finding::{Finding, Sure};
 use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
 use crate::queries::words::inside;
 
-/// Waits with a time limit that end by that, one after the other, before they are those of a lock.
-const MOST_TIMEOUTS: u64 = 3;
+/// Waits with a time limit before they are those of a lock.
+const MANY: u64 = 20;
 
 /// Finds locks that threads wait for.
 pub fn locks(facts: &Facts) -> Vec<Finding> {
@@ -37,12 +37,6 @@ fn timed_locks(facts: &Facts) -> Vec<Finding> {
     const CLASSES: [Class; 1] = [Class::TimedFutex];
     let crews = by_crew(facts, |_, detail| detail.class == Class::TimedFutex);
     let found = crews.into_iter().filter_map(|(crew, waits)| {
-        let by_threads: u64 = waits
-            .by
-            .iter()
-            .filter(|(by, _)| matches!(by, EndedBy::Waker(Waker::Thread(_))))
-            .map(|(_, ns)| *ns)
-            .sum();
         let path = facts.path.as_ref()?;
         // What they wait for computes: a queue that is empty would have nobody at work.
         let ran = path.own_ns(|leaf| {
@@ -52,8 +46,7 @@ fn timed_locks(facts: &Facts) -> Vec<Finding> {
                     outer.comm == crew.comm && is_wait_of(facts, outer, &CLASSES)
                 })
         });
-        let is_lock = waits.total.count > MOST_TIMEOUTS
-            && by_threads * 5 > waits.total.ns
+        let is_lock = waits.total.count > MANY
             && ran * 2
                 > path.outer_ns(|leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES));
         if !is_lock {
