@@ -11,6 +11,7 @@ use tracer_common::kernel::{ExecRecord, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::counts::life;
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
 use crate::guard;
@@ -138,6 +139,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
     guard::note(state, &task);
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
     let old_tid = Pid(ctx.argument::<1>() as u32);
+    life::replaced(&task, old_tid, state);
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
     let program_address = maps::forget_call(task.tid());

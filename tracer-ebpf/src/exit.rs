@@ -6,6 +6,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ExitData, Record, RecordHeader, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::counts::life;
 use crate::guard;
 use crate::maps;
 use crate::offsets::EXIT_SAYS_LAST;
@@ -35,6 +36,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         EventTypeId::THREAD_EXIT
     };
     maps::forget_call(task.tid());
+    life::ends(&task);
     guard::note(state, &task);
     let is_withheld = guard::withholds_life(state, &task);
     // Of the end of a process the agent has to know all the same: it forgets it.

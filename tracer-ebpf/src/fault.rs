@@ -16,7 +16,7 @@ at_tracepoint!("page_fault_user": page_fault_user, page_fault_user_raw => of_use
 at_tracepoint!("page_fault_kernel": page_fault_kernel, page_fault_kernel_raw => of_kernel);
 
 /// Bits of the processor's error code (x86).
-mod error {
+pub mod error {
     pub const PROTECTION: u64 = 1 << 0;
     pub const WRITE: u64 = 1 << 1;
     pub const FETCH: u64 = 1 << 4;

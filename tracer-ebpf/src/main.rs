@@ -33,12 +33,15 @@
 #![no_main]
 // For single instructions in `context` and `maps`; the toolchain is pinned.
 #![feature(asm_experimental_arch)]
+// For closures that must not become functions of their own, in `record`.
+#![feature(stmt_expr_attributes)]
 
 mod asking;
 mod block;
 mod cgroup;
 mod choice;
 mod context;
+mod counts;
 mod cpu;
 mod cpu_ring;
 mod descriptors;

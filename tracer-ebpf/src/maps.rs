@@ -300,6 +300,18 @@ pub fn call_wanted(id: EventTypeId, code: u32) -> CallWanted {
     if word & wanted::bit(id) == 0 {
         return CallWanted::NO;
     }
+    chosen_in(word, code)
+}
+
+/// Tells in which tables the system call with this code is one of those that are chosen.
+#[inline(always)]
+pub fn call_chosen(code: u32) -> CallWanted {
+    chosen_in(wanted_word(), code)
+}
+
+/// Tells in which tables the call is chosen, where this is the word of what is wanted.
+#[inline(always)]
+fn chosen_in(word: u64, code: u32) -> CallWanted {
     let Some(sets) = SYSCALLS.get_ptr((word & wanted::GENERATION) as u32) else {
         return CallWanted::NO;
     };
@@ -730,7 +742,7 @@ pub fn count_untold_end() {
 ///
 /// The count is in a map, and aligned.
 #[inline(always)]
-unsafe fn add(count: *mut u64, more: u64) {
+pub unsafe fn add(count: *mut u64, more: u64) {
     // This target's atomics have no addition, so it is written out.
     // SAFETY: as promised by the caller.
     unsafe {

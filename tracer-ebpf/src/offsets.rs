@@ -391,6 +391,12 @@ globals! {
     CPU_RING_BYTES = 0;
     /// The number of chunks of each of these rings, a power of two.
     CPU_RING_CHUNKS = 1;
+    /// What is counted, and not recorded: bits of [`counting`](tracer_common::kernel::counting).
+    COUNTS = 0;
+    /// By what it is counted, of [`counting`](tracer_common::kernel::counting) as well.
+    COUNTS_BY = 0;
+    /// 1 where a program may be preempted by others.
+    COUNTS_ARE_PREEMPTED = 0;
     /// 1 when a reader is woken by each exec.
     EXEC_WAKES = 0;
     /// Whether there may be [guarded](tracer_common::kernel::traced::GUARDED) processes, one of

@@ -51,10 +51,14 @@ pub fn record_by<R: 'static>(
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
 ) {
-    record_on(this_cpu(), 1, wake, |space, time_ns, cpu| {
+    // As a function of its own, which returns nothing, it may leave an address of its stack where
+    // the verifier looks for what it returns.
+    let fill = #[inline(always)]
+    |space: &mut MaybeUninit<R>, time_ns, cpu| {
         let header = header(subject, event_type, time_ns, cpu);
         fill(space, header);
-    });
+    };
+    record_on(this_cpu(), 1, wake, fill);
 }
 
 /// Records as [`record_by`] does, where a smaller record is made if there is no space for this one:

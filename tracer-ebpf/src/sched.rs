@@ -33,13 +33,7 @@ at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
 /// voluntary or involuntary one.
 #[inline(always)]
 fn switch<C: Tracepoint>(ctx: &C) {
-    let (prev, next) = if SWITCH_ARGUMENTS.load() == SWITCH_STATE_SECOND {
-        // SAFETY: the arguments are `preempt, prev_state, prev, next`.
-        unsafe { tasks::<C, 2, 3>(ctx) }
-    } else {
-        // SAFETY: the arguments begin with `preempt, prev, next`.
-        unsafe { tasks::<C, 1, 2>(ctx) }
-    };
+    let (prev, next) = switching(ctx);
     // Both at once, and all else behind it: most switches are between two that are not traced, and
     // what they run should be short, for it is seldom in the processor's nearest memory.
     let (prev_state, next_state) = (maps::traced(prev.pid()), maps::traced(next.pid()));
@@ -345,6 +339,18 @@ fn difference(to: *const u8, from: *const u8) -> u64 {
     bytes
 }
 
+/// Returns the threads that a switch is from and to.
+#[inline(always)]
+pub fn switching<C: Tracepoint>(ctx: &C) -> (Task<C>, Task<C>) {
+    if SWITCH_ARGUMENTS.load() == SWITCH_STATE_SECOND {
+        // SAFETY: the arguments are `preempt, prev_state, prev, next`.
+        unsafe { tasks::<C, 2, 3>(ctx) }
+    } else {
+        // SAFETY: the arguments begin with `preempt, prev, next`.
+        unsafe { tasks::<C, 1, 2>(ctx) }
+    }
+}
+
 /// Returns the tasks that are the tracepoint's arguments `PREV` and `NEXT`.
 ///
 /// # Safety
@@ -366,7 +372,7 @@ unsafe fn tasks<C: Tracepoint, const PREV: usize, const NEXT: usize>(
 /// Where the tracepoint does not say, the task does; there another CPU may have woken it in
 /// between, which is why newer kernels do say.
 #[inline(always)]
-fn state_left_in<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> u32 {
+pub fn state_left_in<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "the state is an int")]
     match SWITCH_ARGUMENTS.load() {
         SWITCH_STATE_LAST => ctx.argument::<3>() as u32,

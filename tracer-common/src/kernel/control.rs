@@ -51,6 +51,9 @@ pub mod traced {
     ///
     /// [`withheld`]: super::LostOnCpu::withheld
     pub const GUARDED: u8 = 8;
+    /// What it does is not counted before its next exec: it is a command that runs the tracer's
+    /// code. A child that it makes does not have this.
+    pub const UNSTARTED: u8 = 16;
 }
 
 /// Slots of the map `VISIBLE`: of each guarded process whose events were recorded when it was last

@@ -10,6 +10,7 @@
 mod block;
 mod cgroup;
 mod control;
+mod counts;
 mod cpu_rings;
 mod descriptor;
 mod fault;
@@ -32,6 +33,9 @@ pub use cgroup::{CGROUP_PATH_BYTES, CgroupAttachData};
 pub use control::{
     Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, VISIBLE_SLOTS,
     WITHHELD_SLOTS, cpu_variable, globals, sample, traced, wanted,
+};
+pub use counts::{
+    COUNT_RANGES, CountKey, CountSum, CountedThread, NotCounted, OpenCall, counted, counting,
 };
 pub use cpu_rings::{CpuRingEnds, cpu_ring};
 pub use descriptor::{

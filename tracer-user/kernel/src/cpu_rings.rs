@@ -72,11 +72,16 @@ fn fits_machine() -> bool {
         let clock = fs::read_to_string(CLOCK).unwrap_or_default();
         matches!(clock.trim(), "tsc" | "kvm-clock")
     };
-    let is_preempted = || {
-        let flag = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
-        flag.trim() == "1"
-    };
-    cfg!(target_arch = "x86_64") && !cfg!(feature = "coarse-clock") && is_exact() && !is_preempted()
+    cfg!(target_arch = "x86_64")
+        && !cfg!(feature = "coarse-clock")
+        && is_exact()
+        && !are_preempted()
+}
+
+/// Tells whether programs of tracepoints are preempted.
+pub fn are_preempted() -> bool {
+    let flag = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
+    flag.trim() == "1"
 }
 
 /// Reader's end of one ring.

@@ -7,6 +7,7 @@
 //! - [`KernelTracer`] sets the processes that are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); the processes that are chosen by their
 //!   properties (`choice`); and the system calls that are recorded (`calls`).
+//! - `counts` has what the programs count where that is asked for, instead of recording it.
 //! - `look` records what threads do when a trace begins.
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`).
@@ -38,6 +39,7 @@ mod call;
 mod calls;
 mod checks;
 mod choice;
+mod counts;
 mod cpu_rings;
 mod decode;
 mod diagnostics;
@@ -99,6 +101,7 @@ pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use calls::WantedMaps;
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
+pub use counts::{Counting, Counts, CountsBy};
 pub use decode::{ExecSign, ExecStep, UnseenStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;

@@ -21,6 +21,7 @@ use tracer_syscalls::pointer_data;
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
 use super::calls::WantedMaps;
+use super::counts::{COUNTED_THREADS, Counting, SUMS};
 use super::cpu_rings::{self, CPU_RING_ENDS, CPU_RINGS, CpuRings};
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
@@ -176,10 +177,17 @@ impl<'a> Plan<'a> {
         let limit = stacks.off_cpu.unwrap_or_default().as_nanos();
         let [off_cpu_low, off_cpu_high] = halves(u64::try_from(limit).unwrap_or(u64::MAX));
         let cpu_rings = self.cpu_rings();
+        let counting = self.options.counting;
         let of_plan = [
             (
                 "ALL_CALLS",
                 u32::from(self.options.syscalls == SyscallSet::all()),
+            ),
+            ("COUNTS", counting.map_or(0, Counting::bits)),
+            ("COUNTS_BY", counting.map_or(0, Counting::by)),
+            (
+                "COUNTS_ARE_PREEMPTED",
+                u32::from(cpu_rings::are_preempted()),
             ),
             ("CALLS_AT_EXIT", u32::from(self.options.calls_at_exit)),
             ("CPU_RING_BYTES", cpu_rings.bytes),
@@ -223,6 +231,10 @@ impl<'a> Plan<'a> {
             reads_strings: self.options.string_bytes > 0,
             probe_sites: self.options.probes.locations.len(),
             tracepoints: self.options.tracepoints.len(),
+            counts: self
+                .options
+                .counting
+                .map_or((1, 1), |of| of.entries(self.cpus)),
             holds_blocked: self.options.stacks.off_cpu.is_some(),
             copies_stacks: self.options.stacks.copied_bytes > 0,
             describes: self.describes(),
@@ -290,6 +302,7 @@ impl<'a> Plan<'a> {
         if self.describes() {
             bits |= DESCRIPTORS;
         }
+        bits |= self.options.counting.map_or(0, Counting::attached);
         let mut listing = None;
         let has = |name: &str| {
             let is_left_out = self.options.calls_at_exit && name == AT_ENTRY;
@@ -364,6 +377,8 @@ pub(super) struct Parameters<'a> {
     pub probe_sites: usize,
     /// Entries of the map `TRACEPOINT_SITES`.
     pub tracepoints: usize,
+    /// Entries of the maps `SUMS` and `COUNTED_THREADS`.
+    pub counts: (u32, u32),
     /// Retention of the stacks of blocked threads.
     pub holds_blocked: bool,
     /// Retention also of the data from which these are found.
@@ -434,6 +449,8 @@ impl Parameters<'_> {
             .map_max_entries("BLOCKED_MEMORY", blocked_memory)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
+            .map_max_entries(SUMS, self.counts.0)
+            .map_max_entries(COUNTED_THREADS, self.counts.1)
             .map_max_entries("PROBE_SITES", entries(self.probe_sites))
             .map_max_entries(tracepoints::SITES, entries(self.tracepoints))
             .map_max_entries("AYA_LOGS", log_bytes)

@@ -6,6 +6,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::wanted;
 
 use super::choice::ProcessChoice;
+use super::counts::Counting;
 use super::error::LoadError;
 use super::mapping::page_bytes;
 use crate::named_tracepoints::Tracepoint;
@@ -44,6 +45,8 @@ pub struct KernelOptions {
     pub probes: Probes,
     /// Tracepoints of the kernel that are recorded by name.
     pub tracepoints: Vec<Tracepoint>,
+    /// What is counted, beside what is recorded.
+    pub counting: Option<Counting>,
     /// Processes that are traced without being given by pid.
     pub choice: ProcessChoice,
     /// Inheritance: a child that a chosen process makes is traced too.
@@ -79,6 +82,7 @@ impl Default for KernelOptions {
             stacks_for_others: false,
             probes: Probes::default(),
             tracepoints: Vec::new(),
+            counting: None,
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: false,

@@ -30,7 +30,9 @@ impl Tracepoint {
 
     /// Returns the tracepoint at which its program is attached.
     fn site(&self) -> &'static str {
-        self.name.strip_suffix(OF_DESCRIPTORS).unwrap_or(self.name)
+        let mut others = OTHERS_THERE.iter();
+        let site = others.find_map(|other| self.name.strip_suffix(other));
+        site.unwrap_or(self.name)
     }
 
     fn raw_program(&self) -> String {
@@ -46,9 +48,15 @@ pub const CONTROL_GROUPS: u64 = 1;
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
 /// Bit beside those of types: tracepoints that describe descriptors.
 pub const DESCRIPTORS: u64 = wanted::bit(EventTypeId::START);
+/// Bits beside those of types: tracepoints at which is counted: system calls, what threads do, page
+/// faults.
+pub const COUNTED_CALLS: u64 = wanted::bit(EventTypeId::STOP);
+pub const COUNTED_SWITCHES: u64 = wanted::bit(EventTypeId::FILTER);
+pub const COUNTED_FAULTS: u64 = wanted::bit(EventTypeId::OVERFLOW);
 
-/// Suffix of a tracepoint's name: another program there, which comes before the first.
-const OF_DESCRIPTORS: &str = "_descriptors";
+/// Suffixes of a tracepoint's name: another program there, which describes descriptors and comes
+/// before the first; and one that counts, instead of it.
+const OTHERS_THERE: [&str; 2] = ["_descriptors", "_counts"];
 
 /// Tracepoints that are needed for more than the types that they record.
 const NEEDED_OTHERWISE: &[(&str, u64)] = &[
@@ -61,6 +69,13 @@ const NEEDED_OTHERWISE: &[(&str, u64)] = &[
     ("softirq_exit", INTERRUPTS),
     ("sys_enter_descriptors", DESCRIPTORS),
     ("sys_exit_descriptors", DESCRIPTORS),
+    ("sched_wakeup_new_counts", COUNTED_CALLS | COUNTED_SWITCHES),
+    ("sched_wakeup_counts", COUNTED_SWITCHES),
+    ("sched_switch_counts", COUNTED_CALLS | COUNTED_SWITCHES),
+    ("sys_exit_counts", COUNTED_CALLS),
+    ("sys_enter_counts", COUNTED_CALLS),
+    ("page_fault_user_counts", COUNTED_FAULTS),
+    ("page_fault_kernel_counts", COUNTED_FAULTS),
 ];
 
 /// Tracepoints in the order in which they are attached: those of the existence of processes before
@@ -234,6 +249,7 @@ mod tests {
     use crate::namespace::ProcessListing;
     use crate::requirements::{self, Kernel};
     use tracer_binary::unwind::REGISTERS_BYTES;
+    use tracer_common::kernel::counting;
 
     /// Variation of the programs, apart from the kernel.
     #[derive(Clone, Copy, Debug)]
@@ -253,6 +269,9 @@ mod tests {
         has_cpu_rings: bool,
         /// Recording of calls only as they end.
         at_exit: bool,
+        /// What is counted, and by what.
+        counts: u32,
+        counts_by: u32,
     }
 
     /// Variant that adds most to the programs.
@@ -266,6 +285,8 @@ mod tests {
         describes: true,
         has_cpu_rings: false,
         at_exit: false,
+        counts: u32::MAX,
+        counts_by: counting::BY_COMM,
     };
 
     /// Loads the object without attaching anything; `None` where this test may not run.
@@ -297,6 +318,8 @@ mod tests {
             ("OFF_CPU", u32::from(variant.frames > 0)),
             ("NAMESPACE", variant.namespace),
             ("CALLS_AT_EXIT", u32::from(variant.at_exit)),
+            ("COUNTS", variant.counts),
+            ("COUNTS_BY", variant.counts_by),
             ("CPU_RING_BYTES", cpu_rings.bytes),
             ("CPU_RING_CHUNKS", cpu_rings.chunks),
         ] {
@@ -311,6 +334,7 @@ mod tests {
             pid_pages: 1,
             probe_sites: 1,
             tracepoints: 1,
+            counts: (1, 1),
             holds_blocked: variant.frames > 0,
             copies_stacks: variant.copied_bytes > 0,
             wanted: u64::MAX,
@@ -357,6 +381,8 @@ mod tests {
         frames: 0,
         is_choosing: false,
         describes: false,
+        counts: 0,
+        counts_by: counting::BY_NONE,
         ..MOST
     };
 

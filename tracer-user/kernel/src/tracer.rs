@@ -9,6 +9,7 @@ use tracer_common::kernel::{PID_LIMIT, traced, wanted};
 
 use super::calls::WantedMaps;
 use super::choice;
+use super::counts::Counts;
 use super::error::LoadError;
 use super::first_names::FirstNames;
 use super::loading::{Plan, object, usize_of};
@@ -45,6 +46,9 @@ pub struct KernelTracer {
     wanted: WantedMaps,
     lost: LostByCpu,
     first_names: FirstNames,
+    /// What is counted, until it is taken.
+    counts: Option<Counts>,
+    is_counting: bool,
     /// The types that are recorded, as bits.
     recorded: u64,
     /// Reading of the memory that arguments of system calls point to.
@@ -95,6 +99,7 @@ impl KernelTracer {
         let maps = plan.map(&mut ebpf)?;
         let attached = plan.attach(&mut ebpf)?;
 
+        let counts = options.counting.map(|_| Counts::take(&mut ebpf));
         let losses = LossReader::new(
             maps.lost.clone(),
             attached.programs,
@@ -127,6 +132,8 @@ impl KernelTracer {
             wanted: maps.wanted,
             lost: maps.lost,
             first_names: source.first_names(),
+            counts: counts.transpose()?,
+            is_counting: options.counting.is_some(),
             recorded: attached.recorded,
             reads_arguments: options.string_bytes > 0,
             left_out: kernel.btf.is_none().then_some(types::LEFT_OUT),
@@ -150,6 +157,28 @@ impl KernelTracer {
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
         let process = self.find(pid)?;
         self.traced.set(process, choice::bits(inherit))
+    }
+
+    /// Traces process `pid` as [`trace`](Self::trace) does, which will be a command: what it does is
+    /// counted from its next exec on.
+    ///
+    /// # Errors
+    ///
+    /// As of [`trace`](Self::trace).
+    pub fn trace_command(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
+        let process = self.find(pid)?;
+        let unstarted = if self.is_counting {
+            traced::UNSTARTED
+        } else {
+            0
+        };
+        self.traced.set(process, choice::bits(inherit) | unstarted)
+    }
+
+    /// Takes the maps of what is [counted](KernelOptions::counting).
+    #[must_use]
+    pub fn take_counts(&mut self) -> Option<Counts> {
+        self.counts.take()
     }
 
     /// Traces process `pid` as [`trace`](Self::trace) does, which a user may look into now; its
