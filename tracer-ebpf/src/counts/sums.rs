@@ -7,7 +7,7 @@
 use core::arch::asm;
 use core::mem::offset_of;
 
-use aya_ebpf::bindings::BPF_NOEXIST;
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_NOEXIST};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuHashMap};
 
@@ -31,7 +31,7 @@ static NO_SUM: Array<CountSum> = Array::with_max_entries(1, 0);
 
 /// See [`NotCounted`].
 #[map]
-static NOT_COUNTED: Array<NotCounted> = Array::with_max_entries(1, 0);
+static NOT_COUNTED: Array<NotCounted> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Counts an event of this thread: also as its kind says, and how long it took where that is known.
 #[inline(always)]

@@ -5,6 +5,7 @@
 //! - [`stat`] sums events up, and [`why`] finds the causes of the durations of spans;
 //! - [`compare`] says what takes longer in some logs than in others, and why;
 //! - [`explain`] says on one screen why a program is slow;
+//! - [`counting`] shows what the kernel counts where nothing is recorded;
 //! - [`now`] says what threads wait for at this moment, without a trace;
 //! - [`flame`] shows where time went, by stacks; [`html_report`] shows a trace as a page that is
 //!   one file;
@@ -23,6 +24,7 @@
 
 pub mod compare;
 pub mod explain;
+pub mod counting;
 pub mod flame;
 pub mod html_report;
 pub mod now;

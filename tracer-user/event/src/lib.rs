@@ -3,6 +3,7 @@
 //! - [`event_view`] is an event with what is known of it, and [`consumer`] the seam between its two
 //!   producers (a running trace, the walk through a log) and all that takes events; between them
 //!   are a [`gap`] where some are missing, and the [`summary`] at the end;
+//! - [`counts`] are those that the kernel keeps where nothing is recorded;
 //! - [`fields`], [`probe`] and [`self_describing`] are the values in an event;
 //! - [`words`], [`kernel_words`], [`value_names`], [`task_state`] and [`recorded`] are the same
 //!   values as people read them, and [`document`] is the frame of JSON;
@@ -20,6 +21,7 @@
 )]
 
 pub mod consumer;
+pub mod counts;
 pub mod document;
 pub mod event_view;
 pub mod fields;

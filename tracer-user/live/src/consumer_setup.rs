@@ -9,6 +9,7 @@ use tracer_engine::{Attributes, ClockPair};
 use tracer_text::WallClock;
 
 use tracer_event::consumer::{Consumer, Lines};
+use tracer_event::counts::SharedCounts;
 use tracer_output::report::{JsonLines, Report, TextLines, TextLook};
 
 /// Format of events that are shown as lines.
@@ -21,7 +22,6 @@ pub enum Format {
 }
 
 /// Facts about a trace that begins.
-#[derive(Debug)]
 pub struct Beginning<'a> {
     /// Time of its start.
     pub start: MonotonicNs,
@@ -33,6 +33,8 @@ pub struct Beginning<'a> {
     pub has_user: bool,
     /// Output that the lines are written to.
     pub output: &'a File,
+    /// What the kernel counts, where that was asked for.
+    pub counts: Option<SharedCounts>,
 }
 
 type Start = dyn Fn(&Beginning<'_>, Lines) -> anyhow::Result<Box<dyn Consumer>>;

@@ -95,7 +95,7 @@ async fn start_and_follow(
     }
     if let Some(kernel) = &mut begun.kernel {
         kernel
-            .trace(pid, setup.followed.children)
+            .trace_command(pid, setup.followed.children)
             .with_context(|| format!("cannot trace process {pid}"))?;
     }
     begun.hub.add_process(pid);

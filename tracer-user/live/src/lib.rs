@@ -28,6 +28,7 @@ mod attach;
 mod command;
 mod consumer_setup;
 mod control_group;
+mod counted;
 mod descendants;
 mod descriptors;
 mod ending;

@@ -10,6 +10,7 @@ use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
+use tracer_kernel::Counting;
 use tracer_kernel::named_tracepoints::Pattern;
 use tracer_posix::agent::WANTED_VARIABLE;
 use tracer_syscalls::choice::SyscallSet;
@@ -41,6 +42,8 @@ pub struct Recording {
     pub probes: Vec<ProbeSpec>,
     /// The tracepoints of the kernel that are recorded by their names.
     pub tracepoints: Vec<Pattern>,
+    /// What is counted instead of recorded.
+    pub counting: Option<Counting>,
     /// Condition on the data of events.
     pub predicate: Predicate,
 }
@@ -61,6 +64,7 @@ impl Default for Recording {
             inlined: false,
             probes: Vec::new(),
             tracepoints: Vec::new(),
+            counting: None,
             predicate: Predicate::default(),
         }
     }

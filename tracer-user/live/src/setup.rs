@@ -1,6 +1,8 @@
 //! Options of a trace.
 
+use std::cell::RefCell;
 use std::fs::File;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,6 +15,7 @@ use tracer_log::clocks_now;
 use super::access::{KernelAccess, Way};
 use super::areas::Areas;
 use super::consumer_setup::{Beginning, ConsumerSetup};
+use super::counted::KernelCounts;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::recording::Recording;
@@ -21,6 +24,7 @@ use super::writer::LineWriter;
 use tracer_agent::Hub;
 use tracer_binary::probes::{self, Probes, Subject};
 use tracer_event::consumer::Lines;
+use tracer_event::counts::SharedCounts;
 use tracer_event::predicate::Sieve;
 use tracer_kernel::named_tracepoints::{self, Tracepoint};
 use tracer_kernel::{KernelOptions, ProcessChoice};
@@ -139,7 +143,10 @@ impl Setup {
             }
             Some(Way::Service(address)) => Some(KernelAccess::from_service(self, &address)),
         };
-        let (kernel, source) = opened.unzip();
+        let (mut kernel, source) = opened.unzip();
+        let counts = kernel.as_mut().and_then(KernelAccess::take_counts);
+        let counts =
+            counts.map(|counts| Rc::new(RefCell::new(KernelCounts(counts))) as SharedCounts);
         if let Some(kernel) = &kernel {
             recording.report_what_is_lacking(kernel)?;
         }
@@ -150,7 +157,7 @@ impl Setup {
         stream.start(Origin::NONE);
         let output = self.output.open()?;
         let clocks = clocks_now();
-        let mut printer = self.printer(start, clocks, &output)?;
+        let mut printer = self.printer(start, clocks, (&output, counts))?;
         if let Some(lost) = kernel.as_ref().and_then(KernelAccess::lost_by_cpu) {
             printer.report_cpus(lost);
         }
@@ -200,6 +207,7 @@ impl Setup {
             stacks: recording.stacks,
             probes,
             tracepoints,
+            counting: recording.counting,
             choice,
             inherit: self.followed.children,
             // Its trace area is looked for.
@@ -233,7 +241,7 @@ impl Setup {
         &self,
         start: MonotonicNs,
         clocks: ClockPair,
-        output: &File,
+        (output, counts): (&File, Option<SharedCounts>),
     ) -> anyhow::Result<Printer> {
         let recording = &self.recording;
         let attributes = log_output::attributes(clocks);
@@ -243,6 +251,7 @@ impl Setup {
             attributes: attributes.with_inheritance(inheritance(self.followed.children)),
             has_user: recording.selection.has_user(),
             output,
+            counts,
         };
         let lines = Lines::default();
         let consumer = self.consumer.start(&beginning, lines.clone())?;

@@ -4,6 +4,7 @@ mod asked_for_json;
 mod attach;
 mod compare;
 mod completion;
+mod count_options;
 mod doctor;
 mod events;
 mod exit;

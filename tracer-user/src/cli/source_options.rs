@@ -21,9 +21,10 @@ use tracer_binary::probes::ProbeSpec;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
 use tracer_event::selection::Selection;
+use tracer_kernel::{Counting, CountsBy};
 use tracer_live::{
-    Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES,
-    Recording, Setup, Targets,
+    Beginning, Buffers, ConsumerSetup, Followed, Format, MAX_KERNEL_RING_BYTES,
+    MIN_KERNEL_RING_BYTES, Recording, Setup, Targets,
 };
 use tracer_log_view::WantedEvents;
 use tracer_output::report::TextLook;
@@ -317,6 +318,14 @@ impl SourceArgs {
     }
 }
 
+/// Types that say what threads are called, and that are recorded where these are counted.
+const NAMING: [EventTypeId; 4] = [
+    EventTypeId::FORK,
+    EventTypeId::THREAD_CREATE,
+    EventTypeId::EXEC,
+    EventTypeId::RENAME,
+];
+
 impl LiveSource {
     /// Has so many bytes read of what system calls are given in memory, and holds more events
     /// before any is lost.
@@ -325,6 +334,35 @@ impl LiveSource {
         self.setup.recording.string_bytes = bytes;
         self.setup.buffers.stream_bytes = self.setup.buffers.stream_bytes.saturating_mul(4);
         self
+    }
+
+    /// Counts this, and records only what says which processes there are.
+    pub fn count(&mut self, what: Counting) {
+        let recording = &mut self.setup.recording;
+        let mut selection = Selection::nothing();
+        if what.switches {
+            selection = selection.with(&[EventTypeId::THREAD_STATE]);
+        }
+        if what.by != CountsBy::All {
+            selection = selection.with(&NAMING);
+        }
+        recording.selection = selection;
+        recording.counting = Some(what);
+    }
+
+    /// Traces, and shows the lines that a consumer appends; it says itself what people are to know.
+    ///
+    /// # Errors
+    ///
+    /// The processes cannot be traced.
+    pub fn trace_with(
+        &self,
+        consumer: impl Fn(&Beginning<'_>, Lines) -> anyhow::Result<Box<dyn Consumer>> + 'static,
+    ) -> anyhow::Result<ExitCode> {
+        self.run(&Setup {
+            consumer: ConsumerSetup::new(false, consumer),
+            ..self.setup.clone()
+        })
     }
 
     /// Traces, and shows the answer at the end: the lines that `consumer` appends.
@@ -356,9 +394,13 @@ impl LiveSource {
             output,
             ..self.setup.clone()
         };
+        self.run(&setup)
+    }
+
+    fn run(&self, setup: &Setup) -> anyhow::Result<ExitCode> {
         match &self.who {
-            Who::Targets(targets) => tracer_live::attach(targets, &setup).map(exit::from_outcome),
-            Who::Command(command) => run::launch(command, &setup),
+            Who::Targets(targets) => tracer_live::attach(targets, setup).map(exit::from_outcome),
+            Who::Command(command) => run::launch(command, setup),
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 
+use super::count_options::{CountArgs, CountConfig};
 use super::exit;
 use super::output_options::FormatArgs;
 use super::source_options::{EventSource, SourceArgs};
@@ -61,6 +62,8 @@ pub struct StatArgs {
     sort: SortBy,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    counting: CountArgs,
     /// Instead of tables, where in their code threads spent their time: on a CPU (on-cpu, by
     /// samples), without one (off-cpu), or blocked, with the stacks of the wakers that ended that
     /// (wakeup). A log must have been recorded with stacks for it (--sample 99; --off-cpu 1ms;
@@ -112,6 +115,7 @@ pub struct StatConfig {
     view: View,
     is_json: bool,
     flame: Option<FlameSetup>,
+    counting: Option<CountConfig>,
 }
 
 impl TryFrom<StatArgs> for StatConfig {
@@ -149,18 +153,32 @@ impl TryFrom<StatArgs> for StatConfig {
             }
             _ => args.stack,
         };
+        let view = View {
+            by: args.by,
+            sort: args.sort,
+        };
+        let is_json = args.format.is_json();
+        if args.counting.is_given()
+            && let Some((option, _)) = source.stack.typed()
+        {
+            bail!("{option} goes without --count, which records no stacks");
+        }
+        let counting = args.counting.config(view, is_json)?;
+        let source = source.source(&spans, &WITH_ALL)?;
+        let source = match &counting {
+            Some(counting) => counting.apply(source)?,
+            None => source,
+        };
         Ok(Self {
-            source: source.source(&spans, &WITH_ALL)?,
+            source,
             spans,
             from,
             until,
             pids,
-            view: View {
-                by: args.by,
-                sort: args.sort,
-            },
-            is_json: args.format.is_json(),
+            view,
+            is_json,
             flame,
+            counting,
         })
     }
 }
@@ -216,6 +234,9 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let (file, wanted) = match &config.source {
         EventSource::Log(file, wanted) => (file, wanted),
         EventSource::Live(live) => {
+            if let Some(counting) = &config.counting {
+                return counting.run(live);
+            }
             let (spans, view) = (config.spans.clone(), config.view);
             return live.trace(is_json, move |lines| {
                 stat::consumer(spans.clone(), view, is_json, lines)

@@ -321,6 +321,7 @@ impl TraceArgs {
                 inlined,
                 probes,
                 tracepoints,
+                counting: None,
                 predicate,
             },
             buffers: Buffers {

@@ -5,7 +5,7 @@ mod json;
 mod kernel_json;
 mod kernel_text;
 mod sums;
-mod table;
+pub(crate) mod table;
 mod text;
 mod view;
 

@@ -16,7 +16,12 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 7] = [
+const LACKING: [Lacking; 8] = [
+    Lacking {
+        is_asked_for: |setup| setup.recording.counting.is_some(),
+        options: "--count",
+        instead: "leave it out: `tracer-user stat` sums up what the service records",
+    },
     Lacking {
         is_asked_for: |setup| !setup.recording.tracepoints.is_empty(),
         options: "--tracepoint",

@@ -25,7 +25,9 @@ use anyhow::Context;
 use tracer_agent::{Hub, Tee};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::source::Source;
-use tracer_kernel::{FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, capabilities};
+use tracer_kernel::{
+    Counts, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, capabilities,
+};
 use tracer_posix::agent::{AgentError, reach};
 
 use super::{Setup, Targets};
@@ -136,6 +138,26 @@ impl KernelAccess {
         match self {
             Self::Own(tracer) => Ok(tracer.trace(pid, inherit)?),
             Self::Service(service) => Ok(service.trace(pid, inherit)?),
+        }
+    }
+
+    /// Traces process `pid` as [`trace`](Self::trace) does, which waits to become a command.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be traced.
+    pub fn trace_command(&mut self, pid: i32, inherit: bool) -> anyhow::Result<()> {
+        match self {
+            Self::Own(tracer) => Ok(tracer.trace_command(pid, inherit)?),
+            Self::Service(service) => Ok(service.trace(pid, inherit)?),
+        }
+    }
+
+    /// Takes the maps of what is counted, where that was asked for.
+    pub fn take_counts(&mut self) -> Option<Counts> {
+        match self {
+            Self::Own(tracer) => tracer.take_counts(),
+            Self::Service(_) => None,
         }
     }
 

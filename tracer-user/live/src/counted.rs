@@ -1,0 +1,40 @@
+//! Counts of the programs in the kernel, for the consumer of a trace.
+
+use anyhow::Context as _;
+use tracer_area::monotonic_now;
+use tracer_common::kernel::ThreadStateData;
+use tracer_engine::event::EventHeader;
+use tracer_event::counts::{CountSource, CountsRead};
+use tracer_kernel::Counts;
+
+/// The programs' maps.
+pub struct KernelCounts(pub Counts);
+
+impl CountSource for KernelCounts {
+    fn read(&mut self) -> anyhow::Result<CountsRead> {
+        let read = || {
+            // What a thread did before and after is in no sum yet: nothing is counted twice.
+            let before = self.0.threads()?;
+            let sums = self.0.sums()?;
+            let mut threads = self.0.threads()?;
+            let before: std::collections::HashMap<_, _> = before.into_iter().collect();
+            threads.retain(|(tid, now)| {
+                let known = before.get(tid);
+                known.is_some_and(|known| (known.since_ns, known.does) == (now.since_ns, now.does))
+            });
+            let threads = threads.into_iter();
+            let threads = threads.map(|(tid, thread)| (tid.cast_signed(), thread));
+            anyhow::Ok(CountsRead {
+                at: monotonic_now(),
+                sums,
+                threads: threads.collect(),
+                not_counted: self.0.not_counted(),
+            })
+        };
+        read().context("cannot read what was counted")
+    }
+
+    fn note(&mut self, header: &EventHeader, state: &ThreadStateData) {
+        self.0.note((header.pid, header.tid), header.time.0, state);
+    }
+}

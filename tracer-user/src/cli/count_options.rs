@@ -1,0 +1,133 @@
+//! Options of counting in the kernel, instead of recording.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::source_options::{EventSource, LiveSource};
+use tracer_answers::counting::{self, CountView};
+use tracer_answers::stat::{By, View};
+use tracer_kernel::{Counting, CountsBy};
+use tracer_text::quantity::time;
+
+/// Counting, as typed.
+#[derive(Debug, clap::Args)]
+pub struct CountArgs {
+    /// Count in the kernel, and record nothing: system calls with their errors and times (all, or
+    /// those of --syscalls), what threads do (switches), page faults; or some of these, separated
+    /// by commas: --count=syscalls,faults. Times have histograms in powers of two. Sums are of all
+    /// together, or as --by says. It costs the programs about half of what recording costs them,
+    /// and the tracer next to nothing; needs root
+    #[arg(
+        long,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "syscalls,switches,faults",
+        conflicts_with_all = ["span", "from", "until", "flame", "probe", "retprobe", "usdt", "add_events"],
+        help_heading = COUNTING
+    )]
+    count: Option<String>,
+    /// Show what was counted every so often too, and at the end all of it: 1s. With --format json,
+    /// an object a line
+    #[arg(long, value_name = "TIME", requires = "count", help_heading = COUNTING)]
+    interval: Option<String>,
+}
+
+/// Heading of these options in the help.
+const COUNTING: &str = "Counting";
+
+/// Least time between tables: reading what is counted takes some milliseconds.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Checked choice of counting.
+#[derive(Clone, Copy, Debug)]
+pub struct CountConfig {
+    what: Counting,
+    view: CountView,
+}
+
+impl CountArgs {
+    /// Tells whether it was asked for.
+    pub fn is_given(&self) -> bool {
+        self.count.is_some()
+    }
+
+    /// Checks what was typed; `None` where nothing is to be counted.
+    ///
+    /// # Errors
+    ///
+    /// A word names nothing that is counted, or the interval is no time.
+    pub fn config(&self, view: View, is_json: bool) -> anyhow::Result<Option<CountConfig>> {
+        let Some(typed) = &self.count else {
+            return Ok(None);
+        };
+        let mut what = Counting {
+            calls: false,
+            switches: false,
+            faults: false,
+            by: match view.by {
+                None => CountsBy::All,
+                Some(By::Process) => CountsBy::Process,
+                Some(By::Thread) => CountsBy::Thread,
+                Some(By::Comm) => CountsBy::Comm,
+            },
+        };
+        for word in typed.split(',').map(str::trim) {
+            match word {
+                "syscalls" => what.calls = true,
+                "switches" => what.switches = true,
+                "faults" => what.faults = true,
+                _ => bail!(
+                    "--count={word:?}: what can be counted is syscalls, switches and faults; a \
+                     log or processes come after a space"
+                ),
+            }
+        }
+        let interval = self.interval.as_deref();
+        let interval = interval
+            .map(|typed| time("--interval", typed))
+            .transpose()?;
+        ensure!(
+            interval.is_none_or(|interval| interval >= LEAST_INTERVAL),
+            "--interval must be at least 100ms"
+        );
+        let view = CountView {
+            by: view.by,
+            sort: view.sort,
+            is_json,
+            interval,
+        };
+        Ok(Some(CountConfig { what, view }))
+    }
+}
+
+impl CountConfig {
+    /// Makes the trace of `source` one that counts.
+    ///
+    /// # Errors
+    ///
+    /// It is a log.
+    pub fn apply(&self, source: EventSource) -> anyhow::Result<EventSource> {
+        let EventSource::Live(mut live) = source else {
+            bail!("--count goes with processes or a command; a log has what was recorded");
+        };
+        live.count(self.what);
+        Ok(EventSource::Live(live))
+    }
+
+    /// Counts, and shows what was counted.
+    ///
+    /// # Errors
+    ///
+    /// The processes cannot be traced, or what was counted cannot be read.
+    pub fn run(&self, live: &LiveSource) -> anyhow::Result<ExitCode> {
+        let view = self.view;
+        live.trace_with(move |beginning, lines| {
+            let counts = beginning.counts.clone();
+            let counts = counts.context("what is counted cannot be read here")?;
+            Ok(counting::consumer(counts, view, beginning.start, lines))
+        })
+    }
+}
