@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::path::{PathPart, Step};
-use crate::state::{Behind, Task, Thread, Waker};
+use crate::state::{Behind, Reason, Task, Thread, Waker};
 
 /// Nodes of a tree: what comes beyond is left out of it.
 const MOST_NODES: usize = 100_000;
@@ -134,6 +134,14 @@ impl Blame {
     }
 }
 
+/// Returns the reason with the name alone of whoever has the lock.
+fn with_name(reason: Reason) -> Reason {
+    Reason {
+        lock: reason.lock.with_name(),
+        ..reason
+    }
+}
+
 fn by_name(part: PathPart) -> PathPart {
     let task = |task: Task| Task {
         thread: Thread::default(),
@@ -155,12 +163,12 @@ fn by_name(part: PathPart) -> PathPart {
                 ..behind
             }),
         ),
-        PathPart::Blocked(reason, of) => PathPart::Blocked(reason, waker(of)),
+        PathPart::Blocked(reason, of) => PathPart::Blocked(with_name(reason), waker(of)),
+        PathPart::StillBlocked(reason, then) => PathPart::StillBlocked(with_name(reason), then),
         PathPart::Stopped(of) => PathPart::Stopped(waker(of)),
         PathPart::Unmade(by) => PathPart::Unmade(task(by)),
         PathPart::Unpolled(by) => PathPart::Unpolled(task(by)),
         PathPart::Running
-        | PathPart::StillBlocked(..)
         | PathPart::StillStopped(_)
         | PathPart::Underway
         | PathPart::Unknown(_) => part,

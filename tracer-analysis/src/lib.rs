@@ -9,6 +9,7 @@
 //! - [`Calls`]: system calls, with how long they took;
 //! - [`Faults`], [`Signals`], [`Interrupts`]: page faults by thread, signals by process, interrupts
 //!   by CPU;
+//! - [`LockTotals`]: waits for locks, and who had them, as [`layouts`] of C libraries tell;
 //! - [`Spans`]: what has a beginning and an end among the events, by rules or by names ([`Pairs`]);
 //! - [`critical_path`]: why something took as long as it did, from what threads did lately
 //!   ([`History`]), and [`Blame`], what many paths add up to;
@@ -38,6 +39,8 @@ mod durations;
 mod faults;
 mod history;
 mod interrupts;
+pub mod layouts;
+mod locks;
 mod looks;
 mod open_calls;
 mod pairs;
@@ -61,6 +64,10 @@ pub use durations::Durations;
 pub use faults::{FaultTotal, Faults};
 pub use history::{Had, History};
 pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
+pub use locks::{
+    KnownThreads, LockKey, LockRelation, LockTable, LockTotal, LockTotals, LockType, RelationTotal,
+    WaitedLock, recorded_lock,
+};
 pub use open_calls::{BegunCall, MOST_THREADS, OpenCalls};
 pub use pairs::{Pairs, Side, ends_of};
 pub use path::{PathPart, Step, Then, UnknownReason, critical_path, leaves, span_path};
@@ -69,8 +76,8 @@ pub use rows::TotalsByKey;
 pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Span, SpanRule, Spans, Unended};
 pub use state::{
-    Behind, FunctionId, GroupId, Inside, Interval, IntervalEnd, Reason, State, Task, Thread, Wait,
-    Waker,
+    Behind, FunctionId, GroupId, Inside, Interval, IntervalEnd, LockId, Reason, State, Task,
+    Thread, Wait, Waker,
 };
 pub use thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};

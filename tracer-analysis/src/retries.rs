@@ -15,6 +15,7 @@
 //! - it did nothing else meanwhile, as far as that was recorded: it made no thread and no user
 //!   event, made no system call but those that only take something in, and woke no thread, unless
 //!   both waits are for one futex that is known;
+//! - where it was recorded who has a lock, that is the same thread;
 //! - where futexes are known it may have waited for another one in between, for no longer than
 //!   [`LONGEST_BETWEEN`]: the lock that belongs to a condition.
 
@@ -23,7 +24,7 @@ use std::num::NonZeroU64;
 use tracer_engine::event::MonotonicNs;
 
 use crate::calls::CallKey;
-use crate::state::{Inside, IntervalEnd, Reason, State, Waker};
+use crate::state::{Inside, IntervalEnd, LockId, Reason, State, Waker};
 
 /// How long a thread runs at most to wait again, in nanoseconds, where it is not known for what: a
 /// few times what it takes to leave a system call, look at a word and enter the call again.
@@ -135,6 +136,8 @@ pub fn is_of_use(end: IntervalEnd) -> bool {
 struct Wait {
     key: CallKey,
     object: Option<NonZeroU64>,
+    /// The lock with its holder, where that is known.
+    lock: LockId,
     /// Since when, with those before that ended in vain.
     since: MonotonicNs,
     /// How long it took until a timer ended it, in nanoseconds; 0 where none did.
@@ -185,6 +188,15 @@ impl Retries {
         self.is_act = !only_takes(key);
     }
 
+    /// Notes that it waits for the futex at this address as it leaves its CPU.
+    pub fn will_wait(&mut self, address: u64) {
+        let key = CallKey {
+            is_compat: false,
+            nr: NUMBERS.futex,
+        };
+        self.call = Some((key, object(key, address)));
+    }
+
     /// Notes that it leaves its system call.
     pub fn leave(&mut self) {
         if self.is_act {
@@ -201,15 +213,16 @@ impl Retries {
             State::Runnable(_) => {}
             State::Blocked(Reason {
                 inside: Inside::Call(key),
+                lock,
                 ..
-            }) if only_waits(key) => self.wait(at, key),
+            }) if only_waits(key) => self.wait(at, key, lock),
             State::Blocked(_) | State::Unknown | State::Running | State::Stopped | State::Dead => {
                 self.forget()
             }
         }
     }
 
-    fn wait(&mut self, at: MonotonicNs, key: CallKey) {
+    fn wait(&mut self, at: MonotonicNs, key: CallKey, lock: LockId) {
         let call = self.call.filter(|(of, _)| *of == key);
         let object = call.and_then(|(_, object)| object);
         // It waits in that call: what it does is told by the wait.
@@ -218,12 +231,13 @@ impl Retries {
         let mut wait = Wait {
             key,
             object,
+            lock,
             since: at,
             timeout_ns: 0,
         };
         self.last = None;
         if let Some(last) = again.filter(|last| last.key == key) {
-            if last.object == object {
+            if last.object == object && last.lock == lock {
                 wait.since = last.since;
             } else if is_futex(key) && object.is_some() && last.object.is_some() {
                 // The lock of a condition, maybe: that depends on how long it takes.

@@ -34,6 +34,11 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> TotalsByKey<K, V> {
         }
     }
 
+    /// Returns the sum of all keys that are not counted each for itself.
+    pub(crate) fn others_mut(&mut self) -> &mut V {
+        self.others.get_or_insert_default()
+    }
+
     /// Returns the total of a key that is counted for itself.
     pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
         self.rows.get_mut(&key)

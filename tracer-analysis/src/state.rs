@@ -125,6 +125,39 @@ pub struct Reason {
     pub is_io: bool,
     /// The function in which it waits.
     pub function: FunctionId,
+    /// The lock for which it waits.
+    pub lock: LockId,
+}
+
+/// A lock and its holder, by numbers in a [`LockTable`](crate::LockTable).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockId {
+    /// The lock with this thread as its holder.
+    pub exact: u32,
+    /// The lock with a holder of this name.
+    pub by_name: u32,
+}
+
+impl LockId {
+    /// None is known.
+    pub const NONE: Self = Self {
+        exact: 0,
+        by_name: 0,
+    };
+    /// One beyond those that are told apart.
+    pub const BEYOND: Self = Self {
+        exact: u32::MAX,
+        by_name: u32::MAX,
+    };
+
+    /// Returns the lock with a holder of this name.
+    #[must_use]
+    pub fn with_name(self) -> Self {
+        Self {
+            exact: self.by_name,
+            ..self
+        }
+    }
 }
 
 /// A function of a program, by a number whose meaning is up to the code that names it.
@@ -202,6 +235,14 @@ impl Left {
 }
 
 impl State {
+    /// Returns the state with the lock that a thread waits for, where it is blocked.
+    pub(crate) fn waiting_for(mut self, lock: LockId) -> Self {
+        if let Self::Blocked(reason) = &mut self {
+            reason.lock = lock;
+        }
+        self
+    }
+
     /// Returns the state with the control group that has used up its time, where it is for that.
     pub(crate) fn throttled_by(self, group: GroupId) -> Self {
         if let Self::Runnable(Wait::Throttled(_)) = self {
@@ -260,14 +301,16 @@ impl Reason {
             inside,
             is_io: bits & waits_in::IO != 0,
             function: FunctionId::NONE,
+            lock: LockId::NONE,
         }
     }
 
-    /// Returns the reason without the function.
+    /// Returns the reason without the function and the lock.
     #[must_use]
     pub fn anywhere(self) -> Self {
         Self {
             function: FunctionId::NONE,
+            lock: LockId::NONE,
             ..self
         }
     }

@@ -15,7 +15,8 @@ use crate::calls::CallKey;
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
 use crate::state::{
-    Behind, FunctionId, GroupId, Interval, IntervalEnd, Left, State, Task, Thread, Wait, Waker,
+    Behind, FunctionId, GroupId, Interval, IntervalEnd, Left, LockId, State, Task, Thread, Wait,
+    Waker,
 };
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
@@ -45,6 +46,8 @@ struct Known {
     is_renumbered: bool,
     /// The control group for which it waits once it leaves its CPU.
     throttled_by: GroupId,
+    /// The lock for which it waits once it leaves its CPU.
+    lock: LockId,
     retries: Retries,
 }
 
@@ -144,6 +147,23 @@ impl ThreadStates {
     /// this function.
     pub fn next_waits_in(&mut self, function: FunctionId) {
         self.next_function = function;
+    }
+
+    /// Notes that a thread waits for this lock, whose word has this address, once it leaves its CPU:
+    /// which it does at once.
+    pub fn will_wait_for(&mut self, thread: Thread, lock: LockId, address: u64) {
+        let known = self.threads.get_mut(&thread.tid);
+        if let Some(known) = known.filter(|known| known.pid == thread.pid) {
+            known.lock = lock;
+            known.retries.will_wait(address);
+        }
+    }
+
+    /// Returns the process of a thread that is there.
+    #[must_use]
+    pub fn process_of(&self, tid: i32) -> Option<i32> {
+        let known = self.threads.get(&tid)?;
+        (known.state != State::Dead).then_some(known.pid)
     }
 
     /// Notes that events are missing from the last one on until this moment; without one, from now
@@ -291,6 +311,7 @@ impl ThreadStates {
             is_doubtful: false,
             is_renumbered: false,
             throttled_by: GroupId::UNKNOWN,
+            lock: LockId::NONE,
             retries: Retries::default(),
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
@@ -348,6 +369,7 @@ impl ThreadStates {
             is_doubtful: false,
             is_renumbered: false,
             throttled_by: GroupId::UNKNOWN,
+            lock: LockId::NONE,
             retries: Retries::default(),
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
@@ -574,10 +596,11 @@ impl ThreadStates {
             known.retries.forget();
         }
         let by = std::mem::take(&mut known.throttled_by);
-        known.state = left.state.throttled_by(by);
+        let lock = std::mem::take(&mut known.lock);
+        known.state = left.state.throttled_by(by).waiting_for(lock);
         known.since = known.since.max(at);
         let ran_ns = at.0.saturating_sub(began.0);
-        known.retries.leave_cpu(at, ran_ns, left.state);
+        known.retries.leave_cpu(at, ran_ns, known.state);
         if left.state == State::Dead {
             self.deaths += 1;
             found(Finding::Death(thread));
@@ -897,6 +920,7 @@ mod tests {
         inside: Inside::Unknown,
         is_io: false,
         function: FunctionId::NONE,
+        lock: LockId::NONE,
     });
 
     fn header(at: u64, event_type: EventTypeId, pid: i32, tid: i32) -> EventHeader {

@@ -6,7 +6,7 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
 use crate::rows::TotalsByKey;
-use crate::state::{FunctionId, GroupId, Interval, Reason, State, Thread, Wait};
+use crate::state::{FunctionId, GroupId, Interval, LockId, Reason, State, Thread, Wait};
 
 /// CPUs: more than any machine has.
 pub const MOST_CPUS: usize = 16_384;
@@ -222,6 +222,10 @@ impl ThreadTotal {
         if reason.function == FunctionId::NONE {
             return;
         }
+        let reason = Reason {
+            lock: LockId::NONE,
+            ..reason
+        };
         let mut known = self.blocked_at.iter_mut();
         if let Some((_, total)) = known.find(|(known, _)| *known == reason) {
             *total = total.saturating_add(ns);

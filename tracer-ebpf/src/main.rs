@@ -58,6 +58,7 @@ mod idle;
 mod interrupted;
 mod irq;
 mod listing;
+mod lock;
 mod look;
 mod maps;
 mod migrate;

@@ -343,6 +343,10 @@ globals! {
     EXECVE = NO_CALL;
     /// `EXECVE` of 32-bit programs.
     COMPAT_EXECVE = NO_CALL;
+    /// Calls that wait for a word of memory: `futex`,
+    FUTEX = NO_CALL;
+    /// and, since 6.7, `futex_wait`.
+    FUTEX_WAIT = NO_CALL;
     /// Call of 32-bit programs that is several calls: `socketcall`.
     SOCKETCALL = NO_CALL;
     /// Arguments of `sched_switch`: `tracer_common::kernel::globals::SWITCH_*`.

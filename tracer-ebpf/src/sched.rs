@@ -300,7 +300,7 @@ pub fn what_a_thread_waits_in<C: Tracepoint>(
 /// Returns the number of the system call that the running thread, which has a program, is in; all
 /// ones for none.
 #[inline(always)]
-fn call_of<C: Tracepoint>(running: &Task<C>, cpu: u32) -> u32 {
+pub fn call_of<C: Tracepoint>(running: &Task<C>, cpu: u32) -> u32 {
     let distance = maps::registers_from_stack(cpu);
     let (Some(distance), true) = (
         distance,

@@ -4,6 +4,7 @@ mod compare;
 mod first_look;
 mod flames;
 mod given_way;
+mod locks;
 mod now;
 mod report;
 mod report_in_browser;

@@ -69,6 +69,12 @@ pub enum FieldKind {
     WakerContext,
     /// Whether others had a CPU too, 32 bits: see [`others`](crate::kernel::others).
     Others,
+    /// Type of the lock that memory around a futex shows: see
+    /// [`LockWaitData`](crate::kernel::LockWaitData).
+    LockType,
+    /// Thread that has it, as that memory says, by the numbers of its own pid namespace; none where
+    /// the memory does not say.
+    LockOwner,
     /// An event set (`trace_event_set_t`).
     EventSet,
 }
@@ -102,6 +108,8 @@ impl FieldKind {
             Self::BlockOperation => "block_operation",
             Self::WakerContext => "waker_context",
             Self::Others => "others",
+            Self::LockType => "lock_type",
+            Self::LockOwner => "lock_owner",
             Self::EventSet => "event_set",
         }
     }

@@ -15,6 +15,7 @@ mod cpu_rings;
 mod descriptor;
 mod fault;
 mod interrupt;
+mod lock;
 mod look;
 mod probe;
 mod process;
@@ -45,6 +46,7 @@ pub use fault::FaultData;
 pub use interrupt::{
     IRQ_NAME_BYTES, IdleData, InterruptsOf, IrqEnterData, IrqExitData, SoftirqData,
 };
+pub use lock::{LockWaitData, lock_memory};
 pub use look::{LOOK_BYTES, LookRecord, ThreadStateData, thread_state};
 pub use probe::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
@@ -83,6 +85,7 @@ const FAMILIES: &[&[KernelEventType]] = &[
     cgroup::EVENT_TYPES,
     fault::EVENT_TYPES,
     interrupt::EVENT_TYPES,
+    lock::EVENT_TYPES,
     look::EVENT_TYPES,
     process::EVENT_TYPES,
     sched::EVENT_TYPES,

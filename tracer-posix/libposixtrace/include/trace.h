@@ -159,6 +159,8 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
  * names it, where there is one. Process and thread identifiers are those of the tracer's pid namespace; 0: none there.
  * The name of a thread is ended by a null unless it is full. */
 /* From here on made by cargo xtask header, from tracer-common/src/kernel. */
+/* a thread begins to wait for a lock, or for another futex (--locks) */
+#define LINUX_TRACE_LOCK_WAIT ((trace_event_id_t)31)
 #define LINUX_TRACE_FORK ((trace_event_id_t)32)            /* a process was created */
 #define LINUX_TRACE_THREAD_CREATE ((trace_event_id_t)33)   /* a thread was created */
 #define LINUX_TRACE_EXEC ((trace_event_id_t)34)            /* a process replaced its program */
@@ -196,6 +198,22 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 #define LINUX_TRACE_SOFTIRQ_EXIT ((trace_event_id_t)51)  /* a soft interrupt ended */
 #define LINUX_TRACE_IDLE_ENTER ((trace_event_id_t)52)    /* a CPU has nothing to do */
 #define LINUX_TRACE_IDLE_EXIT ((trace_event_id_t)53)     /* a CPU has something to do again */
+
+/* Data of LINUX_TRACE_LOCK_WAIT: comes right before the switch away of the thread. */
+struct linux_trace_lock_wait {
+    __linux_trace_u64 linux_address; /* The futex that it waits for. */
+    /* The operation of futex(), with its flags. Of futex_wait() it is FUTEX_WAIT_BITSET. */
+    unsigned linux_operation;
+    unsigned linux_value;            /* The value that the word was to have. */
+    unsigned linux_timed;            /* 1: the wait ends by itself after a time. */
+    unsigned linux_parts;            /* Which parts of the memory could be read: a bit for each sixteen bytes. */
+    /* The thread in its own pid namespace, by whose numbers locks name their owners; 0 where that is not known. */
+    unsigned linux_own_tid;
+    unsigned linux_reserved;         /* Zero. */
+    /* Memory of the program, from sixteen bytes before the word on. What could not be read is zero. The layouts of C
+     * libraries say which type of lock it is, and which thread has it. */
+    __linux_trace_u64 linux_memory[6];
+};
 
 /* Data of LINUX_TRACE_FORK and LINUX_TRACE_THREAD_CREATE. */
 struct linux_trace_fork {

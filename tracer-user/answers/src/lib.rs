@@ -23,8 +23,8 @@
 )]
 
 pub mod compare;
-pub mod explain;
 pub mod counting;
+pub mod explain;
 pub mod flame;
 pub mod html_report;
 pub mod now;

@@ -1,5 +1,7 @@
 //! Fields of a system event's data, read by the one table.
 
+use tracer_analysis::layouts::Owner;
+use tracer_analysis::{LockType, recorded_lock};
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, FieldKind, SystemField};
 use tracer_common::kernel::{
     COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
@@ -121,8 +123,20 @@ pub fn value<'a>(field: &SystemField, untrusted: &'a [u8]) -> Option<FieldValue<
         FieldKind::IoWait => FieldValue::Flag(*bytes.first()? & waits_in::IO != 0),
         FieldKind::WaitsIn => FieldValue::WaitsIn(WaitsIn::read(bytes)?),
         FieldKind::Signal => FieldValue::Signal(word()?),
+        FieldKind::LockType => lock_type(untrusted),
+        FieldKind::LockOwner => match recorded_lock(untrusted)?.owner {
+            Owner::Thread(tid) => FieldValue::Unsigned(tid.unsigned_abs()),
+            Owner::Readers(_) => return None,
+        },
         FieldKind::EventSet => FieldValue::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })
+}
+
+/// Returns the type of the lock that recorded memory shows.
+fn lock_type(untrusted: &[u8]) -> FieldValue<'static> {
+    let lock = recorded_lock(untrusted);
+    let kind = lock.map_or(LockType::Futex, |lock| lock.kind.into());
+    FieldValue::Named(0, Some(kind.name()))
 }
 
 /// Arguments of an exec, as they lie behind its file.

@@ -3,9 +3,11 @@
 
 use std::mem::offset_of;
 
+use tracer_analysis::layouts::Owner;
+use tracer_analysis::{LockType, recorded_lock};
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{
-    BlockCompleteData, BlockIssueData, FaultData, IrqExitData, SignalDeliverData,
+    BlockCompleteData, BlockIssueData, FaultData, IrqExitData, LockWaitData, SignalDeliverData,
     SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, ThreadStateData,
     signal_result, thread_state, waits_in,
 };
@@ -73,6 +75,7 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
         EventTypeId::THREAD_STATE => {
             push_thread_state(out, data)?;
         }
+        EventTypeId::LOCK_WAIT => push_lock_wait(out, data)?,
         EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
             push_fault(out, &FaultData::read_from_prefix(data).ok()?.0);
         }
@@ -311,6 +314,29 @@ fn push_thread_state(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     }
     if seen.waits_in & waits_in::IO != 0 {
         out.extend_from_slice(b", for a device");
+    }
+    Some(())
+}
+
+/// Appends the futex that a thread waits for, and what its memory says of it: `mutex
+/// 0x55d0c0a010, held by 4713`.
+fn push_lock_wait(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
+    let data = LockWaitData::read_from_prefix(untrusted).ok()?.0;
+    let lock = recorded_lock(untrusted);
+    let kind = lock.map_or(LockType::Futex, |lock| lock.kind.into());
+    out.extend_from_slice(kind.name().replace('_', " ").as_bytes());
+    out.push(b' ');
+    push_address(out, data.address);
+    match lock.map(|lock| lock.owner) {
+        Some(Owner::Thread(tid)) => {
+            out.extend_from_slice(b", held by ");
+            push_decimal(out, tid);
+        }
+        Some(Owner::Readers(count)) => {
+            out.extend_from_slice(b", readers: ");
+            push_decimal(out, count);
+        }
+        None => {}
     }
     Some(())
 }

@@ -54,9 +54,9 @@ pub const COUNTED_CALLS: u64 = wanted::bit(EventTypeId::STOP);
 pub const COUNTED_SWITCHES: u64 = wanted::bit(EventTypeId::FILTER);
 pub const COUNTED_FAULTS: u64 = wanted::bit(EventTypeId::OVERFLOW);
 
-/// Suffixes of a tracepoint's name: another program there, which describes descriptors and comes
-/// before the first; and one that counts, instead of it.
-const OTHERS_THERE: [&str; 2] = ["_descriptors", "_counts"];
+/// Suffixes of a tracepoint's name: other programs there, which describe descriptors and tell of
+/// locks, and come before the first; and one that counts, instead of it.
+const OTHERS_THERE: [&str; 3] = ["_descriptors", "_locks", "_counts"];
 
 /// Tracepoints that are needed for more than the types that they record.
 const NEEDED_OTHERWISE: &[(&str, u64)] = &[

@@ -45,6 +45,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 false,
             ),
             ("add_events", "These families or types too", false),
+            ("locks", "Which locks threads wait for, held by whom", false),
             ("no_user", "No user events", false),
             (
                 "filter",

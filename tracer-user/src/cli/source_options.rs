@@ -81,6 +81,10 @@ pub struct SourceArgs {
     /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
     #[arg(long, value_name = "LIST", help_heading = TRACED)]
     pub(super) add_events: Vec<String>,
+    /// Record for which locks threads wait, and who has them (events `lock`): of mutexes and
+    /// read-write locks of glibc and musl. Each wait takes about a microsecond longer
+    #[arg(long, help_heading = TRACED)]
+    pub(super) locks: bool,
     #[command(flatten)]
     pub(super) predicate: PredicateArgs,
     #[command(flatten)]
@@ -236,6 +240,9 @@ impl SourceArgs {
         let words = typed.map(str::trim).filter(|word| !word.is_empty());
         let named = Selection::from_words(words).context("--add-events")?;
         let mut selection = Selection::usual().with(&named.kernel_types());
+        if args.locks {
+            selection = selection.with(&[EventTypeId::LOCK_WAIT]);
+        }
         if args.all {
             selection = selection.with(with_all);
         }

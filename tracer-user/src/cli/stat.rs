@@ -131,6 +131,7 @@ impl TryFrom<StatArgs> for StatConfig {
             force: args.force,
         });
         let mut source = args.source.checked()?;
+        let has_holders = source.locks;
         let pids = source.pids_of_log()?;
         let point = |option, typed: Option<String>| {
             let point = typed.map(|typed| TimePoint::parse(option, &typed));
@@ -156,6 +157,7 @@ impl TryFrom<StatArgs> for StatConfig {
         let view = View {
             by: args.by,
             sort: args.sort,
+            has_holders,
         };
         let is_json = args.format.is_json();
         if args.counting.is_given()
@@ -248,6 +250,12 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let walk = Walk::new(log, wanted.settled_in(file)?);
     let statistics = Statistics::take(walk, config.spans.clone(), scope)?;
     statistics.check_scope()?;
+    if config.view.has_holders && !statistics.has_locks() {
+        say(
+            "the log has no waits for locks; to record them, give --locks to `tracer-user run` or \
+             `attach`",
+        );
+    }
     if !config.spans.is_empty() {
         statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
     }

@@ -189,6 +189,7 @@ impl TryFrom<TopArgs> for TopConfig {
             duration,
             syscalls: args.syscalls,
             add_events: args.add_events,
+            locks: false,
             predicate: PredicateArgs::default(),
             probes: args.probes,
             ring_size: args.ring_size,

@@ -37,6 +37,14 @@ const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
 /// environment of a program.
 const STRING_BYTES: (u64, u64) = (0, exec_space::LARGE as u64);
 
+/// Types that say for which locks threads wait, and how long.
+const LOCKS: [EventTypeId; 4] = [
+    EventTypeId::LOCK_WAIT,
+    EventTypeId::SWITCH_IN,
+    EventTypeId::SWITCH_OUT,
+    EventTypeId::WAKEUP,
+];
+
 /// Word of `--events` for probes.
 pub(super) const PROBE: &str = "probe";
 
@@ -95,6 +103,11 @@ pub struct TraceArgs {
         conflicts_with = "no_system"
     )]
     calls: CallsAt,
+    /// Show for which locks threads wait (events `lock`), so that `stat --locks` and `why` of a log
+    /// say who had them: of mutexes and read-write locks of glibc and musl. Each wait takes about a
+    /// microsecond longer
+    #[arg(long, conflicts_with = "no_system")]
+    locks: bool,
     #[command(flatten)]
     predicate: PredicateArgs,
     /// Read so many bytes of what is read and written by system calls (4096 at most), of paths (256
@@ -229,6 +242,9 @@ impl TraceArgs {
         }
         if !has_events {
             selection = predicate.with_named(selection);
+        }
+        if args.locks {
+            selection = selection.with(&LOCKS);
         }
         if args.no_user {
             selection = selection.without_user();

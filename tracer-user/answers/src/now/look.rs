@@ -9,7 +9,6 @@ use tracer_syscalls::names::{Table, name};
 use super::asking::ask;
 use super::descriptors::{self, DescriptorIndex, DescriptorLink, Direction, ProcessDescriptor};
 use super::file_locks::{self, FileLock};
-use super::layouts::{self, FoundLock, FutexWait, LockKind, Owner};
 use super::maps::SharedMemories;
 use super::places::{Places, ThreadPlace};
 use super::robust;
@@ -17,6 +16,7 @@ use super::sockets;
 use super::table::ProcessTable;
 use super::threads::{InCall, ProcessFacts, ThreadFacts, ThreadId, read_thread};
 use super::waits::{ThreadActivity, ThreadWait, WaitHolder, WaitKind};
+use tracer_analysis::layouts::{self, FoundLock, FutexWait, LockKind, Owner};
 
 /// Time after which no more processes are looked at.
 const TIME: Duration = Duration::from_secs(3);

@@ -17,7 +17,6 @@ mod circles;
 mod descriptors;
 mod file_locks;
 mod json;
-mod layouts;
 mod look;
 mod maps;
 mod places;

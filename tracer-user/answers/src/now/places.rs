@@ -18,8 +18,8 @@ use tracer_binary::stacks::{
 };
 use tracer_binary::unwind::{Moment, Space, Unwinder};
 
-use super::layouts::Runtime;
 use crate::queries::is_runtime;
+use tracer_analysis::layouts::Runtime;
 
 /// Most functions of a stack.
 const MOST_FRAMES: usize = 127;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use tracer_analysis::FunctionId;
+use tracer_analysis::{FunctionId, LockTable};
 
 use super::Groups;
 use tracer_binary::stacks::{Frame, Stack};
@@ -49,6 +49,8 @@ pub struct Functions {
     known: HashMap<Place, FunctionId>,
     /// The other names that words about a wait need: of control groups.
     pub groups: Groups,
+    /// The locks that were waited for.
+    pub locks: LockTable,
 }
 
 impl Functions {

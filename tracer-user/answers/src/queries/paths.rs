@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    Behind, Blame, Counts, Durations, Finding, FunctionId, History, Interval, PathPart, Span,
-    Spans, State, Step, Thread, ThreadGrouping, ThreadStates, Unended, span_path,
+    Behind, Blame, Counts, Durations, Finding, FunctionId, History, Interval, KnownThreads,
+    PathPart, Span, Spans, State, Step, Thread, ThreadGrouping, ThreadStates, Unended, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
@@ -591,6 +591,20 @@ impl Paths {
         self.history.keep_from(None);
     }
 
+    /// Notes the lock that a thread begins to wait for.
+    fn note_lock(&mut self, event: &Event<'_>, thread: Thread) {
+        let Some(states) = &mut self.states else {
+            return;
+        };
+        let threads = TracedThreads {
+            states,
+            names: &self.names,
+        };
+        if let Some((lock, address)) = self.functions.locks.feed(event, &threads) {
+            states.will_wait_for(thread, lock, address);
+        }
+    }
+
     /// Continues by one event. What is found of threads is given to `also`.
     pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], also: impl FnMut(&Finding)) {
         self.go_on_and(event, comm, also, |_| {});
@@ -635,6 +649,7 @@ impl Paths {
         self.names.learn(thread, comm);
         self.commands.learn(event);
         self.functions.groups.learn(event);
+        self.note_lock(event, thread);
         let (history, stillness) = (&mut self.history, &mut self.stillness);
         if let Some(states) = &mut self.states {
             let names = &mut self.names;
@@ -689,6 +704,22 @@ impl Consumer for Paths {
         }
         self.go_on(event, comm, |_| {});
         Ok(())
+    }
+}
+
+/// Threads that are traced, with their names.
+struct TracedThreads<'a> {
+    states: &'a ThreadStates,
+    names: &'a LastNames,
+}
+
+impl KnownThreads for TracedThreads<'_> {
+    fn process_of(&self, tid: i32) -> Option<i32> {
+        self.states.process_of(tid)
+    }
+
+    fn name_of(&self, thread: Thread) -> [u8; COMM_BYTES] {
+        as_comm(self.names.get(thread))
     }
 }
 

@@ -65,6 +65,7 @@ fn part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
             "function": name(reason, functions),
             "innermost": is_innermost(reason, functions),
             "io_wait": reason.is_io,
+            "lock": lock(reason, Some(of), functions),
             "waker": waker(of),
         }),
         PathPart::StillBlocked(reason, at) => json!({
@@ -73,6 +74,7 @@ fn part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
             "function": name(reason, functions),
             "innermost": is_innermost(reason, functions),
             "io_wait": reason.is_io,
+            "lock": lock(reason, None, functions),
             "waker": null,
             "still_at": then(*at),
         }),
@@ -110,6 +112,19 @@ pub fn wait_word(wait: Wait) -> &'static str {
         Wait::OutOfBudget => "out_of_budget",
         Wait::Unsaid => "unknown",
     }
+}
+
+/// Returns the lock that a thread waits for, and who has it; `null` where no lock was recorded.
+fn lock(reason: &Reason, waker: Option<&Waker>, functions: &Functions) -> Option<Value> {
+    let lock = functions.locks.get(reason.lock)?;
+    Some(json!({
+        "kind": lock.kind.name(),
+        "pid": lock.key.pid,
+        "program": lock.key.program,
+        "address": lock.key.address,
+        "holder": lock.holder(waker).as_ref().map(task),
+        "readers": lock.readers,
+    }))
 }
 
 /// Returns the function in which a thread waits, where that is known.

@@ -1,8 +1,8 @@
 //! Words for people: durations, threads, and their activity.
 
 use tracer_analysis::{
-    Behind, CallKey, FunctionId, Inside, PathPart, Reason, Task, Then, Thread, UnknownReason, Wait,
-    Waker,
+    Behind, CallKey, FunctionId, Inside, LockType, PathPart, Reason, Task, Then, Thread,
+    UnknownReason, Wait, WaitedLock, Waker,
 };
 
 use super::functions::{Functions, Place};
@@ -69,10 +69,36 @@ pub fn inside(inside: Inside) -> Option<String> {
 
 /// Describes why a thread was blocked, and in which function: `in epoll_wait at wait_for_lock`.
 fn reason_at(why: Reason, functions: &Functions) -> String {
-    match place(why.function, functions) {
+    let words = match place(why.function, functions) {
         Some(place) => format!("{} {place}", reason(why)),
         None => reason(why),
+    };
+    match functions.locks.get(why.lock) {
+        Some(lock) => format!("{words} for {}", waited_lock(lock)),
+        None => words,
     }
+}
+
+/// Describes a lock that is waited for: `mutex 0x55d0c0a010`, and how many readers have it.
+fn waited_lock(lock: &WaitedLock) -> String {
+    let words = format!("{} {:#x}", lock_type(lock.kind), lock.key.address);
+    match lock.readers {
+        0 => words,
+        1 => format!("{words}, which a reader has"),
+        readers => format!("{words}, which {readers} readers have"),
+    }
+}
+
+/// Returns the word for a type of locks.
+#[must_use]
+pub fn lock_type(kind: LockType) -> String {
+    kind.name().replace('_', " ")
+}
+
+/// Returns who had the lock of a wait that this waker has ended; `None` where that is not known.
+#[must_use]
+pub fn holder(why: Reason, waker: Option<&Waker>, functions: &Functions) -> Option<Task> {
+    functions.locks.get(why.lock)?.holder(waker)
 }
 
 /// Describes a function in which a thread was blocked: `at wait_for_lock`; `None` where it is not
@@ -120,7 +146,18 @@ pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
         }
         PathPart::Runnable(wait, behind) => runnable(*wait, behind.as_ref()),
         PathPart::Blocked(why, of) => {
-            let blocked = format!("blocked {}", reason_at(*why, functions));
+            let mut blocked = format!("blocked {}", reason_at(*why, functions));
+            if let Some(holder) = holder(*why, Some(of), functions) {
+                if matches!(of, Waker::Thread(by) if *by == holder) {
+                    let more = if has_more {
+                        ", which meanwhile"
+                    } else {
+                        ", of which nothing was recorded"
+                    };
+                    return format!("{blocked}, held by {}{more}", task(&holder));
+                }
+                blocked.push_str(&format!(", held by {}", task(&holder)));
+            }
             match of {
                 Waker::Unknown => format!("{blocked}, woken by an unknown waker"),
                 Waker::Thread(_) if has_more => {
@@ -137,8 +174,12 @@ pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
         }
         PathPart::Underway => "asked another CPU to wake it, which took so long".to_owned(),
         PathPart::StillBlocked(why, at) => {
+            let held = match holder(*why, None, functions) {
+                Some(holder) => format!(", held by {}", task(&holder)),
+                None => String::new(),
+            };
             format!(
-                "blocked {}: still blocked {}",
+                "blocked {}{held}: still blocked {}",
                 reason_at(*why, functions),
                 then(*at)
             )

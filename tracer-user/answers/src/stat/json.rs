@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unended};
 
 use super::kernel_json::{faults, interrupts, requests, signals};
+use super::locks::locks;
 use super::{By, Group, SortBy, Statistics, View};
 use crate::queries::words::{call_name, inside};
 use crate::queries::{Functions, SpanKind, tree_json};
@@ -81,6 +82,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "spans": spans,
         "unended": render_unended(statistics.paths.unended()),
         "syscalls": calls,
+        "locks": locks(statistics),
         "faults": faults(statistics),
         "requests": requests(statistics),
         "signals": signals(statistics),

@@ -4,6 +4,7 @@
 mod json;
 mod kernel_json;
 mod kernel_text;
+mod locks;
 mod sums;
 pub(crate) mod table;
 mod text;
@@ -11,8 +12,8 @@ mod view;
 
 use anyhow::ensure;
 use tracer_analysis::{
-    CallKey, CallTotal, Durations, Faults, Interrupts, Requests, SignalKey, SignalTotal, Signals,
-    Thread, ThreadTotal,
+    CallKey, CallTotal, Durations, Faults, Interrupts, LockTotals, Requests, SignalKey,
+    SignalTotal, Signals, Thread, ThreadTotal,
 };
 use tracer_engine::event::MonotonicNs;
 
@@ -68,6 +69,8 @@ pub struct Statistics {
     pub interrupts: Interrupts,
     /// The requests to block devices.
     pub requests: Requests,
+    /// The waits for locks.
+    pub locks: LockTotals,
     /// Events that the trace lost.
     pub lost: u64,
     /// Events by type, and counts of missing ones.
@@ -119,6 +122,12 @@ impl Statistics {
             [] => until_null(&total.comm),
             name => name,
         }
+    }
+
+    /// Tells whether waits for locks were recorded.
+    #[must_use]
+    pub fn has_locks(&self) -> bool {
+        self.locks.others().is_some() || !self.locks.sorted().is_empty()
     }
 
     /// Returns a process and its command line, where that is known.

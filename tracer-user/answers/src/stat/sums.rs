@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    CallRun, Calls, Faults, Finding, FunctionId, InterruptRun, Interrupts, Requests, Signals, Span,
-    ThreadTotals,
+    CallRun, Calls, Faults, Finding, FunctionId, InterruptRun, Interrupts, Interval, LockTotals,
+    Requests, Signals, Span, ThreadTotals,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
@@ -32,6 +32,9 @@ pub struct Sums {
     signals: Signals,
     interrupts: Interrupts,
     requests: Requests,
+    locks: LockTotals,
+    /// Intervals of the last event that are those of waits for locks.
+    lock_intervals: Vec<Interval>,
 }
 
 /// Receiver of the single findings that are summed up.
@@ -77,6 +80,8 @@ impl Sums {
             signals: Signals::default(),
             interrupts: Interrupts::default(),
             requests: Requests::default(),
+            locks: LockTotals::default(),
+            lock_intervals: Vec::new(),
         }
     }
 
@@ -94,10 +99,13 @@ impl Sums {
     /// Finishes all sums.
     pub fn finish(mut self, mut summary: Summary, watcher: &mut impl Watcher) -> Statistics {
         let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
+        let (locks, intervals) = (&self.locks, &mut self.lock_intervals);
         self.paths.finish(|found| {
             add(&mut totals, scope, found);
+            note_lock(locks, intervals, found);
             watcher.found(found);
         });
+        self.add_locks();
         if !self.scope.is_all() {
             let named = self.counts.iter().filter_map(|(id, count)| {
                 let name = self.types.name(*id)?;
@@ -139,6 +147,7 @@ impl Sums {
             signals: self.signals,
             interrupts: self.interrupts,
             requests: self.requests,
+            locks: self.locks,
             paths: self.paths,
             lost: summary.lost_in_trace(),
             summary,
@@ -150,10 +159,13 @@ impl Sums {
     /// Handles a gap: events are missing. What is found then is shown to `watcher`.
     pub fn lose_and(&mut self, gap: Gap, watcher: &mut impl Watcher) {
         let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
+        let (locks, intervals) = (&self.locks, &mut self.lock_intervals);
         self.paths.lose_and(gap, |found| {
             add(&mut totals, scope, found);
+            note_lock(locks, intervals, found);
             watcher.found(found);
         });
+        self.add_locks();
         self.calls.lose();
         self.interrupts.lose(gap.until);
         self.requests.lose();
@@ -198,6 +210,7 @@ impl Sums {
         let made = made_by(event);
         let before = made.map(|made| self.paths.names().get(made).to_vec());
         let (mut totals, scope) = ((&mut self.totals, &mut self.faults), &self.scope);
+        let (locks, intervals) = (&self.locks, &mut self.lock_intervals);
         let watcher = std::cell::RefCell::new(watcher);
         self.paths.go_on_and(
             event,
@@ -209,10 +222,23 @@ impl Sums {
                     totals.0.begin(birth.thread, name);
                 }
                 add(&mut totals, scope, found);
+                note_lock(locks, intervals, found);
                 watcher.borrow_mut().found(found);
             },
             |span| watcher.borrow_mut().span(span),
         );
+        self.add_locks();
+    }
+
+    /// Adds the waits for locks of the last event.
+    fn add_locks(&mut self) {
+        let table = &self.paths.functions().locks;
+        let within = (self.scope.from, self.scope.until);
+        for interval in self.lock_intervals.drain(..) {
+            if self.scope.has_process(interval.thread.pid) {
+                self.locks.add(&interval, table, within);
+            }
+        }
     }
 }
 
@@ -244,6 +270,14 @@ impl Consumer for Sums {
 
 /// Sums over threads.
 type OfThreads<'a> = (&'a mut ThreadTotals, &'a mut Faults);
+
+fn note_lock(locks: &LockTotals, intervals: &mut Vec<Interval>, found: &Finding) {
+    if let Finding::Interval(interval) = found
+        && (locks.concerns(interval) || intervals.iter().any(|one| one.thread == interval.thread))
+    {
+        intervals.push(*interval);
+    }
+}
 
 fn add((totals, faults): &mut OfThreads<'_>, scope: &Scope, found: &Finding) {
     match found {

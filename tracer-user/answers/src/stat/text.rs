@@ -6,6 +6,7 @@ use tracer_analysis::{CallKey, CallTotal, Durations, ThreadTotal};
 use tracer_common::event_type::predefined_event_type;
 
 use super::kernel_text::{push_faults, push_interrupts, push_requests, push_signals};
+use super::locks::push_locks;
 use super::table::{LABEL, LISTED};
 use super::{By, Statistics, View};
 use crate::queries::words::{call_name, duration, inside, place, seconds, share};
@@ -45,6 +46,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
     if !statistics.calls.is_empty() {
         push_calls(&mut out, statistics);
     }
+    push_locks(&mut out, statistics, view.has_holders);
     push_faults(&mut out, statistics);
     push_requests(&mut out, statistics);
     push_signals(&mut out, statistics);

@@ -17,6 +17,8 @@ pub struct View {
     pub by: Option<By>,
     /// Order of rows.
     pub sort: SortBy,
+    /// Whether locks are shown with who had them, and who waited for whom.
+    pub has_holders: bool,
 }
 
 /// A kind of rows.

@@ -508,6 +508,8 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
     for (name, table, call) in [
         ("EXECVE", Table::Native, "execve"),
         ("COMPAT_EXECVE", Table::Compat, "execve"),
+        ("FUTEX", Table::Native, "futex"),
+        ("FUTEX_WAIT", Table::Native, "futex_wait"),
         ("SIGRETURN", Table::Native, "rt_sigreturn"),
         ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
         ("COMPAT_RT_SIGRETURN", Table::Compat, "rt_sigreturn"),
@@ -612,7 +614,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 25)
+            Ok(FIELDS.len() + 27)
         );
     }
 }

@@ -138,6 +138,10 @@ fn field(field: &SystemField) -> String {
         FieldKind::BlockOperation => "what the request asks for",
         FieldKind::WakerContext => "what asks for the wake-up",
         FieldKind::Others => "whether other threads had the CPU before, while this one waited",
+        FieldKind::LockType => "the type of lock that the memory shows",
+        FieldKind::LockOwner => {
+            "the thread that has it, as the memory says, in its own pid namespace"
+        }
         FieldKind::EventSet => "a set of types",
     };
     format!("\\fI{}\\fR ({kind})", field.name)

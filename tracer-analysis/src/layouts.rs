@@ -100,6 +100,8 @@ pub enum Owner {
 pub struct FoundLock {
     /// Its kind.
     pub kind: LockKind,
+    /// Where it begins: before the futex, or there.
+    pub address: u64,
     /// The thread or the readers that have it.
     pub owner: Owner,
 }
@@ -116,6 +118,7 @@ pub fn find(
         let owner = read(wait.address, &mut word).then(|| tid(word[0] & TID))?;
         return Some(FoundLock {
             kind: LockKind::Mutex,
+            address: wait.address,
             owner: Owner::Thread(owner?),
         });
     }
@@ -125,6 +128,17 @@ pub fn find(
             found.or_else(|| glibc_join(wait, read))
         }
         Runtime::Musl => musl_mutex(wait, read),
+    }
+}
+
+/// Finds as [`find`] does, where the C library is not known: what fits the layouts of both in
+/// different ways is none.
+pub fn find_any(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Option<FoundLock> {
+    let glibc = find(wait, Some(Runtime::Glibc), read);
+    let musl = find(wait, Some(Runtime::Musl), read);
+    match (glibc, musl) {
+        (Some(one), Some(other)) => (one == other).then_some(one),
+        (one, other) => one.or(other),
     }
 }
 
@@ -141,6 +155,8 @@ mod glibc {
     pub const SHARED: u32 = 128;
     /// With and without lock elision.
     pub const ELISION: u32 = 256 | 512;
+    /// Value of a lock without waiters.
+    pub const LOCKED: u32 = 1;
     /// Value of a lock with waiters.
     pub const CONTENDED: u32 = 2;
     /// Where the ceiling of one with a protected priority begins.
@@ -151,7 +167,14 @@ mod glibc {
 
 fn glibc_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Option<FoundLock> {
     let mut words = [0; 5];
-    if !matches!(wait.operation, WAIT | WAIT_BITSET) || !read(wait.address, &mut words) {
+    // Without a time limit it waits by the one, with one by either. Rust's own mutex, whose word is
+    // alike, always waits by the other.
+    let is_call = match wait.operation {
+        WAIT => true,
+        WAIT_BITSET => wait.has_timeout,
+        _ => false,
+    };
+    if !is_call || !read(wait.address, &mut words) {
         return None;
     }
     let [lock, count, owner, users, kind] = words;
@@ -159,7 +182,8 @@ fn glibc_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opti
         glibc::TYPE | glibc::ROBUST | glibc::PRIORITY_PROTECTED | glibc::SHARED | glibc::ELISION;
     if kind & !(known | glibc::PRIORITY_INHERITANCE) != 0
         || kind & glibc::PRIORITY_INHERITANCE != 0
-        || (kind & glibc::SHARED == 0) != wait.is_private
+        // The kernel wakes for a robust one as for several processes, whosever it is.
+        || ((kind & glibc::SHARED == 0) != wait.is_private && kind & glibc::ROBUST == 0)
         || users == 0
         || users > glibc::MOST_USERS
     {
@@ -172,7 +196,8 @@ fn glibc_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opti
     } else if kind & glibc::PRIORITY_PROTECTED != 0 {
         lock == wait.value && lock & ((1 << glibc::CEILING_SHIFT) - 1) == glibc::CONTENDED
     } else {
-        lock == wait.value && lock == glibc::CONTENDED
+        // Another thread may have taken it meanwhile, which knows of no waiter.
+        wait.value == glibc::CONTENDED && (lock == glibc::CONTENDED || lock == glibc::LOCKED)
     };
     // Only one that may be locked again by its owner counts that.
     let is_counted = kind & glibc::TYPE == 1;
@@ -185,6 +210,7 @@ fn glibc_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opti
         } else {
             LockKind::Mutex
         },
+        address: wait.address,
         owner: Owner::Thread(tid(owner)?),
     })
 }
@@ -200,14 +226,18 @@ fn glibc_rwlock(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opt
     const WRITE_PHASE: u32 = 1;
     const WRITE_LOCKED: u32 = 2;
     const READERS_SHIFT: u32 = 3;
-    /// Values of the futexes.
+    /// Bit of a reader that waits, in their word.
+    const READER_WAITS: u32 = 4;
+    /// Values of the futexes: a bit that is set while a writer has it, and one where one waits.
+    const IN_USE: u32 = 2;
     const MOST_VALUE: u32 = 3;
     if wait.operation != WAIT_BITSET && wait.operation != WAIT {
         return None;
     }
     FUTEXES.into_iter().find_map(|offset| {
         let mut words = [0; 8];
-        if !read(wait.address.checked_sub(offset)?, &mut words) {
+        let address = wait.address.checked_sub(offset)?;
+        if !read(address, &mut words) {
             return None;
         }
         let [readers, writers, phase, writer_futex, _, _, writer, shared] = words;
@@ -222,18 +252,26 @@ fn glibc_rwlock(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opt
             && (shared == 0) == wait.is_private
             && shared <= 1
             && word == wait.value
-            && readers >> READERS_SHIFT <= glibc::MOST_USERS;
+            && readers >> READERS_SHIFT <= glibc::MOST_USERS
+            && match offset {
+                0 => word & READER_WAITS != 0,
+                // A reader waits for a writer, and a writer for readers, whose word has its bit.
+                8 => wait.value == IN_USE | (readers & WRITE_PHASE),
+                _ => wait.value == MOST_VALUE,
+            };
         let is_written = readers & (WRITE_PHASE | WRITE_LOCKED) == WRITE_PHASE | WRITE_LOCKED;
         let count = readers >> READERS_SHIFT;
         let owner = if is_written && writer != 0 {
             Owner::Thread(tid(writer)?)
-        } else if readers & WRITE_PHASE == 0 && count > 0 && writer == 0 {
+        } else if readers & (WRITE_PHASE | WRITE_LOCKED) == WRITE_LOCKED && count > 0 && writer == 0
+        {
             Owner::Readers(count)
         } else {
             return None;
         };
         is_one.then_some(FoundLock {
             kind: LockKind::RwLock,
+            address,
             owner,
         })
     })
@@ -248,6 +286,7 @@ fn glibc_join(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Optio
         && word[0] == wait.value;
     is_one.then_some(FoundLock {
         kind: LockKind::ThreadEnd,
+        address: wait.address,
         owner: Owner::Thread(tid(word[0])?),
     })
 }
@@ -258,7 +297,8 @@ fn musl_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Optio
     const ROBUST: u32 = 4;
     const SHARED: u32 = 128;
     let mut words = [0; 3];
-    if wait.operation != WAIT || !read(wait.address.checked_sub(4)?, &mut words) {
+    let address = wait.address.checked_sub(4)?;
+    if wait.operation != WAIT || !read(address, &mut words) {
         return None;
     }
     let [kind, lock, waiters] = words;
@@ -276,6 +316,7 @@ fn musl_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Optio
         } else {
             LockKind::Mutex
         },
+        address,
         owner: Owner::Thread(tid(lock & TID)?),
     })
 }
@@ -314,8 +355,12 @@ mod tests {
     }
 
     fn mutex(tid: i32, kind: LockKind) -> Option<FoundLock> {
-        let owner = Owner::Thread(tid);
-        Some(FoundLock { kind, owner })
+        let (address, owner) = (AT, Owner::Thread(tid));
+        Some(FoundLock {
+            kind,
+            address,
+            owner,
+        })
     }
 
     #[test]
@@ -355,7 +400,24 @@ mod tests {
         assert_eq!(handed_on, mutex(77, LockKind::RobustMutex));
         assert_eq!(of(64, true, 2 | 3 << 19, 0), mutex(77, LockKind::Mutex));
         assert_eq!(of(4, true, 2, 0), None);
-        assert_eq!(of(0, true, 1, 0), None, "no waiter in the word");
+        assert_eq!(of(0, true, 1, 0), None, "it was not to have a waiter");
+        let waits = wait(WAIT, true, 2, AT);
+        let taken = found(&waits, Runtime::Glibc, &[1, 0, 77, 1, 0]);
+        assert_eq!(taken, mutex(77, LockKind::Mutex), "taken meanwhile");
+        let by_bits = wait(WAIT_BITSET, true, 2, AT);
+        let words = [2, 0, 77, 1, 0];
+        assert_eq!(found(&by_bits, Runtime::Glibc, &words), None);
+        let timed = FutexWait {
+            has_timeout: true,
+            ..by_bits
+        };
+        let found_timed = found(&timed, Runtime::Glibc, &words);
+        assert_eq!(found_timed, mutex(77, LockKind::Mutex));
+        assert_eq!(
+            of(16, false, 77 | WAITERS, 1),
+            mutex(77, LockKind::RobustMutex),
+            "the kernel wakes for it as for several processes"
+        );
         assert_eq!(of(u32::MAX, true, 2, 0), None);
     }
 
@@ -384,17 +446,44 @@ mod tests {
     #[test]
     fn a_lock_of_readers_and_a_writer_has_the_writer_or_a_number() {
         let of = |readers, writer, offset: u64, value| {
-            let words = [readers, 1, 3, 3, 0, 0, writer, 0];
+            let phase = if value < 4 { value } else { 2 };
+            let words = [readers, 1, phase, 3, 0, 0, writer, 0];
             let waits = wait(WAIT_BITSET, true, value, AT + offset);
             found(&waits, Runtime::Glibc, &words)
         };
-        for offset in [8, 12] {
+        for (offset, value) in [(8, 2), (12, 3)] {
             assert_eq!(of(3, 77, offset, 3), mutex(77, LockKind::RwLock));
-            let read = of(5 << 3 | 2, 0, offset, 3).unwrap();
+            let read = of(5 << 3 | 2, 0, offset, value).unwrap();
             assert_eq!(read.owner, Owner::Readers(5));
+            assert_eq!(of(5 << 3, 0, offset, value), None, "no writer waits");
             assert_eq!(of(3, 77, offset, 1), None, "another value");
         }
         assert_eq!(of(3, 0, 8, 3), None);
+        assert_eq!(of(3, 77, 8, 2), None, "a writer waits for readers");
+        let reads = of(5 << 3 | 6, 0, 0, 5 << 3 | 6).unwrap();
+        assert_eq!(reads.owner, Owner::Readers(5));
+    }
+
+    #[test]
+    fn what_fits_only_one_layout_is_that() {
+        let read = |words: [u32; 8]| {
+            move |address: u64, to: &mut [u32]| {
+                let from = address
+                    .checked_sub(AT)
+                    .and_then(|at| usize::try_from(at / 4).ok());
+                let words = from.and_then(|from| words.get(from..from + to.len()));
+                words.map(|words| to.copy_from_slice(words)).is_some()
+            }
+        };
+        let waits = wait(WAIT, true, 77 | WAITERS, AT + 4);
+        let musl = [1, 77 | WAITERS, 1, 0, 0, 0, 0, 0];
+        assert_eq!(find_any(&waits, &read(musl)), mutex(77, LockKind::Mutex));
+        // The kind of a robust one of glibc, and of one that counts of musl.
+        let both = [1, 77 | WAITERS, 1, 77, 1, 16, 0, 0];
+        assert_eq!(find_any(&waits, &read(both)), None);
+        let glibc = wait(WAIT, true, 2, AT);
+        let words = [2, 0, 77, 1, 0, 0, 0, 0];
+        assert_eq!(find_any(&glibc, &read(words)), mutex(77, LockKind::Mutex));
     }
 
     #[test]

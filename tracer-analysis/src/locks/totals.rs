@@ -1,0 +1,262 @@
+//! Totals of the waits for locks.
+
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+use tracer_engine::event::MonotonicNs;
+
+use super::table::{LockKey, LockTable, LockType};
+use crate::rows::TotalsByKey;
+use crate::state::{FunctionId, Interval, IntervalEnd, LockId, State, Task, Thread, Wait, Waker};
+
+/// Pairs of threads that are told apart for a lock.
+const MOST_PAIRS: usize = 1024;
+
+/// Pairs of threads that are told apart in all.
+const MOST_PAIRS_IN_ALL: usize = 262_144;
+
+/// Waits that are followed at a time.
+const MOST_OPEN: usize = 65_536;
+
+/// Why a thread waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LockRelation {
+    /// This thread had the lock.
+    HeldBy(Task),
+    /// Who had it is not known; this thread ended the wait.
+    WokenBy(Task),
+    /// Neither is known.
+    #[default]
+    Unknown,
+}
+
+/// Totals of the waits of a thread for another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelationTotal {
+    /// Waits.
+    pub waits: u64,
+    /// How long, in nanoseconds.
+    pub ns: u64,
+    /// The longest of them, in nanoseconds.
+    pub longest: u64,
+    /// Of these, those that the holder ended itself.
+    pub confirmed: u64,
+}
+
+/// Totals of the waits for a lock. Times are in nanoseconds, and last until the thread had a CPU
+/// again.
+#[derive(Clone, Debug, Default)]
+pub struct LockTotal {
+    /// Its type, as far as it became known.
+    pub kind: LockType,
+    /// Waits.
+    pub waits: u64,
+    /// Their time.
+    pub ns: u64,
+    /// Of that, until a thread was woken.
+    pub blocked: u64,
+    /// The longest wait.
+    pub longest: u64,
+    /// When that ended.
+    pub longest_at: MonotonicNs,
+    /// Waits that had not ended at the end of the trace, or of which the end was not seen.
+    pub unended: u64,
+    /// The function in which it was first waited for.
+    pub function: FunctionId,
+    /// Waiters, for whom, and their totals.
+    pub pairs: HashMap<(Thread, LockRelation), RelationTotal, RandomState>,
+    /// Totals of pairs beyond those.
+    pub other_pairs: RelationTotal,
+}
+
+impl LockTotal {
+    /// Counts the threads that had it while others waited.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let holders = self
+            .pairs
+            .keys()
+            .filter_map(|(_, relation)| match relation {
+                LockRelation::HeldBy(holder) => Some(holder.thread),
+                LockRelation::WokenBy(_) | LockRelation::Unknown => None,
+            });
+        holders.collect::<HashSet<Thread>>().len()
+    }
+
+    /// Returns the totals by holder, or by whoever ended the waits: those that took longest first.
+    #[must_use]
+    pub fn by_relation(&self) -> Vec<(LockRelation, RelationTotal)> {
+        let mut by: HashMap<LockRelation, RelationTotal, RandomState> = HashMap::default();
+        for ((_, relation), total) in &self.pairs {
+            by.entry(*relation).or_default().add_all(total);
+        }
+        let mut by: Vec<_> = by.into_iter().collect();
+        by.sort_unstable_by_key(|(relation, total)| (std::cmp::Reverse(total.ns), *relation));
+        by
+    }
+
+    /// Returns the pairs, those that took longest first.
+    #[must_use]
+    pub fn sorted_pairs(&self) -> Vec<((Thread, LockRelation), RelationTotal)> {
+        let mut pairs: Vec<_> = self.pairs.iter().map(|(key, one)| (*key, *one)).collect();
+        pairs.sort_unstable_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
+        pairs
+    }
+}
+
+impl RelationTotal {
+    fn add(&mut self, ns: u64, is_confirmed: bool) {
+        self.waits += 1;
+        self.ns = self.ns.saturating_add(ns);
+        self.longest = self.longest.max(ns);
+        self.confirmed += u64::from(is_confirmed);
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.waits = self.waits.saturating_add(other.waits);
+        self.ns = self.ns.saturating_add(other.ns);
+        self.longest = self.longest.max(other.longest);
+        self.confirmed = self.confirmed.saturating_add(other.confirmed);
+    }
+}
+
+/// A wait whose thread has no CPU yet.
+#[derive(Clone, Copy, Debug)]
+struct OpenWait {
+    lock: LockId,
+    function: FunctionId,
+    blocked: u64,
+    waker: Waker,
+}
+
+/// Totals of the waits for all locks.
+#[derive(Debug, Default)]
+pub struct LockTotals {
+    totals: TotalsByKey<LockKey, LockTotal>,
+    open: HashMap<Thread, OpenWait, RandomState>,
+    pairs: usize,
+}
+
+impl LockTotals {
+    /// Tells whether an interval is one of a wait for a lock, or comes after one.
+    #[must_use]
+    pub fn concerns(&self, interval: &Interval) -> bool {
+        let is_wait =
+            matches!(interval.state, State::Blocked(reason) if reason.lock != LockId::NONE);
+        is_wait || (!self.open.is_empty() && self.open.contains_key(&interval.thread))
+    }
+
+    /// Adds an interval. A wait counts where it ends between two moments, whole.
+    pub fn add(
+        &mut self,
+        interval: &Interval,
+        table: &LockTable,
+        (from, until): (MonotonicNs, MonotonicNs),
+    ) {
+        let is_in_between = from <= interval.to && interval.to <= until;
+        match interval.state {
+            State::Blocked(reason) if reason.lock != LockId::NONE => {
+                let wait = OpenWait {
+                    lock: reason.lock,
+                    function: reason.function,
+                    blocked: interval.ns(),
+                    waker: match interval.end {
+                        IntervalEnd::Woken(waker) => waker,
+                        IntervalEnd::Open | IntervalEnd::Unsaid | IntervalEnd::GotCpu(_) => {
+                            Waker::Unknown
+                        }
+                    },
+                };
+                let is_woken = matches!(interval.end, IntervalEnd::Woken(_));
+                if is_woken && self.open.len() < MOST_OPEN {
+                    self.open.insert(interval.thread, wait);
+                } else if is_in_between {
+                    self.count(interval, wait, (interval.ns(), is_woken), table);
+                }
+            }
+            State::Runnable(Wait::Woken) => {
+                if let Some(wait) = self.open.remove(&interval.thread)
+                    && is_in_between
+                {
+                    let ns = wait.blocked.saturating_add(interval.ns());
+                    self.count(interval, wait, (ns, true), table);
+                }
+            }
+            State::Unknown
+            | State::Running
+            | State::Runnable(_)
+            | State::Blocked(_)
+            | State::Stopped
+            | State::Dead => {
+                // It got a CPU at once.
+                if let Some(wait) = self.open.remove(&interval.thread)
+                    && is_in_between
+                {
+                    self.count(interval, wait, (wait.blocked, true), table);
+                }
+            }
+        }
+    }
+
+    fn count(
+        &mut self,
+        interval: &Interval,
+        wait: OpenWait,
+        (ns, is_ended): (u64, bool),
+        table: &LockTable,
+    ) {
+        let lock = table.get(wait.lock);
+        let total = match lock {
+            Some(lock) => self.totals.get_or_insert(lock.key),
+            None => self.totals.others_mut(),
+        };
+        if total.waits == 0 {
+            total.function = wait.function;
+        }
+        if let Some(lock) = lock
+            && total.kind == LockType::Futex
+        {
+            total.kind = lock.kind;
+        }
+        total.waits += 1;
+        total.ns = total.ns.saturating_add(ns);
+        total.blocked = total.blocked.saturating_add(wait.blocked);
+        total.unended += u64::from(!is_ended);
+        if ns > total.longest {
+            (total.longest, total.longest_at) = (ns, interval.to);
+        }
+        let holder = lock.and_then(|lock| lock.holder(Some(&wait.waker)));
+        let (relation, is_confirmed) = match (holder, wait.waker) {
+            (Some(holder), Waker::Thread(waker)) => {
+                (LockRelation::HeldBy(holder), waker.thread == holder.thread)
+            }
+            (Some(holder), _) => (LockRelation::HeldBy(holder), false),
+            (None, Waker::Thread(waker)) => (LockRelation::WokenBy(waker), false),
+            (None, _) => (LockRelation::Unknown, false),
+        };
+        let key = (interval.thread, relation);
+        if let Some(pair) = total.pairs.get_mut(&key) {
+            pair.add(ns, is_confirmed);
+        } else if lock.is_some() && total.pairs.len() < MOST_PAIRS && self.pairs < MOST_PAIRS_IN_ALL
+        {
+            self.pairs += 1;
+            total.pairs.entry(key).or_default().add(ns, is_confirmed);
+        } else {
+            total.other_pairs.add(ns, is_confirmed);
+        }
+    }
+
+    /// Returns the locks, those that were waited for longest first.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(LockKey, &LockTotal)> {
+        let mut sorted = self.totals.sorted();
+        sorted.sort_by_key(|(_, total)| std::cmp::Reverse(total.ns));
+        sorted
+    }
+
+    /// Returns the totals of locks beyond those that are told apart; `None` without any.
+    #[must_use]
+    pub fn others(&self) -> Option<&LockTotal> {
+        self.totals.others()
+    }
+}
