@@ -5,6 +5,7 @@ mod beside_strace;
 mod causes;
 mod cgroups;
 mod choosing;
+mod counts;
 mod described;
 mod descriptors;
 mod faults;

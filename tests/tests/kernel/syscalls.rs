@@ -12,7 +12,7 @@ use tests::{dist, mount, strace};
 
 const ROUNDS: i64 = 200;
 
-fn program(folder: &tempfile::TempDir) -> anyhow::Result<[String; 2]> {
+pub fn program(folder: &tempfile::TempDir) -> anyhow::Result<[String; 2]> {
     let program = dist::compile("calls", folder.path())?;
     Ok([program.display().to_string(), ROUNDS.to_string()])
 }

@@ -100,6 +100,7 @@ impl Recording {
         let what = kernel.lacking_in_words();
         ensure!(
             self.selection.has_user()
+                || self.counting.is_some()
                 || !self.probes.is_empty()
                 || !self.tracepoints.is_empty()
                 || lacking.len() < chosen.len(),

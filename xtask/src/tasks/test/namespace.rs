@@ -8,7 +8,7 @@ use super::binaries::Setting;
 /// Files of tests that run in a namespace as well: each family of the kernel's events, and the
 /// selection of processes; and for each file the test that always runs there. The others run in a
 /// whole test run.
-pub const FILES: [(&str, &str); 17] = [
+pub const FILES: [(&str, &str); 18] = [
     (
         "causes",
         "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
@@ -24,6 +24,10 @@ pub const FILES: [(&str, &str); 17] = [
     (
         "choosing",
         "processes_of_a_name_are_traced_those_that_begin_later_too",
+    ),
+    (
+        "counts",
+        "calls_are_counted_as_often_as_strace_counts_them_and_fail_as_often",
     ),
     (
         "faults",
