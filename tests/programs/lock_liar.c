@@ -70,7 +70,7 @@ static void forge(uint32_t other)
     scribbled = words;
     must("thread", pthread_create(&thread, NULL, scribble, NULL));
     for (int round = 0; round < 3000; round++)
-        wait_for(words, FUTEX_WAIT, 2, 100000);
+        wait_for(words, FUTEX_WAIT, *(volatile uint32_t *)words, 100000);
     is_over = 1;
     must("join", pthread_join(thread, NULL));
 }

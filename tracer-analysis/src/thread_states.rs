@@ -181,6 +181,7 @@ impl ThreadStates {
             known.since = known.since.max(self.now);
             known.state = known.when_unseen();
             known.cpu = None;
+            known.lock = LockId::NONE;
             known.retries = Retries::default();
         }
         self.cpus.lose();
@@ -408,6 +409,8 @@ impl ThreadStates {
             known.since = known.since.max(at);
             known.cpu = cpu;
             known.is_hearsay = false;
+            // That it left its CPU for it was not seen.
+            known.lock = LockId::NONE;
             match (before, state) {
                 (State::Blocked(_), State::Runnable(_)) => known.retries.wake(at, end),
                 (State::Runnable(_), State::Running) | (State::Running, State::Running) => {}
@@ -641,6 +644,7 @@ impl ThreadStates {
         };
         match event.header.event_type {
             EventTypeId::SYSCALL_ENTER => {
+                known.lock = LockId::NONE;
                 let Ok((data, _)) = SyscallEnterData::read_from_prefix(event.data) else {
                     return;
                 };

@@ -399,7 +399,13 @@ fn of_too_many_locks_the_rest_is_added_up() {
     let stat = stat(&log);
     let locks = stat["locks"].as_array().unwrap();
     let waits = locks.iter().map(|lock| lock["waits"].as_u64().unwrap());
-    assert_eq!(usize::try_from(waits.sum::<u64>()).unwrap(), events);
+    let waits = usize::try_from(waits.sum::<u64>()).unwrap();
+    // A wait of which the kernel did not report a switch is none of them.
+    let not_reported = usize::try_from(stat["not_reported"].as_u64().unwrap()).unwrap();
+    assert!(
+        waits <= events && events - waits <= 3 * not_reported,
+        "{waits} of {events}, {not_reported}"
+    );
     assert_eq!(locks.len(), 65_536 + 1);
     assert!(locks.last().unwrap()["address"].is_null());
     let words = tracer_user(&["stat", "--locks"], &log).stdout;

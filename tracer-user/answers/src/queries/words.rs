@@ -81,6 +81,9 @@ fn reason_at(why: Reason, functions: &Functions) -> String {
 
 /// Describes a lock that is waited for: `mutex 0x55d0c0a010`, and how many readers have it.
 fn waited_lock(lock: &WaitedLock) -> String {
+    if lock.kind == LockType::ThreadEnd {
+        return "the end of a thread".to_owned();
+    }
     let words = format!("{} {:#x}", lock_type(lock.kind), lock.key.address);
     match lock.readers {
         0 => words,
@@ -93,6 +96,15 @@ fn waited_lock(lock: &WaitedLock) -> String {
 #[must_use]
 pub fn lock_type(kind: LockType) -> String {
     kind.name().replace('_', " ")
+}
+
+/// Describes who has what a thread waits for: `, held by io 4714`.
+fn held_by(why: Reason, holder: &Task, functions: &Functions) -> String {
+    let lock = functions.locks.get(why.lock);
+    match lock.map(|lock| lock.kind) {
+        Some(LockType::ThreadEnd) => format!(", {}", task(holder)),
+        _ => format!(", held by {}", task(holder)),
+    }
 }
 
 /// Returns who had the lock of a wait that this waker has ended; `None` where that is not known.
@@ -154,9 +166,9 @@ pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
                     } else {
                         ", of which nothing was recorded"
                     };
-                    return format!("{blocked}, held by {}{more}", task(&holder));
+                    return format!("{blocked}{}{more}", held_by(*why, &holder, functions));
                 }
-                blocked.push_str(&format!(", held by {}", task(&holder)));
+                blocked.push_str(&held_by(*why, &holder, functions));
             }
             match of {
                 Waker::Unknown => format!("{blocked}, woken by an unknown waker"),
@@ -175,7 +187,7 @@ pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
         PathPart::Underway => "asked another CPU to wake it, which took so long".to_owned(),
         PathPart::StillBlocked(why, at) => {
             let held = match holder(*why, None, functions) {
-                Some(holder) => format!(", held by {}", task(&holder)),
+                Some(holder) => held_by(*why, &holder, functions),
                 None => String::new(),
             };
             format!(

@@ -1,10 +1,11 @@
 //! Waits for locks: who had them, and who waited for whom.
 
 use serde_json::{Value, json};
-use tracer_analysis::{LockKey, LockRelation, LockTotal, RelationTotal, Thread};
+use tracer_analysis::{LockKey, LockRelation, LockTotal, LockType, RelationTotal, Thread};
 
 use super::Statistics;
 use super::table::{LABEL, LISTED, TableColumn, push_table};
+use crate::queries::LastNames;
 use crate::queries::tree_json::task as task_json;
 use crate::queries::words::{duration, lock_type, place, seconds, task, thread};
 
@@ -67,6 +68,10 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
         out.push_str(&format!("; first waited for {place}"));
     }
     out.push('\n');
+    if total.kind == LockType::ThreadEnd {
+        // The thread is the lock.
+        return push_ends(out, total, names);
+    }
     for (relation, of_it) in total.by_relation().iter().take(LISTED_OF_LOCK) {
         let times = times(of_it);
         out.push_str(&format!("  {}: {times}\n", relation_words(*relation)));
@@ -82,6 +87,19 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
     let rest = pairs.len().saturating_sub(LISTED_OF_LOCK);
     if rest > 0 {
         out.push_str(&format!("    and {rest} other pairs (--format json)\n"));
+    }
+}
+
+/// Appends whose end was waited for, and by whom.
+fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
+    for ((waiter, relation), of_it) in total.sorted_pairs().iter().take(LISTED_OF_LOCK) {
+        let waiter = thread(*waiter, names.get(*waiter));
+        let whose = match relation {
+            LockRelation::HeldBy(ended) => task(ended),
+            LockRelation::WokenBy(_) | LockRelation::Unknown => "an unknown thread".to_owned(),
+        };
+        let times = times(of_it);
+        out.push_str(&format!("  {waiter} waited for {whose} to end: {times}\n"));
     }
 }
 
