@@ -31,10 +31,9 @@
 
 #![no_std]
 #![no_main]
-// For single instructions in `context` and `maps`; the toolchain is pinned.
-#![feature(asm_experimental_arch)]
-// For closures that must not become functions of their own, in `record`.
-#![feature(stmt_expr_attributes)]
+// For single instructions in `context` and `maps`, and for closures that are no functions of their
+// own; the toolchain is pinned.
+#![feature(asm_experimental_arch, stmt_expr_attributes)]
 
 mod asking;
 mod block;

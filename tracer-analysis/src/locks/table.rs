@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, LockWaitData, lock_memory};
+use tracer_common::kernel::{COMM_BYTES, ForkData, LockWaitData, lock_memory};
 use tracer_engine::event::Event;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -139,6 +139,12 @@ impl LockTable {
         self.locks.get(index)
     }
 
+    /// Tells whether no lock was waited for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
     /// Counts the waits for locks beyond those that are told apart.
     #[must_use]
     pub fn beyond(&self) -> u64 {
@@ -155,6 +161,10 @@ impl LockTable {
         let header = event.header;
         match header.event_type {
             EventTypeId::LOCK_WAIT => {}
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                self.learn_made(event.data);
+                return None;
+            }
             EventTypeId::EXEC | EventTypeId::EXIT => {
                 if let Some(program) = self.programs.get_mut(&header.pid) {
                     *program = program.wrapping_add(1);
@@ -171,6 +181,17 @@ impl LockTable {
         self.learn_own(waiter, data.own_tid);
         let lock = self.lock(waiter, &data, threads);
         Some((self.number(lock), data.address))
+    }
+
+    /// Learns the number of a thread that is made in its own pid namespace.
+    fn learn_made(&mut self, untrusted: &[u8]) {
+        if let Ok((made, _)) = ForkData::read_from_prefix(untrusted) {
+            let thread = Thread {
+                pid: made.child_pid.cast_signed(),
+                tid: made.child_tid.cast_signed(),
+            };
+            self.learn_own(thread, made.child_ns_tid);
+        }
     }
 
     /// Learns the number of a thread in its own pid namespace.

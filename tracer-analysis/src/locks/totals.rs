@@ -21,8 +21,9 @@ const MOST_OPEN: usize = 65_536;
 /// Why a thread waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LockRelation {
-    /// This thread had the lock.
-    HeldBy(Task),
+    /// This thread had the lock; and, where it has released it itself to the waiter, and its stack
+    /// was recorded then, the function in which it did.
+    HeldBy(Task, FunctionId),
     /// Who had it is not known; this thread ended the wait.
     WokenBy(Task),
     /// Neither is known.
@@ -77,7 +78,7 @@ impl LockTotal {
             .pairs
             .keys()
             .filter_map(|(_, relation)| match relation {
-                LockRelation::HeldBy(holder) => Some(holder.thread),
+                LockRelation::HeldBy(holder, _) => Some(holder.thread),
                 LockRelation::WokenBy(_) | LockRelation::Unknown => None,
             });
         holders.collect::<HashSet<Thread>>().len()
@@ -98,7 +99,17 @@ impl LockTotal {
     /// Returns the pairs, those that took longest first.
     #[must_use]
     pub fn sorted_pairs(&self) -> Vec<((Thread, LockRelation), RelationTotal)> {
-        let mut pairs: Vec<_> = self.pairs.iter().map(|(key, one)| (*key, *one)).collect();
+        let mut sums: HashMap<(Thread, LockRelation), RelationTotal, RandomState> =
+            HashMap::default();
+        for ((waiter, relation), total) in &self.pairs {
+            // In whatever function it released the lock.
+            let relation = match relation {
+                LockRelation::HeldBy(holder, _) => LockRelation::HeldBy(*holder, FunctionId::NONE),
+                LockRelation::WokenBy(_) | LockRelation::Unknown => *relation,
+            };
+            sums.entry((*waiter, relation)).or_default().add_all(total);
+        }
+        let mut pairs: Vec<_> = sums.into_iter().collect();
         pairs.sort_unstable_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
         pairs
     }
@@ -127,6 +138,8 @@ struct OpenWait {
     function: FunctionId,
     blocked: u64,
     waker: Waker,
+    /// The function of the waker.
+    woken_at: FunctionId,
 }
 
 /// Totals of the waits for all locks.
@@ -146,10 +159,11 @@ impl LockTotals {
         is_wait || (!self.open.is_empty() && self.open.contains_key(&interval.thread))
     }
 
-    /// Adds an interval. A wait counts where it ends between two moments, whole.
+    /// Adds an interval; of one that a waker ends, the function of the waker is `woken_at`. A wait
+    /// counts where it ends between two moments, whole.
     pub fn add(
         &mut self,
-        interval: &Interval,
+        (interval, woken_at): (&Interval, FunctionId),
         table: &LockTable,
         (from, until): (MonotonicNs, MonotonicNs),
     ) {
@@ -160,6 +174,7 @@ impl LockTotals {
                     lock: reason.lock,
                     function: reason.function,
                     blocked: interval.ns(),
+                    woken_at,
                     waker: match interval.end {
                         IntervalEnd::Woken(waker) => waker,
                         IntervalEnd::Open | IntervalEnd::Unsaid | IntervalEnd::GotCpu(_) => {
@@ -227,10 +242,10 @@ impl LockTotals {
         }
         let holder = lock.and_then(|lock| lock.holder(Some(&wait.waker)));
         let (relation, is_confirmed) = match (holder, wait.waker) {
-            (Some(holder), Waker::Thread(waker)) => {
-                (LockRelation::HeldBy(holder), waker.thread == holder.thread)
+            (Some(holder), Waker::Thread(waker)) if waker.thread == holder.thread => {
+                (LockRelation::HeldBy(holder, wait.woken_at), true)
             }
-            (Some(holder), _) => (LockRelation::HeldBy(holder), false),
+            (Some(holder), _) => (LockRelation::HeldBy(holder, FunctionId::NONE), false),
             (None, Waker::Thread(waker)) => (LockRelation::WokenBy(waker), false),
             (None, _) => (LockRelation::Unknown, false),
         };

@@ -40,6 +40,7 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_waking", 2100, 2900),
     budget("sched_wakeup", 750, 1450),
     budget("sched_wakeup_new", 1110, 2040),
+    budget("sched_switch_locks", 980, 1630),
     budget("sched_switch", 26000, 36000),
     budget("sched_migrate_task", 610, 1130),
     budget("signal_generate", 19000, 7300),

@@ -49,6 +49,8 @@ pub struct Paths {
     names: LastNames,
     commands: Commands,
     functions: Functions,
+    /// The function in which the next event's waker wakes another thread.
+    next_wakes_in: FunctionId,
     kinds: Vec<SpanKind>,
     shown: Vec<ShownSpan>,
     first: MonotonicNs,
@@ -90,6 +92,7 @@ impl Paths {
             names: LastNames::default(),
             commands: Commands::default(),
             functions: Functions::default(),
+            next_wakes_in: FunctionId::NONE,
             kinds: Vec::new(),
             shown: Vec::new(),
             first: MonotonicNs(0),
@@ -270,6 +273,8 @@ impl Paths {
             && let Some(states) = &mut self.states
         {
             states.next_waits_in(self.functions.waiting(stack));
+        } else if !self.functions.locks.is_empty() && stack.is_of(EventTypeId::WAKEUP) {
+            self.next_wakes_in = self.functions.waiting(stack);
         }
     }
 
@@ -279,6 +284,12 @@ impl Paths {
         if let Some(states) = &mut self.states {
             states.next_waits_in(function);
         }
+    }
+
+    /// Takes the function in which the waker of the next event wakes another thread: where locks
+    /// are waited for, and its stack was recorded.
+    pub fn take_waking_function(&mut self) -> FunctionId {
+        std::mem::take(&mut self.next_wakes_in)
     }
 
     /// Returns the names of threads.

@@ -5,9 +5,9 @@ use tracer_analysis::{LockKey, LockRelation, LockTotal, LockType, RelationTotal,
 
 use super::Statistics;
 use super::table::{LABEL, LISTED, TableColumn, push_table};
-use crate::queries::LastNames;
 use crate::queries::tree_json::task as task_json;
 use crate::queries::words::{duration, lock_type, place, seconds, task, thread};
+use crate::queries::{Functions, LastNames};
 
 /// Holders and pairs of threads that are listed for a lock.
 const LISTED_OF_LOCK: usize = 8;
@@ -74,11 +74,12 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
     }
     for (relation, of_it) in total.by_relation().iter().take(LISTED_OF_LOCK) {
         let times = times(of_it);
-        out.push_str(&format!("  {}: {times}\n", relation_words(*relation)));
+        let words = relation_words(*relation, statistics.paths.functions());
+        out.push_str(&format!("  {words}: {times}\n"));
     }
     let pairs = total.sorted_pairs();
     for ((waiter, relation), of_it) in pairs.iter().take(LISTED_OF_LOCK) {
-        if let LockRelation::HeldBy(holder) = relation {
+        if let LockRelation::HeldBy(holder, _) = relation {
             let waiter = thread(*waiter, names.get(*waiter));
             let (holder, times) = (task(holder), times(of_it));
             out.push_str(&format!("    {waiter} waited for {holder}: {times}\n"));
@@ -95,7 +96,7 @@ fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
     for ((waiter, relation), of_it) in total.sorted_pairs().iter().take(LISTED_OF_LOCK) {
         let waiter = thread(*waiter, names.get(*waiter));
         let whose = match relation {
-            LockRelation::HeldBy(ended) => task(ended),
+            LockRelation::HeldBy(ended, _) => task(ended),
             LockRelation::WokenBy(_) | LockRelation::Unknown => "an unknown thread".to_owned(),
         };
         let times = times(of_it);
@@ -103,9 +104,12 @@ fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
     }
 }
 
-fn relation_words(relation: LockRelation) -> String {
+fn relation_words(relation: LockRelation, functions: &Functions) -> String {
     match relation {
-        LockRelation::HeldBy(holder) => format!("held by {}", task(&holder)),
+        LockRelation::HeldBy(holder, function) => match place(function, functions) {
+            Some(place) => format!("held by {}, which released it {place}", task(&holder)),
+            None => format!("held by {}", task(&holder)),
+        },
         LockRelation::WokenBy(waker) => format!("holder unknown, woken by {}", task(&waker)),
         LockRelation::Unknown => "holder unknown".to_owned(),
     }
@@ -138,16 +142,17 @@ pub fn locks(statistics: &Statistics) -> Vec<Value> {
 
 fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Value {
     let names = statistics.paths.names();
-    let place = statistics.paths.functions().place(total.function);
+    let functions = statistics.paths.functions();
+    let place = functions.place(total.function);
     let at = total.longest_at.0.saturating_sub(statistics.start.0);
     let holders = total.by_relation().into_iter().map(|(relation, of_it)| {
-        let mut holder = relation_json(relation);
+        let mut holder = relation_json(relation, functions);
         add(&mut holder, &of_it);
         holder
     });
     let pairs = total.sorted_pairs().into_iter();
     let pairs = pairs.map(|((waiter, relation), of_it)| {
-        let mut pair = relation_json(relation);
+        let mut pair = relation_json(relation, functions);
         if let Value::Object(pair) = &mut pair {
             let waiter = json!({
                 "pid": waiter.pid,
@@ -178,12 +183,17 @@ fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Valu
     })
 }
 
-fn relation_json(relation: LockRelation) -> Value {
-    match relation {
-        LockRelation::HeldBy(holder) => json!({ "holder": task_json(&holder), "waker": null }),
-        LockRelation::WokenBy(waker) => json!({ "holder": null, "waker": task_json(&waker) }),
-        LockRelation::Unknown => json!({ "holder": null, "waker": null }),
-    }
+fn relation_json(relation: LockRelation, functions: &Functions) -> Value {
+    let (holder, waker, released_at) = match relation {
+        LockRelation::HeldBy(holder, function) => (Some(holder), None, functions.place(function)),
+        LockRelation::WokenBy(waker) => (None, Some(waker), None),
+        LockRelation::Unknown => (None, None, None),
+    };
+    json!({
+        "holder": holder.as_ref().map(task_json),
+        "waker": waker.as_ref().map(task_json),
+        "released_at": released_at.map(|place| &*place.name),
+    })
 }
 
 fn add(row: &mut Value, of_it: &RelationTotal) {

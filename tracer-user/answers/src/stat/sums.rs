@@ -232,11 +232,12 @@ impl Sums {
 
     /// Adds the waits for locks of the last event.
     fn add_locks(&mut self) {
+        let woken_at = self.paths.take_waking_function();
         let table = &self.paths.functions().locks;
         let within = (self.scope.from, self.scope.until);
         for interval in self.lock_intervals.drain(..) {
             if self.scope.has_process(interval.thread.pid) {
-                self.locks.add(&interval, table, within);
+                self.locks.add((&interval, woken_at), table, within);
             }
         }
     }
