@@ -5,6 +5,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef FIXED
+#define MOST "max"
+#define OLD_MOST "-1"
+#else
+#define MOST "20000"
+#define OLD_MOST MOST
+#endif
+
 static void write_to(const char *group, const char *file, const char *text)
 {
     char path[512];
@@ -27,10 +35,10 @@ int main(int argc, char **argv)
         return 2;
     snprintf(path, sizeof path, "%s/cpu.max", argv[1]);
     if (access(path, F_OK) == 0) {
-        write_to(argv[1], "cpu.max", "20000 100000");
+        write_to(argv[1], "cpu.max", MOST " 100000");
     } else {
         write_to(argv[1], "cpu.cfs_period_us", "100000");
-        write_to(argv[1], "cpu.cfs_quota_us", "20000");
+        write_to(argv[1], "cpu.cfs_quota_us", OLD_MOST);
     }
     write_to(argv[argc > 2 ? 2 : 1], "cgroup.procs", "0");
     do {

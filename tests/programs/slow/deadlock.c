@@ -9,9 +9,17 @@ static pthread_barrier_t both_have_one;
 
 static void *other(void *unused)
 {
+#ifdef FIXED
+    pthread_barrier_wait(&both_have_one);
+    pthread_mutex_lock(&first);
+    pthread_mutex_lock(&second);
+    pthread_mutex_unlock(&second);
+    pthread_mutex_unlock(&first);
+#else
     pthread_mutex_lock(&second);
     pthread_barrier_wait(&both_have_one);
     pthread_mutex_lock(&first);
+#endif
     return unused;
 }
 

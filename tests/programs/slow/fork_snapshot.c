@@ -10,24 +10,34 @@
 
 enum { PAGES = 20000, PAGE = 4096 };
 
+#ifdef FIXED
+enum { FLAGS = MAP_POPULATE };
+#else
+enum { FLAGS = 0 };
+#endif
+
 int main(void)
 {
-    char *memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    pid_t child;
+    char *memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | FLAGS, -1, 0);
+    pid_t child = 0;
 
     if (memory == MAP_FAILED)
         return EXIT_FAILURE;
     madvise(memory, (size_t)PAGES * PAGE, MADV_NOHUGEPAGE);
     memset(memory, 1, (size_t)PAGES * PAGE);
+#ifndef FIXED
     child = fork();
-    if (child == 0) {
+#endif
+    if (child == 0 && FLAGS == 0) {
         prctl(PR_SET_NAME, "snapshot");
         pause();
         _exit(EXIT_SUCCESS);
     }
     for (int page = 0; page < PAGES; page++)
         memory[(size_t)page * PAGE] = 2;
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
     return EXIT_SUCCESS;
 }

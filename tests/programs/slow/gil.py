@@ -1,6 +1,7 @@
 """One thread computes, the other one wants to answer: it waits for the interpreter's lock, in futex()."""
 
 import ctypes
+import sys
 import threading
 import time
 
@@ -22,6 +23,17 @@ def answer(rounds):
     for _ in range(rounds):
         time.sleep(0.001)
 
+
+def answer_at_once(rounds):
+    set_name("answers")
+    sum(range(rounds))
+
+
+if sys.argv[1:] == ["fixed"]:
+    thread = threading.Thread(target=answer_at_once, args=(100,))
+    thread.start()
+    thread.join()
+    sys.exit()
 
 start = time.monotonic()
 others = [threading.Thread(target=compute, args=(start + 1,))]

@@ -7,6 +7,12 @@
 
 enum { PAGES = 4096, PAGE = 4096, STEP = 1021 };
 
+#ifdef FIXED
+enum { FLAGS = MAP_POPULATE };
+#else
+enum { FLAGS = 0 };
+#endif
+
 int main(int argc, char **argv)
 {
     static char page[PAGE];
@@ -23,9 +29,11 @@ int main(int argc, char **argv)
         if (write(file, page, PAGE) != PAGE)
             return EXIT_FAILURE;
     }
+#ifndef FIXED
     if (fsync(file) != 0 || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0)
         return EXIT_FAILURE;
-    data = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ, MAP_SHARED, file, 0);
+#endif
+    data = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ, MAP_SHARED | FLAGS, file, 0);
     if (data == MAP_FAILED || madvise(data, (size_t)PAGES * PAGE, MADV_RANDOM) != 0)
         return EXIT_FAILURE;
     for (int i = 0; i < PAGES; i++)

@@ -31,8 +31,13 @@ int main(void)
         prctl(PR_SET_NAME, "holder");
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) {
+#ifdef FIXED
+            nanosleep(&long_time, NULL);
+            set_lock(table, F_WRLCK);
+#else
             set_lock(table, F_WRLCK);
             nanosleep(&long_time, NULL);
+#endif
             set_lock(table, F_UNLCK);
             nanosleep(&short_time, NULL);
         }
@@ -42,8 +47,10 @@ int main(void)
     for (int round = 0; round < ROUNDS; round++) {
         set_lock(table, F_WRLCK);
         set_lock(table, F_UNLCK);
+#ifndef FIXED
         nanosleep(&short_time, NULL);
         nanosleep(&short_time, NULL);
+#endif
     }
     return EXIT_SUCCESS;
 }

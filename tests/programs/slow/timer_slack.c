@@ -3,11 +3,17 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#ifdef FIXED
+enum { SLACK = 1 };
+#else
+enum { SLACK = 10000000 };
+#endif
+
 int main(void)
 {
     const struct timespec time = {.tv_nsec = 50000};
 
-    if (prctl(PR_SET_TIMERSLACK, 10000000) != 0)
+    if (prctl(PR_SET_TIMERSLACK, SLACK) != 0)
         return EXIT_FAILURE;
     for (int i = 0; i < 60; i++)
         nanosleep(&time, NULL);

@@ -10,6 +10,12 @@
 
 enum { WRITES = 200 };
 
+#ifdef FIXED
+enum { DURABLE = 0 };
+#else
+enum { DURABLE = O_DSYNC };
+#endif
+
 int main(int argc, char **argv)
 {
     static char page[4096];
@@ -23,7 +29,7 @@ int main(int argc, char **argv)
         return 2;
     memset(&params, 0, sizeof params);
     ring = syscall(SYS_io_uring_setup, 4, &params);
-    file = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC | O_DSYNC, 0600);
+    file = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC | DURABLE, 0600);
     if (ring < 0 || file < 0 || !(params.features & IORING_FEAT_SINGLE_MMAP))
         return EXIT_FAILURE;
     rings = mmap(NULL, params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE,

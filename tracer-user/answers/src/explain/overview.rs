@@ -92,6 +92,14 @@ impl Overview {
         }
     }
 
+    /// Returns how long that was.
+    #[must_use]
+    pub fn of(&self, part: Use) -> u64 {
+        let position = USES.iter().position(|(of, ..)| *of == part);
+        let ns = position.and_then(|position| self.ns.get(position));
+        ns.copied().unwrap_or(0)
+    }
+
     /// Returns all of the time.
     #[must_use]
     pub fn all(&self) -> u64 {

@@ -27,11 +27,13 @@ pub fn unseen(facts: &Facts, judged: &Judged) -> Vec<String> {
     if !statistics.has_switches {
         all.push("switches and wake-ups were not recorded: what threads did is unknown".to_owned());
     } else if !statistics.has_wakeups {
-        all.push("wake-ups were not recorded: who ended waits is unknown".to_owned());
+        all.push("who ended waits: no wake-ups (none came, or they were not recorded)".to_owned());
     }
     if blind(Needs::Calls) && statistics.has_switches && !facts.calls.has_calls() {
         all.push(
-            "system calls were not recorded (--syscalls all): locks, names, small reads".to_owned(),
+            "locks, names that are looked up, small reads: no system calls (none were made, or \
+             --syscalls all was not given)"
+                .to_owned(),
         );
     }
     if blind(Needs::Faults) {

@@ -45,8 +45,6 @@ pub struct Herd {
     pub woken: u64,
     /// Of these, how many went back to what they had waited in.
     pub in_vain: u64,
-    /// How long those ran for it, in nanoseconds.
-    pub ns: u64,
     /// One of them.
     pub thread: Thread,
 }
@@ -164,12 +162,12 @@ impl Queues {
         let Some((was, ran)) = self.awake.remove(&thread) else {
             return;
         };
-        if was == reason
+        // Behind what they wait for there may be a lock, by the same call.
+        if was.inside == reason.inside
             && ran <= IN_VAIN_NS
-            && let Some(herd) = self.herds.get_mut(&reason)
+            && let Some(herd) = self.herds.get_mut(&was)
         {
             herd.in_vain += 1;
-            herd.ns = herd.ns.saturating_add(ran);
         }
     }
 

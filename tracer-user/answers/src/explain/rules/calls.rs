@@ -2,7 +2,7 @@
 
 use tracer_analysis::Thread;
 
-use super::super::facts::{CallOf, CallSum, Facts, SMALL_BYTES, returns_bytes};
+use super::super::facts::{CallOf, CallSum, Crew, Facts, SMALL_BYTES, returns_bytes};
 use super::super::finding::{Finding, Sure};
 use super::support::{crew_name, place, share, thousandths};
 use crate::queries::words::call_name;
@@ -81,6 +81,11 @@ fn of_running(facts: &Facts, sum: &CallSum, part: u64) -> u64 {
     ran * part / 1000
 }
 
+/// Returns how long a crew ran, by `part` thousandths of it, in nanoseconds.
+fn ran_for(crew: &Crew, part: u64) -> u64 {
+    crew.total.running / 1000 * part
+}
+
 /// Finds many small reads or writes.
 pub fn small(facts: &Facts) -> Vec<Finding> {
     let all = facts.calls.sorted().into_iter();
@@ -92,7 +97,9 @@ pub fn small(facts: &Facts) -> Vec<Finding> {
         let mut found = about("small-io", facts, of, sum)?;
         let crew = facts.crews.named(&found.comm)?;
         found.count = sum.small;
-        found.ns = sum.small_ns;
+        found.ns = sum
+            .small_ns
+            .max(ran_for(crew, part_of_calls(facts, of, sum.small)));
         let in_calls = share(facts, crew, sum.small_ns, |_| false);
         let part = part_of_calls(facts, of, sum.small);
         // A program that does little else spends the time between them on them too.
@@ -134,6 +141,7 @@ pub fn failing(facts: &Facts) -> Vec<Finding> {
         let crew = facts.crews.named(&found.comm)?;
         found.share = found.share.max(share(facts, crew, sum.ns, |_| false));
         found.count = count;
+        found.ns = found.ns.max(ran_for(crew, part));
         let error = error_name(i32::try_from(error).unwrap_or(0)).unwrap_or("an error");
         let on = found
             .object
@@ -162,7 +170,7 @@ pub fn polling(facts: &Facts) -> Vec<Finding> {
         }
         let mut found = about("polling", facts, of, sum)?;
         found.share = of_running(facts, sum, part);
-        found.ns = facts.crews.named(&found.comm)?.total.running * part / 1000;
+        found.ns = ran_for(facts.crews.named(&found.comm)?, part);
         found.count = sum.zero;
         found.what = format!(
             "asked {name}() again and again without waiting, and there was nothing: it kept a CPU \

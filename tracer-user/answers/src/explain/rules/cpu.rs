@@ -14,6 +14,9 @@ const HOT: u64 = 800;
 /// Share of the other threads beside it, at most.
 const COOL: u64 = 300;
 
+/// Threads that had a CPU and are named.
+const MOST_NAMED: usize = 2;
+
 fn about(rule: &'static str, crew: &Crew, ns: u64) -> Finding {
     Finding {
         rule,
@@ -56,11 +59,16 @@ pub fn starved(facts: &Facts) -> Vec<Finding> {
         of.is_some_and(|of| of.comm == crew.comm)
     };
     let behind = facts.queues.behind(is_of);
-    let known = behind.iter().find(|(task, _)| task.thread.tid != 0);
-    found.by = known.map(|(by, _)| task(by));
-    found.what = match &found.by {
-        Some(by) => format!("waited for a CPU that others had, mostly {by}"),
-        None => "waited for a CPU".to_owned(),
+    let known = behind.iter().filter(|(task, _)| task.thread.tid != 0);
+    found.by = known.clone().next().map(|(by, _)| task(by));
+    let named: Vec<String> = known.take(MOST_NAMED).map(|(by, _)| task(by)).collect();
+    found.what = if named.is_empty() {
+        "waited for a CPU".to_owned()
+    } else {
+        format!(
+            "waited for a CPU that others had, mostly {}",
+            named.join(" and ")
+        )
     };
     let others = shares.iter().skip(1);
     let others = others.filter(|(share, _)| *share * 2 > *most).count();
@@ -127,7 +135,8 @@ pub fn hot(facts: &Facts) -> Vec<Finding> {
         return Vec::new();
     };
     let share_of = |ns| thousandths(ns, wall);
-    if share_of(total.running) < HOT || share_of(next.running) > COOL {
+    let wants = total.running.saturating_add(total.runnable);
+    if share_of(wants) < HOT || share_of(next.running) > COOL {
         return Vec::new();
     }
     let Some(crew) = facts.crews.of(*hottest) else {
@@ -141,8 +150,8 @@ pub fn hot(facts: &Facts) -> Vec<Finding> {
     let work = facts.places.of_work(|thread, _| thread == *hottest);
     found.place = place(work, total.running);
     found.what = format!(
-        "ran nearly all the time on one CPU, while the other threads of its process ({others}) \
-         hardly ran: one CPU is all that it can use"
+        "wanted a CPU nearly all the time, and can use only one, while the other threads of its process ({others}) \
+         hardly ran"
     );
     found.next = "stat --flame on-cpu -o flame.svg".to_owned();
     vec![found]

@@ -10,6 +10,7 @@ mod waits;
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::overview::{Overview, Use};
 
 /// Events without which a rule sees nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,13 +125,15 @@ pub struct Judged {
 /// Applies all rules.
 #[must_use]
 pub fn judge(facts: &Facts) -> Judged {
+    let overview = Overview::new(facts);
+    let queued = support::thousandths(overview.of(Use::ForCpu), overview.all());
     let order = |name: &str| RULES.iter().position(|rule| rule.name == name);
     let mut all: Vec<Finding> = Vec::new();
     let (mut not, mut blind) = (Vec::new(), Vec::new());
     for rule in RULES {
         let found = (rule.find)(facts);
         let most = found.iter().map(|found| found.share).max().unwrap_or(0);
-        let worth = found.into_iter().filter(is_worth);
+        let worth = found.into_iter().filter(|found| is_worth(found, queued));
         let before = all.len();
         all.extend(worth);
         if all.len() > before {
@@ -160,8 +163,12 @@ pub fn judge(facts: &Facts) -> Judged {
     }
 }
 
-fn is_worth(found: &Finding) -> bool {
-    found.share >= LEAST_SHARE && found.ns >= LEAST_NS
+/// Tells whether a finding explains enough of the time: of that in which the program did not wait
+/// for a CPU, of which `queued` thousandths are taken away. On a busy machine everything takes
+/// longer.
+fn is_worth(found: &Finding, queued: u64) -> bool {
+    let rest = support::WHOLE.saturating_sub(queued);
+    found.share * support::WHOLE >= LEAST_SHARE * rest && found.ns >= LEAST_NS
 }
 
 /// Drops findings that a more special one explains.
@@ -180,11 +187,16 @@ fn drop_general(all: &mut Vec<Finding>) {
             inner.rule == outer.rule && is_by && inner.share * 5 >= outer.share * 4
         })
     };
+    let is_inverted = |cpu: &Finding| {
+        let mut inversions = all.iter().filter(|found| found.rule == "inversion");
+        inversions.any(|inversion| inversion.by == cpu.by)
+    };
     let on_cpu = ["polling", "failing", "small-io", "faults", "processes"];
     let drops = all.iter().map(|found| match found.rule {
         "hot-thread" => has(&on_cpu, &found.comm),
         "child" => has(&["processes"], &found.comm) || has_inner(found),
         "lock" => has(&["inversion"], &found.comm),
+        "cpu" => has(&["herd"], &found.comm) || is_inverted(found),
         _ => false,
     });
     let drops: Vec<bool> = drops.collect();

@@ -1,10 +1,10 @@
 //! Rules of how threads get in each other's way: inverted priorities, herds, interrupts.
 
-use tracer_analysis::Interrupt;
+use tracer_analysis::{Interrupt, PathPart};
 
 use super::super::facts::{Class, Facts};
 use super::super::finding::{Finding, Sure};
-use super::support::{crew_name, harmless, thousandths};
+use super::support::{crew_name, harmless, share, thousandths};
 use crate::queries::words::{inside, task, thread};
 use tracer_event::fields::until_null;
 
@@ -15,11 +15,13 @@ const MANY: u64 = 20;
 pub fn inverted(facts: &Facts) -> Vec<Finding> {
     let all = facts.queues.inverted().into_iter();
     let found = all.filter_map(|((waits, holder, instead), inverted)| {
-        let is_lock = facts
+        let locks = facts
             .waits
             .iter()
-            .any(|(key, _)| key.thread == waits && facts.detail(key).class == Class::Lock);
-        if !is_lock || instead.thread == holder {
+            .filter(|(key, _)| key.thread == waits && facts.detail(key).class == Class::Lock);
+        let in_locks: u64 = locks.map(|(_, total)| total.ns).sum();
+        // Any holder of a lock may lose its CPU now and then.
+        if in_locks == 0 || inverted.ns * 2 < in_locks || instead.thread == holder {
             return None;
         }
         let crew = facts.crews.of(waits)?;
@@ -56,6 +58,10 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
             return None;
         }
         let call = inside(reason.inside)?;
+        let ns = crew.total.running.saturating_add(crew.total.runnable);
+        let busy = share(facts, crew, ns, |leaf| {
+            matches!(leaf.part, PathPart::Running | PathPart::Runnable(..))
+        });
         let each = herd.woken.checked_div(herd.count).unwrap_or(0);
         Some(Finding {
             rule: "herd",
@@ -71,9 +77,8 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
                 .object
                 .map(|object| object.to_string()),
             by: None,
-            ns: herd.ns,
-            share: thousandths(herd.ns, facts.seen())
-                .max(thousandths(herd.in_vain, herd.woken) / 4),
+            ns: ns / 1000 * thousandths(herd.in_vain, herd.woken),
+            share: busy * thousandths(herd.in_vain, herd.woken) / 1000,
             count: herd.count,
             longest: None,
             sure: Sure::Inferred("they went back to the same wait at once"),
@@ -82,7 +87,7 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
             comm: crew.comm.clone(),
         })
     });
-    found.collect()
+    found.take(1).collect()
 }
 
 /// Finds interrupts that have much of a CPU's time.

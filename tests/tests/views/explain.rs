@@ -1,0 +1,401 @@
+//! Programs that are slow for a reason that was put in on purpose: what `explain` names first, and
+//! of the same programs without that reason, nothing. `docs/explain.md` has the rules.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::cgroup::Cgroup;
+use tests::dist::{self, Linkage};
+use tests::rights::missing_right;
+use tests::target::Target;
+
+/// A program, and a folder on a disk for what it writes.
+struct Program {
+    folder: TempDir,
+    command: Vec<PathBuf>,
+}
+
+/// Whether the reason is in it.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Slow,
+    Fixed,
+}
+
+impl Program {
+    fn new(name: &str, kind: Kind) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("programs/slow")
+            .join(name);
+        let mut command: Vec<PathBuf> = match source.extension().and_then(OsStr::to_str) {
+            // Not what stands before it in the path, which may be a script.
+            Some("py") => vec!["/usr/bin/python3".into(), source],
+            Some("sh") => vec!["sh".into(), source],
+            _ => {
+                let program = folder.path().join(source.file_stem().unwrap());
+                let mut options = vec!["-g", "-Wall", "-Wextra", "-Werror", "-lresolv"];
+                if kind == Kind::Fixed {
+                    options.push("-DFIXED");
+                }
+                dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
+                return Self {
+                    folder,
+                    command: vec![program],
+                };
+            }
+        };
+        if kind == Kind::Fixed {
+            command.push("fixed".into());
+        }
+        Self { folder, command }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn explain<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Explanation {
+        let output = Command::new(dist::tracer_user().unwrap())
+            .args(["explain", "--format", "json", "--"])
+            .args(&self.command)
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        // What the tracer says comes behind it.
+        let mut values = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => Explanation(value),
+            other => panic!("{other:?}: {said}"),
+        }
+    }
+}
+
+/// An answer of `explain`.
+struct Explanation(Value);
+
+impl Explanation {
+    /// The findings, without a lack of CPUs that is none of the program's: tests share the machine.
+    fn findings(&self) -> Vec<&Value> {
+        let all = self.0["findings"].as_array().unwrap().iter();
+        all.filter(|found| found["rule"] != "cpu").collect()
+    }
+
+    /// Checks that the first finding is of this rule, and that what it says has these words.
+    fn names_first(&self, rule: &str, words: &[&str]) {
+        let findings = self.findings();
+        let first = findings
+            .first()
+            .unwrap_or_else(|| panic!("nothing: {}", self.0));
+        assert_eq!(first["rule"], rule, "{:#}", self.0);
+        let said = format!(
+            "{} {} {} {}",
+            text(&first["who"]),
+            text(&first["what"]),
+            text(&first["where"]),
+            text(&first["object"])
+        );
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+    }
+
+    fn names_nothing(&self) {
+        assert!(self.findings().is_empty(), "{:#}", self.0);
+    }
+
+    fn has(&self, rule: &str) -> bool {
+        let all = self.0["findings"].as_array().unwrap();
+        all.iter().any(|found| found["rule"] == rule)
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+const NOTHING: [&str; 0] = [];
+
+/// Checks the answers about a program and about its fixed twin, which write into a file.
+fn check(name: &str, rule: &str, words: &[&str]) {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new(name, Kind::Slow);
+    slow.explain(&[slow.file()]).names_first(rule, words);
+    let fixed = Program::new(name, Kind::Fixed);
+    // A script has its own first argument.
+    let explained = if fixed.command.len() > 1 {
+        fixed.explain(&NOTHING)
+    } else {
+        fixed.explain(&[fixed.file()])
+    };
+    explained.names_nothing();
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_lock_of_a_file_is_named_with_its_holder() {
+    check(
+        "row_lock.c",
+        "lock",
+        &["worker", "fcntl", "holder", "set_lock"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_lock_of_threads_is_named_with_the_function_that_waits() {
+    check("lock_convoy.c", "lock", &["convoy", "futex", "work"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_lock_of_an_interpreter_is_named_with_who_has_it() {
+    check("gil.py", "lock", &["answers", "futex", "computes"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_disk_is_named_with_the_call_and_the_file() {
+    check(
+        "slow_disk.c",
+        "disk",
+        &["slow_disk", "fdatasync", "main", "data"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_disk_behind_io_uring_is_named() {
+    check("uring.c", "disk", &["io_uring"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_command_that_takes_long_is_named() {
+    check("slow_command.c", "child", &["wait4", "sleep"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn page_faults_of_a_snapshot_are_named_as_copies() {
+    check(
+        "fork_snapshot.c",
+        "faults",
+        &["fork_snapshot", "copy", "main"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn page_faults_that_wait_for_a_disk_are_named() {
+    check(
+        "major_faults.c",
+        "faults",
+        &["major_faults", "device", "main"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_name_server_is_named_with_the_name_that_is_asked_for() {
+    check("dns.c", "dns", &["slow.example", "poll", "no answer"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_connection_that_is_not_accepted_is_named_with_its_address() {
+    check(
+        "slow_connect.c",
+        "connect",
+        &["127.0.0.1:", "connect", "no answer"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_budget_that_is_used_up_is_named() {
+    check("deadline.c", "throttling", &["deadline", "SCHED_DEADLINE"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_group_that_has_used_up_its_time_is_named() {
+    if missing_right().is_some() {
+        return;
+    }
+    let group = Cgroup::with("cpu").unwrap();
+    let name = group
+        .path()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let slow = Program::new("cpu_quota.c", Kind::Slow);
+    let explained = slow.explain(&[group.path()]);
+    explained.names_first("throttling", &["cpu_quota", &name, "cpu.max"]);
+    let fixed = Program::new("cpu_quota.c", Kind::Fixed);
+    fixed.explain(&[group.path()]).names_nothing();
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn many_short_processes_are_named_with_their_names() {
+    check(
+        "fork_storm.sh",
+        "processes",
+        &["sh", "sed (150)", "tr (150)"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn who_has_the_cpu_is_named() {
+    if missing_right().is_some() {
+        return;
+    }
+    let explained = Program::new("noisy_neighbour.c", Kind::Slow).explain(&NOTHING);
+    let first = &explained.0["findings"][0];
+    assert_eq!(first["rule"], "cpu", "{:#}", explained.0);
+    assert!(text(&first["who"]).starts_with("worker "), "{first}");
+    assert!(text(&first["what"]).contains("neighbour "), "{first}");
+    let fixed = Program::new("noisy_neighbour.c", Kind::Fixed).explain(&NOTHING);
+    fixed.names_nothing();
+    assert!(!fixed.0.to_string().contains("neighbour "), "{:#}", fixed.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn sleeps_are_named_with_how_long_each_takes() {
+    check(
+        "timer_slack.c",
+        "sleep",
+        &["timer_slack", "nanosleep", "main"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_loop_that_does_not_wait_is_named() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new("busy_loop.c", Kind::Slow).explain(&["300000"]);
+    slow.names_first("polling", &["busy_loop", "epoll_wait", "main"]);
+    let fixed = Program::new("busy_loop.c", Kind::Fixed).explain(&["300000"]);
+    fixed.names_nothing();
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn small_reads_are_named_with_their_size_and_file() {
+    check(
+        "small_reads.c",
+        "small-io",
+        &["read()", "1 bytes each", "data"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn calls_that_fail_are_named_with_error_and_file() {
+    check(
+        "failing_opens.c",
+        "failing",
+        &["openat", "ENOENT", "/nowhere/slow.conf"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_single_hot_thread_is_named_with_its_function() {
+    check("hot_thread.c", "hot-thread", &["hot ", "compute"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_herd_that_is_woken_in_vain_is_named() {
+    check("herd.c", "herd", &["herd", "futex", "16 threads"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_stop_is_named() {
+    check("stopped.c", "stopped", &["stopped", "SIGSTOP"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn an_inverted_priority_is_named_with_all_three_threads() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new("priority_inversion.c", Kind::Slow).explain(&NOTHING);
+    slow.names_first("inversion", &["high ", "low ", "middle "]);
+    // With inheritance of priorities the lock is there at once; `low` still comes after `middle`.
+    let fixed = Program::new("priority_inversion.c", Kind::Fixed).explain(&NOTHING);
+    assert!(!fixed.has("inversion"), "{:#}", fixed.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_deadlock_is_named_and_the_next_command_finds_its_circle() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new("deadlock.c", Kind::Slow);
+    let (target, _) = Target::start(&mut Command::new(&slow.command[0])).unwrap();
+    let pid = target.pid().to_string();
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args([
+            "explain",
+            "--duration",
+            "1s",
+            "--format",
+            "json",
+            "-p",
+            &pid,
+        ])
+        .output()
+        .unwrap();
+    let explained = Explanation(serde_json::from_slice(&output.stdout).unwrap());
+    explained.names_first("hung", &["deadlock", "futex"]);
+    let next = text(&explained.0["next"][0]).to_owned();
+    assert_eq!(next, format!("tracer-user why --now -p {pid}"));
+    let mut words = next.split(' ').skip(1);
+    let now = Command::new(dist::tracer_user().unwrap())
+        .args(&mut words)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(now.stdout).unwrap();
+    assert!(said.contains("circle"), "{said}");
+    Program::new("deadlock.c", Kind::Fixed)
+        .explain(&NOTHING)
+        .names_nothing();
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_process_that_waits_for_work_does_not_hang() {
+    if missing_right().is_some() {
+        return;
+    }
+    let mut idle = Command::new("sleep").arg("100").spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args(["explain", "--duration", "500ms", "--format", "json", "-p"])
+        .arg(idle.id().to_string())
+        .output()
+        .unwrap();
+    idle.kill().unwrap();
+    idle.wait().unwrap();
+    Explanation(serde_json::from_slice(&output.stdout).unwrap()).names_nothing();
+}
