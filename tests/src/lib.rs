@@ -13,6 +13,7 @@ pub mod bpftrace;
 pub mod btf;
 pub mod call_lines;
 pub mod cgroup;
+pub mod comes_and_goes;
 pub mod command;
 pub mod dist;
 pub mod event;

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, open_to_all};
+use tests::comes_and_goes::{NAMED, Play};
 use tests::dist::{self, Linkage};
 use tests::event::Event;
 use tests::rights::missing_right;
@@ -104,6 +105,36 @@ fn stacks_without_root_are_where_the_program_says_that_it_is() {
                 .flat_map(|call| call["stack"].as_array().unwrap());
             let mut addresses = addresses.map(|frame| frame["ip"].as_u64().unwrap());
             assert!(addresses.all(|address| address < 1 << 63));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn code_that_comes_and_goes_has_its_names_without_root() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let play = Play::compile(&scene.made("")).unwrap();
+    open_to_all(scene.stage.path()).unwrap();
+    let shown = scene.made("shown");
+    for (options, pause_us) in [(&[][..], 0), (&[], 3000), (&["--unwind", "dwarf"], 0)] {
+        for (libraries, is_copied) in [("with", false), ("without", false), ("with", true)] {
+            let mut tool = scene.tool();
+            tool.args(["run", "--format", "json", "--syscalls", "getppid"]);
+            tool.args(["--stack", "user"]).args(options);
+            tool.arg("-o").arg(&shown);
+            play.add_to(&mut tool, pause_us, libraries, is_copied);
+            let output = tool.output().unwrap();
+            assert!(output.status.success(), "{}", words(&output));
+            let lines = fs::read_to_string(&shown).unwrap();
+            let named = play.compare(&lines).unwrap();
+            // A file that others replace at once may be gone before it is read.
+            assert!(
+                is_copied || named == NAMED,
+                "{options:?} {pause_us}: {named}"
+            );
         }
     }
 }

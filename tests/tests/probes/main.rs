@@ -1,6 +1,7 @@
 //! Probes, tracepoints of programs, spans and stacks.
 
 mod inlined;
+mod names_by_time;
 mod probe_types;
 mod probed_files;
 mod probes;

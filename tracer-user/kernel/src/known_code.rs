@@ -6,7 +6,7 @@
 //! code that runs for the first time makes a page fault.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
@@ -28,7 +28,7 @@ const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Part of the time that looks at a process take, where each stack has one: 1 in so many.
-const LOOKS_PART: u32 = 20;
+const LOOKS_PART: u32 = 10;
 
 /// Where mappings are known from.
 #[derive(Debug)]
@@ -69,11 +69,12 @@ struct Process {
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at: Instant,
-    /// Time at which it began.
-    time: u64,
+    /// Times at which it began and ended.
+    began: u64,
+    ended: u64,
     took: Duration,
-    /// Page faults of the process until then.
-    faults: Option<u64>,
+    /// Page faults of the process before and after.
+    faults: [Option<u64>; 2],
 }
 
 impl Process {
@@ -132,14 +133,36 @@ impl Process {
         inherited
     }
 
+    /// Notes that mappings which do not stay are gone since a time.
+    fn keep_only(&mut self, since: u64, stays: impl Fn(&Mapping) -> bool) {
+        let gone = self.space.now().filter(|one| !stays(&one.mapping));
+        let gone = gone.map(|one| (one.mapping.start, one.mapping.end));
+        for (start, end) in gone.collect::<Vec<_>>() {
+            self.map(since, Mapping::nothing_at(start, end));
+        }
+    }
+
+    /// Notes that it is not looked at for a stack that came after the last look.
+    fn doubt(&mut self, pid: i32) {
+        let Some(looked) = &mut self.looked else {
+            return;
+        };
+        looked.faults = [None; 2];
+        let since = looked.ended;
+        let program = program_of(pid);
+        self.keep_only(since, |mapping| never_goes(mapping, program.as_deref()));
+    }
+
     /// Notes a look that found these mappings, where nothing is reported: what another look has
     /// found before was there in between, if it is there still and no code can have run for the
     /// first time.
     fn look_again(&mut self, pid: i32, look: &Look, there: &[Mapping]) {
-        let before = self.looked.map_or(0, |looked| looked.time);
-        let is_quiet = self
-            .looked
-            .is_some_and(|looked| looked.faults.is_some() && looked.faults == look.faults);
+        let before = self.looked.map_or(0, |looked| looked.ended);
+        let [_, faults] = look.faults;
+        let is_quiet = self.looked.is_some_and(|looked| {
+            let [before, _] = looked.faults;
+            before.is_some() && before == faults
+        });
         let is_there = |known: &Mapping| there.contains(known);
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
         let program = program.as_deref();
@@ -155,9 +178,13 @@ impl Process {
         }
         for mapping in there {
             let is_old = self.looked.is_none() && never_goes(mapping, program);
-            self.fill(if is_old { self.since } else { look.time }, mapping);
+            self.fill(if is_old { self.since } else { look.ended }, mapping);
         }
     }
+}
+
+fn program_of(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 /// Tells whether code is there for as long as its program is.
@@ -278,20 +305,26 @@ impl KnownCode {
             } else {
                 looked.took * LOOKS_PART
             };
-            looked.at.elapsed() < interval || (!is_reported && looked.time > at)
+            looked.at.elapsed() < interval || (!is_reported && looked.began > at)
         });
         if is_recent {
+            if !is_reported && looked.is_some_and(|looked| looked.began <= at) {
+                self.process(pid).doubt(pid);
+            }
             return false;
         }
         let begin = Instant::now();
-        let time = monotonic_now().0;
-        let faults = (!is_reported).then(|| faults(pid)).flatten();
+        let began = monotonic_now().0;
+        let faults = || (!is_reported).then(|| faults(pid)).flatten();
+        let before = faults();
         let there = read_mappings(pid, &mut self.build_ids);
+        let faults = [before, faults()];
         // What was mapped meanwhile is reported by now.
         self.learn();
         let look = Look {
             at: begin,
-            time,
+            began,
+            ended: monotonic_now().0,
             took: begin.elapsed(),
             faults,
         };
@@ -304,7 +337,7 @@ impl KnownCode {
             let since = if is_kernels || process.looked.is_none() {
                 process.since
             } else {
-                time
+                look.ended
             };
             there
                 .iter()
@@ -414,9 +447,10 @@ mod tests {
         let mut process = Process::new(1);
         let look = |time, faults| Look {
             at: Instant::now(),
-            time,
+            began: time,
+            ended: time,
             took: Duration::ZERO,
-            faults: Some(faults),
+            faults: [Some(faults); 2],
         };
         let mut again = |time, faults, there: &[Mapping]| {
             let look = look(time, faults);
@@ -432,6 +466,11 @@ mod tests {
         assert_eq!(again(30, 2, &both), (true, false));
         assert_eq!(again(40, 2, &both), (true, true));
         assert_eq!(again(50, 2, &both[..1]), (true, false));
+        assert_eq!(again(60, 2, &both), (true, false));
+        assert_eq!(again(70, 2, &both), (true, true));
+        process.doubt(0);
+        let at = |address, at| process.space.find(address, at).is_some();
+        assert!(at(0x1000, 71) && at(0x5000, 69) && !at(0x5000, 71));
     }
 
     #[test]

@@ -323,13 +323,12 @@ impl Inner {
     }
 
     fn note_address(&mut self, pid: i32, at: u64, address: u64) {
-        let place = self.place((pid, at), address);
-        let since = place.as_ref().map_or(0, |(_, since, _)| *since);
-        let key = (pid, address, since);
-        let Some((mapping, ..)) = place else {
-            self.seen.insert(key, None);
+        let Some((mapping, since, _)) = self.place((pid, at), address) else {
+            let since = self.spaces.unknown_since(pid, address, at);
+            self.seen.insert((pid, address, since), None);
             return;
         };
+        let key = (pid, address, since);
         if mapping.may_be_generated() {
             self.perf_map(pid).look(pid, since, false);
         }

@@ -51,6 +51,12 @@ impl<T: Clone + Default> Spaces<T> {
         self.0.get_mut(&pid)?.find_mut(address, at)
     }
 
+    /// Returns the time since when an address is in no mapping, at a time at which it is in none.
+    pub fn unknown_since(&self, pid: i32, address: u64, at: u64) -> u64 {
+        let space = self.0.get(&pid);
+        space.map_or(0, |space| space.unknown_since(address, at))
+    }
+
     /// Returns the number of mappings of a process that had gone by a time.
     pub fn gone(&self, pid: i32, at: u64) -> u64 {
         self.0.get(&pid).map_or(0, |space| space.gone(at))

@@ -116,6 +116,14 @@ impl<T: Clone + Default> TimedMappings<T> {
         past.find(was).map(|(_, one)| one)
     }
 
+    /// Returns the time since when an address is in no mapping that is known, at a time at which it
+    /// is in none; 0 where it was in none before.
+    pub fn unknown_since(&self, address: u64, at: u64) -> u64 {
+        let past = self.past.iter().filter(|(_, one)| one.has(address));
+        let until = past.map(|(until, _)| *until).filter(|until| *until <= at);
+        until.max().unwrap_or(0)
+    }
+
     /// Returns the mapping that had an address at a time, mutable.
     pub fn find_mut(&mut self, address: u64, at: u64) -> Option<&mut Mapped<T>> {
         let now = self.now.range_mut(..=address).next_back();
@@ -243,6 +251,9 @@ mod tests {
         assert!(of.map(40, &Mapping::nothing()));
         assert_eq!(found(&of, 0x3000, 39).as_deref(), Some("/b"));
         assert_eq!(found(&of, 0x3000, 40), None);
+        let since = [(0x3000, 50), (0x2000, 5), (0x9000, 50)];
+        let since = since.map(|(address, at)| of.unknown_since(address, at));
+        assert_eq!(since, [40, 0, 0]);
     }
 
     #[test]
