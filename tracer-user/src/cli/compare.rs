@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 
 use super::exit;
 use super::output_options::FormatArgs;
-use tracer_answers::compare::{Comparison, Run, Side, json, text};
+use tracer_answers::compare::{Comparison, Run, json, text};
 use tracer_answers::queries::SpanSpec;
 use tracer_event::document::document;
 use tracer_log_view::{Output, Walk, WantedEvents, open};
@@ -97,16 +97,14 @@ fn files(file: Option<PathBuf>, option: &str, patterns: &[String]) -> anyhow::Re
 ///
 /// A log cannot be read, they have nothing in common, or the lines cannot be written.
 pub fn run(config: &CompareConfig) -> anyhow::Result<ExitCode> {
-    let side = |files: &[PathBuf]| -> anyhow::Result<Side> {
+    let runs = |files: &[PathBuf]| -> anyhow::Result<Vec<Run>> {
         let runs = files.iter().map(|file| {
             let walk = Walk::new(open(file)?, WantedEvents::default());
             Run::take(file, walk, config.spans.clone())
         });
-        Ok(Side {
-            runs: runs.collect::<anyhow::Result<_>>()?,
-        })
+        runs.collect()
     };
-    let comparison = Comparison::new(side(&config.a)?, side(&config.b)?);
+    let comparison = Comparison::new(runs(&config.a)?, runs(&config.b)?);
     ensure!(
         !comparison.is_empty(),
         "the logs have no spans of the same name, and no process of which switches were recorded \

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::subject::{CallDifference, CauseDifference, Difference, SubjectSide};
-use super::{Comparison, Side};
+use super::{Comparison, Run};
 
 /// Renders a comparison as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -13,8 +13,8 @@ pub fn json(comparison: &Comparison) -> Value {
         names.collect()
     };
     json!({
-        "a": side(&comparison.a),
-        "b": side(&comparison.b),
+        "a": runs(&comparison.a),
+        "b": runs(&comparison.b),
         "subjects": comparison.differences.iter().map(difference).collect::<Value>(),
         "syscalls": comparison.calls.iter().map(call).collect::<Value>(),
         "only_in_a": names(&comparison.only_in[0]),
@@ -22,8 +22,8 @@ pub fn json(comparison: &Comparison) -> Value {
     })
 }
 
-fn side(side: &Side) -> Value {
-    let runs = side.runs.iter().map(|run| {
+fn runs(runs: &[Run]) -> Value {
+    let runs = runs.iter().map(|run| {
         json!({
             "file": run.file.to_string_lossy(),
             "lost": run.lost,

@@ -8,12 +8,12 @@
 
 mod causes;
 mod chance;
+mod change;
 mod json;
 mod portions;
 mod run;
 mod subject;
 mod text;
-mod verdict;
 
 use tracer_output::terminal::Outcome;
 
@@ -23,20 +23,13 @@ pub use text::text;
 
 use subject::{CallDifference, Difference};
 
-/// Runs of one side.
-#[derive(Debug)]
-pub struct Side {
-    /// The runs, in the order in which they were given.
-    pub runs: Vec<Run>,
-}
-
 /// Result of a comparison.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Before.
-    pub a: Side,
-    /// After.
-    pub b: Side,
+    /// Runs before, in the order in which they were given.
+    pub a: Vec<Run>,
+    /// Runs after.
+    pub b: Vec<Run>,
     /// Subjects that both sides have, those with the largest difference first.
     differences: Vec<Difference>,
     /// System calls of all threads, those with the largest difference of time first.
@@ -48,14 +41,11 @@ pub struct Comparison {
 impl Comparison {
     /// Compares two sides, each of at least one run.
     #[must_use]
-    pub fn new(a: Side, b: Side) -> Self {
+    pub fn new(a: Vec<Run>, b: Vec<Run>) -> Self {
         Self {
-            differences: subject::differences(&a.runs, &b.runs),
-            calls: subject::call_differences(&a.runs, &b.runs),
-            only_in: [
-                subject::only_in(&a.runs, &b.runs),
-                subject::only_in(&b.runs, &a.runs),
-            ],
+            differences: subject::differences(&a, &b),
+            calls: subject::call_differences(&a, &b),
+            only_in: [subject::only_in(&a, &b), subject::only_in(&b, &a)],
             a,
             b,
         }
@@ -70,7 +60,7 @@ impl Comparison {
     /// Tells whether anything is missing in the logs.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        let mut runs = self.a.runs.iter().chain(&self.b.runs);
+        let mut runs = self.a.iter().chain(&self.b);
         if runs.any(|run| run.outcome == Outcome::EventsLost) {
             Outcome::EventsLost
         } else {

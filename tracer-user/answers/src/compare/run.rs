@@ -30,16 +30,16 @@ pub struct Run {
     /// What is unknown because no such events were recorded.
     pub missing: Option<&'static str>,
     /// First process, from its beginning to its end.
-    pub(super) whole: Option<(Vec<u8>, Subject)>,
+    pub(super) whole: Option<(Vec<u8>, SubjectTime)>,
     /// Spans, by name.
-    pub(super) spans: BTreeMap<Vec<u8>, Subject>,
+    pub(super) spans: BTreeMap<Vec<u8>, SubjectTime>,
     /// System calls of all threads, by name.
     pub(super) calls: BTreeMap<String, CallSum>,
 }
 
 /// Time of spans of a name, or of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Subject {
+pub struct SubjectTime {
     /// Their durations.
     pub took: Durations,
     /// Those in order.
@@ -137,22 +137,22 @@ fn whole() -> Paths {
     Paths::new(question, choice)
 }
 
-fn subject(kind: &SpanKind, paths: &Paths, portions: Portions) -> Subject {
+fn subject(kind: &SpanKind, paths: &Paths, portions: Portions) -> SubjectTime {
     let mut causes = Causes::default();
     causes.add(&kind.blame, paths.functions());
-    Subject {
+    SubjectTime {
         took: kind.took.clone(),
         portions,
         causes,
     }
 }
 
-fn whole_of(whole: &Paths) -> Option<(Vec<u8>, Subject)> {
+fn whole_of(whole: &Paths) -> Option<(Vec<u8>, SubjectTime)> {
     let kind = whole.kinds().first().filter(|kind| kind.took.count() > 0)?;
     Some((kind.name.clone(), subject(kind, whole, Portions::default())))
 }
 
-fn spans_of(paths: &Paths, mut ended: Ended) -> BTreeMap<Vec<u8>, Subject> {
+fn spans_of(paths: &Paths, mut ended: Ended) -> BTreeMap<Vec<u8>, SubjectTime> {
     let kinds = paths.kinds().iter().enumerate();
     let kinds = kinds.filter(|(_, kind)| kind.took.count() > 0);
     // Of two kinds of one name the first counts.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use tracer_analysis::Durations;
 
 use super::chance::probability;
-use super::run::{CallSum, Run, Subject};
-use super::verdict::{Samples, Verdict};
+use super::change::{Change, Samples};
+use super::run::{CallSum, Run, SubjectTime};
 
 /// A subject that both sides have.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Difference {
     /// Whether it is of spans.
     pub is_of_spans: bool,
     /// What the difference is called.
-    pub verdict: Verdict,
+    pub verdict: Change,
     /// Probability that chance alone makes such a difference; `None` where it cannot be told.
     pub chance: Option<f64>,
     /// Before, and after.
@@ -106,7 +106,7 @@ pub fn differences(a: &[Run], b: &[Run]) -> Vec<Difference> {
     let mut all: Vec<Difference> = names
         .into_iter()
         .filter_map(|name| {
-            let of = |runs: &'_ [Run]| -> Vec<Subject> {
+            let of = |runs: &'_ [Run]| -> Vec<SubjectTime> {
                 let found = runs.iter().filter_map(|run| run.spans.get(name));
                 found.cloned().collect()
             };
@@ -114,7 +114,7 @@ pub fn differences(a: &[Run], b: &[Run]) -> Vec<Difference> {
         })
         .collect();
     all.sort_by_key(|found| Reverse(found.weight()));
-    let wholes = |runs: &'_ [Run]| -> Vec<Subject> {
+    let wholes = |runs: &'_ [Run]| -> Vec<SubjectTime> {
         let found = runs.iter().filter_map(|run| run.whole.as_ref());
         found.map(|(_, subject)| subject.clone()).collect()
     };
@@ -122,7 +122,7 @@ pub fn differences(a: &[Run], b: &[Run]) -> Vec<Difference> {
     let name = name.map_or(&[][..], |(name, _)| name);
     all.extend(difference((name, false), &wholes(a), &wholes(b), &calls));
     // Those that are clearly other than before come first.
-    all.sort_by_key(|found| matches!(found.verdict, Verdict::Same | Verdict::Unsure));
+    all.sort_by_key(|found| matches!(found.verdict, Change::Same | Change::Unsure));
     all
 }
 
@@ -137,8 +137,8 @@ impl Difference {
 
 fn difference(
     (name, is_of_spans): (&[u8], bool),
-    a: &[Subject],
-    b: &[Subject],
+    a: &[SubjectTime],
+    b: &[SubjectTime],
     calls: &[CallDifference],
 ) -> Option<Difference> {
     let (of_a, of_b) = (side(a)?, side(b)?);
@@ -156,7 +156,7 @@ fn difference(
     Some(Difference {
         name: name.to_vec(),
         is_of_spans,
-        verdict: Verdict::of(
+        verdict: Change::of(
             of_a.mean(),
             of_b.mean(),
             chance.map(|chance| (chance, kind)),
@@ -167,7 +167,7 @@ fn difference(
     })
 }
 
-fn side(subjects: &[Subject]) -> Option<SubjectSide> {
+fn side(subjects: &[SubjectTime]) -> Option<SubjectSide> {
     let mut took = Durations::default();
     for subject in subjects {
         took.add_all(&subject.took);
@@ -184,7 +184,7 @@ fn side(subjects: &[Subject]) -> Option<SubjectSide> {
     clippy::cast_precision_loss,
     reason = "a mean needs no more digits than these have"
 )]
-fn samples(subjects: &[Subject], are_runs: bool) -> Vec<f64> {
+fn samples(subjects: &[SubjectTime], are_runs: bool) -> Vec<f64> {
     let means = subjects.iter().filter_map(|subject| subject.took.mean());
     if are_runs {
         return means.map(|mean| mean as f64).collect();
@@ -195,13 +195,13 @@ fn samples(subjects: &[Subject], are_runs: bool) -> Vec<f64> {
 
 /// Subjects of both sides, and how many spans each side has.
 struct Both<'a> {
-    a: (&'a [Subject], u64),
-    b: (&'a [Subject], u64),
+    a: (&'a [SubjectTime], u64),
+    b: (&'a [SubjectTime], u64),
 }
 
 impl Both<'_> {
     /// Returns of each side the mean of what its subjects have, for each of its spans.
-    fn mean(&self, of: impl Fn(&Subject) -> u64) -> [u64; 2] {
+    fn mean(&self, of: impl Fn(&SubjectTime) -> u64) -> [u64; 2] {
         [self.a, self.b].map(|(subjects, count)| {
             let all = subjects.iter().map(&of);
             all.fold(0, u64::saturating_add) / count.max(1)
@@ -214,7 +214,7 @@ impl Both<'_> {
         count.checked_div(subjects.len() as u64).unwrap_or(1).max(1)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Subject> {
+    fn all(&self) -> impl Iterator<Item = &SubjectTime> {
         self.a.0.iter().chain(self.b.0)
     }
 
@@ -229,7 +229,7 @@ impl Both<'_> {
     }
 
     fn cause(&self, cause: &str, calls: &[CallDifference]) -> CauseDifference {
-        let time = |subject: &Subject| subject.causes.0.get(cause).map_or(0, |time| time.ns);
+        let time = |subject: &SubjectTime| subject.causes.0.get(cause).map_or(0, |time| time.ns);
         let times = || self.all().filter_map(|subject| subject.causes.0.get(cause));
         let call = times().find_map(|time| time.call.as_ref());
         let is_running = times().any(|time| time.is_running);
@@ -250,7 +250,7 @@ impl Both<'_> {
         let times = self.all().filter_map(|subject| subject.causes.0.get(cause));
         let names: BTreeSet<&String> = times.flat_map(|time| time.details.keys()).collect();
         let with_means = names.into_iter().map(|words| {
-            let of = |subject: &Subject| {
+            let of = |subject: &SubjectTime| {
                 let ns = subject.causes.0.get(cause)?.details.get(words);
                 ns.copied()
             };

@@ -2,8 +2,8 @@
 
 use tracer_text::escape::push_for_people;
 
+use super::change::Change;
 use super::subject::{CallDifference, CauseDifference, Difference};
-use super::verdict::Verdict;
 use super::{Comparison, Run};
 use crate::queries::words::duration;
 
@@ -20,13 +20,13 @@ const COUNTS_FROM: u64 = 5;
 #[must_use]
 pub fn text(comparison: &Comparison) -> String {
     let mut out = String::new();
-    for (letter, runs) in [("A", &comparison.a.runs), ("B", &comparison.b.runs)] {
+    for (letter, runs) in [("A", &comparison.a), ("B", &comparison.b)] {
         push_side(&mut out, letter, runs);
     }
     let all = &comparison.differences;
     if all
         .iter()
-        .all(|one| matches!(one.verdict, Verdict::Same | Verdict::Unsure))
+        .all(|one| matches!(one.verdict, Change::Same | Change::Unsure))
     {
         out.push_str("\nnothing is clearly slower or faster\n");
     }
@@ -78,7 +78,7 @@ fn push_difference(out: &mut String, difference: &Difference) {
         duration(before)
     ));
     push_numbers(out, difference);
-    if matches!(difference.verdict, Verdict::Same) {
+    if matches!(difference.verdict, Change::Same) {
         return;
     }
     let total = before.abs_diff(after);
@@ -94,13 +94,13 @@ fn push_difference(out: &mut String, difference: &Difference) {
     }
 }
 
-fn verdict(verdict: Verdict, before: u64, after: u64) -> String {
+fn verdict(verdict: Change, before: u64, after: u64) -> String {
     let times = ratio(before.min(after), before.max(after));
     match verdict {
-        Verdict::Same => "no difference that counts".to_owned(),
-        Verdict::Slower => format!("slower, {times} times as long"),
-        Verdict::Faster => format!("faster, {times} times as fast"),
-        Verdict::Unsure => "different, which may be chance".to_owned(),
+        Change::Same => "no difference that counts".to_owned(),
+        Change::Slower => format!("slower, {times} times as long"),
+        Change::Faster => format!("faster, {times} times as fast"),
+        Change::Unsure => "different, which may be chance".to_owned(),
     }
 }
 

@@ -31,7 +31,7 @@ impl Samples {
 
 /// What a difference is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Change {
     /// It takes longer.
     Slower,
     /// It takes less time.
@@ -42,7 +42,7 @@ pub enum Verdict {
     Unsure,
 }
 
-impl Verdict {
+impl Change {
     /// Judges means in nanoseconds by the probability that chance makes their difference, where
     /// that can be told.
     #[expect(
@@ -85,17 +85,17 @@ mod tests {
     #[test]
     fn a_small_difference_is_none_and_a_large_one_may_be_chance() {
         let of = |b, chance: Option<f64>| {
-            Verdict::of(100, b, chance.map(|chance| (chance, Samples::Runs)))
+            Change::of(100, b, chance.map(|chance| (chance, Samples::Runs)))
         };
-        assert_eq!(of(105, Some(0.001)), Verdict::Same);
-        assert_eq!(of(120, Some(0.001)), Verdict::Slower);
-        assert_eq!(of(120, Some(0.3)), Verdict::Unsure);
-        assert_eq!(of(120, None), Verdict::Same);
-        assert_eq!(of(140, None), Verdict::Unsure);
-        assert_eq!(of(160, None), Verdict::Slower);
-        assert_eq!(of(50, Some(0.1)), Verdict::Faster);
+        assert_eq!(of(105, Some(0.001)), Change::Same);
+        assert_eq!(of(120, Some(0.001)), Change::Slower);
+        assert_eq!(of(120, Some(0.3)), Change::Unsure);
+        assert_eq!(of(120, None), Change::Same);
+        assert_eq!(of(140, None), Change::Unsure);
+        assert_eq!(of(160, None), Change::Slower);
+        assert_eq!(of(50, Some(0.1)), Change::Faster);
         let of_portions = Some((0.1, Samples::Portions));
-        assert_eq!(Verdict::of(100, 120, of_portions), Verdict::Unsure);
-        assert_eq!(Verdict::of(0, 0, None), Verdict::Same);
+        assert_eq!(Change::of(100, 120, of_portions), Change::Unsure);
+        assert_eq!(Change::of(0, 0, None), Change::Same);
     }
 }
