@@ -21,9 +21,13 @@ pub fn usdt_arguments(untrusted: &[u8]) {
     assert!(readable <= all && all <= described.len());
 }
 
-/// Reads a program: its functions, its static probes, the first code of each. Returns how many
+/// Reads a program: its functions, its static probes, the first code of each; and as what else
+/// names functions: packed symbols, a list of generated code, parts of stacks. Returns how many
 /// functions and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
+    tracer_binary::probes::look_through_packed(untrusted);
+    tracer_binary::stacks::look_through_perf_map(untrusted);
+    tracer_binary::stacks::look_through_parts(untrusted);
     let file = file_of(untrusted);
     let Ok(binary) = Binary::from_opened(file, Path::new("program"), Path::new("/nowhere")) else {
         return 0;

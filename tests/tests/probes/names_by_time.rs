@@ -95,3 +95,133 @@ fn where_the_kernel_reports_no_mappings_no_name_is_wrong_either() {
         play.compare(&read(&log)).unwrap();
     }
 }
+
+/// Names of what called `point` in each stack, with `?` where there is none.
+fn callers(lines: &str) -> Vec<String> {
+    let calls = lines.lines().filter_map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).ok()?;
+        (event["type"] == "linux_trace_syscall_enter").then_some(event)
+    });
+    let names = calls.map(|call| {
+        call["stack"][1]["symbol"]
+            .as_str()
+            .unwrap_or("?")
+            .to_owned()
+    });
+    names.collect()
+}
+
+/// Runs the program that makes functions, live or into a log, and returns what it says and the
+/// names that are shown.
+fn generated(folder: &Path, words: [&str; 3], has_log: bool) -> (Vec<String>, Vec<String>) {
+    let program = folder.join("generates");
+    let [notes, shown, log] = ["notes", "shown", "log"].map(|name| folder.join(name));
+    let mut tool = run(&["--force"]);
+    if has_log {
+        tool.arg("--log").arg(&log);
+    } else {
+        tool = run(&[]);
+        tool.arg("-o").arg(&shown);
+    }
+    tool.arg("--").arg(&program).arg(&notes).args(words);
+    command::text(&mut tool).unwrap();
+    let lines = if has_log {
+        read(&log)
+    } else {
+        fs::read_to_string(&shown).unwrap()
+    };
+    let said = fs::read_to_string(&notes).unwrap();
+    (said.lines().map(str::to_owned).collect(), callers(&lines))
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn generated_code_has_the_names_that_its_program_has_listed_then() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/generates.c");
+    let program = folder.path().join("generates");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O0", "-fno-omit-frame-pointer", "-o"]);
+    command::text(compiler.arg(&program).arg(&source)).unwrap();
+    for has_log in [true, false] {
+        // A program that ends first.
+        let (said, found) = generated(folder.path(), ["50", "50", "0"], has_log);
+        assert_eq!((said.len(), &said), (50, &found), "{has_log}");
+        // Code that takes the place of other code.
+        for pause_us in ["0", "200000"] {
+            let words = ["20", "3", pause_us];
+            let (said, found) = generated(folder.path(), words, has_log);
+            assert_eq!(said.len(), found.len());
+            let pairs = said.iter().zip(&found);
+            let is_wrong = |(said, found): &(&String, &String)| *found != "?" && said != found;
+            assert_eq!(pairs.clone().find(is_wrong), None, "{has_log} {pause_us}");
+            let named = pairs.filter(|(said, found)| said == found).count();
+            let is_named = pause_us == "0" || named >= 20;
+            assert!(is_named, "{has_log} {named}: {found:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
+    if missing_right().is_some() || Command::new("node").arg("-v").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (script, log) = (folder.path().join("a.js"), folder.path().join("log"));
+    let text =
+        "function hotInner(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
+        function hotOuter(n) { return hotInner(n) + 1; }
+        const end = Date.now() + 1000; let t = 0;
+        while (Date.now() < end) t += hotOuter(20000);
+        console.log(process.pid);";
+    fs::write(&script, text).unwrap();
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    tool.args([
+        "run",
+        "--sample",
+        "499",
+        "--stack",
+        "user",
+        "--stack-for",
+        "none",
+    ]);
+    tool.arg("--log")
+        .arg(&log)
+        .args(["--", "node", "--perf-basic-prof"]);
+    tool.arg("--interpreted-frames-native-stack").arg(&script);
+    let pid = command::text(&mut tool).unwrap();
+    let list = fs::read_to_string(format!("/tmp/perf-{}.map", pid.trim())).unwrap();
+    let listed: Vec<(u64, u64, &str)> = list
+        .lines()
+        .map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let mut number = || u64::from_str_radix(words.next().unwrap(), 16).unwrap();
+            (number(), number(), words.next().unwrap())
+        })
+        .collect();
+    let (mut named, mut hot) = (0, 0);
+    for line in read(&log).lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let frames = event["stack"].as_array().cloned().unwrap_or_default();
+        for frame in frames {
+            let name = frame["symbol"].as_str().unwrap_or_default();
+            if !name.starts_with("JS:") {
+                continue;
+            }
+            // perf takes the line that has the address.
+            let ip = frame["ip"].as_u64().unwrap();
+            let is_listed = listed.iter().any(|(start, bytes, listed)| {
+                (*start..=start + bytes).contains(&ip) && *listed == name
+            });
+            assert!(is_listed, "{frame}");
+            named += 1;
+            hot += usize::from(name.contains("hot"));
+        }
+    }
+    assert!(named > 100 && hot > 50, "{named} {hot}");
+}

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use tracer_binary::probes::lives_on;
 use tracer_binary::stacks::{Mapping, TimedMappings};
 use tracer_kernel::MappingReport;
 
@@ -109,7 +110,12 @@ impl MappedCode {
         let is_over = |(at, _): &mut (u64, i32)| *at + KEPT_FOR_NS < now;
         let over: Vec<_> = self.ended.extract_if(.., is_over).collect();
         for (_, pid) in over {
-            self.forget(pid);
+            // Its first thread is not always the last one.
+            if lives_on(pid) {
+                self.ended.push((now, pid));
+            } else {
+                self.forget(pid);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
+use tracer_binary::probes::lives_on;
 use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
 use tracer_binary::unwind::{Copied, Moment, Space, Unwinder, UnwoundStack};
 
@@ -243,12 +244,17 @@ impl KnownCode {
     /// Forgets processes that ended a while ago.
     pub fn tidy(&mut self) {
         let now = Instant::now();
-        self.ended.retain(|(at, pid)| {
-            let is_over = now.duration_since(*at) > KNOWN_AFTER_END;
-            if is_over {
-                self.processes.remove(pid);
+        self.ended.retain_mut(|(at, pid)| {
+            if now.duration_since(*at) <= KNOWN_AFTER_END {
+                return true;
             }
-            !is_over
+            // Its first thread is not always the last one.
+            if lives_on(*pid) {
+                *at = now;
+                return true;
+            }
+            self.processes.remove(pid);
+            false
         });
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_OBJECT};
+use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
 use object::read::ReadCache;
 use object::{
     Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SegmentFlags,
@@ -17,6 +17,7 @@ use object::{
 
 use super::bounded::{Bounded, MOST_BYTES, ReadBudget};
 use super::debug_data::DebugData;
+use super::debug_files::{Marks, packed_symbols};
 use super::dwarf::{self, Entries};
 use super::fuse_check::Unsafe;
 use super::notes::{self, MOST_NOTES, Note};
@@ -340,46 +341,46 @@ impl Binary {
         read.ok().flatten()
     }
 
-    /// Reads functions from the place where distributions put the debugger's part of this very
-    /// file, if it is there.
+    /// Reads the functions that it has packed, and those of the file with its debugger's part, if
+    /// that is there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
-        self.for_debuggers(|parsed, segments| functions(parsed, &segments))
-            .unwrap_or_default()
+        let packed = self.read(|parsed| {
+            let bytes = packed_symbols(parsed)?;
+            let symbols = object::File::parse(&*bytes).ok()?;
+            // Addresses are those of the file itself.
+            Some(functions(&symbols, &Segments::read(parsed)))
+        });
+        let mut found = packed.ok().flatten().unwrap_or_default();
+        found.extend(
+            self.for_debuggers(|parsed, segments| functions(parsed, &segments))
+                .unwrap_or_default(),
+        );
+        found
     }
 
-    /// Looks at that part, with the segments of this file; `None` where it is not there.
+    /// Looks at the file with its debugger's part, with the segments of this file; `None` where it
+    /// is not there.
     fn for_debuggers<T>(&self, look: impl FnOnce(&Parsed<'_>, Segments) -> T) -> Option<T> {
-        let found = self.read(|parsed| {
-            let id = parsed.build_id().ok().flatten()?.to_vec();
-            Some((id, Segments::read(parsed)))
-        });
-        let (id, segments) = found.ok().flatten()?;
-        let mut segments = Some(segments);
-        let (first, rest) = id.split_first()?;
-        let hex = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>()
-        };
-        let path = Path::new("usr/lib/debug/.build-id")
-            .join(hex(&[*first]))
-            .join(format!("{}.debug", hex(rest)));
-        // The process may have ended, and its root with it: its file is told by the identifier.
-        let mut look = Some(look);
-        [self.root.as_path(), Path::new("/")]
-            .iter()
-            .find_map(|root| {
-                let file = open_ordinary_below(root, &path).ok()?;
-                let cache = ReadCache::new(&file);
-                let budget = ReadBudget::default();
-                let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
-                if parsed.build_id().ok().flatten()? != id {
-                    return None;
-                }
-                // Addresses are those of the file itself, whose segments the other has only in name.
-                Some(look.take()?(&parsed, segments.take()?))
-            })
+        let found = self.read(|parsed| (Marks::read(parsed), Segments::read(parsed)));
+        let (marks, segments) = found.ok()?;
+        let path = std::path::absolute(&self.path).ok()?;
+        let places = marks.places(&path);
+        let mut given = Some((look, segments));
+        // The process may have ended, and its root with it: the other file is told by its marks.
+        let roots = [self.root.as_path(), Path::new("/")].into_iter();
+        let mut places = roots.flat_map(|root| places.iter().map(move |place| (root, place)));
+        places.find_map(|(root, place)| {
+            let file = open_ordinary_below(root, place).ok()?;
+            let cache = ReadCache::new(&file);
+            let budget = ReadBudget::default();
+            let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
+            if !marks.are_of(&file, &parsed) {
+                return None;
+            }
+            // Addresses are those of the file itself, whose segments the other has only in name.
+            let (look, segments) = given.take()?;
+            Some(look(&parsed, segments))
+        })
     }
 
     /// Tells whether it was made by Go.
@@ -570,10 +571,15 @@ fn functions<'a, R: ReadRef<'a>>(
             return None;
         };
         let kind = st_info & 15;
-        if !matches!(kind, STT_FUNC | STT_GNU_IFUNC) || symbol.is_undefined() {
+        // What was written in the assembler's language need not say what it is.
+        let is_code = kind == STT_NOTYPE && symbol.address() != 0;
+        if !(is_code || matches!(kind, STT_FUNC | STT_GNU_IFUNC)) || symbol.is_undefined() {
             return None;
         }
         let name = String::from_utf8_lossy(symbol.name_bytes().ok()?);
+        if is_code && is_mark_of_tools(&name) {
+            return None;
+        }
         // The symbol table appends versions, as the assembler writes them.
         let name = name.split('@').next().filter(|name| !name.is_empty())?;
         Some(Function {
@@ -584,6 +590,14 @@ fn functions<'a, R: ReadRef<'a>>(
         })
     });
     functions.collect()
+}
+
+/// Tells whether a name without a type marks a place for tools: where code and data begin (`$x`),
+/// labels (`.L1`), and where sections end.
+fn is_mark_of_tools(name: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = ["$", ".L", ".annobin", "annobin_"];
+    const ENDS: [&str; 5] = ["etext", "_etext", "__etext", "_end", "__executable_start"];
+    BEGINNINGS.iter().any(|mark| name.starts_with(mark)) || ENDS.contains(&name)
 }
 
 /// Variables of a file that are looked at.

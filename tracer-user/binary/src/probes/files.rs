@@ -57,6 +57,35 @@ pub fn root_of(pid: i32) -> PathBuf {
     format!("/proc/{pid}/root").into()
 }
 
+/// Threads of a process that are asked whether they live.
+const MOST_THREADS: usize = 4096;
+
+/// Returns a thread of process `pid` that lives, by whose folder of `/proc` the memory and the root
+/// of the process are to be had: the first one may have ended before the others.
+#[must_use]
+pub fn living_thread(pid: i32) -> i32 {
+    if !has_ended(Path::new(&format!("/proc/{pid}"))) {
+        return pid;
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten().take(MOST_THREADS);
+    let mut living = threads.filter(|thread| !has_ended(&thread.path()));
+    let living = living.find_map(|thread| thread.file_name().to_str()?.parse().ok());
+    living.unwrap_or(pid)
+}
+
+/// Tells whether a process that has ended, or its first thread has, lives on in other threads.
+#[must_use]
+pub fn lives_on(pid: i32) -> bool {
+    living_thread(pid) != pid
+}
+
+/// Tells whether a thread has no program any more.
+fn has_ended(thread: &Path) -> bool {
+    let program = fs::read_link(thread.join("exe"));
+    program.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Tells whether the process exists.
 pub fn is_there(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
@@ -70,6 +99,7 @@ pub fn is_there(pid: i32) -> bool {
 /// There is no such process, it may not be looked at, or keeps the kernel from answering.
 pub fn find_in_process(pid: i32, warnings: &mut Vec<String>) -> io::Result<Vec<Used>> {
     let (used, is_whole) = bounded_proc::before_tracing(pid, move || -> io::Result<_> {
+        let pid = living_thread(pid);
         let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
         let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
         Ok((used_in(&mut maps, pid)?, maps.limit() > 0))
@@ -251,6 +281,42 @@ mod tests {
             find_in_process(i32::try_from(std::process::id()).unwrap(), &mut Vec::new()).unwrap();
         let program = used.iter().find(|used| used.path == own).unwrap();
         assert_eq!(program.open().unwrap().path(), own);
+    }
+
+    #[test]
+    fn a_process_is_looked_at_by_a_thread_that_lives() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!((living_thread(own), lives_on(own)), (own, false));
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
+        let text = "#include <pthread.h>\n#include <unistd.h>\n
+            static void *on(void *of) { write(1, \"x\", 1); pause(); return of; }
+            int main(void) { pthread_t thread; pthread_create(&thread, 0, on, 0);
+                pthread_exit(0); }";
+        fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        let made = compiler
+            .arg("-pthread")
+            .arg("-o")
+            .arg(&program)
+            .arg(&source)
+            .status();
+        assert!(made.unwrap().success());
+        let mut child = Command::new(&program)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let ended = std::time::Instant::now();
+        while !lives_on(pid) && ended.elapsed().as_secs() < 20 {
+            std::thread::yield_now();
+        }
+        let used = find_in_process(pid, &mut Vec::new());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let used = used.unwrap();
+        assert!(used.iter().any(|used| used.path == program), "{used:?}");
     }
 
     #[test]

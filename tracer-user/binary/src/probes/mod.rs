@@ -5,7 +5,8 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) with the descriptions of
 //!   their arguments (`arguments`, `registers`), the types of a function's arguments (`types`),
-//!   which a file may contain itself (`dwarf`, `debug_data`), and its unwind data (`unwind_data`);
+//!   which a file or the one beside it (`debug_files`) may contain (`dwarf`, `debug_data`), and its
+//!   unwind data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`fuse_check`), `bounded` reads them within limits;
@@ -16,6 +17,7 @@ mod arguments;
 mod binary;
 mod bounded;
 mod debug_data;
+mod debug_files;
 mod dwarf;
 mod exits;
 mod files;
@@ -34,10 +36,12 @@ pub(crate) use binary::vdso_functions;
 pub use binary::{Binary, BinaryError, DataSymbol, FileIdentity, Function, StaticProbe};
 pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};
+#[doc(hidden)]
+pub use debug_files::look_through_packed;
 #[cfg(test)]
 pub(crate) use dwarf::tests::build_slow_to_read;
-pub(crate) use files::root_of;
-pub use files::{Used, find_for_command, find_in_process, here};
+pub use files::{Used, find_for_command, find_in_process, here, lives_on};
+pub(crate) use files::{living_thread, root_of};
 pub use find::{FindProbeError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
 pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};

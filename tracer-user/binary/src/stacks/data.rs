@@ -226,6 +226,24 @@ pub fn symbol(pid: i32, untrusted: &[u8]) -> Option<AddressName> {
     })
 }
 
+/// Reads any bytes as mappings and names of addresses, in pieces, in order of time.
+#[doc(hidden)]
+pub fn look_through_parts(untrusted: &[u8]) {
+    let mut space = super::TimedMappings::<()>::default();
+    for (time, piece) in (1..).zip(untrusted.chunks(64)) {
+        let _ = symbol(1, piece);
+        if let Some(mapping) = Mapping::parse(piece) {
+            let (start, end) = (mapping.start, mapping.end);
+            space.map(time, &mapping);
+            for address in [start, end - 1, end] {
+                let _ = space.find(address, time);
+                let _ = space.unknown_since(address, time);
+            }
+            space.fill(time, &mapping.part(start, end));
+        }
+    }
+}
+
 const _: () = assert!(offset_of!(SymbolData, name) == 16);
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ mod shown;
 mod spaces;
 mod timed;
 
+#[doc(hidden)]
+pub use data::look_through_parts;
 pub use data::{AddressName, Mapping, RecordedStack, push_mapping, push_symbol};
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};

@@ -37,9 +37,10 @@ impl Module {
     /// Returns the function that has this offset in the file, and where in it that is.
     pub fn find(&self, offset: u64) -> Option<(Arc<str>, u64)> {
         let behind = self.functions.partition_point(|one| one.offset <= offset);
-        // One without a size, and one within another, may be before it.
+        // One within another, and a mark without a size, may be before it.
         let mut before = self.functions.get(..behind)?.iter().rev().take(16);
-        let found = before.find(|one| one.size == 0 || offset - one.offset < one.size)?;
+        let has = before.clone().find(|one| offset - one.offset < one.size);
+        let found = has.or_else(|| before.find(|one| one.size == 0))?;
         Some((demangled(&found.name).into(), offset - found.offset))
     }
 }
@@ -78,7 +79,8 @@ mod tests {
             function("__libc_read", 16, 8),
             function("read", 16, 8),
             function("_start", 64, 0),
-            function("_ZN3foo3barEi", 128, 4),
+            function("label", 132, 0),
+            function("_ZN3foo3barEi", 128, 8),
         ]);
         let found = |offset| {
             let found = module.find(offset);
@@ -88,6 +90,8 @@ mod tests {
         assert_eq!(found(24), None);
         assert_eq!(found(70).as_deref(), Some("_start+6"));
         assert_eq!(found(130).as_deref(), Some("foo::bar(int)+2"));
+        assert_eq!(found(134).as_deref(), Some("foo::bar(int)+6"));
+        assert_eq!(found(136).as_deref(), Some("label+4"));
         assert_eq!(found(3), None);
     }
 }

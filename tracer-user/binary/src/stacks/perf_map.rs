@@ -12,10 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tracer_area::monotonic_now;
-
-use super::spaces::date_of;
-use crate::probes::{open_ordinary_below, root_of};
+use super::spaces::{date_of, time_now};
+use crate::probes::{living_thread, open_ordinary_below, root_of};
 
 /// Bytes of such a file that are read.
 const MOST_BYTES: u64 = 256 << 20;
@@ -84,7 +82,7 @@ impl PerfMap {
     /// where it is `due`. It has had code of its own since a time. Only a file of root's or of the
     /// process's own user is believed, and only one that was written since the process began.
     pub fn look(&mut self, pid: i32, since: u64, is_due: bool) {
-        let now = monotonic_now().0;
+        let now = time_now();
         if !is_due && self.looked != 0 && now.saturating_sub(self.looked) < LOOK_EVERY_NS {
             return;
         }
@@ -131,8 +129,8 @@ impl PerfMap {
                 Ok(bytes) => bytes,
             };
             self.read += bytes as u64;
-            // All of that was written by now.
-            let listed = monotonic_now().0;
+            // All of that was written by now, and by when the file was written last.
+            let listed = last_written(file).map_or_else(time_now, |last| last.min(time_now()));
             for line in piece
                 .get(..bytes)
                 .unwrap_or_default()
@@ -232,7 +230,7 @@ fn open(pid: i32, since: u64) -> Option<File> {
     let name = format!("tmp/perf-{own}.map");
     // One that has ended may have left it here.
     let root = if process.is_some() {
-        root_of(pid)
+        root_of(living_thread(pid))
     } else {
         "/".into()
     };
@@ -267,6 +265,15 @@ fn beginning_of(pid: i32) -> Option<SystemTime> {
     let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
     let uptime = Duration::try_from_secs_f64(uptime).ok()?;
     SystemTime::now().checked_sub(uptime.saturating_sub(began))
+}
+
+/// Returns the time by which all of a file was written, in nanoseconds: times of files are those of
+/// the last tick.
+fn last_written(file: &File) -> Option<u64> {
+    const TICK: Duration = Duration::from_millis(20);
+    let last = file.metadata().ok()?.modified().ok()? + TICK;
+    let ago = SystemTime::now().duration_since(last).ok()?;
+    time_now().checked_sub(u64::try_from(ago.as_nanos()).ok()?)
 }
 
 fn parse(line: &[u8], listed: u64) -> Option<Generated> {

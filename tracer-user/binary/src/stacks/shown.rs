@@ -137,7 +137,8 @@ fn push_frame(out: &mut Vec<u8>, frame: &Frame) {
         out.extend_from_slice(b" (");
         push_for_people(out, name);
         if frame.function.is_none() && path.starts_with(b"/") {
-            let offset = frame.address - mapping.start + mapping.file_offset;
+            let inside = frame.address.wrapping_sub(mapping.start);
+            let offset = inside.wrapping_add(mapping.file_offset);
             out.extend_from_slice(format!("+{offset:#x}").as_bytes());
         }
         out.push(b')');

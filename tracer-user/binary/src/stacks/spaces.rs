@@ -15,7 +15,9 @@ use object::read::ReadCache;
 use super::Mapping;
 use super::timed::{Mapped, TimedMappings};
 use crate::bounded_proc;
-use crate::probes::{Binary, Bounded, ReadBudget, open_ordinary, open_ordinary_below, root_of};
+use crate::probes::{
+    Binary, Bounded, ReadBudget, living_thread, open_ordinary, open_ordinary_below, root_of,
+};
 
 /// Bytes of `maps` that are read.
 const MOST_MAPS_BYTES: u64 = 32 << 20;
@@ -70,14 +72,15 @@ pub type BuildIds = HashMap<(u64, u64), Vec<u8>>;
 /// in `ids`; nothing where it may not be looked at or has ended.
 pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
     let text = bounded_proc::ask_process(pid, move || {
+        let pid = living_thread(pid);
         let maps = File::open(format!("/proc/{pid}/maps"))?;
         let mut text = Vec::new();
         BufReader::new(maps)
             .take(MOST_MAPS_BYTES)
             .read_to_end(&mut text)?;
-        std::io::Result::Ok(text)
+        std::io::Result::Ok((pid, text))
     });
-    let Ok(Ok(text)) = text else {
+    let Ok(Ok((pid, text))) = text else {
         return Vec::new();
     };
     let mut mappings = mappings_of(text.as_slice());
@@ -162,7 +165,11 @@ pub fn binary(owner: Owner, mapping: &Mapping, build_ids: &mut BuildIds) -> Opti
     if mapping.build_id.is_empty() && owner.at.is_none() {
         return None;
     }
-    let pid = owner.pid;
+    let pid = if owner.at.is_some() {
+        living_thread(owner.pid)
+    } else {
+        owner.pid
+    };
     let path = path_of(mapping);
     let root = root_of(pid);
     let range = format!("{:x}-{:x}", mapping.start, mapping.end);
