@@ -668,3 +668,96 @@ fn a_function_of_cpp_is_probed_by_the_name_that_nm_and_stacks_show() {
         assert_eq!(why["spans"][0]["took"]["count"], expected, "{name}: {why}");
     }
 }
+
+/// Number of events of each type in JSON lines.
+fn types(lines: &str) -> std::collections::BTreeMap<String, usize> {
+    let mut counts = std::collections::BTreeMap::new();
+    for line in lines.lines() {
+        let event: Value = serde_json::from_str(line).expect("a line of JSON");
+        if let Some(name) = event["type"]
+            .as_str()
+            .filter(|name| name.contains("probe:"))
+        {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_cpp_and_without_a_type_are_found_by_names_and_patterns() {
+    if missing_right().is_some() {
+        return;
+    }
+    const SOURCE: &str = "
+        __attribute__((noinline)) void f(int of) { __asm__ volatile(\"\" :: \"r\"(of)); }
+        __attribute__((noinline)) void f(const char *of) { __asm__ volatile(\"\" :: \"r\"(of)); }
+        namespace N { template <class T> struct B {
+            __attribute__((noinline)) void go() { __asm__ volatile(\"\" :: \"r\"(this)); } }; }
+        __asm__(\".globl bare\\nbare: ret\\n\");
+        extern \"C\" void bare();
+        int main() { f(1); f(1); f(\"x\"); N::B<long>().go(); N::B<int>().go(); N::B<int>().go();
+            bare(); bare(); bare(); return 0; }";
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("a.cc"), folder.path().join("a"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let mut compiler = Command::new("g++");
+    assert!(
+        compiler
+            .arg("-O1")
+            .arg("-o")
+            .arg(&program)
+            .arg(&source)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // gdb names the same functions.
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-batch", "-ex", "info functions", "-ex", "info symbol bare"])
+        .arg(&program);
+    let gdb = String::from_utf8(gdb.output().unwrap().stdout).unwrap();
+    for name in [
+        "f(int)",
+        "f(char const*)",
+        "N::B<long>::go()",
+        "N::B<int>::go()",
+        "bare",
+    ] {
+        assert!(gdb.contains(name), "{name}: {gdb}");
+    }
+    let both = [("probe:N::B<int>::go()", 2), ("probe:N::B<long>::go()", 1)];
+    for (symbol, expected) in [
+        ("f(int)", &[("probe:f", 2)][..]),
+        ("f(char const*)", &[("probe:f(char const*)", 1)]),
+        ("N::B<long>::go", &[("probe:N::B<long>::go", 1)]),
+        ("N::B<*>::go", &both),
+        ("N::*", &both),
+        ("bare", &[("probe:bare", 3)]),
+    ] {
+        let shown = folder.path().join("shown");
+        let output = Command::new(dist::tracer_user().unwrap())
+            .args([
+                "run",
+                "--format",
+                "json",
+                "--events",
+                "user",
+                "--probe",
+                &at(&program, symbol),
+            ])
+            .arg("-o")
+            .arg(&shown)
+            .arg("--")
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{symbol}: {output:?}");
+        let expected = expected
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count));
+        let found = types(&std::fs::read_to_string(&shown).unwrap());
+        assert_eq!(found, expected.collect(), "{symbol}");
+    }
+}

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 use tracer_common::kernel::{PROBE_ARGUMENTS, ProbeArgument, ProbeSite, probe_kind};
@@ -17,7 +18,7 @@ use super::files::{self, Used};
 use super::instructions;
 use super::registers;
 use super::spec::{ProbeSpec, is_of_source};
-use super::types::Signature;
+use super::types::{Signature, ValueType};
 use crate::stacks::demangled;
 
 /// The most probes that may be asked for: one more would not fit into a record's type.
@@ -241,11 +242,12 @@ pub fn find(
     let mut kinds: Vec<ProbeKind> = Vec::new();
     let mut left = Entries::default();
     for spec in specs {
-        for (mut location, signature) in
+        for (mut location, signature, function) in
             locations_of(spec, &used, subject, &mut (&mut left, &mut probes.warnings))?
         {
+            let name = function.map(|function| spec.event_name_of(&function));
             let kind = ProbeKind {
-                name: spec.event_name(),
+                name: name.unwrap_or_else(|| spec.event_name()),
                 signature,
             };
             let known = kinds.iter().position(|known| *known == kind);
@@ -282,15 +284,16 @@ fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindP
         FindProbeError::NoUsdt { files, .. } => FindProbeError::NoTracePoints { files },
         other => other,
     })?;
-    let locations = found.into_iter().map(|(mut location, _)| {
+    let locations = found.into_iter().map(|(mut location, ..)| {
         location.site.probe = index;
         location
     });
     Ok(locations.collect())
 }
 
-/// Location, and the signature of its values where that is known.
-type Known = (Location, Option<Signature>);
+/// Location, the signature of its values where that is known, and the name of its function where
+/// several were asked for.
+type Known = (Location, Option<Signature>, Option<String>);
 
 /// Returns the files, each once.
 fn used_by(
@@ -355,8 +358,9 @@ fn locations_of(
             types,
         } => {
             let binaries = named(file, used, subject)?;
-            let found = functions(&binaries, symbol, *offset)?.into_iter();
-            let locations = found.map(|(binary, function)| {
+            let found = typed_functions(&binaries, symbol, *offset, types.as_deref())?;
+            let locations = found.into_iter().map(|(binary, function)| {
+                let name = name_of_several(symbol, &function);
                 let signature = match types {
                     Some(types) => Some(Signature::unnamed(types)),
                     None if *offset == 0 => binary.signature(&function, left),
@@ -380,7 +384,7 @@ fn locations_of(
                     is_return: false,
                     site,
                 };
-                (location, signature)
+                (location, signature, name)
             });
             Ok(locations.collect())
         }
@@ -390,11 +394,13 @@ fn locations_of(
             result,
         } => {
             let binaries = named(file, used, subject)?;
-            let found = functions(&binaries, symbol, 0)?;
+            let found =
+                typed_functions(&binaries, symbol, 0, result.as_ref().map(slice::from_ref))?;
             warn_of_returns(&found, symbol, warnings)?;
             let found = found.into_iter();
             let untyped = [LocatedArgument::in_register(registers::result())];
             let locations = found.map(|(binary, function)| {
+                let name = name_of_several(symbol, &function);
                 let signature = result.map(Signature::result);
                 let site = match &signature {
                     Some(signature) => {
@@ -409,7 +415,7 @@ fn locations_of(
                     is_return: true,
                     site,
                 };
-                (location, signature)
+                (location, signature, name)
             });
             Ok(locations.collect())
         }
@@ -418,7 +424,11 @@ fn locations_of(
             let all = registers::arguments().map(LocatedArgument::in_register);
             let locations = found.map(|(binary, borders)| {
                 let kind = probe_kind::FUNCTION;
-                (instruction(&binary, borders.entry, site(kind, &all)), None)
+                (
+                    instruction(&binary, borders.entry, site(kind, &all)),
+                    None,
+                    None,
+                )
             });
             Ok(locations.collect())
         }
@@ -429,7 +439,7 @@ fn locations_of(
                 let mut add = |offsets: &[u64], arguments: &[LocatedArgument]| {
                     let site = site(probe_kind::RETURN, arguments);
                     let added = offsets.iter().map(|at| instruction(&binary, *at, site));
-                    locations.extend(added.map(|location| (location, None)));
+                    locations.extend(added.map(|location| (location, None, None)));
                 };
                 add(&borders.returns, &result);
                 // The result is then that of the function that it jumps to.
@@ -537,7 +547,7 @@ fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, 
     for binary in used {
         for found in binary.static_probes()? {
             if found.provider == provider && found.name == name {
-                locations.push((static_location(binary, &found), None));
+                locations.push((static_location(binary, &found), None, None));
             } else if found.name.eq_ignore_ascii_case(name) {
                 similar = Some(format!("{}:{}", found.provider, found.name));
             }
@@ -706,6 +716,28 @@ fn is_called(path: &Path, name: &OsStr) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest == DELETED || rest.starts_with(b".so"))
 }
 
+/// Returns the name of a function, as stacks show it, where a pattern asks for several.
+fn name_of_several(symbol: &str, function: &Function) -> Option<String> {
+    is_pattern(symbol).then(|| demangled(&function.name))
+}
+
+/// Finds functions as [`functions`] does. Those types may be the parameters of a function of C++:
+/// `f(int)`.
+fn typed_functions(
+    binaries: &[Arc<Binary>],
+    symbol: &str,
+    offset: u64,
+    types: Option<&[ValueType]>,
+) -> Result<Vec<(Arc<Binary>, Function)>, FindProbeError> {
+    let found = functions(binaries, symbol, offset);
+    let (Err(FindProbeError::NoFunction { .. }), Some(types)) = (&found, types) else {
+        return found;
+    };
+    let types: Vec<&str> = types.iter().map(|of| of.in_source()).collect();
+    let shown = format!("{symbol}({})", types.join(", "));
+    functions(binaries, &shown, offset).or(found)
+}
+
 /// Finds the functions of that name, and the files that they are in.
 fn functions(
     binaries: &[Arc<Binary>],
@@ -724,6 +756,13 @@ fn functions(
                 .into_iter()
                 .map(|function| (Arc::clone(binary), function)),
         );
+    }
+    if is_pattern(symbol) {
+        // It asks for functions that can be probed.
+        found.retain(|(_, function)| !function.is_indirect);
+        if found.len() > MAX_PROBES {
+            return Err(FindProbeError::TooMany { asked: found.len() });
+        }
     }
     for (binary, function) in &found {
         let file = binary.path().to_owned();
@@ -764,11 +803,77 @@ fn is_function(name: &str, symbol: &str) -> bool {
     if name == symbol {
         return true;
     }
-    if !is_of_source(symbol) {
+    if !(is_of_source(symbol) || is_pattern(symbol) || symbol.contains('(')) {
         return false;
     }
     let shown = demangled(name);
-    shown == symbol || without_parameters(&shown) == Some(symbol)
+    // Of a function of a template it is what comes back that the name begins with.
+    let bare = without_parameters(&shown);
+    let bare_of_template = bare.and_then(without_result);
+    let shown_of_template = without_result(&shown);
+    let names = [Some(&*shown), bare, bare_of_template, shown_of_template];
+    let mut names = names.into_iter().flatten();
+    if is_pattern(symbol) {
+        // A pattern is of names: parameters are for those that it names itself.
+        return is_like(name, symbol) || names.any(|name| is_like(name, symbol));
+    }
+    names.any(|name| name == symbol)
+}
+
+/// Tells whether several functions may be meant: `*` stands for any bytes, `?` for one.
+pub(super) fn is_pattern(symbol: &str) -> bool {
+    let operator = symbol.contains("operator");
+    // A pointer is no pattern: `f(char*)`.
+    let before = symbol.split('(').next().unwrap_or(symbol);
+    !operator && before.contains(['*', '?'])
+}
+
+/// Tells whether a name is like a pattern.
+fn is_like(name: &str, pattern: &str) -> bool {
+    let (name, pattern) = (name.as_bytes(), pattern.as_bytes());
+    let (mut at, mut of) = (0, 0);
+    // Where the last star is, and how much it stands for.
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(byte) = name.get(at) {
+        match pattern.get(of) {
+            Some(b'*') => {
+                star = Some((of, at));
+                of += 1;
+            }
+            Some(one) if *one == b'?' || one == byte => {
+                at += 1;
+                of += 1;
+            }
+            _ => {
+                let Some((at_star, from)) = star else {
+                    return false;
+                };
+                (of, at) = (at_star + 1, from + 1);
+                star = Some((at_star, from + 1));
+            }
+        }
+    }
+    let rest = pattern.get(of..).unwrap_or_default();
+    rest.iter().all(|byte| *byte == b'*')
+}
+
+/// Returns `N::f<int>` of `void N::f<int>`; `None` for a name that has no result.
+fn without_result(shown: &str) -> Option<&str> {
+    let mut depth = 0_usize;
+    for (at, byte) in shown.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' | b')' | b']' | b'}' => depth = depth.checked_sub(1)?,
+            b' ' if depth == 0 => {
+                let rest = shown.get(at + 1..)?;
+                let is_operator = shown.get(..at)?.ends_with("operator");
+                let is_name = rest.starts_with(|first: char| first.is_alphabetic() || first == '_');
+                return (is_name && !is_operator && rest != "const").then_some(rest);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns `ns::f` of `ns::f(int) const`; `None` for a name that has no parameters, or is a part of
@@ -913,6 +1018,28 @@ mod tests {
             assert_eq!(is_function(name, symbol), is_it, "{symbol}");
         }
         assert!(is_function("_ZN3foo3barEi", "foo::bar(int)"));
+        // `f(int)`, `f(char*)`, `void N::g<long>(long)`, as stacks show them.
+        for (name, symbol, is_it) in [
+            ("_Z1fi", "f(int)", true),
+            ("_Z1fi", "f", false),
+            ("_Z1fPc", "f(char*)", true),
+            ("_Z1fPc", "f(int)", false),
+            ("_ZN1N1gIlEEvT_", "void N::g<long>(long)", true),
+            ("_ZN1N1gIlEEvT_", "N::g<long>(long)", true),
+            ("_ZN1N1gIlEEvT_", "N::g<long>", true),
+            ("_ZN1N1BIlE2goEi", "N::B<long>::go", true),
+            ("_ZN1N1BIlE2goEi", "N::B<*>::go", true),
+            ("_ZN1N1BIlE2goEi", "N::*", true),
+            ("_ZN1N1BIlE2goEi", "*::go", true),
+            ("_ZN1N1BIlE2goEi", "*::goes", false),
+            ("_ZN1N1BIlE2goEi", "N::?<long>::go", true),
+            ("malloc_trim", "malloc*", true),
+            ("malloc_trim", "*_tri?", true),
+            ("malloc_trim", "malloc", false),
+            ("malloc_trim", "m?lloc", false),
+        ] {
+            assert_eq!(is_function(name, symbol), is_it, "{name} {symbol}");
+        }
         assert_eq!(without_parameters("f(int) [clone .cold]"), None);
         assert_eq!(without_parameters("f(void (*)(int))"), Some("f"));
         assert_eq!(without_parameters(")("), None);

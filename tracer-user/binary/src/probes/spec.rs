@@ -166,16 +166,25 @@ impl ProbeSpec {
     /// Returns the name of its event type, at most as long as such a name may be.
     #[must_use]
     pub fn event_name(&self) -> String {
+        self.named(None)
+    }
+
+    /// Returns the name of the event type of one function of those that it asks for.
+    pub(super) fn event_name_of(&self, function: &str) -> String {
+        self.named(Some(function))
+    }
+
+    fn named(&self, function: Option<&str>) -> String {
+        let symbol_of = |symbol| function.unwrap_or(symbol);
         let mut name = match self {
             Self::Usdt { provider, name } => format!("usdt:{provider}:{name}"),
             Self::Function {
                 symbol, offset: 0, ..
-            } => format!("probe:{symbol}"),
+            } => format!("probe:{}", symbol_of(symbol)),
             Self::Function { symbol, offset, .. } => format!("probe:{symbol}+{offset:#x}"),
             Self::SpanBegin { symbol, .. } => format!("probe:{symbol}"),
-            Self::Return { symbol, .. } | Self::SpanEnd { symbol, .. } => {
-                format!("retprobe:{symbol}")
-            }
+            Self::Return { symbol, .. } => format!("retprobe:{}", symbol_of(symbol)),
+            Self::SpanEnd { symbol, .. } => format!("retprobe:{symbol}"),
         };
         let end = name.floor_char_boundary(TRACE_EVENT_NAME_MAX);
         name.truncate(end);
@@ -203,13 +212,27 @@ fn no_type(typed: &str, why: NotATypeError) -> NotAProbe {
 /// A name as the source of a C++ or Rust program has it, and as stacks show it, has brackets of its
 /// own.
 fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
-    if is_of_source(typed) {
+    if is_of_source(typed) || has_types_of_source(typed) {
         return Some((typed, None));
     }
     match typed.split_once('(') {
         None => (!typed.ends_with(')')).then_some((typed, None)),
         Some((bare, types)) => Some((bare.trim_end(), Some(types.strip_suffix(')')?))),
     }
+}
+
+/// Tells whether a function has parameters as the source of C++ has them, `f(char const*)`, and none
+/// of our types.
+fn has_types_of_source(typed: &str) -> bool {
+    let Some((_, types)) = typed.split_once('(') else {
+        return false;
+    };
+    let Some(types) = types.strip_suffix(')') else {
+        return false;
+    };
+    const WORDS: [&str; 4] = ["unsigned", "signed", "const", "volatile"];
+    let mut words = types.split(|byte: char| !byte.is_alphanumeric() && byte != '_');
+    types.contains(['*', '&', '(']) || words.any(|word| WORDS.contains(&word))
 }
 
 /// Tells whether a function is named as in its source, and not as in its file.
@@ -250,6 +273,23 @@ fn integer(typed: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_the_source_are_a_part_of_the_name() {
+        for (typed, name) in [
+            ("a.out:f(char const*)", "f(char const*)"),
+            ("a.out:f(unsigned long)", "f(unsigned long)"),
+            ("a.out:N::B<long>::go", "N::B<long>::go"),
+            ("a.out:N::*", "N::*"),
+        ] {
+            let ProbeSpec::Function { symbol, types, .. } = ProbeSpec::function(typed).unwrap()
+            else {
+                panic!("{typed}");
+            };
+            assert_eq!((&*symbol, types), (name, None));
+        }
+        assert!(ProbeSpec::function("a.out:f(strr)").is_err());
+    }
 
     #[test]
     fn each_form_is_read_and_names_its_event_type() {

@@ -15,6 +15,28 @@ pub struct ValueType {
     pub size: u8,
 }
 
+impl ValueType {
+    /// Returns the type as the source of C++ has it, and as the names of its functions have it.
+    pub(super) fn in_source(self) -> &'static str {
+        match (self.kind, self.size) {
+            (typed_data::FLAG, _) => "bool",
+            (typed_data::CHARACTER, _) => "char",
+            (typed_data::FLOAT, 4) => "float",
+            (typed_data::FLOAT, _) => "double",
+            (typed_data::SIGNED, 1) => "signed char",
+            (typed_data::SIGNED, 2) => "short",
+            (typed_data::SIGNED, 4) => "int",
+            (typed_data::SIGNED, _) => "long",
+            (typed_data::UNSIGNED, 1) => "unsigned char",
+            (typed_data::UNSIGNED, 2) => "unsigned short",
+            (typed_data::UNSIGNED, 4) => "unsigned int",
+            (typed_data::UNSIGNED, _) => "unsigned long",
+            (typed_data::TEXT, _) => "char const*",
+            _ => "void*",
+        }
+    }
+}
+
 /// Words, with what they mean.
 const WORDS: &[(&str, u8, u8)] = &[
     ("str", typed_data::TEXT, 8),
