@@ -4,6 +4,7 @@
 //!   critical paths, and their words;
 //! - [`stat`] sums events up, and [`why`] finds the causes of the durations of spans;
 //! - [`compare`] says what takes longer in some logs than in others, and why;
+//! - [`budget`] holds answers to a number of bytes;
 //! - [`explain`] says on one screen why a program is slow;
 //! - [`counting`] shows what the kernel counts where nothing is recorded;
 //! - [`now`] says what threads wait for at this moment, without a trace;
@@ -22,6 +23,7 @@
     )
 )]
 
+pub mod budget;
 pub mod compare;
 pub mod counting;
 pub mod explain;

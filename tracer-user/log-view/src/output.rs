@@ -19,6 +19,18 @@ pub struct Output {
     file: BlockingFile,
     sink: String,
     pending: Lines,
+    limit: Option<Limit>,
+}
+
+/// Limit of what is written.
+#[derive(Debug)]
+struct Limit {
+    /// Bytes that may still be written.
+    left: usize,
+    /// Bytes of the pending lines that fit.
+    kept: usize,
+    /// Parts that were left out: lines, or those of one event.
+    left_out: u64,
 }
 
 impl Output {
@@ -39,6 +51,7 @@ impl Output {
             file: BlockingFile(sink.open()?),
             sink: sink.to_string(),
             pending: Lines::default(),
+            limit: None,
         })
     }
 
@@ -60,12 +73,48 @@ impl Output {
         &self.pending
     }
 
+    /// Writes no more than so many bytes: whatever was appended since the last call of
+    /// [`drain`](Self::drain) or [`settle`](Self::settle) is written whole or not at all, and once
+    /// a part does not fit, none behind it is written.
+    pub fn limit(&mut self, bytes: usize) {
+        self.limit = Some(Limit {
+            left: bytes,
+            kept: 0,
+            left_out: 0,
+        });
+    }
+
+    /// Lifts the limit, for so many more bytes. Returns how many parts were left out, and how many
+    /// bytes may be written now.
+    pub fn lift(&mut self, more: usize) -> Option<(u64, usize)> {
+        let limit = self.limit.take()?;
+        Some((limit.left_out, limit.left.saturating_sub(limit.kept) + more))
+    }
+
+    /// Sees whether what was appended last fits, and leaves it out otherwise.
+    pub fn settle(&mut self) {
+        let Some(limit) = &mut self.limit else {
+            return;
+        };
+        let mut pending = self.pending.bytes();
+        if pending.len() == limit.kept {
+            return;
+        }
+        if limit.left_out == 0 && pending.len() <= limit.left {
+            limit.kept = pending.len();
+        } else {
+            pending.truncate(limit.kept);
+            limit.left_out += 1;
+        }
+    }
+
     /// Writes when there is much to write.
     ///
     /// # Errors
     ///
     /// It cannot be written.
     pub fn drain(&mut self) -> anyhow::Result<()> {
+        self.settle();
         if self.pending.bytes().len() >= CHUNK_BYTES {
             self.flush()?;
         }
@@ -79,6 +128,10 @@ impl Output {
     /// It cannot be written.
     pub fn flush(&mut self) -> anyhow::Result<()> {
         let mut pending = self.pending.bytes();
+        if let Some(limit) = &mut self.limit {
+            limit.left = limit.left.saturating_sub(pending.len());
+            limit.kept = 0;
+        }
         let written = self.file.write_all(&pending);
         pending.clear();
         written.with_context(|| format!("cannot write to {}", self.sink))

@@ -12,6 +12,7 @@ use tracer_engine::event::MonotonicNs;
 use super::writer::Writers;
 use super::{GapWatch, Log, Output, Pause, Walk, WantedEvents, open};
 use tracer_event::consumer::Consumer;
+use tracer_event::document::object_line;
 use tracer_event::summary::Summary;
 use tracer_output::report::{Csv, JsonLines, Report, TextLines, TextLook};
 use tracer_output::terminal::Outcome;
@@ -46,6 +47,8 @@ pub struct ReadSetup {
     pub output: Sink,
     /// Look of text.
     pub look: TextLook,
+    /// Most bytes that are written, and the command that shows the rest.
+    pub budget: Option<(usize, String)>,
 }
 
 /// Events between two looks at how much is to be written.
@@ -65,6 +68,10 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let mut walk = Walk::new(log, setup.wanted.clone()).naming_by(&setup.file);
     let mut report = report_of(setup, &walk, &output);
     report.begin();
+    if let Some((bytes, _)) = &setup.budget {
+        output.limit(bytes.saturating_sub(reserved(*bytes)));
+    }
+    output.settle();
     let was_stopped = if setup.follow {
         wait_and_show(&mut walk, &mut *report, &mut output, &setup.file)?
     } else {
@@ -81,12 +88,69 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
         output.drain()
     })?;
     let summary = walk.summary();
-    report.finish(&summary)?;
+    end(setup, report, &mut output, &summary)?;
     output.flush()?;
     if setup.format != ReadFormat::Json {
         report_missing(&walk, &summary);
     }
     Ok(outcome(&summary, was_stopped))
+}
+
+/// Returns how much of a budget is held back for the end.
+fn reserved(bytes: usize) -> usize {
+    /// Bytes of a closing line that has much to say.
+    const USUAL: usize = 2048;
+    USUAL.min(bytes / 2)
+}
+
+/// Appends what comes behind the events: how many of them were left out, and, in JSON, the summary,
+/// as far as they fit.
+fn end(
+    setup: &ReadSetup,
+    report: Box<dyn Consumer>,
+    output: &mut Output,
+    summary: &Summary,
+) -> anyhow::Result<()> {
+    let lifted = setup.budget.as_ref().and_then(|(bytes, rest)| {
+        let (left_out, left) = output.lift(reserved(*bytes))?;
+        Some((left_out, left, rest))
+    });
+    let Some((left_out, left, rest)) = lifted else {
+        return report.finish(summary);
+    };
+    let before = output.lines().bytes().len();
+    report.finish(summary)?;
+    let mut bytes = output.lines().bytes();
+    let begun = before.min(bytes.len());
+    let closing = bytes.split_off(begun);
+    let truncated = if left_out == 0 {
+        String::new()
+    } else {
+        truncated(setup.format, left_out, rest)
+    };
+    let mut left = left;
+    for line in [truncated.as_bytes(), &closing] {
+        if line.len() <= left {
+            left -= line.len();
+            bytes.extend_from_slice(line);
+        }
+    }
+    drop(bytes);
+    if left_out > 0 && setup.format == ReadFormat::Csv {
+        say(&format!("{left_out} entries are left out; all: {rest}"));
+    }
+    Ok(())
+}
+
+/// Returns the line that says how many events were left out; none in CSV, whose lines are events.
+fn truncated(format: ReadFormat, left_out: u64, rest: &str) -> String {
+    match format {
+        ReadFormat::Text => format!("truncated: {left_out} entries are left out; all: {rest}\n"),
+        ReadFormat::Json => object_line(&serde_json::json!({
+            "truncated": { "left_out": left_out, "rest": rest },
+        })),
+        ReadFormat::Csv => String::new(),
+    }
 }
 
 fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<dyn Consumer> {

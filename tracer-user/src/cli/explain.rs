@@ -7,12 +7,12 @@ use anyhow::ensure;
 use tracer_common::event_type::EventTypeId;
 
 use super::exit;
-use super::output_options::FormatArgs;
+use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, LiveSource, SourceArgs};
 use super::stack_options::StackArgs;
+use tracer_answers::budget::Budget;
 use tracer_answers::explain::{self, Explanation, Subject, json, text};
 use tracer_answers::queries::words::duration;
-use tracer_event::document::document;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Output, Walk, open};
 use tracer_output::terminal::output::Sink;
@@ -39,6 +39,8 @@ pub struct ExplainArgs {
     source: SourceArgs,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
 }
 
 /// Checked configuration of `explain`.
@@ -49,6 +51,7 @@ pub struct ExplainConfig {
     /// The thread whose path is followed; `None`: the first one.
     tid: Option<i32>,
     is_json: bool,
+    budget: Budget,
 }
 
 /// System calls that are recorded: all but those that neither wait nor say what is waited for, of
@@ -106,6 +109,7 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
             subject,
             tid,
             is_json: args.format.is_json(),
+            budget: args.budget.budget()?,
         })
     }
 }
@@ -154,9 +158,9 @@ pub fn run(config: &ExplainConfig) -> anyhow::Result<ExitCode> {
     let walk = Walk::new(open(file)?, wanted.settled_in(file)?);
     let explanation = Explanation::of_log(walk, config.tid, &config.subject)?;
     let shown = if config.is_json {
-        document(&json(&explanation))
+        config.budget.document(&json(&explanation))
     } else {
-        text(&explanation)
+        config.budget.text(text(&explanation))
     };
     let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().bytes().extend_from_slice(shown.as_bytes());
@@ -166,10 +170,12 @@ pub fn run(config: &ExplainConfig) -> anyhow::Result<ExitCode> {
 
 fn explain_live(config: &ExplainConfig, live: &LiveSource) -> anyhow::Result<ExitCode> {
     let (tid, subject, is_json) = (config.tid, config.subject.clone(), config.is_json);
+    let budget = config.budget.clone();
     live.trace(is_json, move |lines| {
         let before = own_time();
         let cost = move |summary: &Summary| cost(summary, before?);
-        explain::consumer(tid, subject.clone(), is_json, cost, lines)
+        let form = (is_json, budget.clone());
+        explain::consumer(tid, subject.clone(), form, cost, lines)
     })
 }
 

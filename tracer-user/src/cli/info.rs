@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::exit;
-use super::output_options::FormatArgs;
-use tracer_event::document::document;
+use super::output_options::{BudgetArgs, FormatArgs};
+use tracer_answers::budget::Budget;
 use tracer_log_view::{Inventory, Output, Walk, WantedEvents, json, open, text};
 use tracer_output::terminal::output::Sink;
 
@@ -23,6 +23,8 @@ pub struct InfoArgs {
     file: PathBuf,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
 }
 
 /// Checked configuration of `info`.
@@ -30,14 +32,18 @@ pub struct InfoArgs {
 pub struct InfoConfig {
     file: PathBuf,
     is_json: bool,
+    budget: Budget,
 }
 
-impl From<InfoArgs> for InfoConfig {
-    fn from(args: InfoArgs) -> Self {
-        Self {
+impl TryFrom<InfoArgs> for InfoConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: InfoArgs) -> anyhow::Result<Self> {
+        Ok(Self {
             file: args.file,
             is_json: args.format.is_json(),
-        }
+            budget: args.budget.budget()?,
+        })
     }
 }
 
@@ -52,9 +58,9 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     let inventory = Inventory::take(walk, bytes)?;
     let mut output = Output::open(&Sink::Stdout, &config.file)?;
     let shown = if config.is_json {
-        document(&json(&inventory))
+        config.budget.document(&json(&inventory))
     } else {
-        text(&inventory)
+        config.budget.text(text(&inventory))
     };
     output.lines().bytes().extend_from_slice(shown.as_bytes());
     output.flush()?;

@@ -121,7 +121,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Attach(args) => attach::run(&args.try_into()?),
         Command::Run(args) => run::run(&args.try_into()?),
         Command::Read(args) => read::run(&args.try_into()?),
-        Command::Info(args) => info::run(&args.into()),
+        Command::Info(args) => info::run(&args.try_into()?),
         Command::Stat(args) => stat::run(&args.try_into()?),
         Command::Why(args) if args.now => why_now::run(&args.try_into()?),
         Command::Why(args) => why::run(&args.try_into()?),

@@ -1,9 +1,13 @@
 //! Options for the output of events and its look.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use tracer_answers::budget::{Budget, LEAST_BYTES};
 use tracer_output::report::{TextLook, TimeColumn};
 use tracer_output::terminal::output::{ColorChoice, Sink};
+use tracer_text::quantity::size;
+use tracer_text::shell_word;
 
 /// Output of events and its look, as typed.
 #[derive(Debug, clap::Args)]
@@ -42,6 +46,48 @@ impl OutputArgs {
     }
 }
 
+/// Budget of an answer, as typed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BudgetArgs {
+    /// At most so many bytes (4096, 16K; 256 at least): what does not fit is left out by whole
+    /// lines, in JSON by whole entries of lists, and counted in a last line, or as "truncated"
+    #[arg(long, value_name = "BYTES")]
+    budget: Option<String>,
+}
+
+impl BudgetArgs {
+    /// Returns the budget.
+    ///
+    /// # Errors
+    ///
+    /// It is no number of bytes, or too small.
+    pub fn budget(&self) -> anyhow::Result<Budget> {
+        let bytes = self.budget.as_deref();
+        let bytes = bytes.map(|typed| size("--budget", typed, LEAST_BYTES, u64::from(u32::MAX)));
+        let bytes = bytes.transpose()?.map(usize::try_from).transpose()?;
+        Ok(Budget {
+            bytes,
+            rest: without_budget(std::env::args_os().skip(1)),
+        })
+    }
+}
+
+/// Returns the command that was typed, without the budget.
+fn without_budget(typed: impl Iterator<Item = OsString>) -> String {
+    let mut words = vec!["tracer-user".to_owned()];
+    let mut typed = typed.map(|word| word.to_string_lossy().into_owned());
+    let mut are_options = true;
+    while let Some(word) = typed.next() {
+        are_options &= word != "--";
+        if are_options && word == "--budget" {
+            typed.next();
+        } else if !are_options || !word.starts_with("--budget=") {
+            words.push(shell_word(&word));
+        }
+    }
+    words.join(" ")
+}
+
 /// Format of an answer, as typed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FormatArgs {
@@ -68,5 +114,29 @@ impl FormatArgs {
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.json || self.format == AnswerFormat::Json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_shown_by_what_was_typed_without_the_budget() {
+        let typed = [
+            "stat",
+            "--budget",
+            "4096",
+            "--by=comm",
+            "--",
+            "sh",
+            "--budget",
+            "x y",
+        ];
+        let rest = without_budget(typed.iter().map(OsString::from));
+        assert_eq!(rest, "tracer-user stat --by=comm -- sh --budget 'x y'");
+        let typed = ["info", "log", "--budget=1K"];
+        let rest = without_budget(typed.iter().map(OsString::from));
+        assert_eq!(rest, "tracer-user info log");
     }
 }

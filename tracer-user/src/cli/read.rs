@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
-use super::output_options::OutputArgs;
+use super::output_options::{BudgetArgs, OutputArgs};
 use tracer_log_view::{ReadFormat, ReadSetup, read};
 use tracer_output::terminal::output::Sink;
 
@@ -43,6 +43,8 @@ pub struct ReadArgs {
     follow: bool,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
 }
 
 /// Exit codes of every command that reads a log.
@@ -60,6 +62,7 @@ impl TryFrom<ReadArgs> for ReadConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: ReadArgs) -> anyhow::Result<Self> {
+        let budget = args.budget.budget()?;
         Ok(Self {
             setup: ReadSetup {
                 file: args.file,
@@ -68,6 +71,7 @@ impl TryFrom<ReadArgs> for ReadConfig {
                 follow: args.follow,
                 look: args.output.look(),
                 output: args.output.sink(Sink::Stdout),
+                budget: budget.bytes.map(|bytes| (bytes, budget.rest)),
             },
         })
     }

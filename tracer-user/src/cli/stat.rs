@@ -9,13 +9,13 @@ use tracer_engine::event::MonotonicNs;
 
 use super::count_options::{CountArgs, CountConfig};
 use super::exit;
-use super::output_options::FormatArgs;
+use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, SourceArgs};
 use super::stack_options::StackArgs;
+use tracer_answers::budget::Budget;
 use tracer_answers::flame::{FlameKind, FlameSetup, Form, make};
 use tracer_answers::queries::{Scope, SpanSpec};
 use tracer_answers::stat::{self, By, SortBy, Statistics, View, json, text};
-use tracer_event::document::document;
 use tracer_log_view::{Moment, Output, TimePoint, Walk, open};
 use tracer_output::terminal::output::{Sink, is_stdout};
 use tracer_text::say;
@@ -64,6 +64,8 @@ pub struct StatArgs {
     format: FormatArgs,
     #[command(flatten)]
     counting: CountArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
     /// Instead of tables, where in their code threads spent their time: on a CPU (on-cpu, by
     /// samples), without one (off-cpu), or blocked, with the stacks of the wakers that ended that
     /// (wakeup). A log must have been recorded with stacks for it (--sample 99; --off-cpu 1ms;
@@ -114,6 +116,7 @@ pub struct StatConfig {
     pids: Vec<i32>,
     view: View,
     is_json: bool,
+    budget: Budget,
     flame: Option<FlameSetup>,
     counting: Option<CountConfig>,
 }
@@ -179,6 +182,7 @@ impl TryFrom<StatArgs> for StatConfig {
             pids,
             view,
             is_json,
+            budget: args.budget.budget()?,
             flame,
             counting,
         })
@@ -240,8 +244,9 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
                 return counting.run(live);
             }
             let (spans, view) = (config.spans.clone(), config.view);
+            let form = (is_json, config.budget.clone());
             return live.trace(is_json, move |lines| {
-                stat::consumer(spans.clone(), view, is_json, lines)
+                stat::consumer(spans.clone(), view, form.clone(), lines)
             });
         }
     };
@@ -260,9 +265,9 @@ pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
         statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
     }
     let shown = if is_json {
-        document(&json(&statistics, config.view))
+        config.budget.document(&json(&statistics, config.view))
     } else {
-        text(&statistics, config.view)
+        config.budget.text(text(&statistics, config.view))
     };
     let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().bytes().extend_from_slice(shown.as_bytes());

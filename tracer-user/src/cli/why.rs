@@ -6,11 +6,11 @@ use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
-use super::output_options::FormatArgs;
+use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, SourceArgs};
+use tracer_answers::budget::Budget;
 use tracer_answers::queries::{self, Paths, Scope, SpanChoice, SpanSpec};
 use tracer_answers::why::{self, Why, json, text};
-use tracer_event::document::document;
 use tracer_log_view::{Moment, Output, TimePoint, Walk, open};
 use tracer_output::terminal::output::Sink;
 use tracer_text::quantity::time;
@@ -42,7 +42,7 @@ pub struct WhyArgs {
         conflicts_with_all = [
             "span", "thread", "whole", "at", "longer_than", "slowest", "segments", "duration",
             "follow_wakers", "syscalls", "add_events", "filter", "usdt", "probe", "retprobe",
-            "tracepoint", "btf", "command",
+            "tracepoint", "btf", "command", "budget",
         ]
     )]
     pub(super) now: bool,
@@ -85,6 +85,8 @@ pub struct WhyArgs {
     pub(super) brief: bool,
     #[command(flatten)]
     pub(super) format: FormatArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
 }
 
 /// Question with its times as they were typed.
@@ -107,6 +109,7 @@ pub struct WhyConfig {
     has_segments: bool,
     is_brief: bool,
     is_json: bool,
+    budget: Budget,
 }
 
 impl TryFrom<WhyArgs> for WhyConfig {
@@ -158,6 +161,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
             has_segments: args.segments,
             is_brief: args.brief,
             is_json: args.format.is_json(),
+            budget: args.budget.budget()?,
         })
     }
 }
@@ -174,9 +178,9 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
         EventSource::Log(file, wanted) => (file, wanted),
         EventSource::Live(live) => {
             let (question, choice) = config.asked_since(MonotonicNs(0))?;
-            let form = (config.is_brief, is_json);
+            let form = (config.is_brief, is_json, config.budget.clone());
             return live.trace(is_json, move |lines| {
-                why::consumer(question.clone(), choice, form, lines)
+                why::consumer(question.clone(), choice, form.clone(), lines)
             });
         }
     };
@@ -194,9 +198,9 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     }
     why.paths.unmet().iter().for_each(|unmet| say(unmet));
     let shown = if is_json {
-        document(&json(&why))
+        config.budget.document(&json(&why))
     } else {
-        text(&why, config.is_brief)
+        config.budget.text(text(&why, config.is_brief))
     };
     let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().bytes().extend_from_slice(shown.as_bytes());

@@ -4,6 +4,7 @@
 //! - [`digits`] appends numbers, [`WallClock`] dates;
 //! - [`quantity`] reads sizes and times; [`NamePattern`] is a pattern of names of processes;
 //! - [`suggest`] finds the known word that a mistyped one may mean;
+//! - [`shell_word`] quotes a word of a command that is to be typed;
 //! - [`self_describing`] is data that says of itself what it consists of;
 //! - [`signal_name`] and [`short_name`] are the names that people see of signals and event types;
 //! - [`say`] reports something that is no event.
@@ -29,6 +30,7 @@ mod name_pattern;
 mod names;
 pub mod quantity;
 pub mod self_describing;
+mod shell;
 mod suggestion;
 mod wall_clock;
 
@@ -36,6 +38,7 @@ pub use name_pattern::{NamePattern, PatternError};
 pub use names::{
     is_named, is_type_called, push_short_name, short_name, signal_name, signal_number, type_named,
 };
+pub use shell::shell_word;
 pub use suggestion::suggest;
 pub use wall_clock::WallClock;
 

@@ -13,12 +13,12 @@ mod subject;
 mod text;
 mod unseen;
 
+use crate::budget::Budget;
 use crate::queries::{Answering, follow};
 use facts::{Facts, Gatherer};
 use overview::Overview;
 use rules::{Judged, judge};
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_event::document::document;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
@@ -105,7 +105,7 @@ fn next(judged: &Judged, subject: &Subject) -> Vec<String> {
 pub fn consumer(
     tid: Option<i32>,
     subject: Subject,
-    is_json: bool,
+    (is_json, budget): (bool, Budget),
     cost: impl FnOnce(&Summary) -> Option<String> + 'static,
     lines: Lines,
 ) -> Box<dyn Consumer> {
@@ -115,9 +115,9 @@ pub fn consumer(
             let mut explanation = Explanation::finish(gatherer, summary, &subject);
             explanation.cost = cost(summary);
             let shown = if is_json {
-                document(&json(&explanation))
+                budget.document(&json(&explanation))
             } else {
-                text(&explanation)
+                budget.text(text(&explanation))
             };
             lines.bytes().extend_from_slice(shown.as_bytes());
             Ok(())

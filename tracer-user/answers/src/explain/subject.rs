@@ -1,5 +1,7 @@
 //! Subject of an explanation, as commands are typed about it.
 
+use tracer_text::shell_word;
+
 /// What is explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
@@ -34,11 +36,11 @@ impl Subject {
                         typed.push(word.to_owned());
                     }
                 }
-                typed.push(quoted(log));
+                typed.push(shell_word(log));
             }
             Self::Processes(choice) => {
                 typed.push(words.to_owned());
-                typed.extend(choice.iter().map(|word| quoted(word)));
+                typed.extend(choice.iter().map(|word| shell_word(word)));
                 if !words.starts_with("why --now") {
                     typed.push("--duration 5s".to_owned());
                 }
@@ -46,40 +48,11 @@ impl Subject {
             Self::Command(command) => {
                 typed.push(words.to_owned());
                 typed.push("--".to_owned());
-                typed.extend(command.iter().map(|word| quoted(word)));
+                typed.extend(command.iter().map(|word| shell_word(word)));
             }
         }
         typed.join(" ")
     }
-
-    /// Returns how the same is recorded whole, where this was a log.
-    #[must_use]
-    pub fn is_log(&self) -> bool {
-        matches!(self, Self::Log(_))
-    }
-}
-
-/// Most bytes of a word of a command that is told.
-const MOST_BYTES: usize = 200;
-
-/// Renders a word so that a shell takes it as one, and nothing in it has a meaning.
-fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(&byte);
-    if !word.is_empty() && word.len() <= MOST_BYTES && word.bytes().all(is_plain) {
-        return word.to_owned();
-    }
-    let end = word.floor_char_boundary(MOST_BYTES);
-    let more = if end < word.len() { "…" } else { "" };
-    let mut out = String::new();
-    for character in word.get(..end).unwrap_or_default().chars() {
-        match character {
-            '\'' => out.push_str("'\\''"),
-            // No line is forged; a name with such a character is typed by hand.
-            control if control.is_control() => out.push('?'),
-            other => out.push(other),
-        }
-    }
-    format!("'{out}{more}'")
 }
 
 #[cfg(test)]

@@ -116,6 +116,8 @@ mod tests {
 
     use super::super::{Question, SpanChoice, SpanSpec};
     use super::*;
+    use crate::budget::Budget;
+    use crate::explain::{self, Subject};
     use crate::flame::{FlameKind, FlameSetup, Form};
     use crate::stat::{self, View};
     use crate::why;
@@ -150,12 +152,18 @@ mod tests {
                     let lines = Lines::default();
                     consumers.push((make(lines.clone()), lines, is_json));
                 };
-                add(is_json, &|to| stat::consumer(Vec::new(), View::default(), is_json, to));
+                add(is_json, &|to| {
+                    stat::consumer(Vec::new(), View::default(), (is_json, any_bytes()), to)
+                });
                 for question in [&spans[0], &spans[1], &whole] {
                     add(is_json, &|to| {
-                        why::consumer(question.clone(), choice(), (!is_json, is_json), to)
+                        why::consumer(question.clone(), choice(), (!is_json, is_json, any_bytes()), to)
                     });
                 }
+                add(is_json, &|to| {
+                    let log = Subject::Log("log".to_owned());
+                    explain::consumer(None, log, (is_json, any_bytes()), |_| None, to)
+                });
                 for (kind, form) in [
                     (FlameKind::OnCpu, Form::Folded),
                     (FlameKind::OffCpu, Form::Svg),
@@ -210,6 +218,10 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn any_bytes() -> Budget {
+        Budget::default()
     }
 
     fn flame(kind: FlameKind, form: Form) -> FlameSetup {

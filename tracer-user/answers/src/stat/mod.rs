@@ -17,11 +17,11 @@ use tracer_analysis::{
 };
 use tracer_engine::event::MonotonicNs;
 
+use crate::budget::Budget;
 use crate::queries::words::{seconds, thread};
 use crate::queries::{Answering, Paths, Scope, SpanSpec, follow};
 pub use sums::{Sums, Watcher};
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_event::document::document;
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, outcome};
@@ -181,7 +181,7 @@ impl Statistics {
 pub fn consumer(
     spans: Vec<SpanSpec>,
     view: View,
-    is_json: bool,
+    (is_json, budget): (bool, Budget),
     lines: Lines,
 ) -> Box<dyn Consumer> {
     Box::new(Answering::new(Sums::new(spans), move |sums, summary| {
@@ -190,9 +190,9 @@ pub fn consumer(
             statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
         }
         let shown = if is_json {
-            document(&json(&statistics, view))
+            budget.document(&json(&statistics, view))
         } else {
-            text(&statistics, view)
+            budget.text(text(&statistics, view))
         };
         lines.bytes().extend_from_slice(shown.as_bytes());
         Ok(())

@@ -6,9 +6,9 @@ mod text;
 use anyhow::anyhow;
 use tracer_engine::event::MonotonicNs;
 
+use crate::budget::Budget;
 use crate::queries::{Answering, Paths, Question, SpanChoice, follow};
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_event::document::document;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
@@ -80,7 +80,7 @@ impl Why {
 pub fn consumer(
     question: Question,
     choice: SpanChoice,
-    (is_brief, is_json): (bool, bool),
+    (is_brief, is_json, budget): (bool, bool, Budget),
     lines: Lines,
 ) -> Box<dyn Consumer> {
     let paths = Paths::new(question, choice);
@@ -91,9 +91,9 @@ pub fn consumer(
             why.paths.unmet().iter().for_each(|unmet| say(unmet));
         }
         let shown = if is_json {
-            document(&json(&why))
+            budget.document(&json(&why))
         } else {
-            text(&why, is_brief)
+            budget.text(text(&why, is_brief))
         };
         lines.bytes().extend_from_slice(shown.as_bytes());
         match unanswered {

@@ -1,0 +1,44 @@
+//! Budgets of answers: no answer is longer, and what is left out is counted.
+//!
+//! Text is cut by whole lines and JSON by whole entries of lists, always at the same places. The
+//! sums at the top of an answer, and the first lines of each of its tables, stay longest.
+
+mod json;
+mod text;
+
+use serde::Serialize;
+
+use tracer_event::document::document;
+
+/// Least budget, in bytes: that there is more, and how it is shown, has to fit.
+pub const LEAST_BYTES: u64 = 256;
+
+/// Budget of an answer.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    /// Most bytes; `None` for any number.
+    pub bytes: Option<usize>,
+    /// Command that shows what is left out.
+    pub rest: String,
+}
+
+impl Budget {
+    /// Returns a text, as far as it fits.
+    #[must_use]
+    pub fn text(&self, whole: String) -> String {
+        match self.bytes {
+            Some(bytes) if whole.len() > bytes => text::cut(&whole, bytes, &self.rest),
+            _ => whole,
+        }
+    }
+
+    /// Returns an object of JSON over several lines, as far as it fits.
+    #[must_use]
+    pub fn document(&self, object: &impl Serialize) -> String {
+        let whole = document(object);
+        match (self.bytes, serde_json::to_value(object)) {
+            (Some(bytes), Ok(value)) if whole.len() > bytes => json::cut(&value, bytes, &self.rest),
+            _ => whole,
+        }
+    }
+}
