@@ -13,7 +13,7 @@
 //! - [`Spans`]: what has a beginning and an end among the events, by rules or by names ([`Pairs`]);
 //! - [`critical_path`]: why something took as long as it did, from what threads did lately
 //!   ([`History`]), and [`Blame`], what many paths add up to;
-//! - [`Waits`]: waits by what threads wait in, and who ends that;
+//! - [`WaitTotals`]: waits by what threads wait in, and who ends that;
 //! - [`Absences`]: how long threads are without a CPU at a time, and who ends it;
 //! - [`Durations`]: many durations, of which percentiles are asked.
 
@@ -81,4 +81,4 @@ pub use state::{
 };
 pub use thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};
-pub use waits::{EndedBy, WaitKey, WaitTotal, Waits};
+pub use waits::{EndedBy, WaitKey, WaitTotal, WaitTotals};

@@ -1,4 +1,4 @@
-//! Waits of threads, by what they wait in and who ends that.
+//! WaitTotals of threads, by what they wait in and who ends that.
 
 use tracer_engine::event::MonotonicNs;
 
@@ -8,8 +8,8 @@ use crate::state::{Interval, IntervalEnd, Reason, State, Task, Thread, Waker};
 /// Kind of waker: threads are told apart by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EndedBy {
-    /// Nobody: the wait lasts at the end of the trace.
-    Nobody,
+    /// No waker: the wait lasts at the end of the trace.
+    Nothing,
     /// The waker, of a thread only its name.
     Waker(Waker),
 }
@@ -19,13 +19,13 @@ pub enum EndedBy {
 pub struct WaitKey {
     /// The thread that waits.
     pub thread: Thread,
-    /// What it waits in.
+    /// Call, or other context, that it waits in.
     pub reason: Reason,
-    /// Who ends the wait.
+    /// Waker that ends the wait.
     pub by: EndedBy,
 }
 
-/// Waits of one key. Times are in nanoseconds.
+/// WaitTotals of one key. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTotal {
     /// How many.
@@ -55,18 +55,18 @@ impl WaitTotal {
 
 /// The waits of all threads.
 #[derive(Debug, Default)]
-pub struct Waits {
+pub struct WaitTotals {
     totals: TotalsByKey<WaitKey, WaitTotal>,
 }
 
-impl Waits {
+impl WaitTotals {
     /// Adds what a thread did, where that was a wait.
     pub fn add(&mut self, interval: &Interval) {
         let State::Blocked(reason) = interval.state else {
             return;
         };
         let (by, waker) = match interval.end {
-            IntervalEnd::Open => (EndedBy::Nobody, None),
+            IntervalEnd::Open => (EndedBy::Nothing, None),
             IntervalEnd::Woken(Waker::Thread(task)) => {
                 let named = Task {
                     thread: Thread::default(),
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn waits_are_told_apart_by_what_they_are_in_and_by_the_name_of_who_ends_them() {
-        let mut waits = Waits::default();
+        let mut waits = WaitTotals::default();
         let waker = |tid, name: u8| {
             let mut task = Task {
                 thread: thread(tid),
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!((by_a.ns, by_a.longest, by_a.longest_at.0), (40, 30, 50));
         assert_eq!(by_a.waker, Some(thread(13)));
         assert!(totals.iter().any(|(key, total)| {
-            key.by == EndedBy::Nobody && (total.ns, total.waker) == (20, None)
+            key.by == EndedBy::Nothing && (total.ns, total.waker) == (20, None)
         }));
     }
 }

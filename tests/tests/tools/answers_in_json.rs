@@ -231,6 +231,7 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
         (&["events", "--tracepoints"], "json.md", "Tracepoints"),
         (&["probes", program], "json.md", "Probes"),
         (&["info", path], "json.md", "A log"),
+        (&["explain", path], "explain.md", "For programs"),
         (&["read", path], "json.md", "Events"),
         (&["stat", path], "statistics.md", "For programs"),
         (&["why", path], "why.md", "For programs"),

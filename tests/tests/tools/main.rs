@@ -2,6 +2,7 @@
 
 mod answers_in_json;
 mod bad_input;
+mod budgets;
 mod completions;
 mod doctor;
 mod files_made;

@@ -11,7 +11,7 @@ use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, LiveSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::budget::Budget;
-use tracer_answers::explain::{self, Explanation, Subject, json, text};
+use tracer_answers::explain::{self, ExplainSubject, Explanation, json, text};
 use tracer_answers::queries::words::duration;
 use tracer_event::summary::Summary;
 use tracer_log_view::{Output, Walk, open};
@@ -30,9 +30,9 @@ use tracer_output::terminal::output::Sink;
 /// the tracer itself had a CPU for them. Of a log it says what it can, and what was not recorded.
 ///
 /// A finding explains a tenth of the time at least. Its share is that of the critical path of the
-/// command, or of the first thread of a process or of a log: what that did, and what those did for
-/// whom it waited. Where that is not known, it is the share of the time of the threads concerned.
-/// The same log gives the same bytes. docs/explain.md has the rules.
+/// command, or of the first thread of a process or of a log: what that did, and what the threads
+/// did that it waited for. Where that is not known, it is the share of the time of the threads
+/// concerned. The same log gives the same bytes. docs/explain.md has the rules.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct ExplainArgs {
 #[derive(Clone, Debug)]
 pub struct ExplainConfig {
     source: EventSource,
-    subject: Subject,
+    subject: ExplainSubject,
     /// The thread whose path is followed; `None`: the first one.
     tid: Option<i32>,
     is_json: bool,
@@ -115,13 +115,13 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
 }
 
 /// Returns what is explained, as it was typed.
-fn subject(source: &SourceArgs) -> Subject {
+fn subject(source: &SourceArgs) -> ExplainSubject {
     if let Some(log) = &source.file {
-        return Subject::Log(log.to_string_lossy().into_owned());
+        return ExplainSubject::Log(log.to_string_lossy().into_owned());
     }
     if !source.command.is_empty() {
         let words = source.command.iter();
-        return Subject::Command(
+        return ExplainSubject::Command(
             words
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
@@ -142,7 +142,7 @@ fn subject(source: &SourceArgs) -> Subject {
     if source.all {
         choice.push("--all".to_owned());
     }
-    Subject::Processes(choice)
+    ExplainSubject::Processes(choice)
 }
 
 /// Shows the explanation.

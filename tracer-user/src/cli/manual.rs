@@ -217,6 +217,29 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: OF_A_LOG,
     },
     ManualPage {
+        command: "explain",
+        synopsis: &[
+            "tracer-user explain [OPTION]... FILE",
+            "tracer-user explain [OPTION]... -p PID | --comm NAME | --cgroup GROUP | --all",
+            "tracer-user explain [OPTION]... -- COMMAND [ARGUMENT]...",
+        ],
+        examples: &[
+            (
+                "Why is this program slow?",
+                "sudo tracer-user explain -- ./server --once",
+            ),
+            (
+                "Ten seconds of one that runs",
+                "sudo tracer-user explain -p $(pidof server) --duration 10s",
+            ),
+            (
+                "A log, in two kilobytes for a program that reasons",
+                "tracer-user explain trace.log --format json --budget 2K",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    ManualPage {
         command: "top",
         synopsis: &[
             "tracer-user top [OPTION]... [PID...]",

@@ -32,12 +32,12 @@ impl Sure {
     }
 }
 
-/// What explains a part of the time. Its texts are harmless.
+/// Explanation of a part of the time. Its texts are harmless.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct RuleFinding {
     /// Name of the rule that has found it.
     pub rule: &'static str,
-    /// Who it is about: `nginx 4711`, `worker (8 threads)`.
+    /// Threads that it is about: `nginx 4711`, `worker (8 threads)`.
     pub who: String,
     /// The whole of it as a sentence, without `who`.
     pub what: String,
@@ -45,7 +45,7 @@ pub struct Finding {
     pub place: Option<String>,
     /// File, address, or name that it is about.
     pub object: Option<String>,
-    /// Who is to blame, where that is another one.
+    /// Thread or group to blame, where that is another one.
     pub by: Option<String>,
     /// How long together, in nanoseconds.
     pub ns: u64,

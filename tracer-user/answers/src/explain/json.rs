@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::overview::USES;
-use super::{Explanation, Finding};
+use super::{Explanation, RuleFinding};
 
 /// Renders the explanation as one object. Times are in nanoseconds, shares in thousandths; what is
 /// not known is `null`.
@@ -37,7 +37,7 @@ pub fn json(explanation: &Explanation) -> Value {
     })
 }
 
-fn finding(found: &Finding) -> Value {
+fn finding(found: &RuleFinding) -> Value {
     json!({
         "rule": found.rule,
         "share": found.share,

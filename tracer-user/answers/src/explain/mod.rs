@@ -15,7 +15,7 @@ mod unseen;
 
 use crate::budget::Budget;
 use crate::queries::{Answering, follow};
-use facts::{Facts, Gatherer};
+use facts::{Gatherer, TraceFacts};
 use overview::Overview;
 use rules::{Judged, judge};
 use tracer_event::consumer::{Consumer, Lines};
@@ -23,21 +23,21 @@ use tracer_event::summary::Summary;
 use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 
-pub use finding::{Finding, Sure};
+pub use finding::{RuleFinding, Sure};
 pub use json::json;
 pub use rules::{Needs, RULES, Rule};
-pub use subject::Subject;
+pub use subject::ExplainSubject;
 pub use text::text;
 
 /// Explanation.
 #[derive(Debug)]
 pub struct Explanation {
-    facts: Facts,
+    facts: TraceFacts,
     overview: Overview,
     judged: Judged,
     unseen: Vec<String>,
     next: Vec<String>,
-    /// What it cost, in words, where that is known.
+    /// Cost of the trace, in words, where that is known.
     cost: Option<String>,
 }
 
@@ -53,14 +53,14 @@ impl Explanation {
     pub fn of_log<L: Log>(
         mut walk: Walk<L>,
         tid: Option<i32>,
-        subject: &Subject,
+        subject: &ExplainSubject,
     ) -> anyhow::Result<Self> {
         let mut gatherer = Gatherer::new(tid);
         follow(&mut walk, &mut gatherer)?;
         Ok(Self::finish(gatherer, &walk.summary(), subject))
     }
 
-    fn finish(gatherer: Gatherer, summary: &Summary, subject: &Subject) -> Self {
+    fn finish(gatherer: Gatherer, summary: &Summary, subject: &ExplainSubject) -> Self {
         let facts = gatherer.finish(summary);
         let judged = judge(&facts);
         Self {
@@ -75,7 +75,7 @@ impl Explanation {
 
     /// Returns what explains most of the time, the most first.
     #[must_use]
-    pub fn findings(&self) -> &[Finding] {
+    pub fn findings(&self) -> &[RuleFinding] {
         &self.judged.findings
     }
 
@@ -87,7 +87,7 @@ impl Explanation {
 }
 
 /// Returns the commands to type next.
-fn next(judged: &Judged, subject: &Subject) -> Vec<String> {
+fn next(judged: &Judged, subject: &ExplainSubject) -> Vec<String> {
     let of_findings = judged.findings.iter().map(|found| found.next.as_str());
     let mut next: Vec<String> = Vec::new();
     for words in of_findings.chain(["why --whole --brief", "stat"]) {
@@ -104,7 +104,7 @@ fn next(judged: &Judged, subject: &Subject) -> Vec<String> {
 #[must_use]
 pub fn consumer(
     tid: Option<i32>,
-    subject: Subject,
+    subject: ExplainSubject,
     (is_json, budget): (bool, Budget),
     cost: impl FnOnce(&Summary) -> Option<String> + 'static,
     lines: Lines,

@@ -2,7 +2,7 @@
 
 use tracer_analysis::{PathPart, Reason};
 
-use super::facts::{Class, Facts, Leaf, PathFacts};
+use super::facts::{Leaf, PathFacts, TraceFacts, WaitClass};
 
 /// Use of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub const USES: [(Use, &str, &str); 9] = [
     (Use::Unknown, "unknown", "unknown_ns"),
 ];
 
-/// What was done with the time.
+/// Uses of the time.
 #[derive(Debug, Default)]
 pub struct Overview {
     /// How long, by [`USES`], in nanoseconds.
@@ -54,14 +54,14 @@ pub struct Overview {
 impl Overview {
     /// Adds up what was done with the time.
     #[must_use]
-    pub fn new(facts: &Facts) -> Self {
+    pub fn new(facts: &TraceFacts) -> Self {
         match &facts.path {
             Some(path) => Self::of_path(facts, path),
             None => Self::of_threads(facts),
         }
     }
 
-    fn of_path(facts: &Facts, path: &PathFacts) -> Self {
+    fn of_path(facts: &TraceFacts, path: &PathFacts) -> Self {
         let mut overview = Self::default();
         for leaf in &path.parts {
             overview.add(use_of(facts, leaf), leaf.own_ns);
@@ -69,7 +69,7 @@ impl Overview {
         overview
     }
 
-    fn of_threads(facts: &Facts) -> Self {
+    fn of_threads(facts: &TraceFacts) -> Self {
         let mut overview = Self::default();
         for crew in facts.crews.all() {
             let total = &crew.total;
@@ -94,7 +94,7 @@ impl Overview {
 
     /// Returns how long that was.
     #[must_use]
-    pub fn of(&self, part: Use) -> u64 {
+    pub fn get(&self, part: Use) -> u64 {
         let position = USES.iter().position(|(of, ..)| *of == part);
         let ns = position.and_then(|position| self.ns.get(position));
         ns.copied().unwrap_or(0)
@@ -107,7 +107,7 @@ impl Overview {
     }
 }
 
-fn use_of(facts: &Facts, leaf: &Leaf) -> Use {
+fn use_of(facts: &TraceFacts, leaf: &Leaf) -> Use {
     match leaf.part {
         PathPart::Running if leaf.depth == 0 => Use::Ran,
         PathPart::Running => Use::OthersRan,
@@ -122,13 +122,13 @@ fn use_of(facts: &Facts, leaf: &Leaf) -> Use {
     }
 }
 
-fn use_of_wait(facts: &Facts, reason: Reason) -> Use {
+fn use_of_wait(facts: &TraceFacts, reason: Reason) -> Use {
     if reason.is_io {
         return Use::ForDisk;
     }
-    match facts.details.of(reason).class {
-        Class::Sync => Use::ForDisk,
-        Class::Sleep => Use::Asleep,
+    match facts.details.get(reason).class {
+        WaitClass::Sync => Use::ForDisk,
+        WaitClass::Sleep => Use::Asleep,
         _ => Use::ForOthers,
     }
 }

@@ -1,10 +1,10 @@
-//! Subject of an explanation, as commands are typed about it.
+//! ExplainSubject of an explanation, as commands are typed about it.
 
 use tracer_text::shell_word;
 
-/// What is explained.
+/// Log, processes or command that is explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum ExplainSubject {
     /// A log.
     Log(String),
     /// Processes that run: the words that choose them: `-p`, `4711`.
@@ -16,7 +16,7 @@ pub enum Subject {
 /// Options of live commands, each with a value, that logs have no use for.
 const OF_PROCESSES: [&str; 2] = ["--syscalls", "--add-events"];
 
-impl Subject {
+impl ExplainSubject {
     /// Returns the words of a command about it, as a shell takes them. `words` are those of
     /// `tracer-user` without what says at what it looks.
     #[must_use]
@@ -61,12 +61,12 @@ mod tests {
 
     #[test]
     fn a_command_is_typed_as_a_shell_takes_it() {
-        let log = Subject::Log("my log".to_owned());
+        let log = ExplainSubject::Log("my log".to_owned());
         assert_eq!(
             log.command("stat --syscalls fsync --by comm"),
             "tracer-user stat --by comm 'my log'"
         );
-        let command = Subject::Command(vec![
+        let command = ExplainSubject::Command(vec![
             "sh".to_owned(),
             "-c".to_owned(),
             "a'\n$(b)".to_owned(),
@@ -75,7 +75,7 @@ mod tests {
             command.command("stat"),
             "tracer-user stat -- sh -c 'a'\\''?$(b)'"
         );
-        let processes = Subject::Processes(vec!["-p".to_owned(), "12".to_owned()]);
+        let processes = ExplainSubject::Processes(vec!["-p".to_owned(), "12".to_owned()]);
         assert_eq!(
             processes.command("why --now"),
             "tracer-user why --now -p 12"

@@ -2,7 +2,8 @@
 
 use super::overview::USES;
 use super::rules::Rule;
-use super::{Explanation, Finding};
+use super::{Explanation, RuleFinding};
+use crate::budget::Budget;
 use crate::queries::words::{duration, share};
 
 /// Longest text of one kind, in characters: what traced programs call themselves has no end.
@@ -37,6 +38,24 @@ pub fn text(explanation: &Explanation) -> String {
         out.push_str(&format!("{}\n", wrapped(&line, "  ").trim_start()));
     }
     push_list(&mut out, "Next", &explanation.next);
+    on_a_screen(out)
+}
+
+/// Lines and bytes of a screen.
+const MOST_LINES: usize = 40;
+const MOST_BYTES: usize = 4096;
+
+/// Cuts what is too long for a screen: what programs call themselves may be.
+fn on_a_screen(mut out: String) -> String {
+    let mut bytes = MOST_BYTES;
+    while (out.lines().count() > MOST_LINES || out.len() > MOST_BYTES) && bytes > 0 {
+        let budget = Budget {
+            bytes: Some(bytes),
+            rest: "--format json".to_owned(),
+        };
+        out = budget.text(out);
+        bytes = bytes.saturating_sub(MOST_BYTES / 16);
+    }
     out
 }
 
@@ -66,7 +85,7 @@ fn push_overview(out: &mut String, explanation: &Explanation) {
     out.push_str(&format!("{}\n", wrapped(&parts.join(", "), "  ")));
 }
 
-fn push_finding(out: &mut String, position: usize, found: &Finding) {
+fn push_finding(out: &mut String, position: usize, found: &RuleFinding) {
     let what = format!("{} {}", short(&found.who), short(&found.what));
     out.push_str(&format!(
         "\n{position}. {} [{}] {}\n",
@@ -163,5 +182,16 @@ mod tests {
                 .lines()
                 .all(|line| line.starts_with("  abc") && line.len() <= 100)
         );
+    }
+
+    #[test]
+    fn a_screen_has_no_more_than_it_can_show() {
+        let long = on_a_screen("a line of it\n".repeat(500));
+        assert!(
+            long.lines().count() <= MOST_LINES && long.len() <= MOST_BYTES,
+            "{long}"
+        );
+        assert!(long.contains("truncated: "), "{long}");
+        assert_eq!(on_a_screen("a line\n".to_owned()), "a line\n");
     }
 }

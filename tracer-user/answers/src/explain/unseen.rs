@@ -1,6 +1,6 @@
-//! What could not be seen.
+//! Blind spots of an explanation.
 
-use super::facts::Facts;
+use super::facts::TraceFacts;
 use super::rules::{Judged, Needs};
 
 /// Most sentences.
@@ -8,7 +8,7 @@ const MOST: usize = 5;
 
 /// Returns what could not be seen, in words.
 #[must_use]
-pub fn unseen(facts: &Facts, judged: &Judged) -> Vec<String> {
+pub fn unseen(facts: &TraceFacts, judged: &Judged) -> Vec<String> {
     let statistics = &facts.statistics;
     let mut all = Vec::new();
     if statistics.lost > 0 {

@@ -117,7 +117,7 @@ mod tests {
     use super::super::{Question, SpanChoice, SpanSpec};
     use super::*;
     use crate::budget::Budget;
-    use crate::explain::{self, Subject};
+    use crate::explain::{self, ExplainSubject};
     use crate::flame::{FlameKind, FlameSetup, Form};
     use crate::stat::{self, View};
     use crate::why;
@@ -161,7 +161,7 @@ mod tests {
                     });
                 }
                 add(is_json, &|to| {
-                    let log = Subject::Log("log".to_owned());
+                    let log = ExplainSubject::Log("log".to_owned());
                     explain::consumer(None, log, (is_json, any_bytes()), |_| None, to)
                 });
                 for (kind, form) in [

@@ -10,8 +10,8 @@ use tracer_engine::event::Event;
 use tracer_syscalls::pointer_data::Texts;
 use zerocopy::FromBytes as _;
 
-use super::descriptors::{Descriptors, descriptor, harmless};
-use super::{Class, Detail, classes};
+use super::descriptors::{KnownDescriptors, descriptor, harmless};
+use super::{WaitClass, WaitDetail, classes};
 use crate::queries::words::call_name;
 
 /// Returned errors that are told apart in one sum; those beyond count as the last of them.
@@ -63,7 +63,7 @@ pub struct CallSums {
     sums: TotalsByKey<CallOf, CallSum>,
     /// How often, by process, call and object.
     objects: HashMap<(CallOf, Arc<str>), u64>,
-    descriptors: Descriptors,
+    descriptors: KnownDescriptors,
     has_calls: bool,
 }
 
@@ -188,7 +188,7 @@ impl CallSums {
     /// Returns the detail of the wait of a thread that leaves its CPU now, in the call that it is
     /// in; `None` where that is not known.
     #[must_use]
-    pub fn detail(&self, thread: Thread) -> Option<Detail> {
+    pub fn detail(&self, thread: Thread) -> Option<WaitDetail> {
         let (key, entered) = self.open.current(thread.tid)?;
         let args = &entered.args;
         let class = classes::of_call(key, Some(args));
@@ -199,13 +199,13 @@ impl CallSums {
             .or_else(|| is_on.then(|| descriptor(args[0])));
         let opened = fd.and_then(|fd| self.descriptors.get(thread.pid, fd));
         let class = match (class, opened) {
-            (Class::Other | Class::Socket, Some(opened)) => opened.class,
-            (Class::Poll, Some(opened)) if opened.class == Class::Dns => Class::Dns,
+            (WaitClass::Other | WaitClass::Socket, Some(opened)) => opened.class,
+            (WaitClass::Poll, Some(opened)) if opened.class == WaitClass::Dns => WaitClass::Dns,
             (class, _) => class,
         };
         let object = opened.map(|opened| Arc::clone(&opened.name));
         let object = object.or_else(|| entered.path.clone());
-        Some(Detail {
+        Some(WaitDetail {
             class,
             object: object.filter(|object| !object.is_empty()),
         })

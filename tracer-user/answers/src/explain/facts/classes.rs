@@ -6,7 +6,7 @@ use crate::queries::words::call_name;
 
 /// Kind of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+pub enum WaitClass {
     /// None of those below, or not known.
     #[default]
     Other,
@@ -24,7 +24,7 @@ pub enum Class {
     Child,
     /// Its own pause.
     Sleep,
-    /// What was written being on the disk.
+    /// The arrival of written data on the disk.
     Sync,
     /// A file.
     File,
@@ -45,17 +45,17 @@ pub enum Class {
 }
 
 /// System calls whose kind their name says.
-const BY_NAME: &[(Class, &[&str])] = &[
+const BY_NAME: &[(WaitClass, &[&str])] = &[
     (
-        Class::Child,
+        WaitClass::Child,
         &["wait4", "waitid", "waitpid", "vfork", "clone", "clone3"],
     ),
     (
-        Class::Sleep,
+        WaitClass::Sleep,
         &["nanosleep", "clock_nanosleep", "clock_nanosleep_time64"],
     ),
     (
-        Class::Sync,
+        WaitClass::Sync,
         &[
             "fsync",
             "fdatasync",
@@ -65,16 +65,16 @@ const BY_NAME: &[(Class, &[&str])] = &[
             "sync_file_range",
         ],
     ),
-    (Class::Connect, &["connect"]),
+    (WaitClass::Connect, &["connect"]),
     (
-        Class::Socket,
+        WaitClass::Socket,
         &[
             "accept", "accept4", "recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg",
             "sendmmsg", "shutdown",
         ],
     ),
     (
-        Class::Poll,
+        WaitClass::Poll,
         &[
             "poll",
             "ppoll",
@@ -87,16 +87,16 @@ const BY_NAME: &[(Class, &[&str])] = &[
         ],
     ),
     (
-        Class::Requests,
+        WaitClass::Requests,
         &["io_uring_enter", "io_getevents", "io_pgetevents"],
     ),
     (
-        Class::Signal,
+        WaitClass::Signal,
         &["pause", "rt_sigsuspend", "rt_sigtimedwait", "sigsuspend"],
     ),
-    (Class::FileLock, &["flock"]),
+    (WaitClass::FileLock, &["flock"]),
     (
-        Class::File,
+        WaitClass::File,
         &[
             "open",
             "openat",
@@ -141,20 +141,20 @@ const WAIT_FOR_LOCK: [u64; 3] = [7, 38, 14];
 /// Returns the kind of a wait in this system call with these arguments; without them, as far as the
 /// call alone says it.
 #[must_use]
-pub fn of_call(key: CallKey, args: Option<&[u64; 6]>) -> Class {
+pub fn of_call(key: CallKey, args: Option<&[u64; 6]>) -> WaitClass {
     let name = call_name(key);
     match (name.as_str(), args) {
         ("futex" | "futex_time64" | "futex_wait" | "futex_waitv", args) => {
-            args.map_or(Class::Futex, |args| of_futex(&name, args))
+            args.map_or(WaitClass::Futex, |args| of_futex(&name, args))
         }
         ("fcntl" | "fcntl64", Some([_, command, ..])) if WAIT_FOR_LOCK.contains(command) => {
-            Class::FileLock
+            WaitClass::FileLock
         }
-        ("poll" | "ppoll", Some([_, 0, ..])) => Class::Sleep,
-        ("select" | "pselect6" | "_newselect", Some([0, ..])) => Class::Sleep,
+        ("poll" | "ppoll", Some([_, 0, ..])) => WaitClass::Sleep,
+        ("select" | "pselect6" | "_newselect", Some([0, ..])) => WaitClass::Sleep,
         (name, _) => {
             let of = BY_NAME.iter().find(|(_, names)| names.contains(&name));
-            of.map_or(Class::Other, |(class, _)| *class)
+            of.map_or(WaitClass::Other, |(class, _)| *class)
         }
     }
 }
@@ -170,25 +170,25 @@ pub fn is_by_descriptor(key: CallKey) -> bool {
 ///
 /// The C libraries' mutexes, and those of Rust's library, have the value 2 where others want them
 /// too; locks for readers and writers 2 or 3. A thread that is joined has its tid there.
-fn of_futex(name: &str, [_, op, value, timeout, ..]: &[u64; 6]) -> Class {
+fn of_futex(name: &str, [_, op, value, timeout, ..]: &[u64; 6]) -> WaitClass {
     const COMMAND: u64 = 0x7f;
     const PRIVATE: u64 = 0x80;
     if !name.starts_with("futex") || name.starts_with("futex_wait") {
-        return Class::Futex;
+        return WaitClass::Futex;
     }
     let value = value & 0xffff_ffff;
     match (op & COMMAND, value) {
         // LOCK_PI, LOCK_PI2
-        (6 | 13, _) => Class::Lock,
+        (6 | 13, _) => WaitClass::Lock,
         // WAIT, WAIT_BITSET
-        (0 | 9, 2 | 3) => Class::Lock,
-        (9, tid) if op & PRIVATE == 0 && tid > 3 && *timeout == 0 => Class::Join,
-        (0 | 9, _) if *timeout != 0 => Class::TimedFutex,
-        _ => Class::Futex,
+        (0 | 9, 2 | 3) => WaitClass::Lock,
+        (9, tid) if op & PRIVATE == 0 && tid > 3 && *timeout == 0 => WaitClass::Join,
+        (0 | 9, _) if *timeout != 0 => WaitClass::TimedFutex,
+        _ => WaitClass::Futex,
     }
 }
 
-impl Class {
+impl WaitClass {
     /// Returns the kind of a wait for this reason, where nothing else is known of it.
     #[must_use]
     pub fn of_reason(reason: Reason) -> Self {
@@ -222,29 +222,29 @@ mod tests {
                 Some(&[0x1000, op, value, timeout, 0, 0]),
             )
         };
-        assert_eq!(futex(0x80, 2, 0), Class::Lock, "a mutex");
+        assert_eq!(futex(0x80, 2, 0), WaitClass::Lock, "a mutex");
         assert_eq!(
             futex(0x86, 0, 0),
-            Class::Lock,
+            WaitClass::Lock,
             "one that inherits priorities"
         );
-        assert_eq!(futex(0x189, 0, 0), Class::Futex, "a condition variable");
-        assert_eq!(futex(0x189, 0, 0x2000), Class::TimedFutex);
-        assert_eq!(futex(0x109, 4711, 0), Class::Join);
+        assert_eq!(futex(0x189, 0, 0), WaitClass::Futex, "a condition variable");
+        assert_eq!(futex(0x189, 0, 0x2000), WaitClass::TimedFutex);
+        assert_eq!(futex(0x109, 4711, 0), WaitClass::Join);
     }
 
     #[test]
     fn calls_are_told_apart_by_what_they_are_given() {
         let of = |nr, args| of_call(CallKey::new(false, nr), Some(&args));
-        assert_eq!(of(72, [3, 7, 0, 0, 0, 0]), Class::FileLock, "F_SETLKW");
-        assert_eq!(of(72, [3, 6, 0, 0, 0, 0]), Class::Other, "F_SETLK");
+        assert_eq!(of(72, [3, 7, 0, 0, 0, 0]), WaitClass::FileLock, "F_SETLKW");
+        assert_eq!(of(72, [3, 6, 0, 0, 0, 0]), WaitClass::Other, "F_SETLK");
         assert_eq!(
             of(7, [0, 0, 100, 0, 0, 0]),
-            Class::Sleep,
+            WaitClass::Sleep,
             "poll() of nothing"
         );
-        assert_eq!(of(7, [9, 1, 100, 0, 0, 0]), Class::Poll);
-        assert_eq!(of(230, [0; 6]), Class::Sleep);
-        assert_eq!(of_call(CallKey::new(false, 75), None), Class::Sync);
+        assert_eq!(of(7, [9, 1, 100, 0, 0, 0]), WaitClass::Poll);
+        assert_eq!(of(230, [0; 6]), WaitClass::Sleep);
+        assert_eq!(of_call(CallKey::new(false, 75), None), WaitClass::Sync);
     }
 }

@@ -19,7 +19,7 @@ pub struct Crew {
     pub threads: usize,
     /// Their processes.
     pub processes: usize,
-    /// What they did together.
+    /// Their activity together.
     pub total: ThreadTotal,
     /// The longest that one of them ran, in nanoseconds, and which.
     pub hottest: (u64, Thread),
@@ -77,7 +77,7 @@ impl Crews {
 
     /// Returns those that a thread is one of.
     #[must_use]
-    pub fn of(&self, thread: Thread) -> Option<&Crew> {
+    pub fn find(&self, thread: Thread) -> Option<&Crew> {
         self.by_name.get(*self.names.get(&thread)?)
     }
 
@@ -90,6 +90,6 @@ impl Crews {
     /// Returns the name of a thread; empty where it is not known.
     #[must_use]
     pub fn name(&self, thread: Thread) -> &[u8] {
-        self.of(thread).map_or(&self.unknown, |crew| &crew.comm)
+        self.find(thread).map_or(&self.unknown, |crew| &crew.comm)
     }
 }

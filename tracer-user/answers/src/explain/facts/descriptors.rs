@@ -1,4 +1,4 @@
-//! Descriptors of processes: what they are, as far as calls have said so.
+//! KnownDescriptors of processes: what they are, as far as calls have said so.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use foldhash::HashMap;
 use tracer_syscalls::pointer_data::Texts;
 use tracer_text::escape::push_for_people;
 
-use super::Class;
+use super::WaitClass;
 use super::names_asked::name_asked;
 
-/// Descriptors that are remembered. Beyond it, all are forgotten.
+/// KnownDescriptors that are remembered. Beyond it, all are forgotten.
 const MOST_DESCRIPTORS: usize = 65_536;
 
 /// Generations of processes in which the one is looked for that has opened a descriptor.
@@ -23,19 +23,19 @@ const DNS_PORT: u16 = 53;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Kind of a wait for it.
-    pub class: Class,
+    pub class: WaitClass,
     /// Its name, as harmless text; empty where it has none.
     pub name: Arc<str>,
 }
 
 /// The descriptors of all processes.
 #[derive(Debug, Default)]
-pub struct Descriptors {
+pub struct KnownDescriptors {
     open: HashMap<(i32, i32), Opened>,
     parents: HashMap<i32, i32>,
 }
 
-impl Descriptors {
+impl KnownDescriptors {
     /// Notes that a process was made, which has the descriptors of another one.
     pub fn fork(&mut self, parent: i32, child: i32) {
         if parent != child && self.parents.len() < MOST_DESCRIPTORS {
@@ -56,7 +56,7 @@ impl Descriptors {
         None
     }
 
-    fn put(&mut self, pid: i32, fd: i32, class: Class, name: &str) {
+    fn put(&mut self, pid: i32, fd: i32, class: WaitClass, name: &str) {
         if self.open.len() >= MOST_DESCRIPTORS {
             self.open.clear();
         }
@@ -71,8 +71,8 @@ impl Descriptors {
             "connect" => {
                 if let Some(address) = texts.find(1).and_then(|text| address(text.bytes)) {
                     let class = match address.port {
-                        Some(DNS_PORT) => Class::Dns,
-                        _ => Class::Socket,
+                        Some(DNS_PORT) => WaitClass::Dns,
+                        _ => WaitClass::Socket,
                     };
                     self.put(pid, fd, class, &address.text);
                 }
@@ -81,9 +81,9 @@ impl Descriptors {
                 let asked = texts.find(1).and_then(|text| name_asked(text.bytes));
                 let server = texts.find(4).and_then(|text| address(text.bytes));
                 match (asked, server) {
-                    (Some(asked), _) => self.put(pid, fd, Class::Dns, &asked),
+                    (Some(asked), _) => self.put(pid, fd, WaitClass::Dns, &asked),
                     (None, Some(to)) if to.port == Some(DNS_PORT) => {
-                        self.put(pid, fd, Class::Dns, &to.text);
+                        self.put(pid, fd, WaitClass::Dns, &to.text);
                     }
                     _ => {}
                 }
@@ -108,16 +108,16 @@ impl Descriptors {
         }
         match name {
             "open" | "openat" | "openat2" | "creat" => {
-                self.put(pid, returned, Class::File, path.unwrap_or_default());
+                self.put(pid, returned, WaitClass::File, path.unwrap_or_default());
             }
-            "socket" | "accept" | "accept4" => self.put(pid, returned, Class::Socket, ""),
+            "socket" | "accept" | "accept4" => self.put(pid, returned, WaitClass::Socket, ""),
             "dup" | "dup2" | "dup3" => {
                 if let Some(of) = self.get(pid, descriptor(args[0])).cloned() {
                     self.put(pid, returned, of.class, &of.name);
                 }
             }
             "epoll_create" | "epoll_create1" | "eventfd2" | "timerfd_create" | "signalfd4" => {
-                self.put(pid, returned, Class::Poll, "");
+                self.put(pid, returned, WaitClass::Poll, "");
             }
             "close" => {
                 self.open.remove(&(pid, descriptor(args[0])));
@@ -129,8 +129,8 @@ impl Descriptors {
     /// Learns that these two are the ends of a pipe, or of a pair of sockets.
     pub fn learn_pair(&mut self, pid: i32, name: &str, texts: Texts<'_>) {
         let (class, argument) = match name {
-            "pipe" | "pipe2" => (Class::Pipe, 0),
-            "socketpair" => (Class::Socket, 3),
+            "pipe" | "pipe2" => (WaitClass::Pipe, 0),
+            "socketpair" => (WaitClass::Socket, 3),
             _ => return,
         };
         let bytes = texts.find(argument).map_or(&[][..], |text| text.bytes);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_child_has_what_its_parents_have_opened() {
-        let mut descriptors = Descriptors::default();
+        let mut descriptors = KnownDescriptors::default();
         let args = [0; 6];
         descriptors.learn_exit(1, "openat", (&args, Some("/tmp/x")), 3);
         descriptors.fork(1, 2);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use tracer_analysis::{FunctionId, Reason};
 
-use super::Class;
+use super::WaitClass;
 
 /// Details that are told apart; waits beyond have only their kind.
 const MOST_DETAILS: usize = 8192;
 
-/// Detail of a wait.
+/// WaitDetail of a wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Detail {
+pub struct WaitDetail {
     /// Kind of the wait.
-    pub class: Class,
+    pub class: WaitClass,
     /// Object of the wait, as harmless text: a file, an address, a name that is looked up.
     pub object: Option<Arc<str>>,
 }
@@ -22,13 +22,13 @@ pub struct Detail {
 /// The details, by number.
 #[derive(Debug, Default)]
 pub struct Details {
-    all: Vec<Detail>,
-    known: HashMap<Detail, FunctionId>,
+    all: Vec<WaitDetail>,
+    known: HashMap<WaitDetail, FunctionId>,
 }
 
 impl Details {
     /// Returns the number of a detail; none where there are too many.
-    pub fn number(&mut self, detail: Detail) -> FunctionId {
+    pub fn number(&mut self, detail: WaitDetail) -> FunctionId {
         if let Some(known) = self.known.get(&detail) {
             return *known;
         }
@@ -44,8 +44,8 @@ impl Details {
         number
     }
 
-    fn of_class(&self, class: Class) -> FunctionId {
-        let bare = Detail {
+    fn of_class(&self, class: WaitClass) -> FunctionId {
+        let bare = WaitDetail {
             class,
             object: None,
         };
@@ -54,11 +54,11 @@ impl Details {
 
     /// Returns the detail of a wait.
     #[must_use]
-    pub fn of(&self, reason: Reason) -> Detail {
+    pub fn get(&self, reason: Reason) -> WaitDetail {
         let index = usize::try_from(reason.function.0).unwrap_or(usize::MAX);
         let known = index.checked_sub(1).and_then(|index| self.all.get(index));
-        known.cloned().unwrap_or_else(|| Detail {
-            class: Class::of_reason(reason),
+        known.cloned().unwrap_or_else(|| WaitDetail {
+            class: WaitClass::of_reason(reason),
             object: None,
         })
     }
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn details_are_numbered_up_to_a_limit_and_then_only_by_their_kind() {
         let mut details = Details::default();
-        let detail = |object: Option<&str>| Detail {
-            class: Class::Lock,
+        let detail = |object: Option<&str>| WaitDetail {
+            class: WaitClass::Lock,
             object: object.map(Arc::from),
         };
         let bare = details.number(detail(None));
@@ -80,9 +80,12 @@ mod tests {
             function,
             ..Reason::default()
         };
-        assert_eq!(details.of(reason(bare)), detail(None));
-        assert_eq!(details.of(reason(FunctionId::NONE)), Detail::default());
-        assert_eq!(details.of(reason(FunctionId(u32::MAX))), Detail::default());
+        assert_eq!(details.get(reason(bare)), detail(None));
+        assert_eq!(details.get(reason(FunctionId::NONE)), WaitDetail::default());
+        assert_eq!(
+            details.get(reason(FunctionId(u32::MAX))),
+            WaitDetail::default()
+        );
         for nth in 0..MOST_DETAILS {
             details.number(detail(Some(&nth.to_string())));
         }

@@ -1,14 +1,14 @@
 //! The consumer that gathers facts.
 
 use foldhash::HashMap;
-use tracer_analysis::{Finding, Interval, Reason, State, Thread, ThreadTotal, Waits};
+use tracer_analysis::{Finding, Interval, Reason, State, Thread, ThreadTotal, WaitTotals};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, SampleData};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
-use super::{CallSums, Crews, Details, Facts, Made, PathFacts, Places, Queues};
+use super::{CallSums, Crews, Details, KnownPlaces, MadeProcesses, PathFacts, Queues, TraceFacts};
 use crate::queries::{Question, SpanChoice};
 use crate::stat::{Sums, Watcher};
 use tracer_binary::stacks::Stack;
@@ -26,17 +26,17 @@ pub struct Gatherer {
     sums: Sums,
     details: Details,
     calls: CallSums,
-    places: Places,
-    made: Made,
+    places: KnownPlaces,
+    made: MadeProcesses,
     seen: Seen,
 }
 
-/// What is found of single waits.
+/// Findings about single waits.
 #[derive(Debug, Default)]
 struct Seen {
-    waits: Waits,
+    waits: WaitTotals,
     queues: Queues,
-    /// What each thread waited in last, and how long.
+    /// Reason and length of each thread's last wait.
     last: HashMap<Thread, (Reason, u64)>,
 }
 
@@ -81,15 +81,15 @@ impl Gatherer {
             sums: Sums::asking(question, choice),
             details: Details::default(),
             calls: CallSums::default(),
-            places: Places::default(),
-            made: Made::default(),
+            places: KnownPlaces::default(),
+            made: MadeProcesses::default(),
             seen: Seen::default(),
         }
     }
 
     /// Returns the facts, once there are no more events.
     #[must_use]
-    pub fn finish(mut self, summary: &Summary) -> Facts {
+    pub fn finish(mut self, summary: &Summary) -> TraceFacts {
         let statistics = self.sums.finish(summary.clone(), &mut self.seen);
         let lives = statistics.threads.iter().map(|(.., total)| total.all());
         let wall = lives.max().unwrap_or(0).min(statistics.span_ns);
@@ -98,7 +98,7 @@ impl Gatherer {
         let waits = self.seen.waits.totals().sorted().into_iter();
         let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
-        Facts {
+        TraceFacts {
             path: PathFacts::new(&statistics.paths, wall),
             wall,
             seen,

@@ -14,13 +14,13 @@ mod processes;
 mod queues;
 
 pub use calls::{CallOf, CallSum, CallSums, SMALL_BYTES, returns_bytes};
-pub use classes::Class;
+pub use classes::WaitClass;
 pub use crews::{Crew, Crews};
-pub use details::{Detail, Details};
+pub use details::{Details, WaitDetail};
 pub use gatherer::Gatherer;
 pub use path::{Leaf, PathFacts};
-pub use places::{Places, Work};
-pub use processes::{Made, Short};
+pub use places::{KnownPlaces, Work};
+pub use processes::{MadeProcesses, Short};
 pub use queues::Queues;
 
 use tracer_analysis::{Thread, WaitKey, WaitTotal};
@@ -30,16 +30,16 @@ use crate::stat::Statistics;
 
 /// Facts about a trace.
 #[derive(Debug)]
-pub struct Facts {
+pub struct TraceFacts {
     /// Sums over threads, calls, faults, interrupts, requests.
     pub statistics: Statistics,
     /// Threads by name.
     pub crews: Crews,
     /// How long the thread was there that was there longest, in nanoseconds.
     pub wall: u64,
-    /// The same of the time of which it is known what threads did.
+    /// That time, as far as the activity of the thread is known.
     pub seen: u64,
-    /// Waits, the longest together first.
+    /// WaitTotals, the longest together first.
     pub waits: Vec<(WaitKey, WaitTotal)>,
     /// Details of waits.
     pub details: Details,
@@ -48,14 +48,14 @@ pub struct Facts {
     /// System calls by process.
     pub calls: CallSums,
     /// Functions.
-    pub places: Places,
+    pub places: KnownPlaces,
     /// Processes that were made.
-    pub made: Made,
-    /// Waits for CPUs.
+    pub made: MadeProcesses,
+    /// WaitTotals for CPUs.
     pub queues: Queues,
 }
 
-impl Facts {
+impl TraceFacts {
     /// Returns how long the thread was there that was there longest, in nanoseconds: the trace may
     /// have gone on for a while.
     #[must_use]
@@ -97,7 +97,7 @@ impl Facts {
 
     /// Returns the detail of a wait.
     #[must_use]
-    pub fn detail(&self, key: &WaitKey) -> Detail {
-        self.details.of(key.reason)
+    pub fn detail(&self, key: &WaitKey) -> WaitDetail {
+        self.details.get(key.reason)
     }
 }

@@ -6,7 +6,7 @@ use tracer_binary::stacks::{Frame, Stack};
 
 use crate::queries::{Functions, Place};
 
-/// Places that are told apart.
+/// KnownPlaces that are told apart.
 const MOST_PLACES: usize = 65_536;
 
 /// Kind of work of a thread that had a CPU.
@@ -22,7 +22,7 @@ pub enum Work {
 
 /// The places of waits and of work.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct KnownPlaces {
     functions: Functions,
     waits: HashMap<(Thread, Reason, FunctionId), u64>,
     work: HashMap<(Thread, Work, FunctionId), u64>,
@@ -39,7 +39,7 @@ const FAULTS: [&str; 6] = [
     "do_mem_abort",
 ];
 
-impl Places {
+impl KnownPlaces {
     /// Adds a wait of this length that had this stack.
     pub fn add_wait(&mut self, (thread, reason): (Thread, Reason), stack: &Stack<'_>, ns: u64) {
         let function = self.functions.waiting(stack);

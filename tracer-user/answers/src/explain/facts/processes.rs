@@ -23,12 +23,12 @@ pub struct Short {
 
 /// Processes that were made.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct MadeProcesses {
     alive: HashMap<i32, (MonotonicNs, i32)>,
     short: HashMap<(Vec<u8>, i32), Short>,
 }
 
-impl Made {
+impl MadeProcesses {
     /// Goes on by one event of a thread of this name.
     pub fn feed(&mut self, event: &Event<'_>, comm: &[u8]) {
         let header = event.header;

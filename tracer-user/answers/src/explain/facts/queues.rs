@@ -1,4 +1,4 @@
-//! Waits for CPUs: behind whom, and in whose way.
+//! Waits for CPUs, and the threads that have those meanwhile.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use tracer_common::kernel::COMM_BYTES;
 /// Rows of each kind.
 const MOST_ROWS: usize = 65_536;
 
-/// Waits of a thread for a CPU that are remembered.
+/// WaitTotals of a thread for a CPU that are remembered.
 const MOST_RECENT: usize = 16;
 
 /// Threads that one event wakes before it is a herd.
@@ -23,9 +23,6 @@ const HERD_NS: u64 = 200_000;
 
 /// Longest time for which a thread runs that was woken in vain, in nanoseconds.
 const IN_VAIN_NS: u64 = 200_000;
-
-/// Name of a thread.
-pub type Comm = [u8; COMM_BYTES];
 
 /// Threads that wait while one of a lower priority has what they wait for, and no CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +40,7 @@ pub struct Herd {
     pub count: u64,
     /// Threads that were woken then.
     pub woken: u64,
-    /// Of these, how many went back to what they had waited in.
+    /// Number of these that went back to their wait.
     pub in_vain: u64,
     /// One of them.
     pub thread: Thread,
@@ -56,7 +53,7 @@ struct Burst {
     threads: Vec<Thread>,
 }
 
-/// Waits for CPUs.
+/// WaitTotals for CPUs.
 #[derive(Debug, Default)]
 pub struct Queues {
     behind: HashMap<(Thread, Task), u64>,
@@ -174,7 +171,7 @@ impl Queues {
     /// Returns who had the CPUs for which the threads that are meant waited, the longest first.
     #[must_use]
     pub fn behind(&self, is_meant: impl Fn(Thread) -> bool) -> Vec<(Task, u64)> {
-        let mut by_name: HashMap<Comm, (Task, u64)> = HashMap::default();
+        let mut by_name: HashMap<[u8; COMM_BYTES], (Task, u64)> = HashMap::default();
         for ((_, task), ns) in self.behind.iter().filter(|((of, _), _)| is_meant(*of)) {
             let (first, sum) = by_name.entry(task.comm).or_insert((*task, 0));
             *first = (*first).min(*task);
@@ -185,7 +182,8 @@ impl Queues {
         all
     }
 
-    /// Returns who waited for whom that had no CPU, and who had that, the longest first.
+    /// Returns the thread that waits, the one that it waits for, and the one that has the CPU of
+    /// that, the longest first.
     #[must_use]
     pub fn inverted(&self) -> Vec<((Thread, Thread, Task), Inverted)> {
         let mut all: Vec<_> = self.inverted.iter().map(|(key, of)| (*key, *of)).collect();

@@ -2,8 +2,8 @@
 
 use tracer_analysis::Thread;
 
-use super::super::facts::{CallOf, CallSum, Crew, Facts, SMALL_BYTES, returns_bytes};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{CallOf, CallSum, Crew, SMALL_BYTES, TraceFacts, returns_bytes};
+use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, place, share, thousandths};
 use crate::queries::words::call_name;
 use tracer_analysis::PathPart;
@@ -28,17 +28,17 @@ const ASK: [&str; 12] = [
     "clock_gettime",
 ];
 
-fn about(rule: &'static str, facts: &Facts, of: CallOf, sum: &CallSum) -> Option<Finding> {
+fn about(rule: &'static str, facts: &TraceFacts, of: CallOf, sum: &CallSum) -> Option<RuleFinding> {
     let leader = Thread {
         pid: of.pid,
         tid: of.pid,
     };
     let crew = facts
         .crews
-        .of(sum.thread)
-        .or_else(|| facts.crews.of(leader))?;
+        .find(sum.thread)
+        .or_else(|| facts.crews.find(leader))?;
     let name = call_name(of.key);
-    Some(Finding {
+    Some(RuleFinding {
         rule,
         who: crew_name(crew),
         what: String::new(),
@@ -63,7 +63,7 @@ fn about(rule: &'static str, facts: &Facts, of: CallOf, sum: &CallSum) -> Option
 }
 
 /// Returns the share of a process's calls that are of this kind, in thousandths.
-fn part_of_calls(facts: &Facts, of: CallOf, count: u64) -> u64 {
+fn part_of_calls(facts: &TraceFacts, of: CallOf, count: u64) -> u64 {
     let of_process = facts.calls.sorted().into_iter();
     let all = of_process.filter(|(other, _)| other.pid == of.pid);
     let all: u64 = all.map(|(_, sum)| sum.count).sum();
@@ -71,8 +71,8 @@ fn part_of_calls(facts: &Facts, of: CallOf, count: u64) -> u64 {
 }
 
 /// Returns the share of the time in which a thread ran, by `part` thousandths of it.
-fn of_running(facts: &Facts, sum: &CallSum, part: u64) -> u64 {
-    let Some(crew) = facts.crews.of(sum.thread) else {
+fn of_running(facts: &TraceFacts, sum: &CallSum, part: u64) -> u64 {
+    let Some(crew) = facts.crews.find(sum.thread) else {
         return 0;
     };
     let ran = share(facts, crew, crew.total.running, |leaf| {
@@ -87,7 +87,7 @@ fn ran_for(crew: &Crew, part: u64) -> u64 {
 }
 
 /// Finds many small reads or writes.
-pub fn small(facts: &Facts) -> Vec<Finding> {
+pub fn small(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.calls.sorted().into_iter();
     let found = all.filter_map(|(of, sum)| {
         let name = call_name(of.key);
@@ -127,7 +127,7 @@ pub fn small(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds calls that fail again and again.
-pub fn failing(facts: &Facts) -> Vec<Finding> {
+pub fn failing(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.calls.sorted().into_iter();
     let found = all.filter_map(|(of, sum)| {
         let (error, count) = sum.main_error()?;
@@ -155,7 +155,7 @@ pub fn failing(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds programs that ask again and again, and do not wait.
-pub fn polling(facts: &Facts) -> Vec<Finding> {
+pub fn polling(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.calls.sorted().into_iter();
     let found = all.filter_map(|(of, sum)| {
         let name = call_name(of.key);

@@ -3,8 +3,8 @@
 
 use tracer_analysis::PathPart;
 
-use super::super::facts::{Crew, Facts, Leaf, Work};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{Crew, Leaf, TraceFacts, Work};
+use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, place, share, thousandths};
 use crate::queries::words::task;
 
@@ -17,8 +17,8 @@ const COOL: u64 = 300;
 /// Threads that had a CPU and are named.
 const MOST_NAMED: usize = 2;
 
-fn about(rule: &'static str, crew: &Crew, ns: u64) -> Finding {
-    Finding {
+fn about(rule: &'static str, crew: &Crew, ns: u64) -> RuleFinding {
+    RuleFinding {
         rule,
         who: crew_name(crew),
         what: String::new(),
@@ -37,7 +37,7 @@ fn about(rule: &'static str, crew: &Crew, ns: u64) -> Finding {
 }
 
 /// Finds threads that wait for a CPU, and who has it.
-pub fn starved(facts: &Facts) -> Vec<Finding> {
+pub fn starved(facts: &TraceFacts) -> Vec<RuleFinding> {
     let is_queued =
         |leaf: &Leaf| matches!(leaf.part, PathPart::Runnable(wait, _) if !wait.is_throttled());
     let waited = |crew: &Crew| crew.total.runnable.saturating_sub(crew.total.throttled);
@@ -55,7 +55,7 @@ pub fn starved(facts: &Facts) -> Vec<Finding> {
     found.count = crew.total.waits.count();
     found.longest = Some(crew.total.waits.longest());
     let is_of = |thread| {
-        let of = facts.crews.of(thread);
+        let of = facts.crews.find(thread);
         of.is_some_and(|of| of.comm == crew.comm)
     };
     let behind = facts.queues.behind(is_of);
@@ -81,8 +81,9 @@ pub fn starved(facts: &Facts) -> Vec<Finding> {
     vec![found]
 }
 
-/// Finds threads that may not run: their control group, or they themselves, have used up their time.
-pub fn throttled(facts: &Facts) -> Vec<Finding> {
+/// Finds threads that may not run: their control group, or they themselves, have used up their
+/// time.
+pub fn throttled(facts: &TraceFacts) -> Vec<RuleFinding> {
     let crews = facts.crews.all().iter();
     let found = crews.filter_map(|crew| {
         let ns = crew.total.throttled;
@@ -117,7 +118,7 @@ pub fn throttled(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds the one thread that computes while the others of its process wait.
-pub fn hot(facts: &Facts) -> Vec<Finding> {
+pub fn hot(facts: &TraceFacts) -> Vec<RuleFinding> {
     let threads = &facts.statistics.threads;
     let wall = facts.seen();
     let mut by_heat: Vec<_> = threads.iter().collect();
@@ -139,7 +140,7 @@ pub fn hot(facts: &Facts) -> Vec<Finding> {
     if share_of(wants) < HOT || share_of(next.running) > COOL {
         return Vec::new();
     }
-    let Some(crew) = facts.crews.of(*hottest) else {
+    let Some(crew) = facts.crews.find(*hottest) else {
         return Vec::new();
     };
     let others = 1 + others.count();
@@ -158,7 +159,7 @@ pub fn hot(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds page faults that take a large part of the time that a program runs.
-pub fn minor_faults(facts: &Facts) -> Vec<Finding> {
+pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
     /// Fewer samples say too little.
     const LEAST_SAMPLES: u64 = 20;
     /// A page fault takes about this long, in nanoseconds: the page is cleared or copied.
@@ -169,7 +170,7 @@ pub fn minor_faults(facts: &Facts) -> Vec<Finding> {
         let is_of = |thread| {
             facts
                 .crews
-                .of(thread)
+                .find(thread)
                 .is_some_and(|of| of.comm == crew.comm)
         };
         let of_crew = counts.iter().filter(|(thread, _)| is_of(*thread));

@@ -2,18 +2,18 @@
 
 use tracer_analysis::{EndedBy, Inside, PathPart, Waker};
 
-use super::super::facts::{Class, Facts, Leaf};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{Leaf, TraceFacts, WaitClass};
+use super::super::finding::{RuleFinding, Sure};
 use super::support::{by_crew, is_wait_of, of_waits, reason_of, share, share_on_path};
 
 /// Threads of the kernel that do what io_uring asks for have names that begin so.
 const WORKER: &[u8] = b"iou-wrk-";
 
 /// Finds waits for disks: of what is written until it is there, and of what is read.
-pub fn disk(facts: &Facts) -> Vec<Finding> {
+pub fn disk(facts: &TraceFacts) -> Vec<RuleFinding> {
     let crews = by_crew(facts, |key, detail| {
         let is_fault = key.reason.inside == Inside::Fault;
-        (key.reason.is_io && !is_fault) || detail.class == Class::Sync
+        (key.reason.is_io && !is_fault) || detail.class == WaitClass::Sync
     });
     let direct = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "disk", crew, &waits);
@@ -33,18 +33,18 @@ pub fn disk(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds waits for requests that a disk ends itself, without a thread of the kernel.
-fn requests(facts: &Facts) -> Vec<Finding> {
+fn requests(facts: &TraceFacts) -> Vec<RuleFinding> {
     let crews = by_crew(facts, |key, detail| {
         let is_device = matches!(
             key.by,
             EndedBy::Waker(Waker::Interrupt | Waker::SoftInterrupt)
         );
-        detail.class == Class::Requests && !key.reason.is_io && is_device
+        detail.class == WaitClass::Requests && !key.reason.is_io && is_device
     });
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "disk", crew, &waits);
         found.share = share(facts, crew, waits.total.ns, |leaf| {
-            is_wait_of(facts, leaf, &[Class::Requests]) && is_by_interrupt(leaf)
+            is_wait_of(facts, leaf, &[WaitClass::Requests]) && is_by_interrupt(leaf)
         });
         found.sure = Sure::Inferred("an interrupt ended it: a disk, or a network");
         let call = waits.call().unwrap_or_default();
@@ -61,13 +61,13 @@ fn is_by_interrupt(leaf: &Leaf) -> bool {
     )
 }
 
-fn is_disk(facts: &Facts, leaf: &Leaf) -> bool {
+fn is_disk(facts: &TraceFacts, leaf: &Leaf) -> bool {
     let is_io = reason_of(leaf).is_some_and(|why| why.is_io && why.inside != Inside::Fault);
-    is_io || is_wait_of(facts, leaf, &[Class::Sync])
+    is_io || is_wait_of(facts, leaf, &[WaitClass::Sync])
 }
 
 /// Finds page faults that wait for a device.
-pub fn major_faults(facts: &Facts) -> Vec<Finding> {
+pub fn major_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
     let is_meant = |why: tracer_analysis::Reason| why.is_io && why.inside == Inside::Fault;
     let crews = by_crew(facts, |key, _| is_meant(key.reason));
     let found = crews.into_iter().map(|(crew, waits)| {
@@ -86,27 +86,27 @@ pub fn major_faults(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds waits for name servers.
-pub fn names(facts: &Facts) -> Vec<Finding> {
-    network(facts, Class::Dns, "dns", |object| {
+pub fn names(facts: &TraceFacts) -> Vec<RuleFinding> {
+    network(facts, WaitClass::Dns, "dns", |object| {
         let name = object.map_or_else(String::new, |name| format!(" ({name})"));
         format!("waited for a name server{name}")
     })
 }
 
 /// Finds waits for connections.
-pub fn connections(facts: &Facts) -> Vec<Finding> {
-    network(facts, Class::Connect, "connect", |object| {
+pub fn connections(facts: &TraceFacts) -> Vec<RuleFinding> {
+    network(facts, WaitClass::Connect, "connect", |object| {
         let to = object.map_or_else(String::new, |to| format!(" to {to}"));
         format!("waited for a connection{to}")
     })
 }
 
 fn network(
-    facts: &Facts,
-    class: Class,
+    facts: &TraceFacts,
+    class: WaitClass,
     rule: &'static str,
     words: impl Fn(Option<&str>) -> String,
-) -> Vec<Finding> {
+) -> Vec<RuleFinding> {
     let crews = by_crew(facts, |_, detail| detail.class == class);
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, rule, crew, &waits);
@@ -124,7 +124,7 @@ fn network(
             found.what = format!("{}, until its time limit: no answer came", found.what);
         }
         found.next = "why --whole --syscalls %network".to_owned();
-        if class == Class::Dns && found.object.is_none() {
+        if class == WaitClass::Dns && found.object.is_none() {
             found.sure = Sure::Inferred("the port of name servers");
         }
         found
@@ -133,20 +133,20 @@ fn network(
 }
 
 /// Finds sleeps that the program asks for itself.
-pub fn sleeps(facts: &Facts) -> Vec<Finding> {
+pub fn sleeps(facts: &TraceFacts) -> Vec<RuleFinding> {
     let crews = by_crew(facts, |key, detail| {
-        detail.class == Class::Sleep && key.by != EndedBy::Nobody
+        detail.class == WaitClass::Sleep && key.by != EndedBy::Nothing
     });
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "sleep", crew, &waits);
         let is_within_another = |leaf: &Leaf| {
             let path = facts.path.as_ref();
             let outer = path.and_then(|path| path.parts.get(leaf.within?));
-            let classes = [Class::Lock, Class::FileLock, Class::Child];
+            let classes = [WaitClass::Lock, WaitClass::FileLock, WaitClass::Child];
             outer.is_some_and(|outer| is_wait_of(facts, outer, &classes))
         };
         found.share = share_on_path(facts, crew, waits.total.ns, |leaf| {
-            is_wait_of(facts, leaf, &[Class::Sleep]) && !is_within_another(leaf)
+            is_wait_of(facts, leaf, &[WaitClass::Sleep]) && !is_within_another(leaf)
         });
         let call = waits.call().unwrap_or_default();
         let mean = waits.total.ns.checked_div(waits.total.count).unwrap_or(0);

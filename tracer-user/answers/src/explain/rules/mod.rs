@@ -8,8 +8,8 @@ mod scheduling;
 pub mod support;
 mod waits;
 
-use super::facts::Facts;
-use super::finding::Finding;
+use super::facts::TraceFacts;
+use super::finding::RuleFinding;
 use super::overview::{Overview, Use};
 
 /// Events without which a rule sees nothing.
@@ -32,19 +32,19 @@ pub enum Needs {
 pub struct Rule {
     /// Its name, as answers have it.
     pub name: &'static str,
-    /// What it finds, in words.
+    /// Its subject, in words.
     pub about: &'static str,
-    /// What it needs.
+    /// Events that it needs.
     pub needs: Needs,
     /// Finds it, in any order.
-    find: fn(&Facts) -> Vec<Finding>,
+    find: fn(&TraceFacts) -> Vec<RuleFinding>,
 }
 
 const fn rule(
     name: &'static str,
     about: &'static str,
     needs: Needs,
-    find: fn(&Facts) -> Vec<Finding>,
+    find: fn(&TraceFacts) -> Vec<RuleFinding>,
 ) -> Rule {
     Rule {
         name,
@@ -94,7 +94,7 @@ pub const RULES: &[Rule] = &[
     rule("sleep", "sleeps", Calls, devices::sleeps),
 ];
 
-fn page_faults(facts: &Facts) -> Vec<Finding> {
+fn page_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
     let mut found = devices::major_faults(facts);
     found.extend(cpu::minor_faults(facts));
     found
@@ -113,7 +113,7 @@ pub const MOST_FINDINGS: usize = 3;
 #[derive(Debug)]
 pub struct Judged {
     /// Explanations of most of the time, the most first: three at most.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RuleFinding>,
     /// How many there are in all.
     pub in_all: usize,
     /// Rules that found nothing worth telling, with the share that they found, in thousandths.
@@ -124,11 +124,11 @@ pub struct Judged {
 
 /// Applies all rules.
 #[must_use]
-pub fn judge(facts: &Facts) -> Judged {
+pub fn judge(facts: &TraceFacts) -> Judged {
     let overview = Overview::new(facts);
-    let queued = support::thousandths(overview.of(Use::ForCpu), overview.all());
+    let queued = support::thousandths(overview.get(Use::ForCpu), overview.all());
     let order = |name: &str| RULES.iter().position(|rule| rule.name == name);
-    let mut all: Vec<Finding> = Vec::new();
+    let mut all: Vec<RuleFinding> = Vec::new();
     let (mut not, mut blind) = (Vec::new(), Vec::new());
     for rule in RULES {
         let found = (rule.find)(facts);
@@ -147,7 +147,7 @@ pub fn judge(facts: &Facts) -> Judged {
     }
     drop_general(&mut all);
     all.sort_by(|one, other| {
-        let key = |found: &Finding| {
+        let key = |found: &RuleFinding| {
             let order = order(found.rule);
             (std::cmp::Reverse(found.share), order, found.who.clone())
         };
@@ -166,20 +166,20 @@ pub fn judge(facts: &Facts) -> Judged {
 /// Tells whether a finding explains enough of the time: of that in which the program did not wait
 /// for a CPU, of which `queued` thousandths are taken away. On a busy machine everything takes
 /// longer.
-fn is_worth(found: &Finding, queued: u64) -> bool {
+fn is_worth(found: &RuleFinding, queued: u64) -> bool {
     let rest = support::WHOLE.saturating_sub(queued);
     found.share * support::WHOLE >= LEAST_SHARE * rest && found.ns >= LEAST_NS
 }
 
 /// Drops findings that a more special one explains.
-fn drop_general(all: &mut Vec<Finding>) {
-    let is_special = |found: &Finding, rules: &[&str]| rules.contains(&found.rule);
+fn drop_general(all: &mut Vec<RuleFinding>) {
+    let is_special = |found: &RuleFinding, rules: &[&str]| rules.contains(&found.rule);
     let has = |rules: &[&str], comm: &[u8]| {
         let mut special = all.iter();
         special.any(|found| is_special(found, rules) && found.comm == comm)
     };
     // Who waits for a command that waits for another one, waits for that.
-    let has_inner = |outer: &Finding| {
+    let has_inner = |outer: &RuleFinding| {
         let mut inner = all.iter();
         inner.any(|inner| {
             let by = outer.by.as_deref().unwrap_or_default();
@@ -187,7 +187,7 @@ fn drop_general(all: &mut Vec<Finding>) {
             inner.rule == outer.rule && is_by && inner.share * 5 >= outer.share * 4
         })
     };
-    let is_inverted = |cpu: &Finding| {
+    let is_inverted = |cpu: &RuleFinding| {
         let mut inversions = all.iter().filter(|found| found.rule == "inversion");
         inversions.any(|inversion| inversion.by == cpu.by)
     };
@@ -202,4 +202,23 @@ fn drop_general(all: &mut Vec<Finding>) {
     let drops: Vec<bool> = drops.collect();
     let mut drops = drops.into_iter();
     all.retain(|_| !drops.next().unwrap_or(false));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_a_row_in_the_page_in_their_order() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explain.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, rules) = page.split_once("## Rules").unwrap();
+        let (rules, _) = rules.split_once("\n## ").unwrap();
+        let rows = rules.lines().filter_map(|line| line.strip_prefix("| `"));
+        let rows: Vec<&str> = rows
+            .filter_map(|row| Some(row.split_once('`')?.0))
+            .collect();
+        let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(rows, names);
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tracer_analysis::{PathPart, Thread};
 
-use super::super::facts::{Facts, Short};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{Short, TraceFacts};
+use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, harmless, share, thousandths};
 
 /// Short processes before they are many.
@@ -15,7 +15,7 @@ const MANY: u64 = 20;
 type Makers<'a> = (Thread, Short, BTreeMap<&'a [u8], u64>);
 
 /// Finds programs that make many short processes.
-pub fn many_short(facts: &Facts) -> Vec<Finding> {
+pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
     let mut by_parent: BTreeMap<Vec<u8>, Makers<'_>> = BTreeMap::new();
     for (name, parent, short) in facts.made.short() {
         let leader = Thread {
@@ -35,7 +35,7 @@ pub fn many_short(facts: &Facts) -> Vec<Finding> {
         if sum.count < MANY {
             return None;
         }
-        let crew = facts.crews.of(leader)?;
+        let crew = facts.crews.find(leader)?;
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         let listed = names.iter().take(3);
@@ -43,7 +43,7 @@ pub fn many_short(facts: &Facts) -> Vec<Finding> {
             .map(|(name, count)| format!("{} ({count})", harmless(name)))
             .collect();
         let mean = sum.ns.checked_div(sum.count).unwrap_or(0);
-        Some(Finding {
+        Some(RuleFinding {
             rule: "processes",
             who: crew_name(crew),
             what: format!(
@@ -68,14 +68,14 @@ pub fn many_short(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds threads that were stopped, by a signal or a debugger.
-pub fn stopped(facts: &Facts) -> Vec<Finding> {
+pub fn stopped(facts: &TraceFacts) -> Vec<RuleFinding> {
     let crews = facts.crews.all().iter();
     let found = crews.filter_map(|crew| {
         let ns = crew.total.stopped;
         if ns == 0 {
             return None;
         }
-        Some(Finding {
+        Some(RuleFinding {
             rule: "stopped",
             who: crew_name(crew),
             what: "was stopped: by a signal (SIGSTOP, SIGTSTP), or by a debugger or strace that \

@@ -2,8 +2,8 @@
 
 use tracer_analysis::{Interrupt, PathPart};
 
-use super::super::facts::{Class, Facts};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{TraceFacts, WaitClass};
+use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, harmless, share, thousandths};
 use crate::queries::words::{inside, task, thread};
 use tracer_event::fields::until_null;
@@ -12,22 +12,22 @@ use tracer_event::fields::until_null;
 const MANY: u64 = 20;
 
 /// Finds threads that wait for one that has no CPU, since a third one has it.
-pub fn inverted(facts: &Facts) -> Vec<Finding> {
+pub fn inverted(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.queues.inverted().into_iter();
     let found = all.filter_map(|((waits, holder, instead), inverted)| {
         let locks = facts
             .waits
             .iter()
-            .filter(|(key, _)| key.thread == waits && facts.detail(key).class == Class::Lock);
+            .filter(|(key, _)| key.thread == waits && facts.detail(key).class == WaitClass::Lock);
         let in_locks: u64 = locks.map(|(_, total)| total.ns).sum();
         // Any holder of a lock may lose its CPU now and then.
         if in_locks == 0 || inverted.ns * 2 < in_locks || instead.thread == holder {
             return None;
         }
-        let crew = facts.crews.of(waits)?;
+        let crew = facts.crews.find(waits)?;
         let by = thread(holder, facts.name(holder));
         let instead = task(&instead);
-        Some(Finding {
+        Some(RuleFinding {
             rule: "inversion",
             who: thread(waits, &crew.comm),
             what: format!(
@@ -50,10 +50,10 @@ pub fn inverted(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds threads that are woken all together, of which one has something to do.
-pub fn herds(facts: &Facts) -> Vec<Finding> {
+pub fn herds(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.queues.herds().into_iter();
     let found = all.filter_map(|(reason, herd)| {
-        let crew = facts.crews.of(herd.thread)?;
+        let crew = facts.crews.find(herd.thread)?;
         if herd.count < MANY || herd.in_vain * 2 < herd.woken {
             return None;
         }
@@ -63,7 +63,7 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
             matches!(leaf.part, PathPart::Running | PathPart::Runnable(..))
         });
         let each = herd.woken.checked_div(herd.count).unwrap_or(0);
-        Some(Finding {
+        Some(RuleFinding {
             rule: "herd",
             who: crew_name(crew),
             what: format!(
@@ -73,7 +73,7 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
             place: None,
             object: facts
                 .details
-                .of(reason)
+                .get(reason)
                 .object
                 .map(|object| object.to_string()),
             by: None,
@@ -91,7 +91,7 @@ pub fn herds(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds interrupts that have much of a CPU's time.
-pub fn interrupts(facts: &Facts) -> Vec<Finding> {
+pub fn interrupts(facts: &TraceFacts) -> Vec<RuleFinding> {
     let totals = facts.statistics.interrupts.totals().sorted();
     let longest = totals
         .into_iter()
@@ -108,7 +108,7 @@ pub fn interrupts(facts: &Facts) -> Vec<Finding> {
     let cpu = key
         .cpu
         .map_or_else(|| "a CPU".to_owned(), |cpu| format!("CPU {cpu}"));
-    vec![Finding {
+    vec![RuleFinding {
         rule: "interrupts",
         who: name,
         what: format!("took much of the time of {cpu}"),

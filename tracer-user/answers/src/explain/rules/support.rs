@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracer_analysis::{EndedBy, Inside, Thread, WaitKey, WaitTotal, Waker};
 
-use super::super::facts::{Class, Crew, Detail, Facts, Leaf};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{Crew, Leaf, TraceFacts, WaitClass, WaitDetail};
+use super::super::finding::{RuleFinding, Sure};
 use crate::queries::words::{inside, task, thread};
 use tracer_text::escape::push_for_people;
 
@@ -58,7 +58,7 @@ fn named(crew: &Crew) -> String {
 /// Returns the share of the time that `ns` of a crew explains. Where the critical path of the first
 /// thread is known, what lies on it counts, and what lies beside it half.
 #[must_use]
-pub fn share(facts: &Facts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf) -> bool) -> u64 {
+pub fn share(facts: &TraceFacts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf) -> bool) -> u64 {
     let known = crew.total.all().saturating_sub(crew.total.unknown);
     let life = known.max(facts.seen());
     let of_threads = thousandths(ns, life);
@@ -74,7 +74,12 @@ pub fn share(facts: &Facts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf) -> boo
 /// Returns the share of the time that `ns` of a crew explains, where what lies beside the critical
 /// path explains nothing.
 #[must_use]
-pub fn share_on_path(facts: &Facts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf) -> bool) -> u64 {
+pub fn share_on_path(
+    facts: &TraceFacts,
+    crew: &Crew,
+    ns: u64,
+    is_part: impl Fn(&Leaf) -> bool,
+) -> u64 {
     match &facts.path {
         None => share(facts, crew, ns, is_part),
         Some(path) => {
@@ -84,14 +89,14 @@ pub fn share_on_path(facts: &Facts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf
     }
 }
 
-/// Waits of a crew.
+/// WaitTotals of a crew.
 #[derive(Clone, Debug, Default)]
 pub struct CrewWaits {
     /// Their sums.
     pub total: WaitTotal,
     /// Threads that waited.
     pub threads: BTreeSet<Thread>,
-    /// Who ended them, and how long those waits were.
+    /// Wakers that ended them, and how long those waits were.
     pub by: BTreeMap<EndedBy, u64>,
     /// Objects, and how long they were waited for.
     pub objects: BTreeMap<String, u64>,
@@ -100,7 +105,7 @@ pub struct CrewWaits {
 }
 
 impl CrewWaits {
-    fn add(&mut self, key: &WaitKey, detail: &Detail, total: &WaitTotal) {
+    fn add(&mut self, key: &WaitKey, detail: &WaitDetail, total: &WaitTotal) {
         self.total.add_all(total);
         self.threads.insert(key.thread);
         *self.by.entry(key.by).or_default() += total.ns;
@@ -169,13 +174,13 @@ pub fn most<K: Ord, V: Ord + Copy>(all: &BTreeMap<K, V>) -> Option<(&K, V)> {
 /// Returns the waits that are meant, by crew, the longest first.
 #[must_use]
 pub fn by_crew(
-    facts: &Facts,
-    is_meant: impl Fn(&WaitKey, &Detail) -> bool,
+    facts: &TraceFacts,
+    is_meant: impl Fn(&WaitKey, &WaitDetail) -> bool,
 ) -> Vec<(&Crew, CrewWaits)> {
     let mut crews: BTreeMap<&[u8], (&Crew, CrewWaits)> = BTreeMap::new();
     for (key, total) in &facts.waits {
         let detail = facts.detail(key);
-        let Some(crew) = facts.crews.of(key.thread) else {
+        let Some(crew) = facts.crews.find(key.thread) else {
             continue;
         };
         if is_meant(key, &detail) {
@@ -192,11 +197,16 @@ pub fn by_crew(
 
 /// Returns the finding about waits of a crew, without words of its own.
 #[must_use]
-pub fn of_waits(facts: &Facts, rule: &'static str, crew: &Crew, waits: &CrewWaits) -> Finding {
+pub fn of_waits(
+    facts: &TraceFacts,
+    rule: &'static str,
+    crew: &Crew,
+    waits: &CrewWaits,
+) -> RuleFinding {
     let is_meant = |thread: Thread, reason: tracer_analysis::Reason| {
         waits.threads.contains(&thread) && waits.inside.contains_key(&reason.inside)
     };
-    Finding {
+    RuleFinding {
         rule,
         who: crew_name(crew),
         what: String::new(),
@@ -227,8 +237,8 @@ pub fn place(found: Option<(&crate::queries::Place, u64)>, ns: u64) -> Option<St
 }
 
 /// Tells whether a part of the path is a wait of these kinds.
-pub fn is_wait_of(facts: &Facts, leaf: &Leaf, classes: &[Class]) -> bool {
-    reason_of(leaf).is_some_and(|reason| classes.contains(&facts.details.of(reason).class))
+pub fn is_wait_of(facts: &TraceFacts, leaf: &Leaf, classes: &[WaitClass]) -> bool {
+    reason_of(leaf).is_some_and(|reason| classes.contains(&facts.details.get(reason).class))
 }
 
 /// Returns what a part of the path waits in.

@@ -2,17 +2,17 @@
 
 use tracer_analysis::{EndedBy, PathPart};
 
-use super::super::facts::{Class, Facts};
-use super::super::finding::{Finding, Sure};
+use super::super::facts::{TraceFacts, WaitClass};
+use super::super::finding::{RuleFinding, Sure};
 use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
 use crate::queries::words::inside;
 
-/// Waits with a time limit before they are those of a lock.
+/// WaitTotals with a time limit before they are those of a lock.
 const MANY: u64 = 20;
 
 /// Finds locks that threads wait for.
-pub fn locks(facts: &Facts) -> Vec<Finding> {
-    const CLASSES: [Class; 2] = [Class::Lock, Class::FileLock];
+pub fn locks(facts: &TraceFacts) -> Vec<RuleFinding> {
+    const CLASSES: [WaitClass; 2] = [WaitClass::Lock, WaitClass::FileLock];
     let crews = by_crew(facts, |_, detail| CLASSES.contains(&detail.class));
     let known = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "lock", crew, &waits);
@@ -33,12 +33,12 @@ pub fn locks(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds locks of interpreters: they are asked for with a time limit, again and again.
-fn timed_locks(facts: &Facts) -> Vec<Finding> {
-    const CLASSES: [Class; 1] = [Class::TimedFutex];
-    let crews = by_crew(facts, |_, detail| detail.class == Class::TimedFutex);
+fn timed_locks(facts: &TraceFacts) -> Vec<RuleFinding> {
+    const CLASSES: [WaitClass; 1] = [WaitClass::TimedFutex];
+    let crews = by_crew(facts, |_, detail| detail.class == WaitClass::TimedFutex);
     let found = crews.into_iter().filter_map(|(crew, waits)| {
         let path = facts.path.as_ref()?;
-        // What they wait for computes: a queue that is empty would have nobody at work.
+        // What they wait for computes: with an empty queue no thread would be at work.
         let ran = path.own_ns(|leaf| {
             let outer = leaf.within.and_then(|within| path.parts.get(within));
             matches!(leaf.part, PathPart::Running | PathPart::Runnable(..))
@@ -74,7 +74,7 @@ fn call(waits: &CrewWaits) -> String {
 }
 
 /// Says what those did who let threads of a crew wait.
-fn meanwhile(facts: &Facts, comm: &[u8], classes: &[Class]) -> Option<String> {
+fn meanwhile(facts: &TraceFacts, comm: &[u8], classes: &[WaitClass]) -> Option<String> {
     let path = facts.path.as_ref()?;
     let mut ran = 0_u64;
     let mut slept = 0_u64;
@@ -91,7 +91,7 @@ fn meanwhile(facts: &Facts, comm: &[u8], classes: &[Class]) -> Option<String> {
         match leaf.part {
             PathPart::Running => ran = ran.saturating_add(leaf.ns),
             PathPart::Blocked(reason, _) if reason.is_io => device = device.saturating_add(leaf.ns),
-            PathPart::Blocked(reason, _) if facts.details.of(reason).class == Class::Sleep => {
+            PathPart::Blocked(reason, _) if facts.details.get(reason).class == WaitClass::Sleep => {
                 slept = slept.saturating_add(leaf.ns);
             }
             _ => {}
@@ -107,10 +107,10 @@ fn meanwhile(facts: &Facts, comm: &[u8], classes: &[Class]) -> Option<String> {
 }
 
 /// Finds children that a program waits for.
-pub fn children(facts: &Facts) -> Vec<Finding> {
-    const CLASSES: [Class; 1] = [Class::Child];
+pub fn children(facts: &TraceFacts) -> Vec<RuleFinding> {
+    const CLASSES: [WaitClass; 1] = [WaitClass::Child];
     let crews = by_crew(facts, |key, detail| {
-        detail.class == Class::Child && key.by != EndedBy::Nobody
+        detail.class == WaitClass::Child && key.by != EndedBy::Nothing
     });
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "child", crew, &waits);
@@ -134,15 +134,15 @@ pub fn children(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Finds that nothing moves: all threads wait, from the beginning to the end.
-pub fn hung(facts: &Facts) -> Vec<Finding> {
+pub fn hung(facts: &TraceFacts) -> Vec<RuleFinding> {
     let Some(still) = facts.statistics.paths.stillness() else {
         return Vec::new();
     };
-    let open = by_crew(facts, |key, _| key.by == EndedBy::Nobody);
+    let open = by_crew(facts, |key, _| key.by == EndedBy::Nothing);
     let is_for_work = facts.waits.iter().all(|(key, _)| {
         let class = facts.detail(key).class;
-        class.is_for_work() && class != Class::Futex && class != Class::TimedFutex
-            || class == Class::Sleep
+        class.is_for_work() && class != WaitClass::Futex && class != WaitClass::TimedFutex
+            || class == WaitClass::Sleep
     });
     let Some((crew, waits)) = open.into_iter().next() else {
         return Vec::new();

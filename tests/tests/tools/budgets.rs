@@ -1,0 +1,136 @@
+//! Answers of at most so many bytes, and the same ones each time, of logs of all kinds.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tests::log_reader::Log;
+use tests::{
+    dist, made, made_calls, made_ends, made_hostile, made_log, made_many, made_slices, made_stacks,
+    made_storm,
+};
+
+/// Function that writes a log.
+type Write = fn(&Path) -> anyhow::Result<()>;
+
+const LOGS: [(&str, Write); 9] = [
+    ("calls", |path| made_calls::write(path, 400)),
+    ("each type", made::write_each_type),
+    ("ends", made_ends::write),
+    ("hostile", made_hostile::write),
+    ("lost", |path| made_log::write(path, 3).map(drop)),
+    ("many", |path| made_many::write(path).map(drop)),
+    ("slices", made_slices::write),
+    ("stacks", made_stacks::write),
+    ("storm", made_storm::write),
+];
+
+/// Commands that have budgets, and whether what they write is JSON: one object, or lines of them.
+const COMMANDS: [(&[&str], Form); 11] = [
+    (&["explain"], Form::Text),
+    (&["explain", "--format", "json"], Form::Document),
+    (&["stat"], Form::Text),
+    (&["stat", "--format", "json"], Form::Document),
+    (&["why", "--whole"], Form::Text),
+    (&["why", "--whole", "--format", "json"], Form::Document),
+    (&["info"], Form::Text),
+    (&["info", "--format", "json"], Form::Document),
+    (&["read"], Form::Text),
+    (&["read", "--format", "json"], Form::Lines),
+    (&["read", "--format", "csv"], Form::Text),
+];
+
+const BUDGETS: [usize; 4] = [256, 1000, 4096, 10_000_000];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Text,
+    Document,
+    Lines,
+}
+
+/// What a command writes about a log.
+fn answer(command: &[&str], log: &Path, budget: Option<usize>) -> Vec<u8> {
+    let mut asked = Command::new(dist::tracer_user().unwrap());
+    asked.args(command).arg(log);
+    if let Some(bytes) = budget {
+        asked.args(["--budget", &bytes.to_string()]);
+    }
+    let output = asked.output().unwrap();
+    // Logs that lack something are answered for too; where there is no answer, there is an error.
+    assert!(output.status.code().is_some(), "{output:?}");
+    output.stdout
+}
+
+#[test]
+fn no_answer_is_longer_than_its_budget_and_each_is_the_same_twice() {
+    let mut answers = 0;
+    for (name, write) in LOGS {
+        let log = Log::written_by(write).unwrap();
+        for (command, form) in COMMANDS {
+            let whole = answer(command, &log.path(), None);
+            for budget in BUDGETS {
+                let said = answer(command, &log.path(), Some(budget));
+                let what = format!("{command:?} of {name} in {budget}");
+                assert!(said.len() <= budget, "{what}: {}", said.len());
+                if budget == BUDGETS[1] {
+                    assert_eq!(said, answer(command, &log.path(), Some(budget)), "{what}");
+                }
+                // What fits is whole.
+                if whole.len() * 2 + 4096 <= budget {
+                    assert_eq!(said, whole, "{what}");
+                }
+                let text = String::from_utf8(said).unwrap();
+                match form {
+                    Form::Text => {}
+                    Form::Document if text.is_empty() => assert!(whole.is_empty(), "{what}"),
+                    Form::Document => {
+                        let value: Value = serde_json::from_str(&text).unwrap();
+                        assert_eq!(value["schema"], 1, "{what}");
+                        let is_cut = text.as_bytes() != whole;
+                        assert_eq!(value.get("truncated").is_some(), is_cut, "{what}: {text}");
+                    }
+                    Form::Lines => {
+                        for line in text.lines() {
+                            serde_json::from_str::<Value>(line).unwrap();
+                        }
+                    }
+                }
+                answers += 1;
+            }
+        }
+    }
+    assert_eq!(answers, LOGS.len() * COMMANDS.len() * BUDGETS.len());
+}
+
+#[test]
+fn an_explanation_fits_a_screen_and_names_do_nothing_to_a_terminal() {
+    for (name, write) in LOGS {
+        let log = Log::written_by(write).unwrap();
+        let said = String::from_utf8(answer(&["explain"], &log.path(), None)).unwrap();
+        assert!(
+            said.lines().count() <= 40 && said.len() <= 4096,
+            "{name}: {said}"
+        );
+        let is_harmless = |character: char| character == '\n' || !character.is_control();
+        assert!(said.chars().all(is_harmless), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn a_budget_that_leaves_no_room_is_refused() {
+    let log = Log::written_by(made_slices::write).unwrap();
+    for typed in ["0", "255", "x", "-1"] {
+        let output = Command::new(dist::tracer_user().unwrap())
+            .arg("stat")
+            .arg(log.path())
+            .arg(format!("--budget={typed}"))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{typed}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("--budget"), "{said}");
+    }
+}
