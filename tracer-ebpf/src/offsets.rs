@@ -395,7 +395,8 @@ globals! {
     CPU_RING_BYTES = 0;
     /// The number of chunks of each of these rings, a power of two.
     CPU_RING_CHUNKS = 1;
-    /// What is counted, and not recorded: bits of [`counting`](tracer_common::kernel::counting).
+    /// Kinds that are counted, and not recorded: bits of
+    /// [`counting`](tracer_common::kernel::counting).
     COUNTS = 0;
     /// By what it is counted, of [`counting`](tracer_common::kernel::counting) as well.
     COUNTS_BY = 0;

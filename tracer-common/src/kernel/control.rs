@@ -51,7 +51,7 @@ pub mod traced {
     ///
     /// [`withheld`]: super::LostOnCpu::withheld
     pub const GUARDED: u8 = 8;
-    /// What it does is not counted before its next exec: it is a command that runs the tracer's
+    /// Nothing that it does is counted before its next exec: it is a command that runs the tracer's
     /// code. A child that it makes does not have this.
     pub const UNSTARTED: u8 = 16;
 }

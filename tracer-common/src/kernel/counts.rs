@@ -9,13 +9,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// longer too.
 pub const COUNT_RANGES: usize = 40;
 
-/// Key of the map `SUMS`: what is counted, and of whom.
+/// Key of the map `SUMS`: what is counted, and whose it is.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct CountKey {
-    /// Whose it is, as [`counting`] says.
+    /// Owner of the sum, as [`counting`] says.
     pub who: [u64; 2],
     /// One of [`counted`].
     pub kind: u32,
@@ -23,7 +23,15 @@ pub struct CountKey {
     pub number: u32,
 }
 
-/// Value of the map `SUMS`, for each CPU.
+/// Entries of the map `OF_ALL`, where sums are of all together: those of calls of both tables
+/// below [`CALLS_OF_ALL`], and behind them those of other kinds. It is found faster than `SUMS`,
+/// which has the calls beyond.
+pub const SUMS_OF_ALL: u32 = 2 * CALLS_OF_ALL + 8;
+
+/// Calls of a table that have a sum there: more than a table has.
+pub const CALLS_OF_ALL: u32 = 512;
+
+/// Value of the maps `SUMS` and `OF_ALL`, for each CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CountSum {
@@ -90,7 +98,7 @@ pub struct CountedThread {
     pub entered_ns: u64,
     /// Its process.
     pub pid: u32,
-    /// What it does: a kind of [`counted`]; 0 where that is not known.
+    /// Activity of the thread: a kind of [`counted`]; 0 where that is not known.
     pub does: u32,
     /// The kind of the call, of [`counted`].
     pub kind: u32,
@@ -105,7 +113,7 @@ pub struct CountedThread {
 /// Value of the map `OPEN_CALLS`, for each CPU: the call that the running thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct OpenCall {
+pub struct CallOnCpu {
     /// When it was entered.
     pub entered_ns: u64,
     /// The thread, in the agent's pid namespace; 0: none.
@@ -134,5 +142,5 @@ const _: () = {
     assert!(size_of::<CountKey>() == 24);
     assert!(size_of::<CountSum>() == 8 * (4 + COUNT_RANGES));
     assert!(size_of::<CountedThread>() == 40);
-    assert!(size_of::<OpenCall>() == 24);
+    assert!(size_of::<CallOnCpu>() == 24);
 };

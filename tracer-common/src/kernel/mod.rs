@@ -36,7 +36,8 @@ pub use control::{
     WITHHELD_SLOTS, cpu_variable, globals, sample, traced, wanted,
 };
 pub use counts::{
-    COUNT_RANGES, CountKey, CountSum, CountedThread, NotCounted, OpenCall, counted, counting,
+    CALLS_OF_ALL, COUNT_RANGES, CallOnCpu, CountKey, CountSum, CountedThread, NotCounted,
+    SUMS_OF_ALL, counted, counting,
 };
 pub use cpu_rings::{CpuRingEnds, cpu_ring};
 pub use descriptor::{

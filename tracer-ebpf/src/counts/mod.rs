@@ -19,8 +19,8 @@ use crate::offsets::COUNTS;
 use crate::subject::Subject;
 use crate::task::Task;
 
-/// Tells whether this is asked for: bits of [`counting`](tracer_common::kernel::counting). It is known
-/// when a program is loaded.
+/// Tells whether this is asked for: bits of [`counting`](tracer_common::kernel::counting). It is
+/// known when a program is loaded.
 #[inline(always)]
 pub fn are_asked(bits: u32) -> bool {
     COUNTS.load() & bits != 0

@@ -9,23 +9,29 @@ use core::mem::offset_of;
 
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_NOEXIST};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, PerCpuHashMap};
+use aya_ebpf::maps::{Array, PerCpuArray, PerCpuHashMap};
 
-use tracer_common::kernel::{COUNT_RANGES, CountKey, CountSum, NotCounted, counting};
+use tracer_common::kernel::{
+    CALLS_OF_ALL, COUNT_RANGES, CountKey, CountSum, NotCounted, SUMS_OF_ALL, counted, counting,
+};
 
 use super::Value;
 use crate::context::Tracepoint;
 use crate::offsets::{COUNTS_ARE_PREEMPTED, COUNTS_BY};
 use crate::subject::Subject;
 use crate::task::Task;
-use crate::truth::is_not_zero;
 
 /// See [`CountKey`] and [`CountSum`]. The agent sets the number of entries, or leaves it at 1 where
 /// nothing is counted.
 #[map]
 static SUMS: PerCpuHashMap<CountKey, CountSum> = PerCpuHashMap::with_max_entries(1, 0);
 
-/// What a sum is at first, which is too large for the stack. It is never written.
+/// See [`SUMS_OF_ALL`]. The agent sets the number of entries, or leaves it at 1 where nothing is
+/// counted of all together.
+#[map]
+static OF_ALL: PerCpuArray<CountSum> = PerCpuArray::with_max_entries(1, 0);
+
+/// A sum of nothing, which is too large for the stack. It is never written.
 #[map]
 static NO_SUM: Array<CountSum> = Array::with_max_entries(1, 0);
 
@@ -70,10 +76,22 @@ fn add_time(sum: Value, took_ns: u64) {
     add(range(sum.word(offset_of!(CountSum, ranges)), took_ns), 1);
 }
 
-/// Returns the sum of this kind and number, of whom the thread is one, on this CPU; counts that
+/// Returns the sum of this kind and number to which the thread belongs, on this CPU; counts that
 /// there is none.
 #[inline(always)]
 fn sum_of<C: Tracepoint>(task: &Task<C>, (kind, number): (u32, u32)) -> Option<Value> {
+    if COUNTS_BY.load() == counting::BY_NONE {
+        let index = match kind {
+            counted::CALL | counted::COMPAT_CALL if number < CALLS_OF_ALL => {
+                kind * CALLS_OF_ALL + number
+            }
+            counted::CALL | counted::COMPAT_CALL => SUMS_OF_ALL,
+            kind => 2 * CALLS_OF_ALL + kind,
+        };
+        if let Some(sum) = OF_ALL.get_ptr_mut(index) {
+            return Some(Value(sum.cast()));
+        }
+    }
     let key = CountKey {
         who: who(task),
         kind,
@@ -107,24 +125,34 @@ fn who<C: Tracepoint>(task: &Task<C>) -> [u64; 2] {
     }
 }
 
+/// Number of bits of a number, by the upper bits of a product with it, where all of these are set:
+/// a multiplication and a look-up, and no branch.
+static BITS: [u8; 64] = {
+    let mut bits = [0; 64];
+    let mut log2 = 0;
+    while log2 < 64 {
+        let filled = u64::MAX >> (63 - log2);
+        bits[(filled.wrapping_mul(SPREAD) >> 58) as usize] = log2;
+        log2 += 1;
+    }
+    bits
+};
+
+/// A number by which the upper six bits of these products all differ.
+const SPREAD: u64 = 0x03f6_eaf2_cd27_1461;
+
 /// Returns the range of this duration.
 #[inline(always)]
 fn range(ranges: *mut u64, took_ns: u64) -> *mut u64 {
-    let mut value = took_ns.saturating_sub(1);
-    // How many bits it has, without branches.
-    let mut bits = 0;
-    let step = |value: &mut u64, bits: &mut u64, log2: u64| {
-        let shift = is_not_zero(*value >> (1 << log2)) << log2;
-        *bits |= shift;
-        *value >>= shift;
-    };
-    step(&mut value, &mut bits, 5);
-    step(&mut value, &mut bits, 4);
-    step(&mut value, &mut bits, 3);
-    step(&mut value, &mut bits, 2);
-    step(&mut value, &mut bits, 1);
-    step(&mut value, &mut bits, 0);
-    bits += is_not_zero(value);
+    // One bit more than the nanosecond below has, so that it is never 0.
+    let mut value = took_ns.saturating_sub(1) << 1 | 1;
+    value |= value >> 1;
+    value |= value >> 2;
+    value |= value >> 4;
+    value |= value >> 8;
+    value |= value >> 16;
+    value |= value >> 32;
+    let bits = u64::from(BITS[(value.wrapping_mul(SPREAD) >> 58) as usize]);
     let mut at = ranges;
     // Written out so that the verifier sees the limit of the very register that is added.
     // SAFETY: an addition, whose result is inside the ranges.

@@ -1,4 +1,4 @@
-//! What threads do, counted: on a CPU, runnable, blocked, stopped.
+//! Activity of threads, counted: on a CPU, runnable, blocked, stopped.
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 

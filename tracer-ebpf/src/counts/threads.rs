@@ -1,4 +1,4 @@
-//! What counted threads do now.
+//! Activity of counted threads at this moment.
 //!
 //! A thread has an entry from when it first leaves a CPU or is woken, until it ends. The call that
 //! it is in is noted on its CPU as long as it stays there, which is found without a look-up by
@@ -10,7 +10,7 @@ use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, PerCpuArray};
 
-use tracer_common::kernel::{CountedThread, OpenCall};
+use tracer_common::kernel::{CallOnCpu, CountedThread};
 
 use super::Value;
 use super::sums::count_without_thread;
@@ -24,9 +24,9 @@ use crate::task::Task;
 #[map]
 static COUNTED_THREADS: HashMap<u32, CountedThread> = HashMap::with_max_entries(1, 0);
 
-/// See [`OpenCall`].
+/// See [`CallOnCpu`].
 #[map]
-static OPEN_CALLS: PerCpuArray<OpenCall> = PerCpuArray::with_max_entries(1, 0);
+static OPEN_CALLS: PerCpuArray<CallOnCpu> = PerCpuArray::with_max_entries(1, 0);
 
 /// A thread's entry. Its words are read and written whole: a thread's are those of the CPU that it
 /// is on, or that wakes it.
@@ -159,20 +159,20 @@ impl OnCpu {
     /// Returns the thread; 0 for none.
     #[inline(always)]
     pub fn tid(self) -> u32 {
-        self.0.get(offset_of!(OpenCall, tid))
+        self.0.get(offset_of!(CallOnCpu, tid))
     }
 
     #[inline(always)]
     fn set_tid(self, tid: u32) {
-        self.0.set(offset_of!(OpenCall, tid), tid);
+        self.0.set(offset_of!(CallOnCpu, tid), tid);
     }
 
     /// Notes that the thread enters this call now.
     #[inline(always)]
     pub fn enter(self, tid: u32, (kind, number): (u32, u32), now: u64) {
-        self.0.set(offset_of!(OpenCall, entered_ns), now);
-        self.0.set(offset_of!(OpenCall, kind), kind);
-        self.0.set(offset_of!(OpenCall, number), number);
+        self.0.set(offset_of!(CallOnCpu, entered_ns), now);
+        self.0.set(offset_of!(CallOnCpu, kind), kind);
+        self.0.set(offset_of!(CallOnCpu, number), number);
         self.set_tid(tid);
     }
 
@@ -180,9 +180,12 @@ impl OnCpu {
     #[inline(always)]
     pub fn take(self) -> ((u32, u32), u64) {
         self.set_tid(0);
-        let kind = self.0.get(offset_of!(OpenCall, kind));
-        let number = self.0.get(offset_of!(OpenCall, number));
-        ((kind, number), self.0.get(offset_of!(OpenCall, entered_ns)))
+        let kind = self.0.get(offset_of!(CallOnCpu, kind));
+        let number = self.0.get(offset_of!(CallOnCpu, number));
+        (
+            (kind, number),
+            self.0.get(offset_of!(CallOnCpu, entered_ns)),
+        )
     }
 }
 

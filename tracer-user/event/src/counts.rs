@@ -13,9 +13,9 @@ pub struct CountsRead {
     pub at: MonotonicNs,
     /// The sums.
     pub sums: Vec<(CountKey, CountSum)>,
-    /// What threads did at that moment, by the number of each.
+    /// Activity of threads at that moment, by the number of each.
     pub threads: Vec<(i32, CountedThread)>,
-    /// What found no space in the kernel.
+    /// Events that found no space in the kernel.
     pub not_counted: NotCounted,
 }
 

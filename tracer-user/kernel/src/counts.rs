@@ -4,11 +4,12 @@
 use std::mem::{offset_of, size_of};
 
 use aya::Ebpf;
-use aya::maps::{HashMap, Map, MapData, MapError, PerCpuHashMap};
+use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
 use tracer_common::kernel::{
-    CountKey, CountSum, CountedThread, NotCounted, ThreadStateData, counted, counting, thread_state,
+    CALLS_OF_ALL, CountKey, CountSum, CountedThread, NotCounted, SUMS_OF_ALL, ThreadStateData,
+    counted, counting, thread_state,
 };
-use zerocopy::{FromBytes as _, IntoBytes as _};
+use zerocopy::{FromBytes as _, FromZeros as _, IntoBytes as _};
 
 use super::error::LoadError;
 use super::loading::map_array;
@@ -16,6 +17,7 @@ use super::mapping::MapMemory;
 use super::programs::{COUNTED_CALLS, COUNTED_FAULTS, COUNTED_SWITCHES};
 
 pub const SUMS: &str = "SUMS";
+pub const OF_ALL: &str = "OF_ALL";
 pub const COUNTED_THREADS: &str = "COUNTED_THREADS";
 const NOT_COUNTED: &str = "NOT_COUNTED";
 
@@ -24,25 +26,25 @@ const NOT_COUNTED: &str = "NOT_COUNTED";
 const SUM_BYTES: u64 = 128 << 20;
 /// Least and most sums by process, thread or name.
 const SUMS_BY_THREAD: (u64, u64) = (4096, 65_536);
-/// Sums where there is one for each call: more than both tables have calls.
-const SUMS_OF_ALL: u32 = 2048;
+/// Sums by number where all are together: of calls that no table has.
+const SUMS_OF_OTHERS: u32 = 1024;
 /// Threads of which it is known what they do.
 const MOST_THREADS: u32 = 65_536;
 
-/// What is counted.
+/// Choice of what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counting {
     /// System calls.
     pub calls: bool,
-    /// What threads do.
+    /// Activity of threads.
     pub switches: bool,
     /// Page faults.
     pub faults: bool,
-    /// Whose sums there are.
+    /// Owner of each sum.
     pub by: CountsBy,
 }
 
-/// Whose sums there are.
+/// Owner of each sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountsBy {
     /// All processes together.
@@ -53,6 +55,26 @@ pub enum CountsBy {
     Thread,
     /// All threads of a name.
     Comm,
+}
+
+/// Entries of the maps of counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CountEntries {
+    /// Entries of the map `SUMS`.
+    pub sums: u32,
+    /// Entries of the map `OF_ALL`.
+    pub of_all: u32,
+    /// Entries of the map `COUNTED_THREADS`.
+    pub threads: u32,
+}
+
+impl CountEntries {
+    /// Entries where nothing is counted.
+    pub const NONE: Self = Self {
+        sums: 1,
+        of_all: 1,
+        threads: 1,
+    };
 }
 
 impl Counting {
@@ -76,17 +98,27 @@ impl Counting {
         }
     }
 
-    /// Returns how many entries the maps `SUMS` and `COUNTED_THREADS` have, on so many CPUs.
-    pub(super) fn entries(self, cpus: u32) -> (u32, u32) {
-        let sums = if self.by == CountsBy::All {
-            SUMS_OF_ALL
+    /// Returns how many entries the maps have, on so many CPUs.
+    pub(super) fn entries(self, cpus: u32) -> CountEntries {
+        let is_of_all = self.by == CountsBy::All;
+        let sums = if is_of_all {
+            SUMS_OF_OTHERS
         } else {
             let bytes = u64::try_from(size_of::<CountSum>()).unwrap_or(u64::MAX);
             let (least, most) = SUMS_BY_THREAD;
             let sums = SUM_BYTES / bytes / u64::from(cpus.max(1));
-            u32::try_from(sums.clamp(least, most)).unwrap_or(SUMS_OF_ALL)
+            u32::try_from(sums.clamp(least, most)).unwrap_or(SUMS_OF_OTHERS)
         };
-        (sums, MOST_THREADS)
+        CountEntries {
+            sums,
+            of_all: if is_of_all { SUMS_OF_ALL } else { 1 },
+            threads: MOST_THREADS,
+        }
+    }
+
+    /// Returns what is asked for and this kernel, which has these tracepoints, cannot count.
+    pub(super) fn lacking(self, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+        (self.faults && !has("page_fault_user")).then_some("page faults")
     }
 
     fn parts(self) -> impl Iterator<Item = (bool, u32, u64)> {
@@ -101,6 +133,7 @@ impl Counting {
 }
 
 type SumMap = PerCpuHashMap<MapData, [u64; KEY_WORDS], [u64; SUM_WORDS]>;
+type OfAllMap = PerCpuArray<MapData, [u64; SUM_WORDS]>;
 type ThreadMap = HashMap<MapData, u32, [u64; THREAD_WORDS]>;
 
 const KEY_WORDS: usize = size_of::<CountKey>() / size_of::<u64>();
@@ -108,13 +141,14 @@ const SUM_WORDS: usize = size_of::<CountSum>() / size_of::<u64>();
 const THREAD_WORDS: usize = size_of::<CountedThread>() / size_of::<u64>();
 
 /// The maps of what was counted. They can be read as long as this exists.
-pub struct Counts {
+pub struct CountReader {
     sums: SumMap,
+    of_all: OfAllMap,
     threads: ThreadMap,
     not_counted: MapMemory,
 }
 
-impl Counts {
+impl CountReader {
     /// Takes the maps out of the object.
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, LoadError> {
         let not_counted = map_array(ebpf, NOT_COUNTED, size_of::<NotCounted>())?;
@@ -123,9 +157,11 @@ impl Counts {
             source: Box::new(source),
         };
         let sums = take(ebpf, SUMS)?.try_into();
+        let of_all = take(ebpf, OF_ALL)?.try_into();
         let threads = take(ebpf, COUNTED_THREADS)?.try_into();
         Ok(Self {
             sums: sums.map_err(|source| map(SUMS, source))?,
+            of_all: of_all.map_err(|source| map(OF_ALL, source))?,
             threads: threads.map_err(|source| map(COUNTED_THREADS, source))?,
             not_counted,
         })
@@ -143,19 +179,12 @@ impl Counts {
             let Ok(key) = CountKey::read_from_bytes(key.as_bytes()) else {
                 continue;
             };
-            let mut sum = [0_u64; SUM_WORDS];
-            let longest = offset_of!(CountSum, longest_ns) / size_of::<u64>();
-            for of_cpu in values.iter() {
-                for (index, (all, more)) in sum.iter_mut().zip(of_cpu).enumerate() {
-                    *all = if index == longest {
-                        (*all).max(*more)
-                    } else {
-                        all.saturating_add(*more)
-                    };
-                }
-            }
-            if let Ok(sum) = CountSum::read_from_bytes(sum.as_bytes()) {
-                sums.push((key, sum));
+            sums.push((key, joined(&values)));
+        }
+        for index in 0..self.of_all.len() {
+            let sum = joined(&self.of_all.get(&index, 0)?);
+            if sum != CountSum::new_zeroed() {
+                sums.push((key_of_all(index), sum));
             }
         }
         Ok(sums)
@@ -217,6 +246,35 @@ impl Counts {
     }
 }
 
+/// Returns the key of an entry of the map `OF_ALL`.
+fn key_of_all(index: u32) -> CountKey {
+    let (kind, number) = match index.checked_sub(2 * CALLS_OF_ALL) {
+        Some(kind) => (kind, 0),
+        None => (index / CALLS_OF_ALL, index % CALLS_OF_ALL),
+    };
+    CountKey {
+        who: [0; 2],
+        kind,
+        number,
+    }
+}
+
+/// Returns the sum over all CPUs.
+fn joined(values: &PerCpuValues<[u64; SUM_WORDS]>) -> CountSum {
+    const LONGEST: usize = offset_of!(CountSum, longest_ns) / size_of::<u64>();
+    let mut sum = [0_u64; SUM_WORDS];
+    for of_cpu in values.iter() {
+        for (index, (all, more)) in sum.iter_mut().zip(of_cpu).enumerate() {
+            *all = if index == LONGEST {
+                (*all).max(*more)
+            } else {
+                all.saturating_add(*more)
+            };
+        }
+    }
+    zerocopy::transmute!(sum)
+}
+
 /// Makes an entry only where there is none.
 const BPF_NOEXIST: u64 = 1;
 
@@ -244,11 +302,11 @@ mod tests {
     fn the_more_cpus_there_are_the_fewer_sums_each_has() {
         let by = CountsBy::Thread;
         let bytes = |cpus: u32| {
-            let (sums, _) = Counting { by, ..ALL }.entries(cpus);
+            let sums = Counting { by, ..ALL }.entries(cpus).sums;
             u64::from(sums) * u64::from(cpus) * u64::try_from(size_of::<CountSum>()).unwrap()
         };
         assert!(bytes(2) <= SUM_BYTES && bytes(64) <= SUM_BYTES);
-        assert_eq!(Counting { by, ..ALL }.entries(8192).0, 4096);
+        assert_eq!(Counting { by, ..ALL }.entries(8192).sums, 4096);
         assert_eq!(ALL.entries(8192), ALL.entries(1));
     }
 

@@ -101,7 +101,7 @@ pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use calls::WantedMaps;
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
-pub use counts::{Counting, Counts, CountsBy};
+pub use counts::{CountReader, Counting, CountsBy};
 pub use decode::{ExecSign, ExecStep, UnseenStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;

@@ -21,7 +21,7 @@ use tracer_syscalls::pointer_data;
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
 use super::calls::WantedMaps;
-use super::counts::{COUNTED_THREADS, Counting, SUMS};
+use super::counts::{COUNTED_THREADS, CountEntries, Counting, OF_ALL, SUMS};
 use super::cpu_rings::{self, CPU_RING_ENDS, CPU_RINGS, CpuRings};
 use super::diagnostics::{Diagnostics, diagnostics};
 use super::error::LoadError;
@@ -234,7 +234,7 @@ impl<'a> Plan<'a> {
             counts: self
                 .options
                 .counting
-                .map_or((1, 1), |of| of.entries(self.cpus)),
+                .map_or(CountEntries::NONE, |of| of.entries(self.cpus)),
             holds_blocked: self.options.stacks.off_cpu.is_some(),
             copies_stacks: self.options.stacks.copied_bytes > 0,
             describes: self.describes(),
@@ -377,8 +377,8 @@ pub(super) struct Parameters<'a> {
     pub probe_sites: usize,
     /// Entries of the map `TRACEPOINT_SITES`.
     pub tracepoints: usize,
-    /// Entries of the maps `SUMS` and `COUNTED_THREADS`.
-    pub counts: (u32, u32),
+    /// Entries of the maps of counts.
+    pub counts: CountEntries,
     /// Retention of the stacks of blocked threads.
     pub holds_blocked: bool,
     /// Retention also of the data from which these are found.
@@ -449,8 +449,9 @@ impl Parameters<'_> {
             .map_max_entries("BLOCKED_MEMORY", blocked_memory)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
-            .map_max_entries(SUMS, self.counts.0)
-            .map_max_entries(COUNTED_THREADS, self.counts.1)
+            .map_max_entries(SUMS, self.counts.sums)
+            .map_max_entries(OF_ALL, self.counts.of_all)
+            .map_max_entries(COUNTED_THREADS, self.counts.threads)
             .map_max_entries("PROBE_SITES", entries(self.probe_sites))
             .map_max_entries(tracepoints::SITES, entries(self.tracepoints))
             .map_max_entries("AYA_LOGS", log_bytes)

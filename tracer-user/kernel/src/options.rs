@@ -45,7 +45,7 @@ pub struct KernelOptions {
     pub probes: Probes,
     /// Tracepoints of the kernel that are recorded by name.
     pub tracepoints: Vec<Tracepoint>,
-    /// What is counted, beside what is recorded.
+    /// Choice of what is counted, beside what is recorded.
     pub counting: Option<Counting>,
     /// Processes that are traced without being given by pid.
     pub choice: ProcessChoice,

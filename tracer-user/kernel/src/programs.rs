@@ -242,6 +242,7 @@ mod tests {
     use super::*;
     use crate::btf::offsets::Global;
     use crate::budget::{BUDGETS, VerifierBudget, budget_of};
+    use crate::counts::CountEntries;
     use crate::cpu_rings::Size;
     use crate::loading::object;
     use crate::loading::{Parameters, halves};
@@ -269,7 +270,7 @@ mod tests {
         has_cpu_rings: bool,
         /// Recording of calls only as they end.
         at_exit: bool,
-        /// What is counted, and by what.
+        /// Choice of what is counted, and by what.
         counts: u32,
         counts_by: u32,
     }
@@ -334,7 +335,7 @@ mod tests {
             pid_pages: 1,
             probe_sites: 1,
             tracepoints: 1,
-            counts: (1, 1),
+            counts: CountEntries::NONE,
             holds_blocked: variant.frames > 0,
             copies_stacks: variant.copied_bytes > 0,
             wanted: u64::MAX,

@@ -9,7 +9,7 @@ use tracer_common::kernel::{PID_LIMIT, traced, wanted};
 
 use super::calls::WantedMaps;
 use super::choice;
-use super::counts::Counts;
+use super::counts::CountReader;
 use super::error::LoadError;
 use super::first_names::FirstNames;
 use super::loading::{Plan, object, usize_of};
@@ -46,9 +46,11 @@ pub struct KernelTracer {
     wanted: WantedMaps,
     lost: LostByCpu,
     first_names: FirstNames,
-    /// What is counted, until it is taken.
-    counts: Option<Counts>,
+    /// Reader of what is counted, until it is taken.
+    counts: Option<CountReader>,
     is_counting: bool,
+    /// Kind that is to be counted, and that this kernel cannot.
+    uncounted: Option<&'static str>,
     /// The types that are recorded, as bits.
     recorded: u64,
     /// Reading of the memory that arguments of system calls point to.
@@ -99,7 +101,9 @@ impl KernelTracer {
         let maps = plan.map(&mut ebpf)?;
         let attached = plan.attach(&mut ebpf)?;
 
-        let counts = options.counting.map(|_| Counts::take(&mut ebpf));
+        let has = |name: &str| kernel.tracepoints.contains(&name);
+        let uncounted = options.counting.map(|counting| counting.lacking(has));
+        let counts = options.counting.map(|_| CountReader::take(&mut ebpf));
         let losses = LossReader::new(
             maps.lost.clone(),
             attached.programs,
@@ -134,6 +138,7 @@ impl KernelTracer {
             first_names: source.first_names(),
             counts: counts.transpose()?,
             is_counting: options.counting.is_some(),
+            uncounted: uncounted.flatten(),
             recorded: attached.recorded,
             reads_arguments: options.string_bytes > 0,
             left_out: kernel.btf.is_none().then_some(types::LEFT_OUT),
@@ -159,8 +164,8 @@ impl KernelTracer {
         self.traced.set(process, choice::bits(inherit))
     }
 
-    /// Traces process `pid` as [`trace`](Self::trace) does, which will be a command: what it does is
-    /// counted from its next exec on.
+    /// Traces process `pid` as [`trace`](Self::trace) does, which will be a command: what it does
+    /// is counted from its next exec on.
     ///
     /// # Errors
     ///
@@ -175,9 +180,15 @@ impl KernelTracer {
         self.traced.set(process, choice::bits(inherit) | unstarted)
     }
 
+    /// Returns what is to be counted and this kernel has no tracepoint for, in words.
+    #[must_use]
+    pub fn uncounted(&self) -> Option<&'static str> {
+        self.uncounted
+    }
+
     /// Takes the maps of what is [counted](KernelOptions::counting).
     #[must_use]
-    pub fn take_counts(&mut self) -> Option<Counts> {
+    pub fn take_counts(&mut self) -> Option<CountReader> {
         self.counts.take()
     }
 

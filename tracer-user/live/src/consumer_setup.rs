@@ -33,7 +33,7 @@ pub struct Beginning<'a> {
     pub has_user: bool,
     /// Output that the lines are written to.
     pub output: &'a File,
-    /// What the kernel counts, where that was asked for.
+    /// Source of what the kernel counts, where that was asked for.
     pub counts: Option<SharedCounts>,
 }
 

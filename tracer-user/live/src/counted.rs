@@ -1,14 +1,14 @@
-//! Counts of the programs in the kernel, for the consumer of a trace.
+//! CountReader of the programs in the kernel, for the consumer of a trace.
 
 use anyhow::Context as _;
 use tracer_area::monotonic_now;
 use tracer_common::kernel::ThreadStateData;
 use tracer_engine::event::EventHeader;
 use tracer_event::counts::{CountSource, CountsRead};
-use tracer_kernel::Counts;
+use tracer_kernel::CountReader;
 
 /// The programs' maps.
-pub struct KernelCounts(pub Counts);
+pub struct KernelCounts(pub CountReader);
 
 impl CountSource for KernelCounts {
     fn read(&mut self) -> anyhow::Result<CountsRead> {

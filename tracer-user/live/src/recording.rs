@@ -42,7 +42,7 @@ pub struct Recording {
     pub probes: Vec<ProbeSpec>,
     /// The tracepoints of the kernel that are recorded by their names.
     pub tracepoints: Vec<Pattern>,
-    /// What is counted instead of recorded.
+    /// Choice of what is counted instead of recorded.
     pub counting: Option<Counting>,
     /// Condition on the data of events.
     pub predicate: Predicate,
@@ -106,6 +106,9 @@ impl Recording {
                 || lacking.len() < chosen.len(),
             "{what} any of the chosen types; `tracer-user events` lists what it has"
         );
+        if let Some(uncounted) = kernel.uncounted() {
+            say(&format!("{what} {uncounted}: not counted"));
+        }
         if !lacking.is_empty() {
             say(&format!("{what} {}: not traced", lacking.join(", ")));
         }

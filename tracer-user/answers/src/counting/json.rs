@@ -5,11 +5,12 @@ use tracer_analysis::Thread;
 use tracer_common::kernel::counted;
 
 use super::Part;
-use super::table::{Sum, Sums, What, Who};
+use super::table::{Sum, SumOwner, SumsByKind, What};
 use super::text::sorted;
 use crate::queries::words::call_name;
 
-/// What threads do, and page faults: name of the member, and of that for what the sum also counts.
+/// Activities of threads, and page faults: name of the member, and of that for what the sum also
+/// counts.
 const KINDS: [(u32, &str, Option<&str>); 6] = [
     (counted::RUNNING, "running", Some("forced")),
     (counted::RUNNABLE, "runnable", Some("forced")),
@@ -37,20 +38,20 @@ pub fn json(part: &Part<'_>) -> Value {
     })
 }
 
-fn row(part: &Part<'_>, who: &Who, sums: &Sums) -> Value {
+fn row(part: &Part<'_>, who: &SumOwner, sums: &SumsByKind) -> Value {
     let mut members = Map::new();
     let name = |thread| String::from_utf8_lossy(part.names.get(thread)).into_owned();
     let (pid, tid, comm) = match who {
-        Who::All => (None, None, None),
-        Who::Process(pid) => {
+        SumOwner::All => (None, None, None),
+        SumOwner::Process(pid) => {
             let leader = Thread {
                 pid: *pid,
                 tid: *pid,
             };
             (Some(*pid), None, Some(name(leader)))
         }
-        Who::Thread(thread) => (Some(thread.pid), Some(thread.tid), Some(name(*thread))),
-        Who::Comm(comm) => (None, None, Some(String::from_utf8_lossy(comm).into_owned())),
+        SumOwner::Thread(thread) => (Some(thread.pid), Some(thread.tid), Some(name(*thread))),
+        SumOwner::Comm(comm) => (None, None, Some(String::from_utf8_lossy(comm).into_owned())),
     };
     members.insert("pid".to_owned(), pid.into());
     members.insert("tid".to_owned(), tid.into());

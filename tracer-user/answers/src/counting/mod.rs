@@ -14,7 +14,7 @@ use zerocopy::FromBytes as _;
 
 use crate::queries::{LastNames, made_by};
 use crate::stat::{By, SortBy};
-use table::Table;
+use table::CountTable;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::counts::SharedCounts;
 use tracer_event::document::{document, object_line};
@@ -25,7 +25,7 @@ use tracer_event::summary::Summary;
 /// View of counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountView {
-    /// Whose sums there are; `None`: of all together.
+    /// Owner of a sum; `None`: all together.
     pub by: Option<By>,
     /// Order of these.
     pub sort: SortBy,
@@ -43,7 +43,7 @@ struct Part<'a> {
     until_ns: u64,
     /// Whether it is one of several, and not all of the time.
     is_interval: bool,
-    table: &'a Table,
+    table: &'a CountTable,
     names: &'a LastNames,
     view: CountView,
     /// Events of the trace that were lost, and runs of the programs that were left out.
@@ -57,7 +57,7 @@ struct Counter {
     start: MonotonicNs,
     names: LastNames,
     /// The table of the last interval's end, and when that was.
-    last: (Table, MonotonicNs),
+    last: (CountTable, MonotonicNs),
     lines: Lines,
 }
 
@@ -75,7 +75,7 @@ pub fn consumer(
         view,
         start,
         names: LastNames::default(),
-        last: (Table::default(), start),
+        last: (CountTable::default(), start),
         lines,
     })
 }
@@ -91,7 +91,7 @@ impl Counter {
             return Ok(());
         }
         let read = self.counts.borrow_mut().read()?;
-        let (at, table) = (read.at, Table::new(&read, self.view.by));
+        let (at, table) = (read.at, CountTable::new(&read, self.view.by));
         let difference = table.since(&self.last.0);
         self.show(&difference, (self.last.1, at), true, 0);
         // The next one ends when it would have, however late this one is.
@@ -103,7 +103,7 @@ impl Counter {
 
     fn show(
         &self,
-        table: &Table,
+        table: &CountTable,
         (from, until): (MonotonicNs, MonotonicNs),
         is_interval: bool,
         lost: u64,
@@ -172,7 +172,7 @@ impl Consumer for Counter {
 
     fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         let read = self.counts.borrow_mut().read()?;
-        let table = Table::new(&read, self.view.by);
+        let table = CountTable::new(&read, self.view.by);
         let end = summary.ended.unwrap_or(read.at);
         let lost = summary.lost_in_trace();
         self.show(&table, (self.start, end), false, lost);

@@ -1,4 +1,4 @@
-//! Sums by whose they are.
+//! SumsByKind by whose they are.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::stat::By;
 use tracer_event::counts::CountsRead;
 use tracer_event::fields::until_null;
 
-/// Whose a sum is.
+/// Owner of a sum.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum SumOwner {
     /// All threads together.
     All,
     /// A process.
@@ -23,7 +23,7 @@ pub enum Who {
     Comm(Vec<u8>),
 }
 
-/// What a sum is of, in the order in which it is shown.
+/// Subject of a sum, in the order in which it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Returns of a system call.
@@ -35,7 +35,7 @@ pub enum What {
 /// A sum, and what goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// What has ended.
+    /// The part of it that has ended.
     pub ended: CountSum,
     /// Threads that do it at the end of the time.
     pub open: u64,
@@ -56,19 +56,19 @@ impl Default for Sum {
     }
 }
 
-/// Sums of one whose they are.
-pub type Sums = BTreeMap<What, Sum>;
+/// SumsByKind of one whose they are.
+pub type SumsByKind = BTreeMap<What, Sum>;
 
-/// Sums by whose they are.
+/// SumsByKind by whose they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct CountTable {
     /// The sums.
-    pub sums: BTreeMap<Who, Sums>,
-    /// What found no space in the kernel.
+    pub sums: BTreeMap<SumOwner, SumsByKind>,
+    /// Events that found no space in the kernel.
     pub not_counted: NotCounted,
 }
 
-impl Who {
+impl SumOwner {
     fn from_key(who: [u64; 2], by: Option<By>) -> Self {
         let [first, _] = who;
         let pid = half(first >> 32);
@@ -111,20 +111,23 @@ impl What {
     }
 }
 
-impl Table {
-    /// Sums up what was read.
+impl CountTable {
+    /// SumsByKind up what was read.
     pub fn new(read: &CountsRead, by: Option<By>) -> Self {
         let mut table = Self {
             sums: BTreeMap::new(),
             not_counted: read.not_counted,
         };
         for (key, sum) in &read.sums {
-            let sums = table.sums.entry(Who::from_key(key.who, by)).or_default();
+            let sums = table
+                .sums
+                .entry(SumOwner::from_key(key.who, by))
+                .or_default();
             let known = sums.entry(What::from_key(key)).or_default();
             known.ended = joined(&known.ended, sum);
         }
         for (tid, thread) in &read.threads {
-            let Some(who) = Who::from_thread(*tid, thread, by) else {
+            let Some(who) = SumOwner::from_thread(*tid, thread, by) else {
                 continue;
             };
             if thread.does == 0 {
@@ -141,14 +144,14 @@ impl Table {
 
     /// Returns what was counted since this earlier table.
     pub fn since(&self, earlier: &Self) -> Self {
-        let none = Sums::new();
+        let none = SumsByKind::new();
         let sums = self.sums.iter().map(|(who, sums)| {
             let before = earlier.sums.get(who).unwrap_or(&none);
             let sums = sums.iter().filter_map(|(what, sum)| {
                 let sum = sum.since(before.get(what).copied().unwrap_or_default());
                 (sum.ended.count > 0 || sum.total_ns() > 0).then_some((*what, sum))
             });
-            (who.clone(), sums.collect::<Sums>())
+            (who.clone(), sums.collect::<SumsByKind>())
         });
         let space = (&self.not_counted, &earlier.not_counted);
         Self {
@@ -183,7 +186,8 @@ impl Sum {
         (self.has_longest && self.timed() > 0).then_some(self.ended.longest_ns)
     }
 
-    /// Returns the power of two up to which this part of the durations is, in nanoseconds.
+    /// Returns the power of two up to which this part of the durations is, in nanoseconds; the
+    /// longest where that is shorter.
     pub fn up_to_ns(&self, part: f64) -> Option<u64> {
         let timed = self.timed();
         let mut so_far = 0_u64;
@@ -192,10 +196,13 @@ impl Sum {
             reason = "it is compared with a part of a count"
         )]
         let most = |count: u64| count as f64 >= part * timed as f64;
-        self.ranges().into_iter().find_map(|(end, count)| {
-            so_far = so_far.saturating_add(count);
-            (timed > 0 && most(so_far)).then_some(end)
-        })
+        self.ranges()
+            .into_iter()
+            .find_map(|(end, count)| {
+                so_far = so_far.saturating_add(count);
+                (timed > 0 && most(so_far)).then_some(end)
+            })
+            .map(|end| self.longest_ns().map_or(end, |longest| end.min(longest)))
     }
 
     /// Returns how many durations are up to each power of two and above the one before, from the

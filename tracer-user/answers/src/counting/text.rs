@@ -6,7 +6,7 @@ use tracer_analysis::Thread;
 use tracer_common::kernel::counted;
 
 use super::Part;
-use super::table::{Sum, Sums, What, Who};
+use super::table::{Sum, SumOwner, SumsByKind, What};
 use crate::queries::words::{call_name, duration, thread};
 use crate::stat::SortBy;
 use crate::stat::table::{LABEL, LISTED, TableColumn, push_table};
@@ -46,17 +46,17 @@ pub fn text(part: &Part<'_>) -> String {
 }
 
 /// Returns what is counted, by whose it is, in the order that is asked for.
-pub fn sorted<'a>(part: &Part<'a>) -> Vec<(&'a Who, &'a Sums)> {
+pub fn sorted<'a>(part: &Part<'a>) -> Vec<(&'a SumOwner, &'a SumsByKind)> {
     let mut rows: Vec<_> = part.table.sums.iter().collect();
     let sort = part.view.sort;
-    let name = |who: &Who| match who {
-        Who::All | Who::Process(0) => Vec::new(),
-        Who::Process(pid) => {
+    let name = |who: &SumOwner| match who {
+        SumOwner::All | SumOwner::Process(0) => Vec::new(),
+        SumOwner::Process(pid) => {
             let (pid, tid) = (*pid, *pid);
             part.names.get(Thread { pid, tid }).to_vec()
         }
-        Who::Thread(thread) => part.names.get(*thread).to_vec(),
-        Who::Comm(comm) => comm.clone(),
+        SumOwner::Thread(thread) => part.names.get(*thread).to_vec(),
+        SumOwner::Comm(comm) => comm.clone(),
     };
     rows.sort_by_cached_key(|(who, sums)| {
         let name = (sort == SortBy::Name).then(|| name(who));
@@ -66,7 +66,7 @@ pub fn sorted<'a>(part: &Part<'a>) -> Vec<(&'a Who, &'a Sums)> {
 }
 
 /// Returns the value by which rows are sorted, the largest first.
-fn most(sort: SortBy, sums: &Sums) -> u64 {
+fn most(sort: SortBy, sums: &SumsByKind) -> u64 {
     let of = |kind| sums.get(&What::Kind(kind)).copied().unwrap_or_default();
     match sort {
         SortBy::Runnable => of(counted::RUNNABLE).total_ns(),
@@ -87,17 +87,17 @@ fn most(sort: SortBy, sums: &Sums) -> u64 {
     }
 }
 
-fn label(part: &Part<'_>, who: &Who) -> Option<String> {
+fn label(part: &Part<'_>, who: &SumOwner) -> Option<String> {
     let named = |of: Thread| thread(of, part.names.get(of));
     match who {
-        Who::All => None,
-        Who::Process(pid) => Some(named(Thread {
+        SumOwner::All => None,
+        SumOwner::Process(pid) => Some(named(Thread {
             pid: *pid,
             tid: *pid,
         })),
-        Who::Thread(of) => Some(named(*of)),
-        Who::Comm(comm) if comm.is_empty() => Some("(no name)".to_owned()),
-        Who::Comm(comm) => {
+        SumOwner::Thread(of) => Some(named(*of)),
+        SumOwner::Comm(comm) if comm.is_empty() => Some("(no name)".to_owned()),
+        SumOwner::Comm(comm) => {
             let mut name = Vec::new();
             push_for_people(&mut name, comm);
             Some(String::from_utf8_lossy(&name).into_owned())
@@ -130,7 +130,7 @@ const FAULTS: [TableColumn<Sum>; 2] = [
     ("by a write", 12, |sum| sum.ended.also.to_string()),
 ];
 
-/// What threads do, in words.
+/// Activities of threads, in words.
 const ACTIVITIES: [(u32, &str); 4] = [
     (counted::RUNNING, "on a CPU"),
     (counted::RUNNABLE, "waits for a CPU"),
@@ -143,7 +143,7 @@ const OF_FAULTS: [(u32, &str); 2] = [
     (counted::FAULT_KERNEL, "of the kernel"),
 ];
 
-fn push_sums(out: &mut String, sums: &Sums) {
+fn push_sums(out: &mut String, sums: &SumsByKind) {
     let mut calls: Vec<(String, Sum)> = sums
         .iter()
         .filter_map(|(what, sum)| match what {

@@ -26,7 +26,7 @@ use tracer_agent::{Hub, Tee};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::source::Source;
 use tracer_kernel::{
-    Counts, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, capabilities,
+    CountReader, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, capabilities,
 };
 use tracer_posix::agent::{AgentError, reach};
 
@@ -153,8 +153,16 @@ impl KernelAccess {
         }
     }
 
+    /// Returns what is to be counted and cannot be, in words.
+    pub fn uncounted(&self) -> Option<&'static str> {
+        match self {
+            Self::Own(tracer) => tracer.uncounted(),
+            Self::Service(_) => None,
+        }
+    }
+
     /// Takes the maps of what is counted, where that was asked for.
-    pub fn take_counts(&mut self) -> Option<Counts> {
+    pub fn take_counts(&mut self) -> Option<CountReader> {
         match self {
             Self::Own(tracer) => tracer.take_counts(),
             Self::Service(_) => None,
