@@ -14,8 +14,8 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours, OursIntoLog, PerfTrace, Strace, Tool,
-    What,
+    Bpftrace, COUNT, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog,
+    PerfTrace, Strace, Tool, What,
 };
 use super::super::workbench::{Workbench, has};
 use super::add_tools;
@@ -25,6 +25,13 @@ use xtask::process;
 
 /// Greatest additional time of a program that reaches the goal, with and without texts.
 const MOST_PERCENT: [f64; 2] = [30.0, 20.0];
+
+/// Greatest cost of a counted call, beside that of programs that read the clock, that reaches the
+/// goal.
+const MOST_COUNTED: f64 = 1.25;
+
+/// Part of what recording adds that counting may add.
+const HALF: f64 = 0.5;
 
 /// Greatest cost of an untraced call, beside that of programs that do nothing, that reaches the
 /// goal.
@@ -51,6 +58,29 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
+/// Compares what counting adds to a call that does nothing.
+pub fn counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let mut contest = one_call(
+        bench,
+        "What does it add to a call of getppid() that it is counted in the kernel, with its result and how long \
+         it took, and not recorded? The first lines are the least that any tracer by eBPF costs which measures \
+         that.",
+        Whom::It,
+        vec![
+            floor(false),
+            floor(true),
+            Box::new(OursCounting),
+            Box::new(OursIntoLog::WithoutTexts(What::Calls)),
+            Box::new(Bpftrace::Counting(What::Calls)),
+        ],
+    );
+    contest.goal(
+        COUNT,
+        Goal::PartOf("programs that read the clock", MOST_COUNTED),
+    );
+    Ok(contest)
+}
+
 /// Compares what tracing another process adds to a call.
 pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = one_call(
@@ -66,6 +96,24 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     );
     contest.goal(LOG, Goal::PartOf("empty programs", MOST_UNTRACED));
     Ok(contest)
+}
+
+/// Compares counting the calls of a database with recording them.
+pub fn sqlite_counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let rows = bench.work(4000);
+    let question = "What does it add to sqlite3 when all of its system calls are counted in the kernel, with their \
+                    errors and times, while it inserts rows as above?";
+    let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
+    contest.goal(COUNT, Goal::PartOf(LOG_WITHOUT_TEXTS, HALF));
+    inserting_rows(
+        contest,
+        rows,
+        vec![
+            Box::new(OursCounting),
+            Box::new(OursIntoLog::WithoutTexts(What::Calls)),
+            Box::new(OursIntoLog::Whole(What::Calls)),
+        ],
+    )
 }
 
 fn floor(reads_clock: bool) -> Box<dyn Tool> {
@@ -113,11 +161,20 @@ fn tools() -> Vec<Box<dyn Tool>> {
 /// little else.
 pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let rows = bench.work(4000);
-    let mut contest = contest(
+    let contest = contest(
         "What does it add to sqlite3 when all of its system calls are traced, while it inserts rows \
          into a file in memory, each in a transaction of its own? tracer-user, strace and perf \
          trace print each call with its arguments; ftrace notes registers in its ring.",
     );
+    inserting_rows(contest, rows, tools())
+}
+
+/// Has a database insert so many rows while each of these tools traces it.
+fn inserting_rows<'a>(
+    mut contest: Contest<'a>,
+    rows: u64,
+    tools: Vec<Box<dyn Tool>>,
+) -> anyhow::Result<Contest<'a>> {
     if !has("sqlite3") {
         contest.missing("everyone: sqlite3, which is the work, is not installed");
         return Ok(contest);
@@ -128,7 +185,7 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         let script = script.clone();
         move || inserting(None, &script)
     });
-    add_tools(&mut contest, tools(), move |tool| {
+    add_tools(&mut contest, tools, move |tool| {
         inserting(Some(tool), &script)
     });
     Ok(contest)

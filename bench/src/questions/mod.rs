@@ -11,7 +11,7 @@ mod switches;
 mod user_events;
 
 use super::contest::{Contest, Run};
-use super::tools::Tool;
+use super::tools::{COUNT, Tool};
 use super::workbench::{Workbench, has};
 
 /// Question that contestants answer in turn.
@@ -73,8 +73,16 @@ pub const ALL: &[Question] = &[
         ask: calls::untraced,
     },
     Question {
+        name: "call-counted",
+        ask: calls::counted,
+    },
+    Question {
         name: "calls-sqlite",
         ask: calls::sqlite,
+    },
+    Question {
+        name: "calls-sqlite-counted",
+        ask: calls::sqlite_counted,
     },
     Question {
         name: "calls-redis",
@@ -134,9 +142,10 @@ fn add_tools<'a>(
 ) {
     for tool in tools {
         let (name, run) = (tool.name(), run.clone());
+        let is_ours = name.starts_with(ATTACH) || name == COUNT;
         if !has(tool.program()) {
             contest.missing(format!("{name}: {} is not installed", tool.program()));
-        } else if name.starts_with(ATTACH) {
+        } else if is_ours {
             contest.ours(&name, move || run(tool.as_ref()));
         } else {
             contest.peer(&name, move || run(tool.as_ref()));

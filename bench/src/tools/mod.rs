@@ -16,7 +16,9 @@ pub use background::{Background, as_float, count_before, size};
 pub use bpftrace::Bpftrace;
 pub use floor::Floor;
 pub use ftrace::Ftrace;
-pub use ours::{LOG, LOG_WITHOUT_TEXTS, Ours, OursIntoLog, OursWhy, attach_with};
+pub use ours::{
+    COUNT, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog, OursWhy, attach_with,
+};
 pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
 pub use service::{OursByService, as_user};

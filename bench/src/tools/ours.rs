@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context as _;
+use serde_json::Value;
 
 use super::background::{Background, Finished, count_before, count_shown, size};
 use super::{Attached, Seen, Tool, What};
@@ -63,6 +64,54 @@ impl Tool for OursIntoLog {
             Self::WithoutTexts(what) => (what, &["--string-size", "0", "--force", "--log"]),
         };
         attach(what, pids, to, "tracer-user.log")
+    }
+}
+
+/// Name of our command line in the report, counting in the kernel.
+pub const COUNT: &str = "tracer-user stat --count";
+
+/// Our command line, counting calls in the kernel and recording nothing.
+#[derive(Clone, Copy)]
+pub struct OursCounting;
+
+impl Tool for OursCounting {
+    fn name(&self) -> String {
+        COUNT.to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
+        let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+        command.args(["stat", "--count=syscalls", "--format", "json"]);
+        for pid in pids {
+            command.args(["-p", &pid.to_string()]);
+        }
+        let mut running = Background::start(&mut command, "tracer-user")?;
+        running.wait_a_moment()?;
+        Ok(Box::new(Counting(running)))
+    }
+}
+
+struct Counting(Background);
+
+impl Attached for Counting {
+    fn finish(self: Box<Self>) -> anyhow::Result<Seen> {
+        let Finished {
+            cpu_seconds, out, ..
+        } = self.0.stop()?;
+        let counted: Value = serde_json::from_str(&std::fs::read_to_string(&out)?)?;
+        let calls = counted["sums"][0]["syscalls"].as_array();
+        let calls = calls.context("it has counted nothing")?.iter();
+        let count = calls.filter_map(|call| call["count"].as_f64());
+        Ok(Seen {
+            events: count.sum(),
+            lost: counted["without_space"]["events"].as_f64().unwrap_or(0.0),
+            bytes: size(&out),
+            cpu_seconds,
+        })
     }
 }
 
