@@ -288,3 +288,39 @@ fn json_of_another_program_is_not_asked_of_this_one() {
         assert!(!line.contains('{'), "{line}");
     }
 }
+
+#[test]
+fn counting_takes_processes_and_what_it_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    std::fs::write(&log, b"").unwrap();
+    let log = log.to_str().unwrap();
+    for (typed, says) in [
+        (
+            &["stat", "--count=calls", "-p", "1"][..],
+            "syscalls, switches and faults",
+        ),
+        (&["stat", "--count", log], "a log has what was recorded"),
+        (&["stat", "--interval", "1s", "-p", "1"], "--count"),
+        (
+            &["stat", "--count", "--interval", "1ms", "-p", "1"],
+            "at least 100ms",
+        ),
+        (
+            &["stat", "--count", "--interval", "x", "-p", "1"],
+            "--interval",
+        ),
+        (
+            &["stat", "--count", "--sample", "99", "-p", "1"],
+            "--sample goes without --count",
+        ),
+        (&["stat", "--count", "--span", "a", "-p", "1"], "--span"),
+        (
+            &["stat", "--count", "--flame", "on-cpu", "-p", "1"],
+            "--flame",
+        ),
+    ] {
+        let line = refused(typed);
+        assert!(line.contains(says), "{typed:?}: {line}");
+    }
+}

@@ -17,21 +17,27 @@ pub struct CountArgs {
     /// Count in the kernel, and record nothing: system calls with their errors and times (all, or
     /// those of --syscalls), what threads do (switches), page faults; or some of these, separated
     /// by commas: --count=syscalls,faults. Times have histograms in powers of two. Sums are of all
-    /// together, or as --by says. It costs the programs about half of what recording costs them,
-    /// and the tracer next to nothing; needs root
+    /// together, or as --by says. It costs the programs less than recording does, and the
+    /// tracer next to nothing; needs root
     #[arg(
         long,
         value_name = "WHAT",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "syscalls,switches,faults",
-        conflicts_with_all = ["span", "from", "until", "flame", "probe", "retprobe", "usdt", "add_events"],
+        conflicts_with_all = ["span", "from", "until", "flame", "probe", "retprobe", "usdt", "tracepoint", "add_events"],
         help_heading = COUNTING
     )]
     count: Option<String>,
     /// Show what was counted every so often too, and at the end all of it: 1s. With --format json,
     /// an object a line
-    #[arg(long, value_name = "TIME", requires = "count", help_heading = COUNTING)]
+    #[arg(
+        id = "count_interval",
+        long = "interval",
+        value_name = "TIME",
+        requires = "count",
+        help_heading = COUNTING
+    )]
     interval: Option<String>,
 }
 

@@ -151,6 +151,12 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 "First what has most of: running, blocked, max, ...",
                 false,
             ),
+            ("count", "Count in the kernel, and record nothing", false),
+            (
+                "count_interval",
+                "A table of counts every so often: 1s",
+                true,
+            ),
             ("brief", "At most 40 lines", false),
             (
                 "segments",
@@ -190,7 +196,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
     (
         "Sizes and types",
         &[
-            ("ring_size", "Each ring between kernel and tracer", false),
+            ("ring_size", "Each ring between kernel and tracer", true),
             (
                 "stream_size",
                 "Stream of events that are not shown yet",
