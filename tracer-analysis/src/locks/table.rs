@@ -352,3 +352,182 @@ fn read_words(data: &LockWaitData, address: u64, to: &mut [u32]) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    const AT: u64 = 0x7000;
+
+    /// Threads 11 and 12 of process 10, and 21 of process 20.
+    struct Three;
+
+    impl KnownThreads for Three {
+        fn process_of(&self, tid: i32) -> Option<i32> {
+            match tid {
+                11 | 12 => Some(10),
+                21 => Some(20),
+                _ => None,
+            }
+        }
+
+        fn name_of(&self, _: Thread) -> [u8; COMM_BYTES] {
+            *b"worker\0\0\0\0\0\0\0\0\0\0"
+        }
+    }
+
+    fn header(event_type: EventTypeId) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(1),
+            event_type,
+            pid: 10,
+            tid: 11,
+            thread_id: 0,
+            program_address: 0,
+            cpu: Some(0),
+            truncation: Truncation::None,
+        }
+    }
+
+    /// The wait of thread 11 for a mutex of glibc with this owner.
+    fn wait(operation: u32, kind: u32, owner: u32) -> LockWaitData {
+        let mut data = LockWaitData::new_zeroed();
+        (data.address, data.operation, data.value) = (AT, operation, 2);
+        (data.parts, data.own_tid) = (7, 11);
+        data.memory[2] = 2;
+        data.memory[3] = u64::from(owner) | 1 << 32;
+        data.memory[4] = kind.into();
+        data
+    }
+
+    const PRIVATE: u32 = 128;
+
+    fn feed(table: &mut LockTable, data: &LockWaitData) -> (LockId, WaitedLock) {
+        let event = Event {
+            header: header(EventTypeId::LOCK_WAIT),
+            data: data.as_bytes(),
+        };
+        let (id, address) = table.feed(&event, &Three).unwrap();
+        assert_eq!(address, data.address);
+        (id, *table.get(id).unwrap())
+    }
+
+    fn holder(lock: &WaitedLock, waker: i32) -> Option<i32> {
+        let thread = Thread {
+            pid: Three.process_of(waker).unwrap_or(0),
+            tid: waker,
+        };
+        let waker = Waker::Thread(Task {
+            thread,
+            ..Task::default()
+        });
+        lock.holder(Some(&waker)).map(|task| task.thread.tid)
+    }
+
+    #[test]
+    fn the_owner_in_the_memory_has_the_lock_where_it_is_a_thread_of_the_process() {
+        let mut table = LockTable::default();
+        let (_, lock) = feed(&mut table, &wait(PRIVATE, 0, 12));
+        assert_eq!((lock.kind, lock.key.address), (LockType::Mutex, AT));
+        assert_eq!(holder(&lock, 11), Some(12));
+        assert_eq!(lock.holder(None).map(|task| task.thread.tid), Some(12));
+        for none in [0, 13, 21, 1 << 29, u32::MAX] {
+            let (_, lock) = feed(&mut table, &wait(PRIVATE, 0, none));
+            assert_eq!(lock.holder(None), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn another_process_has_a_shared_lock_only_if_it_ends_the_wait() {
+        let mut table = LockTable::default();
+        let (_, lock) = feed(&mut table, &wait(0, 128, 21));
+        assert_eq!(lock.kind, LockType::Mutex);
+        assert_eq!((holder(&lock, 21), holder(&lock, 12)), (Some(21), None));
+        assert_eq!(lock.holder(None), None);
+        let (_, own) = feed(&mut table, &wait(0, 128, 12));
+        assert_eq!(holder(&own, 21), Some(12));
+    }
+
+    #[test]
+    fn owners_are_named_by_the_numbers_of_their_own_namespace() {
+        let mut table = LockTable::default();
+        let data = LockWaitData {
+            own_tid: 2,
+            ..wait(PRIVATE, 0, 3)
+        };
+        let (_, lock) = feed(&mut table, &data);
+        assert_eq!(lock.holder(None), None, "nobody is known by that");
+        let mut made = ForkData::new_zeroed();
+        (made.child_pid, made.child_tid) = (10, 12);
+        (made.child_ns_pid, made.child_ns_tid) = (1, 3);
+        let made = Event {
+            header: header(EventTypeId::THREAD_CREATE),
+            data: made.as_bytes(),
+        };
+        assert_eq!(table.feed(&made, &Three), None);
+        let (_, lock) = feed(&mut table, &data);
+        assert_eq!(lock.holder(None).map(|task| task.thread.tid), Some(12));
+    }
+
+    #[test]
+    fn memory_that_could_not_be_read_is_no_lock() {
+        let whole = wait(PRIVATE, 0, 12);
+        assert!(recorded_lock(whole.as_bytes()).is_some());
+        for parts in 0..7 {
+            let data = LockWaitData { parts, ..whole };
+            // What lies before the word is not needed.
+            let is_there = parts == 6;
+            assert_eq!(
+                recorded_lock(data.as_bytes()).is_some(),
+                is_there,
+                "{parts}"
+            );
+        }
+        for address in [0, 3, u64::MAX] {
+            let data = LockWaitData { address, ..whole };
+            recorded_lock(data.as_bytes());
+        }
+        assert_eq!(recorded_lock(&whole.as_bytes()[..70]), None);
+    }
+
+    #[test]
+    fn another_program_has_other_locks_and_threads_of_one_name_have_one() {
+        let mut table = LockTable::default();
+        let (first, _) = feed(&mut table, &wait(PRIVATE, 0, 12));
+        let (again, _) = feed(&mut table, &wait(PRIVATE, 0, 12));
+        assert_eq!(first, again);
+        let (other, _) = feed(&mut table, &wait(PRIVATE, 0, 11));
+        assert_ne!(first.exact, other.exact);
+        assert_eq!(first.with_name(), other.with_name());
+        let exec = Event {
+            header: header(EventTypeId::EXEC),
+            data: &[],
+        };
+        table.feed(&exec, &Three);
+        let (later, lock) = feed(&mut table, &wait(PRIVATE, 0, 12));
+        assert_ne!(first.exact, later.exact);
+        assert_eq!(lock.key.program, 1);
+    }
+
+    #[test]
+    fn locks_beyond_those_that_are_told_apart_are_counted() {
+        let mut table = LockTable::default();
+        let mut data = wait(PRIVATE, 99, 0);
+        let mut ids = 0;
+        for nth in 0..2 * MOST_LOCKS as u64 + 5 {
+            data.address = AT + 8 * nth;
+            let event = Event {
+                header: header(EventTypeId::LOCK_WAIT),
+                data: data.as_bytes(),
+            };
+            let (id, _) = table.feed(&event, &Three).unwrap();
+            ids += usize::from(id != LockId::BEYOND);
+        }
+        assert_eq!((ids, table.beyond()), (2 * MOST_LOCKS, 5));
+        assert_eq!(table.get(LockId::BEYOND), None);
+        assert_eq!(table.get(LockId::NONE), None);
+    }
+}

@@ -275,3 +275,133 @@ impl LockTotals {
         self.totals.others()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+    use tracer_common::kernel::{COMM_BYTES, LockWaitData};
+    use tracer_engine::event::Event;
+    use zerocopy::{FromZeros, IntoBytes};
+
+    use super::super::table::KnownThreads;
+    use super::*;
+    use crate::state::Reason;
+    use crate::story::{header, thread};
+
+    struct All;
+
+    impl KnownThreads for All {
+        fn process_of(&self, tid: i32) -> Option<i32> {
+            Some(thread(tid).pid)
+        }
+
+        fn name_of(&self, _: Thread) -> [u8; COMM_BYTES] {
+            [0; COMM_BYTES]
+        }
+    }
+
+    const ALL: (MonotonicNs, MonotonicNs) = (MonotonicNs(0), MonotonicNs(u64::MAX));
+
+    fn task(tid: i32) -> Task {
+        Task {
+            thread: thread(tid),
+            ..Task::default()
+        }
+    }
+
+    /// A table, and the number of a mutex that thread 2 has.
+    fn table() -> (LockTable, LockId) {
+        let mut data = LockWaitData::new_zeroed();
+        (data.address, data.operation, data.value) = (0x1000, 128, 2);
+        (data.parts, data.own_tid) = (7, 1);
+        (data.memory[2], data.memory[3]) = (2, 2 | 1 << 32);
+        let mut table = LockTable::default();
+        let event = Event {
+            header: header(1, EventTypeId::LOCK_WAIT, 1, 0),
+            data: data.as_bytes(),
+        };
+        let (lock, _) = table.feed(&event, &All).unwrap();
+        (table, lock)
+    }
+
+    fn interval(state: State, from: u64, to: u64, end: IntervalEnd) -> Interval {
+        Interval {
+            thread: thread(1),
+            state,
+            from: MonotonicNs(from),
+            to: MonotonicNs(to),
+            end,
+            cpu: None,
+            waits_since: MonotonicNs(from),
+        }
+    }
+
+    fn blocked(lock: LockId) -> State {
+        State::Blocked(Reason {
+            lock,
+            ..Reason::default()
+        })
+    }
+
+    const RUNNABLE: State = State::Runnable(Wait::Woken);
+
+    #[test]
+    fn a_wait_lasts_until_its_thread_has_a_cpu_again() {
+        let (table, lock) = table();
+        let mut totals = LockTotals::default();
+        let at = FunctionId(7);
+        for (waker, woken_at) in [(2, at), (3, at)] {
+            let woken = IntervalEnd::Woken(Waker::Thread(task(waker)));
+            let wait = interval(blocked(lock), 100, 160, woken);
+            assert!(totals.concerns(&wait));
+            totals.add((&wait, woken_at), &table, ALL);
+            let comes = interval(RUNNABLE, 160, 200, IntervalEnd::Unsaid);
+            assert!(totals.concerns(&comes));
+            totals.add((&comes, FunctionId::NONE), &table, ALL);
+            assert!(!totals.concerns(&comes));
+        }
+        let sorted = totals.sorted();
+        let [(key, total)] = sorted[..] else {
+            panic!("{sorted:?}");
+        };
+        assert_eq!((key.address, total.kind), (0x1000, LockType::Mutex));
+        assert_eq!((total.waits, total.ns, total.blocked), (2, 200, 120));
+        assert_eq!((total.longest, total.longest_at), (100, MonotonicNs(200)));
+        assert_eq!((total.held(), total.unended), (1, 0));
+        // Only where it ended the wait itself is it known where it released the lock.
+        let by: Vec<_> = total.by_relation();
+        let held = |function| LockRelation::HeldBy(task(2), function);
+        let of = |relation| by.iter().find(|(one, _)| *one == relation).unwrap().1;
+        assert_eq!((of(held(at)).waits, of(held(at)).confirmed), (1, 1));
+        let unconfirmed = of(held(FunctionId::NONE));
+        assert_eq!((unconfirmed.waits, unconfirmed.confirmed), (1, 0));
+        let pairs = total.sorted_pairs();
+        assert_eq!(pairs.len(), 1);
+        assert_eq!((pairs[0].0.0, pairs[0].1.waits), (thread(1), 2));
+    }
+
+    #[test]
+    fn a_wait_that_has_not_ended_or_lies_elsewhere_is_told_as_such() {
+        let (table, lock) = table();
+        let mut totals = LockTotals::default();
+        let open = interval(blocked(lock), 100, 160, IntervalEnd::Open);
+        totals.add((&open, FunctionId::NONE), &table, ALL);
+        let early = (MonotonicNs(0), MonotonicNs(150));
+        totals.add((&open, FunctionId::NONE), &table, early);
+        let total = totals.sorted()[0].1;
+        assert_eq!((total.waits, total.unended, total.ns), (1, 1, 60));
+        let other = interval(blocked(LockId::NONE), 100, 160, IntervalEnd::Open);
+        assert!(!totals.concerns(&other));
+    }
+
+    #[test]
+    fn what_is_beyond_the_table_is_added_up() {
+        let (table, _) = table();
+        let mut totals = LockTotals::default();
+        let open = interval(blocked(LockId::BEYOND), 100, 160, IntervalEnd::Open);
+        totals.add((&open, FunctionId::NONE), &table, ALL);
+        assert!(totals.sorted().is_empty());
+        let others = totals.others().unwrap();
+        assert_eq!((others.waits, others.other_pairs.waits), (1, 1));
+    }
+}

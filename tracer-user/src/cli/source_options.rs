@@ -81,8 +81,9 @@ pub struct SourceArgs {
     /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
     #[arg(long, value_name = "LIST", help_heading = TRACED)]
     pub(super) add_events: Vec<String>,
-    /// Record for which locks threads wait, and who has them (events `lock`): of mutexes and
-    /// read-write locks of glibc and musl. Each wait takes about a microsecond longer
+    /// Record for which locks threads wait, and who has them: mutexes and read-write locks of glibc
+    /// and musl. Each wait takes half a microsecond longer. Of a log that has this, `stat` shows
+    /// with it who had each lock, and who waited for whom
     #[arg(long, help_heading = TRACED)]
     pub(super) locks: bool,
     #[command(flatten)]

@@ -104,7 +104,7 @@ pub struct TraceArgs {
     )]
     calls: CallsAt,
     /// Show for which locks threads wait (events `lock`), so that `stat --locks` and `why` of a log
-    /// say who had them: of mutexes and read-write locks of glibc and musl. Each wait takes about a
+    /// say who had them: mutexes and read-write locks of glibc and musl. Each wait takes half a
     /// microsecond longer
     #[arg(long, conflicts_with = "no_system")]
     locks: bool,
