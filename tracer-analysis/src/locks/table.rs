@@ -488,7 +488,7 @@ mod tests {
         }
         for address in [0, 3, u64::MAX] {
             let data = LockWaitData { address, ..whole };
-            recorded_lock(data.as_bytes());
+            assert!(recorded_lock(data.as_bytes()).is_some(), "{address}");
         }
         assert_eq!(recorded_lock(&whole.as_bytes()[..70]), None);
     }
