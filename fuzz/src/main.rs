@@ -17,7 +17,7 @@ use tracer_posix::wire::{framed, read_message};
 use tracer_user::fuzz_entry;
 
 /// Readers by name. What is any bytes for each is in `README.md`.
-const TARGETS: [(&str, fn(&[u8])); 15] = [
+const TARGETS: [(&str, fn(&[u8])); 16] = [
     ("agent_answers", |bytes| {
         AgentSource::collect_from_untrusted(bytes)
     }),
@@ -29,6 +29,7 @@ const TARGETS: [(&str, fn(&[u8])); 15] = [
         fuzz_entry::elf(bytes);
     }),
     ("fields", read_fields::read_fields),
+    ("lock_wait", |bytes| fuzz_entry::lock_wait(bytes)),
     ("log_bytes", log::any_bytes),
     ("log_mutated", log::mutated),
     ("recorder_answers", |bytes| logged::hear_recorder(bytes)),

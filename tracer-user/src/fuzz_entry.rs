@@ -11,6 +11,7 @@ use std::path::Path;
 use tracer_binary::probes::Binary;
 
 pub use tracer_agent::{converse as agent_asked, converse_with_service as service_asked};
+pub use tracer_answers::look_at_lock_wait as lock_wait;
 pub use tracer_binary::probes::look_through_notes as usdt_notes;
 pub use tracer_kernel::look_through_btf as btf;
 

@@ -132,6 +132,11 @@ fn a_whole_program_is_looked_at() {
 }
 
 #[test]
+fn any_bytes_as_the_memory_of_a_lock() {
+    run("lock_wait", fuzz_entry::lock_wait);
+}
+
+#[test]
 fn any_bytes_to_the_agent() {
     run("agent_asked", fuzz_entry::agent_asked);
 }

@@ -140,7 +140,7 @@ impl Traced {
         for event in &self.events {
             let (data, at) = (&event["data"], event["ns"].as_u64().unwrap());
             let address = data["address"].as_u64().unwrap();
-            let owner = data["owner"].as_u64();
+            let owner = data["owner"].as_u64().filter(|owner| *owner != 0);
             assert!(
                 owner.is_none() || !self.truth.is_of_other(address),
                 "{event}"
@@ -193,7 +193,8 @@ impl Traced {
             let address = event["data"]["address"].as_u64().unwrap();
             if self.truth.lock_at(address).is_some() {
                 waits += 1;
-                if let Some(owner) = event["data"]["owner"].as_u64() {
+                let owner = event["data"]["owner"].as_u64().unwrap();
+                if owner != 0 {
                     *owners.entry(owner).or_default() += 1;
                 }
             }

@@ -124,11 +124,16 @@ pub fn value<'a>(field: &SystemField, untrusted: &'a [u8]) -> Option<FieldValue<
         FieldKind::WaitsIn => FieldValue::WaitsIn(WaitsIn::read(bytes)?),
         FieldKind::Signal => FieldValue::Signal(word()?),
         FieldKind::LockType => lock_type(untrusted),
-        FieldKind::LockOwner => match recorded_lock(untrusted)?.owner {
-            Owner::Thread(tid) => FieldValue::Unsigned(tid.unsigned_abs()),
-            Owner::Readers(_) => return None,
-        },
+        FieldKind::LockOwner => lock_owner(untrusted),
         FieldKind::EventSet => FieldValue::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
+    })
+}
+
+/// Returns the owner of the lock that recorded memory shows; 0 for none.
+fn lock_owner(untrusted: &[u8]) -> FieldValue<'static> {
+    FieldValue::Unsigned(match recorded_lock(untrusted).map(|lock| lock.owner) {
+        Some(Owner::Thread(tid)) => tid.unsigned_abs(),
+        Some(Owner::Readers(_)) | None => 0,
     })
 }
 

@@ -140,7 +140,7 @@ fn field(field: &SystemField) -> String {
         FieldKind::Others => "whether other threads had the CPU before, while this one waited",
         FieldKind::LockType => "the type of lock that the memory shows",
         FieldKind::LockOwner => {
-            "the thread that has it, as the memory says, in its own pid namespace"
+            "the thread that has it, as the memory says, in its own pid namespace, or 0"
         }
         FieldKind::EventSet => "a set of types",
     };
