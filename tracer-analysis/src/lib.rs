@@ -65,8 +65,8 @@ pub use faults::{FaultTotal, Faults};
 pub use history::{Had, History};
 pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
 pub use locks::{
-    KnownThreads, LockKey, LockRelation, LockTable, LockTotal, LockTotals, LockType, RelationTotal,
-    WaitedLock, recorded_lock,
+    HolderTotal, KnownThreads, LockKey, LockRelation, LockTable, LockTotal, LockTotals, LockType,
+    RelationTotal, WaitedLock, recorded_lock,
 };
 pub use open_calls::{BegunCall, MOST_THREADS, OpenCalls};
 pub use pairs::{Pairs, Side, ends_of};

@@ -13,4 +13,4 @@ mod table;
 mod totals;
 
 pub use table::{KnownThreads, LockKey, LockTable, LockType, WaitedLock, recorded_lock};
-pub use totals::{LockRelation, LockTotal, LockTotals, RelationTotal};
+pub use totals::{HolderTotal, LockRelation, LockTotal, LockTotals, RelationTotal};

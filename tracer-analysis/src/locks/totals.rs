@@ -1,5 +1,6 @@
 //! Totals of the waits for locks.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
@@ -29,6 +30,28 @@ pub enum LockRelation {
     /// Neither is known.
     #[default]
     Unknown,
+}
+
+impl LockRelation {
+    /// Returns it in whatever function the holder released the lock, and that function.
+    fn anywhere(self) -> (Self, FunctionId) {
+        match self {
+            Self::HeldBy(holder, function) => (Self::HeldBy(holder, FunctionId::NONE), function),
+            Self::WokenBy(_) | Self::Unknown => (self, FunctionId::NONE),
+        }
+    }
+}
+
+/// Totals of the waits for a thread that has a lock.
+#[derive(Clone, Debug)]
+pub struct HolderTotal {
+    /// The thread; in whatever function it released the lock.
+    pub relation: LockRelation,
+    /// Totals of the waits.
+    pub total: RelationTotal,
+    /// The functions in which it has released the lock to a waiter, and how often, as far as its
+    /// stack was recorded then; the most frequent first.
+    pub released_at: Vec<(FunctionId, u64)>,
 }
 
 /// Totals of the waits of a thread for another one.
@@ -86,13 +109,31 @@ impl LockTotal {
 
     /// Returns the totals by holder, or by whoever ended the waits: those that took longest first.
     #[must_use]
-    pub fn by_relation(&self) -> Vec<(LockRelation, RelationTotal)> {
-        let mut by: HashMap<LockRelation, RelationTotal, RandomState> = HashMap::default();
+    pub fn holders(&self) -> Vec<HolderTotal> {
+        let mut by: HashMap<LockRelation, HolderTotal, RandomState> = HashMap::default();
         for ((_, relation), total) in &self.pairs {
-            by.entry(*relation).or_default().add_all(total);
+            let (relation, function) = relation.anywhere();
+            let holder = by.entry(relation).or_insert_with(|| HolderTotal {
+                relation,
+                total: RelationTotal::default(),
+                released_at: Vec::new(),
+            });
+            holder.total.add_all(total);
+            if function == FunctionId::NONE {
+                continue;
+            }
+            let mut known = holder.released_at.iter_mut();
+            match known.find(|(known, _)| *known == function) {
+                Some((_, waits)) => *waits = waits.saturating_add(total.waits),
+                None => holder.released_at.push((function, total.waits)),
+            }
         }
-        let mut by: Vec<_> = by.into_iter().collect();
-        by.sort_unstable_by_key(|(relation, total)| (std::cmp::Reverse(total.ns), *relation));
+        let mut by: Vec<_> = by.into_values().collect();
+        for holder in &mut by {
+            let most = |(function, waits): &(FunctionId, u64)| (Reverse(*waits), *function);
+            holder.released_at.sort_unstable_by_key(most);
+        }
+        by.sort_unstable_by_key(|holder| (Reverse(holder.total.ns), holder.relation));
         by
     }
 
@@ -102,15 +143,11 @@ impl LockTotal {
         let mut sums: HashMap<(Thread, LockRelation), RelationTotal, RandomState> =
             HashMap::default();
         for ((waiter, relation), total) in &self.pairs {
-            // In whatever function it released the lock.
-            let relation = match relation {
-                LockRelation::HeldBy(holder, _) => LockRelation::HeldBy(*holder, FunctionId::NONE),
-                LockRelation::WokenBy(_) | LockRelation::Unknown => *relation,
-            };
+            let (relation, _) = relation.anywhere();
             sums.entry((*waiter, relation)).or_default().add_all(total);
         }
         let mut pairs: Vec<_> = sums.into_iter().collect();
-        pairs.sort_unstable_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
+        pairs.sort_unstable_by_key(|(key, total)| (Reverse(total.ns), *key));
         pairs
     }
 }
@@ -265,7 +302,7 @@ impl LockTotals {
     #[must_use]
     pub fn sorted(&self) -> Vec<(LockKey, &LockTotal)> {
         let mut sorted = self.totals.sorted();
-        sorted.sort_by_key(|(_, total)| std::cmp::Reverse(total.ns));
+        sorted.sort_by_key(|(_, total)| Reverse(total.ns));
         sorted
     }
 
@@ -369,12 +406,14 @@ mod tests {
         assert_eq!((total.longest, total.longest_at), (100, MonotonicNs(200)));
         assert_eq!((total.held(), total.unended), (1, 0));
         // Only where it ended the wait itself is it known where it released the lock.
-        let by: Vec<_> = total.by_relation();
-        let held = |function| LockRelation::HeldBy(task(2), function);
-        let of = |relation| by.iter().find(|(one, _)| *one == relation).unwrap().1;
-        assert_eq!((of(held(at)).waits, of(held(at)).confirmed), (1, 1));
-        let unconfirmed = of(held(FunctionId::NONE));
-        assert_eq!((unconfirmed.waits, unconfirmed.confirmed), (1, 0));
+        let holders = total.holders();
+        let [holder] = &holders[..] else {
+            panic!("{holders:?}");
+        };
+        let held = LockRelation::HeldBy(task(2), FunctionId::NONE);
+        assert_eq!(holder.relation, held);
+        assert_eq!((holder.total.waits, holder.total.confirmed), (2, 1));
+        assert_eq!(holder.released_at, [(at, 1)]);
         let pairs = total.sorted_pairs();
         assert_eq!(pairs.len(), 1);
         assert_eq!((pairs[0].0.0, pairs[0].1.waits), (thread(1), 2));

@@ -5,9 +5,9 @@ use tracer_analysis::{LockKey, LockRelation, LockTotal, LockType, RelationTotal,
 
 use super::Statistics;
 use super::table::{LABEL, LISTED, TableColumn, push_table};
+use crate::queries::LastNames;
 use crate::queries::tree_json::task as task_json;
 use crate::queries::words::{duration, lock_type, place, seconds, task, thread};
-use crate::queries::{Functions, LastNames};
 
 /// Holders and pairs of threads that are listed for a lock.
 const LISTED_OF_LOCK: usize = 8;
@@ -72,10 +72,15 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
         // The thread is the lock.
         return push_ends(out, total, names);
     }
-    for (relation, of_it) in total.by_relation().iter().take(LISTED_OF_LOCK) {
-        let times = times(of_it);
-        let words = relation_words(*relation, statistics.paths.functions());
-        out.push_str(&format!("  {words}: {times}\n"));
+    for holder in total.holders().iter().take(LISTED_OF_LOCK) {
+        let (words, times) = (relation_words(holder.relation), times(&holder.total));
+        out.push_str(&format!("  {words}: {times}"));
+        let functions = statistics.paths.functions();
+        let most = holder.released_at.first();
+        if let Some(place) = most.and_then(|(function, _)| place(*function, functions)) {
+            out.push_str(&format!("; released {place}"));
+        }
+        out.push('\n');
     }
     let pairs = total.sorted_pairs();
     for ((waiter, relation), of_it) in pairs.iter().take(LISTED_OF_LOCK) {
@@ -104,12 +109,9 @@ fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
     }
 }
 
-fn relation_words(relation: LockRelation, functions: &Functions) -> String {
+fn relation_words(relation: LockRelation) -> String {
     match relation {
-        LockRelation::HeldBy(holder, function) => match place(function, functions) {
-            Some(place) => format!("held by {}, which released it {place}", task(&holder)),
-            None => format!("held by {}", task(&holder)),
-        },
+        LockRelation::HeldBy(holder, _) => format!("held by {}", task(&holder)),
         LockRelation::WokenBy(waker) => format!("holder unknown, woken by {}", task(&waker)),
         LockRelation::Unknown => "holder unknown".to_owned(),
     }
@@ -145,14 +147,21 @@ fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Valu
     let functions = statistics.paths.functions();
     let place = functions.place(total.function);
     let at = total.longest_at.0.saturating_sub(statistics.start.0);
-    let holders = total.by_relation().into_iter().map(|(relation, of_it)| {
-        let mut holder = relation_json(relation, functions);
-        add(&mut holder, &of_it);
-        holder
+    let holders = total.holders().into_iter().map(|holder| {
+        let mut row = relation_json(holder.relation);
+        add(&mut row, &holder.total);
+        let released = holder.released_at.iter().filter_map(|(function, waits)| {
+            let place = functions.place(*function)?;
+            Some(json!({ "function": &*place.name, "waits": waits }))
+        });
+        if let Value::Object(row) = &mut row {
+            row.insert("released_at".to_owned(), released.collect());
+        }
+        row
     });
     let pairs = total.sorted_pairs().into_iter();
     let pairs = pairs.map(|((waiter, relation), of_it)| {
-        let mut pair = relation_json(relation, functions);
+        let mut pair = relation_json(relation);
         if let Value::Object(pair) = &mut pair {
             let waiter = json!({
                 "pid": waiter.pid,
@@ -183,16 +192,15 @@ fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Valu
     })
 }
 
-fn relation_json(relation: LockRelation, functions: &Functions) -> Value {
-    let (holder, waker, released_at) = match relation {
-        LockRelation::HeldBy(holder, function) => (Some(holder), None, functions.place(function)),
-        LockRelation::WokenBy(waker) => (None, Some(waker), None),
-        LockRelation::Unknown => (None, None, None),
+fn relation_json(relation: LockRelation) -> Value {
+    let (holder, waker) = match relation {
+        LockRelation::HeldBy(holder, _) => (Some(holder), None),
+        LockRelation::WokenBy(waker) => (None, Some(waker)),
+        LockRelation::Unknown => (None, None),
     };
     json!({
         "holder": holder.as_ref().map(task_json),
         "waker": waker.as_ref().map(task_json),
-        "released_at": released_at.map(|place| &*place.name),
     })
 }
 
