@@ -134,7 +134,7 @@ impl Blame {
     }
 }
 
-/// Returns the reason with the name alone of whoever has the lock.
+/// Returns the reason with the name alone of the thread that has the lock.
 fn with_name(reason: Reason) -> Reason {
     Reason {
         lock: reason.lock.with_name(),

@@ -149,8 +149,8 @@ impl ThreadStates {
         self.next_function = function;
     }
 
-    /// Notes that a thread waits for this lock, whose word has this address, once it leaves its CPU:
-    /// which it does at once.
+    /// Notes that a thread is about to leave its CPU and waits for this lock, whose word has this
+    /// address.
     pub fn will_wait_for(&mut self, thread: Thread, lock: LockId, address: u64) {
         let known = self.threads.get_mut(&thread.tid);
         if let Some(known) = known.filter(|known| known.pid == thread.pid) {

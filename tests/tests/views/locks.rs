@@ -133,8 +133,8 @@ impl Traced {
         }
     }
 
-    /// Counts the waits for the program's locks, and those whose owner the memory tells. Whoever is
-    /// told had the lock at that time, and what has no owner has none.
+    /// Counts the waits for the program's locks, and those whose owner the memory tells. That
+    /// thread had the lock at that time, and what has no owner has none.
     fn count(&self) -> (usize, usize) {
         let (mut waits, mut named) = (0, 0);
         for event in &self.events {

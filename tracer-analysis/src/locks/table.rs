@@ -22,7 +22,7 @@ const MOST_REMEMBERED: usize = 65_536;
 pub struct LockKey {
     /// Process that waits for it.
     pub pid: i32,
-    /// Which of the programs that the process has run: each has its own addresses.
+    /// Number of programs that the process had run before: each has its own addresses.
     pub program: u32,
     /// Where it begins; where its layout is not known, the address of the futex.
     pub address: u64,

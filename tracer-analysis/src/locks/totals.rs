@@ -19,13 +19,13 @@ const MOST_PAIRS_IN_ALL: usize = 262_144;
 /// Waits that are followed at a time.
 const MOST_OPEN: usize = 65_536;
 
-/// Why a thread waited.
+/// Reason of a thread's wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LockRelation {
     /// This thread had the lock; and, where it has released it itself to the waiter, and its stack
     /// was recorded then, the function in which it did.
     HeldBy(Task, FunctionId),
-    /// Who had it is not known; this thread ended the wait.
+    /// The holder is not known; this thread ended the wait.
     WokenBy(Task),
     /// Neither is known.
     #[default]
@@ -63,7 +63,7 @@ pub struct RelationTotal {
     pub ns: u64,
     /// The longest of them, in nanoseconds.
     pub longest: u64,
-    /// Of these, those that the holder ended itself.
+    /// Waits among these that the holder ended itself.
     pub confirmed: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct LockTotal {
     pub unended: u64,
     /// The function in which it was first waited for.
     pub function: FunctionId,
-    /// Waiters, for whom, and their totals.
+    /// Totals by waiter, and by the thread that it waited for.
     pub pairs: HashMap<(Thread, LockRelation), RelationTotal, RandomState>,
     /// Totals of pairs beyond those.
     pub other_pairs: RelationTotal,
@@ -107,7 +107,8 @@ impl LockTotal {
         holders.collect::<HashSet<Thread>>().len()
     }
 
-    /// Returns the totals by holder, or by whoever ended the waits: those that took longest first.
+    /// Returns the totals by holder, or by the thread that ended the waits: those that took longest
+    /// first.
     #[must_use]
     pub fn holders(&self) -> Vec<HolderTotal> {
         let mut by: HashMap<LockRelation, HolderTotal, RandomState> = HashMap::default();

@@ -72,8 +72,8 @@ pub enum FieldKind {
     /// Type of the lock that memory around a futex shows: see
     /// [`LockWaitData`](crate::kernel::LockWaitData).
     LockType,
-    /// Thread that has it, as that memory says, by the numbers of its own pid namespace; 0 where the
-    /// memory does not say.
+    /// Thread that has it, as that memory says, by the numbers of its own pid namespace; 0 where
+    /// the memory does not say.
     LockOwner,
     /// An event set (`trace_event_set_t`).
     EventSet,

@@ -19,7 +19,7 @@ event_data! {
         /// 1: the wait ends by itself after a time.
         #[shown(Flag)]
         pub timed: u32,
-        /// Which parts of the memory could be read: a bit for each sixteen bytes.
+        /// Parts of the memory that could be read: a bit for each sixteen bytes.
         pub parts: u32,
         /// The thread in its own pid namespace, by whose numbers locks name their owners; 0 where
         /// that is not known.

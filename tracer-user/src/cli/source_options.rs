@@ -83,7 +83,7 @@ pub struct SourceArgs {
     pub(super) add_events: Vec<String>,
     /// Record for which locks threads wait, and who has them: mutexes and read-write locks of glibc
     /// and musl. Each wait takes half a microsecond longer. Of a log that has this, `stat` shows
-    /// with it who had each lock, and who waited for whom
+    /// with it which threads had each lock, and which waited for them
     #[arg(long, help_heading = TRACED)]
     pub(super) locks: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Waits for locks: who had them, and who waited for whom.
+//! Waits for locks: their holders, and the threads that waited for these.
 
 use serde_json::{Value, json};
 use tracer_analysis::{LockKey, LockRelation, LockTotal, LockType, RelationTotal, Thread};
@@ -49,7 +49,7 @@ pub fn push_locks(out: &mut String, statistics: &Statistics, has_holders: bool) 
     }
 }
 
-/// Appends who had a lock, and who waited for whom.
+/// Appends the holders of a lock, and the threads that waited for them.
 fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &LockTotal) {
     let names = statistics.paths.names();
     let leader = Thread {
@@ -96,7 +96,7 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
     }
 }
 
-/// Appends whose end was waited for, and by whom.
+/// Appends the threads that waited for the end of a thread.
 fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
     for ((waiter, relation), of_it) in total.sorted_pairs().iter().take(LISTED_OF_LOCK) {
         let waiter = thread(*waiter, names.get(*waiter));

@@ -17,7 +17,7 @@ pub struct View {
     pub by: Option<By>,
     /// Order of rows.
     pub sort: SortBy,
-    /// Whether locks are shown with who had them, and who waited for whom.
+    /// Whether locks are shown with their holders, and the threads that waited for these.
     pub has_holders: bool,
 }
 
