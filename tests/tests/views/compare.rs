@@ -88,7 +88,7 @@ fn compare<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What differs: spans, or the process as a whole.
+/// Returns the subject that differs: spans, or the process as a whole.
 fn subject<'a>(answer: &'a Value, kind: &str) -> &'a Value {
     let mut subjects = answer["subjects"].as_array().unwrap().iter();
     subjects.find(|subject| subject["kind"] == kind).unwrap()

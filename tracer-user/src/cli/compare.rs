@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 
 use super::exit;
-use super::output_options::FormatArgs;
+use super::output_options::{BudgetArgs, FormatArgs};
+use tracer_answers::budget::Budget;
 use tracer_answers::compare::{Comparison, Run, json, text};
 use tracer_answers::queries::SpanSpec;
-use tracer_event::document::document;
 use tracer_log_view::{Output, Walk, WantedEvents, open};
 use tracer_output::terminal::output::Sink;
 
@@ -43,6 +43,8 @@ pub struct CompareArgs {
     span: Vec<String>,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
 }
 
 /// Checked configuration of `compare`.
@@ -52,6 +54,7 @@ pub struct CompareConfig {
     b: Vec<PathBuf>,
     spans: Vec<SpanSpec>,
     is_json: bool,
+    budget: Budget,
 }
 
 impl TryFrom<CompareArgs> for CompareConfig {
@@ -64,6 +67,7 @@ impl TryFrom<CompareArgs> for CompareConfig {
             b: files(args.after, "--b", &args.b)?,
             spans: spans.collect::<anyhow::Result<_>>()?,
             is_json: args.format.is_json(),
+            budget: args.budget.budget()?,
         })
     }
 }
@@ -112,9 +116,9 @@ pub fn run(config: &CompareConfig) -> anyhow::Result<ExitCode> {
          they have"
     );
     let shown = if config.is_json {
-        document(&json(&comparison))
+        config.budget.document(&json(&comparison))
     } else {
-        text(&comparison)
+        config.budget.text(text(&comparison))
     };
     let mut output = Output::open(&Sink::Stdout, Path::new(""))?;
     output.lines().bytes().extend_from_slice(shown.as_bytes());

@@ -36,14 +36,14 @@ impl Causes {
     /// Adds what paths have found.
     pub fn add(&mut self, blame: &Blame, functions: &Functions) {
         for root in blame.roots() {
-            let cause = self.of(root);
+            let cause = self.cause_of(root);
             let mut words = Vec::new();
             add_details(cause, blame, root, functions, &mut words);
             cause.ns = cause.ns.saturating_add(root.ns);
         }
     }
 
-    fn of(&mut self, root: &Node) -> &mut CauseTime {
+    fn cause_of(&mut self, root: &Node) -> &mut CauseTime {
         let (name, call) = name(&root.part);
         let name = if self.0.len() < MOST || self.0.contains_key(&name) {
             name

@@ -1,4 +1,4 @@
-//! What a difference is called.
+//! Words for a difference.
 
 /// Times as long, or as short, from which on a difference is one.
 const RATIO: f64 = 1.1;
@@ -9,7 +9,7 @@ const RATIO_OF_ONE: f64 = 1.25;
 /// As that, for a difference that is hardly chance though each side has one run.
 const CLEAR_RATIO_OF_ONE: f64 = 1.5;
 
-/// What the probability of chance was estimated from.
+/// Samples from which the probability of chance was estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Samples {
     /// Several runs of each side.
@@ -29,7 +29,7 @@ impl Samples {
     }
 }
 
-/// What a difference is called.
+/// Word for a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It takes longer.
@@ -49,7 +49,7 @@ impl Change {
         clippy::cast_precision_loss,
         reason = "a ratio needs no more digits than these have"
     )]
-    pub fn of(a: u64, b: u64, chance: Option<(f64, Samples)>) -> Self {
+    pub fn between(a: u64, b: u64, chance: Option<(f64, Samples)>) -> Self {
         let (shorter, longer) = (a.min(b) as f64, a.max(b) as f64);
         let (least, is_clear) = match chance {
             // A limit is met though it was rounded.
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_small_difference_is_none_and_a_large_one_may_be_chance() {
         let of = |b, chance: Option<f64>| {
-            Change::of(100, b, chance.map(|chance| (chance, Samples::Runs)))
+            Change::between(100, b, chance.map(|chance| (chance, Samples::Runs)))
         };
         assert_eq!(of(105, Some(0.001)), Change::Same);
         assert_eq!(of(120, Some(0.001)), Change::Slower);
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(of(160, None), Change::Slower);
         assert_eq!(of(50, Some(0.1)), Change::Faster);
         let of_portions = Some((0.1, Samples::Portions));
-        assert_eq!(Change::of(100, 120, of_portions), Change::Unsure);
-        assert_eq!(Change::of(0, 0, None), Change::Same);
+        assert_eq!(Change::between(100, 120, of_portions), Change::Unsure);
+        assert_eq!(Change::between(0, 0, None), Change::Same);
     }
 }

@@ -27,14 +27,14 @@ pub struct Run {
     pub outcome: Outcome,
     /// Events that the trace lost.
     pub lost: u64,
-    /// What is unknown because no such events were recorded.
+    /// Words for what is unknown because no such events were recorded.
     pub missing: Option<&'static str>,
     /// First process, from its beginning to its end.
     pub(super) whole: Option<(Vec<u8>, SubjectTime)>,
     /// Spans, by name.
     pub(super) spans: BTreeMap<Vec<u8>, SubjectTime>,
     /// System calls of all threads, by name.
-    pub(super) calls: BTreeMap<String, CallSum>,
+    pub(super) calls: BTreeMap<String, RunCalls>,
 }
 
 /// Time of spans of a name, or of a process.
@@ -44,13 +44,13 @@ pub struct SubjectTime {
     pub took: Durations,
     /// Those in order.
     pub portions: Portions,
-    /// What they were spent on.
+    /// Causes of their time.
     pub causes: Causes,
 }
 
 /// Sums over a system call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CallSum {
+pub struct RunCalls {
     /// How often it returned.
     pub count: u64,
     /// How often with an error.
@@ -61,7 +61,7 @@ pub struct CallSum {
     pub blocked_ns: u64,
 }
 
-impl CallSum {
+impl RunCalls {
     /// Adds those of another run.
     pub fn add(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
@@ -163,10 +163,10 @@ fn spans_of(paths: &Paths, mut ended: Ended) -> BTreeMap<Vec<u8>, SubjectTime> {
     spans.collect()
 }
 
-fn calls_of(statistics: &Statistics) -> BTreeMap<String, CallSum> {
-    let mut calls: BTreeMap<String, CallSum> = BTreeMap::new();
+fn calls_of(statistics: &Statistics) -> BTreeMap<String, RunCalls> {
+    let mut calls: BTreeMap<String, RunCalls> = BTreeMap::new();
     for (key, total) in &statistics.calls {
-        calls.entry(call_name(*key)).or_default().add(&CallSum {
+        calls.entry(call_name(*key)).or_default().add(&RunCalls {
             count: total.count,
             errors: total.errors,
             ns: total.took.total(),

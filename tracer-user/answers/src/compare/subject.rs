@@ -1,4 +1,4 @@
-//! The same subject on both sides, and how it differs.
+//! A subject that both sides have, and how it differs.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use tracer_analysis::Durations;
 
 use super::chance::probability;
 use super::change::{Change, Samples};
-use super::run::{CallSum, Run, SubjectTime};
+use super::run::{Run, RunCalls, SubjectTime};
 
 /// A subject that both sides have.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Difference {
     pub name: Vec<u8>,
     /// Whether it is of spans.
     pub is_of_spans: bool,
-    /// What the difference is called.
+    /// Word for the difference.
     pub verdict: Change,
     /// Probability that chance alone makes such a difference; `None` where it cannot be told.
     pub chance: Option<f64>,
@@ -71,7 +71,7 @@ pub struct CallDifference {
     /// Name of the call.
     pub name: String,
     /// Before, and after.
-    pub sides: [CallSum; 2],
+    pub sides: [RunCalls; 2],
 }
 
 impl CallDifference {
@@ -156,7 +156,7 @@ fn difference(
     Some(Difference {
         name: name.to_vec(),
         is_of_spans,
-        verdict: Change::of(
+        verdict: Change::between(
             of_a.mean(),
             of_b.mean(),
             chance.map(|chance| (chance, kind)),
@@ -268,7 +268,7 @@ pub fn call_differences(a: &[Run], b: &[Run]) -> Vec<CallDifference> {
     let all = a.iter().chain(b);
     let names: BTreeSet<&String> = all.flat_map(|run| run.calls.keys()).collect();
     let mean = |runs: &[Run], name: &String| {
-        let mut sum = CallSum::default();
+        let mut sum = RunCalls::default();
         let of_runs = runs.iter().filter_map(|run| run.calls.get(name));
         of_runs.for_each(|call| sum.add(call));
         sum.of_each(runs.len() as u64)

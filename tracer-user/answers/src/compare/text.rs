@@ -180,7 +180,7 @@ fn push_cause(out: &mut String, nth: usize, cause: &CauseDifference, total: u64)
 
 fn call_words(call: &CallDifference) -> String {
     let [before, after] = call.sides;
-    let mean = |side: super::run::CallSum| {
+    let mean = |side: super::run::RunCalls| {
         let mean = side.ns.checked_div(side.count);
         mean.map_or_else(|| "-".to_owned(), duration)
     };
