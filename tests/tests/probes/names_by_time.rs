@@ -225,3 +225,194 @@ fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
     }
     assert!(named > 100 && hot > 50, "{named} {hot}");
 }
+
+/// A program that removes its own file, or puts another one in its place, and then makes calls.
+const REMOVED: &str = "
+    #include <stdio.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    __attribute__((noinline)) void NAME(void) { long call = SYS_getppid;
+        __asm__ volatile(\"syscall\" : \"+a\"(call) :: \"rcx\", \"r11\", \"memory\"); }
+    __attribute__((noinline)) void around(void) { NAME(); __asm__ volatile(\"\"); }
+    int main(int count, char **typed) {
+        if (count > 1) rename(typed[1], typed[0]); else unlink(typed[0]);
+        for (int i = 0; i < 20; i++) { around(); usleep(20000); }
+        return 0; }";
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_whose_file_is_gone_or_replaced_has_its_own_names() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    fs::write(file("a.c"), REMOVED).unwrap();
+    for id in ["none", "sha1"] {
+        for (is_replaced, has_log) in [(false, true), (true, true), (false, false), (true, false)] {
+            for name in ["one", "other"] {
+                let mut compiler = Command::new("cc");
+                compiler.args(["-O0", "-fno-omit-frame-pointer", &format!("-DNAME={name}")]);
+                compiler
+                    .arg(format!("-Wl,--build-id={id}"))
+                    .arg(file("a.c"));
+                command::text(compiler.arg("-o").arg(file(name))).unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let mut tool = run(if has_log { &["--force"] } else { &[] });
+            tool.arg(if has_log { "--log" } else { "-o" })
+                .arg(file("made"));
+            tool.arg("--").arg(file("one"));
+            if is_replaced {
+                tool.arg(file("other"));
+            }
+            command::text(&mut tool).unwrap();
+            let lines = if has_log {
+                read(&file("made"))
+            } else {
+                fs::read_to_string(file("made")).unwrap()
+            };
+            let calls = lines.lines().filter_map(|line| {
+                let event: serde_json::Value = serde_json::from_str(line).ok()?;
+                (event["type"] == "linux_trace_syscall_enter").then_some(event)
+            });
+            let mut count = 0;
+            for call in calls {
+                let names = [0, 1, 2].map(|at| call["stack"][at]["symbol"].as_str());
+                let expected = [Some("one"), Some("around"), Some("main")];
+                assert_eq!(names, expected, "{id} {is_replaced} {has_log}: {call}");
+                count += 1;
+            }
+            assert_eq!(count, 20);
+        }
+    }
+}
+
+/// A program whose first thread ends, and that makes calls for a while.
+const LIVES_ON: &str = "
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    __attribute__((noinline)) void late(void) { long call = SYS_getppid;
+        __asm__ volatile(\"syscall\" : \"+a\"(call) :: \"rcx\", \"r11\", \"memory\"); }
+    static void *on(void *of) {
+        for (int i = 0; i < 50; i++) { late(); usleep(100000); }
+        return of; }
+    int main(void) { pthread_t thread; pthread_create(&thread, 0, on, 0); pthread_exit(0); }";
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+#[ignore = "loads eBPF"]
+fn a_process_whose_first_thread_has_ended_has_names_and_probes() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    fs::write(file("a.c"), LIVES_ON).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O0", "-fno-omit-frame-pointer", "-pthread"])
+        .arg(file("a.c"));
+    command::text(compiler.arg("-o").arg(file("a"))).unwrap();
+    let names = |lines: &str| -> Vec<String> {
+        let calls = lines.lines().filter_map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).ok()?;
+            (event["type"] == "linux_trace_syscall_enter").then_some(event)
+        });
+        calls
+            .map(|call| {
+                let names = [0, 1].map(|at| call["stack"][at]["symbol"].as_str().unwrap_or("?"));
+                names.join(" ")
+            })
+            .collect()
+    };
+    let mut tool = run(&[]);
+    tool.arg("-o").arg(file("shown")).arg("--").arg(file("a"));
+    command::text(&mut tool).unwrap();
+    let found = names(&fs::read_to_string(file("shown")).unwrap());
+    assert_eq!(found, vec!["late on"; 50]);
+
+    let mut child = Command::new(file("a")).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let mut attach = Command::new(dist::tracer_user().unwrap());
+    attach.args([
+        "attach",
+        "--format",
+        "json",
+        "--duration",
+        "2s",
+        "--syscalls",
+        "getppid",
+    ]);
+    attach.args(["--stack", "user", "--stack-for", "syscall-enter"]);
+    attach
+        .arg("--probe")
+        .arg(format!("{}:late", file("a").display()));
+    attach
+        .arg("-o")
+        .arg(file("shown"))
+        .arg("-p")
+        .arg(child.id().to_string());
+    let attached = command::text(&mut attach);
+    child.wait().unwrap();
+    attached.unwrap();
+    let shown = fs::read_to_string(file("shown")).unwrap();
+    let found = names(&shown);
+    assert!(found.len() > 10, "{found:?}");
+    assert!(found.iter().all(|names| names == "late on"), "{found:?}");
+    assert!(shown.matches("\"probe:late\"").count() > 10, "{shown}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_the_vdso_are_those_that_perf_names() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let text = "#include <time.h>
+        int main(void) { struct timespec now; for (int i = 0; i < 20000000; i++)
+            clock_gettime(CLOCK_MONOTONIC, &now); return 0; }";
+    fs::write(file("a.c"), text).unwrap();
+    let mut compiler = Command::new("cc");
+    command::text(compiler.arg("-o").arg(file("a")).arg(file("a.c"))).unwrap();
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    tool.args([
+        "run",
+        "--sample",
+        "999",
+        "--stack",
+        "user",
+        "--stack-for",
+        "none",
+        "--log",
+    ]);
+    command::text(tool.arg(file("log")).arg("--").arg(file("a"))).unwrap();
+    let mut ours = std::collections::BTreeSet::new();
+    for line in read(&file("log")).lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let frames = event["stack"].as_array().cloned().unwrap_or_default();
+        let of_vdso = frames.iter().filter(|frame| frame["module"] == "[vdso]");
+        ours.extend(of_vdso.filter_map(|frame| Some(frame["symbol"].as_str()?.to_owned())));
+    }
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-e", "cpu-clock", "-o"])
+        .arg(file("data"));
+    command::text(perf.arg("--").arg(file("a"))).unwrap();
+    let mut script = Command::new("perf");
+    script
+        .args(["script", "-F", "ip,sym,dso", "-i"])
+        .arg(file("data"));
+    let script = command::text(&mut script).unwrap();
+    let of_vdso = script.lines().filter(|line| line.contains("[vdso]"));
+    // Each has two names, of which perf takes the one that begins so.
+    let theirs = of_vdso.filter_map(|line| line.split_whitespace().nth(1)?.strip_prefix("__vdso_"));
+    let theirs: std::collections::BTreeSet<String> = theirs.map(str::to_owned).collect();
+    assert!(ours.contains("clock_gettime"), "{ours:?}");
+    assert_eq!(ours, theirs);
+}

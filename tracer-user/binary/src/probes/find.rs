@@ -686,13 +686,18 @@ fn at_path(
 /// need not be mapped yet.
 fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
     if let Some((pid, rest)) = in_proc(file) {
+        let living = files::living_thread(pid);
+        let root = files::root_of(living);
+        let location = Path::new("/proc").join(living.to_string()).join(rest);
         return match rest.strip_prefix("root") {
-            Ok(below) => Binary::open_below(&files::root_of(pid), &Path::new("/").join(below)),
-            Err(_) => Binary::open(file, file, &files::root_of(pid)),
+            Ok(below) => Binary::open_below(&root, &Path::new("/").join(below)),
+            Err(_) => Binary::open(&location, file, &root),
         };
     }
     let root = match subject {
-        Subject::Processes([pid, ..]) if file.is_absolute() => files::root_of(*pid),
+        Subject::Processes([pid, ..]) if file.is_absolute() => {
+            files::root_of(files::living_thread(*pid))
+        }
         Subject::Processes(_) | Subject::Command(_) => {
             return Binary::open(file, file, Path::new("/"));
         }

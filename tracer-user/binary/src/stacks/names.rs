@@ -22,6 +22,9 @@ const MOST_NAMES: usize = 1 << 20;
 /// Programs whose lists of generated code are known. Beyond that, all are forgotten.
 const MOST_PERF_MAPS: usize = 1024;
 
+/// Bytes of all those lists that are known. Beyond that, all are forgotten.
+const MOST_LISTED_BYTES: u64 = 256 << 20;
+
 /// Files that are open until they are read. Beyond that, a file is read as long as it is there.
 const MOST_OPEN: usize = 128;
 
@@ -78,8 +81,10 @@ struct Inner {
     kernel: Option<KernelSymbols>,
     vdso: Option<Arc<Module>>,
     perf_maps: HashMap<i32, PerfMap>,
+    /// Bytes of all those lists.
+    listed_bytes: u64,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
-    seen: BTreeMap<(i32, u64, u64), Option<Arc<Mapping>>>,
+    seen: BTreeMap<(i32, u64, u64), Option<Place>>,
 }
 
 /// Functions of the file of a mapping, once that was looked for.
@@ -237,9 +242,9 @@ impl SymbolNames {
         inner.look_at_lists();
         let seen = std::mem::take(&mut inner.seen);
         let mut named = Vec::new();
-        for ((pid, address, since), mapping) in seen {
+        for ((pid, address, since), place) in seen {
             let before = named.len();
-            inner.push_names(&mut named, (pid, address, since), mapping.as_deref());
+            inner.push_names(&mut named, (pid, address, since), place.as_ref());
             // Of what was mapped before, and has a name there.
             let is_earlier = |name: &AddressName| (name.pid, name.address) == (pid, address);
             let has_earlier = before > 0 && named.get(before - 1).is_some_and(is_earlier);
@@ -323,28 +328,33 @@ impl Inner {
     }
 
     fn note_address(&mut self, pid: i32, at: u64, address: u64) {
-        let Some((mapping, since, _)) = self.place((pid, at), address) else {
+        let Some(mut place) = self.place((pid, at), address) else {
             let since = self.spaces.unknown_since(pid, address, at);
             self.seen.insert((pid, address, since), None);
             return;
         };
-        let key = (pid, address, since);
-        if mapping.may_be_generated() {
-            self.perf_map(pid).look(pid, since, false);
+        let since = place.1;
+        if place.0.may_be_generated() {
+            self.look_at_list(pid, since);
         }
-        if self.seen.insert(key, Some(Arc::clone(&mapping))).is_none() && mapping.is_of_file() {
-            self.hold(pid, &mapping, since, address, at);
+        let key = (pid, address, since);
+        if !self.seen.contains_key(&key) {
+            if place.0.is_of_file() && place.2.is_none() {
+                self.hold((pid, at), address, &mut place);
+            }
+            self.seen.insert(key, Some(place));
         }
     }
 
-    /// Opens the file of a mapping, or reads it where too many are open.
-    fn hold(&mut self, pid: i32, mapping: &Mapping, since: u64, address: u64, at: u64) {
-        let key = key_of(mapping);
+    /// Opens the file of a mapping, or reads it where too many are open, or it has no identifier by
+    /// which it is found again.
+    fn hold(&mut self, of: (i32, u64), address: u64, place: &mut Place) {
+        let mapping = Arc::clone(&place.0);
+        let key = key_of(&mapping);
         let is_known = self.modules.contains_key(&key) || self.open.contains_key(&key);
         if mapping.build_id.is_empty() || self.open.len() >= MOST_OPEN {
-            let place = (Arc::new(mapping.clone()), since, None);
-            self.module((pid, at), address, &place);
-        } else if !is_known && let Some(binary) = self.open_binary(pid, mapping, since) {
+            place.2 = Some(self.module(of, address, place));
+        } else if !is_known && let Some(binary) = self.open_binary(of.0, &mapping, place.1) {
             self.open.insert(key, binary);
         }
     }
@@ -356,11 +366,19 @@ impl Inner {
         }
     }
 
-    fn perf_map(&mut self, pid: i32) -> &mut PerfMap {
-        if self.perf_maps.len() >= MOST_PERF_MAPS && !self.perf_maps.contains_key(&pid) {
+    /// Returns what a process that has had code of its own since a time has listed of it.
+    fn look_at_list(&mut self, pid: i32, since: u64) -> &PerfMap {
+        let is_new = !self.perf_maps.contains_key(&pid);
+        let are_many = is_new && self.perf_maps.len() >= MOST_PERF_MAPS;
+        if are_many || self.listed_bytes > MOST_LISTED_BYTES {
             self.perf_maps.clear();
+            self.listed_bytes = 0;
         }
-        self.perf_maps.entry(pid).or_default()
+        let map = self.perf_maps.entry(pid).or_default();
+        let before = map.bytes();
+        map.look(pid, since, false);
+        self.listed_bytes += map.bytes().saturating_sub(before);
+        map
     }
 
     /// Appends the names that an address has had in a mapping that is there since a time.
@@ -368,7 +386,7 @@ impl Inner {
         &mut self,
         to: &mut Vec<AddressName>,
         (pid, address, since): (i32, u64, u64),
-        mapping: Option<&Mapping>,
+        place: Option<&Place>,
     ) {
         let mut push = |since, (name, offset)| {
             to.push(AddressName {
@@ -384,8 +402,8 @@ impl Inner {
             function.into_iter().for_each(|function| push(0, function));
             return;
         }
-        let Some(mapping) = mapping else { return };
-        let place = (Arc::new(mapping.clone()), since, None);
+        let Some(place) = place else { return };
+        let mapping = &*place.0;
         if mapping.may_be_generated()
             && let Some(map) = self.perf_maps.get(&pid)
         {
@@ -399,7 +417,7 @@ impl Inner {
                 return;
             }
         }
-        let function = self.function((pid, since), address, true, &place);
+        let function = self.function((pid, since), address, true, place);
         function
             .into_iter()
             .for_each(|function| push(since, function));
@@ -463,8 +481,7 @@ impl Inner {
             let vdso = self.vdso.get_or_insert_with(|| Arc::new(Module::of_vdso()));
             vdso.find(own.checked_sub(mapping.start)?)?
         } else if mapping.may_be_generated() {
-            let map = self.perf_map(pid);
-            map.look(pid, *since, false);
+            let map = self.look_at_list(pid, *since);
             map.find(own, at, *since)?
         } else {
             return None;

@@ -16,7 +16,7 @@ use super::spaces::{date_of, time_now};
 use crate::probes::{living_thread, open_ordinary_below, root_of};
 
 /// Bytes of such a file that are read.
-const MOST_BYTES: u64 = 256 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -196,6 +196,11 @@ impl PerfMap {
                 .map(|(_, one)| one)
         })?;
         Some((Arc::clone(&found.name), address - found.start))
+    }
+
+    /// Returns the number of bytes of the list that were read.
+    pub fn bytes(&self) -> u64 {
+        self.read
     }
 
     /// Returns the number of functions that were listed so far.
