@@ -54,7 +54,8 @@ event_data! {
         pub build_id: [u8; 20],
         /// Bytes of `build_id`.
         pub build_id_bytes: u32,
-        /// The path of the file, as the process knows it.
+        /// The path of the file, as the process knows it; `[unmapped]` where there is no code any
+        /// more. Behind its null the inode of the file (64 bits), where it has no build identifier.
         #[shown(Text)]
         pub path: [u8; MAPPING_PATH_BYTES],
     }
@@ -67,7 +68,8 @@ event_data! {
         /// Bytes from the beginning of the function to there.
         #[shown(U64)]
         pub offset: u64,
-        /// The name of the function.
+        /// The name of the function; none where it is unknown. Behind its null the time since which
+        /// the name counts, in nanoseconds (64 bits), where it does not count always.
         #[shown(Text)]
         pub name: [u8; SYMBOL_NAME_BYTES],
     }

@@ -206,7 +206,7 @@ struct linux_trace_lock_wait {
     unsigned linux_operation;
     unsigned linux_value;            /* The value that the word was to have. */
     unsigned linux_timed;            /* 1: the wait ends by itself after a time. */
-    unsigned linux_parts;            /* Which parts of the memory could be read: a bit for each sixteen bytes. */
+    unsigned linux_parts;            /* Parts of the memory that could be read: a bit for each sixteen bytes. */
     /* The thread in its own pid namespace, by whose numbers locks name their owners; 0 where that is not known. */
     unsigned linux_own_tid;
     unsigned linux_reserved;         /* Zero. */
@@ -492,14 +492,18 @@ struct linux_trace_mapping {
     __linux_trace_u64 linux_file_offset; /* Where in the file it begins. */
     char linux_build_id[20];             /* The build identifier of the file; zeroes where it has none. */
     unsigned linux_build_id_bytes;       /* Bytes of build_id. */
-    char linux_path[1024];               /* The path of the file, as the process knows it. */
+    /* The path of the file, as the process knows it; unmapped where there is no code any more. Behind its null the
+     * inode of the file (64 bits), where it has no build identifier. */
+    char linux_path[1024];
 };
 
 /* Data of LINUX_TRACE_SYMBOL: the function at an address that a stack has. */
 struct linux_trace_symbol {
     __linux_trace_u64 linux_address; /* The address. */
     __linux_trace_u64 linux_offset;  /* Bytes from the beginning of the function to there. */
-    char linux_name[1024];           /* The name of the function. */
+    /* The name of the function; none where it is unknown. Behind its null the time since which the name counts, in
+     * nanoseconds (64 bits), where it does not count always. */
+    char linux_name[1024];
 };
 
 /* Data of LINUX_TRACE_SAMPLE: a thread had a CPU when its clock was looked at (--sample). */

@@ -16,7 +16,9 @@ pub struct ProbeArgs {
     /// with its arguments by their types: 'libc.so.6:fopen(str, str)'. Types are str (a text, as
     /// far as --string-size says, 256 bytes at most), int, long, uint, ulong, s8 to s64, u8 to u64,
     /// bool, char, ptr, and float and double, which take their space and are not read. Of a C or
-    /// C++ program that was built with -g, they are known without being given. With
+    /// C++ program that was built with -g, they are known without being given. A function of C++ or
+    /// Rust may be named as stacks show it, with its parameters or without ('app:N::B<long>::go'),
+    /// and several by a pattern ('app:N::*'), each of which is a type of its own. With
     /// FILE:FUNCTION+BYTES, each time that the instruction there is reached
     #[arg(long, value_name = "FILE:FUNCTION")]
     probe: Vec<String>,
