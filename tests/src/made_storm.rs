@@ -1,14 +1,17 @@
 //! A log of more threads than a page has space for: a thousand processes that live one after the
 //! other, most of a few names, and one of many threads.
 
+use std::mem::offset_of;
 use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, ForkData, SwitchInData, SwitchOutData};
+use tracer_common::kernel::{
+    COMM_BYTES, ExecData, ExitData, ForkData, SwitchInData, SwitchOutData,
+};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{EventTypes, Ledger};
 use tracer_log::{FinalStatus, LogWriter};
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::made::{self, START_NS};
 
@@ -46,6 +49,34 @@ pub fn write(path: &Path) -> anyhow::Result<()> {
     let server = log.live(SERVER.0, None)?;
     for _ in 0..SERVER.1 {
         log.live("worker", Some(server))?;
+    }
+    let (types, mut writer) = (EventTypes::default(), log.writer);
+    Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
+}
+
+/// Writes a log of so many processes that live one after the other: each is made, gets a CPU, runs
+/// a program and ends.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write_short(path: &Path, count: usize) -> anyhow::Result<()> {
+    let mut log = Made {
+        writer: made::log(path, "short")?,
+        now: 0,
+        pid: FIRST,
+    };
+    let mut exec = ExecData::new_zeroed().as_bytes().to_vec();
+    exec.truncate(offset_of!(ExecData, file));
+    exec.extend_from_slice(b"/bin/true\0\0true\0--short\0");
+    let ended = ExitData {
+        status: 0,
+        signal: 0,
+    };
+    for _ in 0..count {
+        let pid = log.live("sh", None)?;
+        log.add(EventTypeId::EXEC, (pid, pid, "true"), &exec)?;
+        log.add(EventTypeId::EXIT, (pid, pid, "true"), ended.as_bytes())?;
     }
     let (types, mut writer) = (EventTypes::default(), log.writer);
     Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)

@@ -6,6 +6,7 @@ mod first_look;
 mod flames;
 mod given_way;
 mod locks;
+mod many_processes;
 mod now;
 mod report;
 mod report_in_browser;
