@@ -1,6 +1,8 @@
 //! Options of counting in the kernel, instead of recording.
 
+use std::cell::Cell;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -9,6 +11,8 @@ use super::source_options::{EventSource, LiveSource};
 use tracer_answers::counting::{self, CountView};
 use tracer_answers::stat::{By, View};
 use tracer_kernel::{Counting, CountsBy};
+use tracer_live::Beginning;
+use tracer_output::terminal::Outcome;
 use tracer_text::quantity::time;
 
 /// Counting, as typed.
@@ -130,10 +134,15 @@ impl CountConfig {
     /// The processes cannot be traced, or what was counted cannot be read.
     pub fn run(&self, live: &LiveSource) -> anyhow::Result<ExitCode> {
         let view = self.view;
-        live.trace_with(move |beginning, lines| {
+        let outcome = Rc::new(Cell::new(Outcome::Complete));
+        let shown = Rc::clone(&outcome);
+        let consumer = move |beginning: &Beginning<'_>, lines| {
             let counts = beginning.counts.clone();
             let counts = counts.context("what is counted cannot be read here")?;
-            Ok(counting::consumer(counts, view, beginning.start, lines))
-        })
+            let outcome = Rc::clone(&outcome);
+            let start = beginning.start;
+            Ok(counting::consumer(counts, (view, start), lines, outcome))
+        };
+        live.trace_with(consumer, || shown.get())
     }
 }

@@ -75,14 +75,18 @@ pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
 }
 
 /// Starts a command and traces it. Returns its status when that is not 0, else whether the trace is
-/// complete.
+/// complete; `shown` is asked at the end whether what was shown is.
 ///
 /// # Errors
 ///
 /// The command cannot be started or traced.
-pub fn launch(command: &[OsString], setup: &Setup) -> anyhow::Result<ExitCode> {
+pub fn launch(
+    command: &[OsString],
+    setup: &Setup,
+    shown: impl FnOnce() -> Outcome,
+) -> anyhow::Result<ExitCode> {
     let (outcome, status) = tracer_live::launch(command, setup)?;
-    Ok(code(outcome, status))
+    Ok(code(outcome.and(shown()), status))
 }
 
 /// Returns the status of the command when that is not 0, else whether the trace is complete.

@@ -28,6 +28,7 @@ use tracer_live::{
 };
 use tracer_log_view::WantedEvents;
 use tracer_output::report::TextLook;
+use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::quantity::{size, time};
@@ -358,7 +359,8 @@ impl LiveSource {
         recording.counting = Some(what);
     }
 
-    /// Traces, and shows the lines that a consumer appends; it says itself what people are to know.
+    /// Traces, and shows the lines that a consumer appends; it says itself what people are to
+    /// know, and `shown` whether all of it is complete.
     ///
     /// # Errors
     ///
@@ -366,11 +368,13 @@ impl LiveSource {
     pub fn trace_with(
         &self,
         consumer: impl Fn(&Beginning<'_>, Lines) -> anyhow::Result<Box<dyn Consumer>> + 'static,
+        shown: impl FnOnce() -> Outcome,
     ) -> anyhow::Result<ExitCode> {
-        self.run(&Setup {
+        let setup = Setup {
             consumer: ConsumerSetup::new(false, consumer),
             ..self.setup.clone()
-        })
+        };
+        self.run(&setup, shown)
     }
 
     /// Traces, and shows the answer at the end: the lines that `consumer` appends.
@@ -402,13 +406,16 @@ impl LiveSource {
             output,
             ..self.setup.clone()
         };
-        self.run(&setup)
+        self.run(&setup, || Outcome::Complete)
     }
 
-    fn run(&self, setup: &Setup) -> anyhow::Result<ExitCode> {
+    fn run(&self, setup: &Setup, shown: impl FnOnce() -> Outcome) -> anyhow::Result<ExitCode> {
         match &self.who {
-            Who::Targets(targets) => tracer_live::attach(targets, setup).map(exit::from_outcome),
-            Who::Command(command) => run::launch(command, setup),
+            Who::Targets(targets) => {
+                let outcome = tracer_live::attach(targets, setup)?;
+                Ok(exit::from_outcome(outcome.and(shown())))
+            }
+            Who::Command(command) => run::launch(command, setup, shown),
         }
     }
 }

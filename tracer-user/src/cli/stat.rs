@@ -168,6 +168,10 @@ impl TryFrom<StatArgs> for StatConfig {
         {
             bail!("{option} goes without --count, which records no stacks");
         }
+        ensure!(
+            !args.counting.is_given() || !source.follow_wakers,
+            "--follow-wakers goes without --count, which records no wake-ups"
+        );
         let counting = args.counting.config(view, is_json)?;
         let source = source.source(&spans, &WITH_ALL)?;
         let source = match &counting {

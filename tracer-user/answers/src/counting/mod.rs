@@ -4,11 +4,13 @@ mod json;
 mod table;
 mod text;
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tracer_analysis::Thread;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExecData, ForkData, RenameData, ThreadStateData};
+use tracer_common::kernel::{ExecData, ForkData, NotCounted, RenameData, ThreadStateData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
@@ -21,6 +23,7 @@ use tracer_event::document::{document, object_line};
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;
+use tracer_output::terminal::Outcome;
 
 /// View of counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,16 +62,17 @@ struct Counter {
     /// The table of the last interval's end, and when that was.
     last: (CountTable, MonotonicNs),
     lines: Lines,
+    outcome: Rc<Cell<Outcome>>,
 }
 
 /// Returns the consumer that reads `counts`, which begin at `start`; the tables, or JSON, are
-/// appended to `lines`.
+/// appended to `lines`, and `outcome` says at the end whether something found no space.
 #[must_use]
 pub fn consumer(
     counts: SharedCounts,
-    view: CountView,
-    start: MonotonicNs,
+    (view, start): (CountView, MonotonicNs),
     lines: Lines,
+    outcome: Rc<Cell<Outcome>>,
 ) -> Box<dyn Consumer> {
     Box::new(Counter {
         counts,
@@ -77,6 +81,7 @@ pub fn consumer(
         names: LastNames::default(),
         last: (CountTable::default(), start),
         lines,
+        outcome,
     })
 }
 
@@ -175,6 +180,9 @@ impl Consumer for Counter {
         let table = CountTable::new(&read, self.view.by);
         let end = summary.ended.unwrap_or(read.at);
         let lost = summary.lost_in_trace();
+        if table.not_counted != NotCounted::default() {
+            self.outcome.set(Outcome::EventsLost);
+        }
         self.show(&table, (self.start, end), false, lost);
         Ok(())
     }

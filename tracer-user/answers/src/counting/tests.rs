@@ -44,12 +44,16 @@ fn sum(count: u64, also: u64, total_ns: u64, longest_ns: u64, range: usize) -> C
 
 fn shown(reads: Vec<CountsRead>, view: CountView, ticks: &[u64]) -> String {
     let lines = Lines::default();
+    let has_no_space = reads.iter().any(|read| read.not_counted.events > 0);
     let counts = Rc::new(RefCell::new(Given(reads)));
-    let mut consumer = consumer(counts, view, MonotonicNs(0), lines.clone());
+    let outcome = Rc::new(Cell::new(Outcome::Complete));
+    let start = MonotonicNs(0);
+    let mut consumer = consumer(counts, (view, start), lines.clone(), Rc::clone(&outcome));
     for now in ticks {
         consumer.idle(MonotonicNs(*now));
     }
     consumer.finish(&Summary::default()).unwrap();
+    assert_eq!(outcome.get() == Outcome::EventsLost, has_no_space);
     let shown = String::from_utf8(lines.bytes().clone()).unwrap();
     assert!(!shown.contains('\x1b'), "{shown}");
     shown
