@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { THREADS = 16, ROUNDS = 1000 };
+enum { THREADS = 16, ROUNDS = 400 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER, taken = PTHREAD_COND_INITIALIZER;

@@ -323,7 +323,7 @@ fn a_single_hot_thread_is_named_with_its_function() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_herd_that_is_woken_in_vain_is_named() {
-    check("herd.c", "herd", &["herd", "futex", "16 threads"]);
+    check("herd.c", "herd", &["herd", "futex", "threads at a time"]);
 }
 
 #[test]
@@ -398,4 +398,46 @@ fn a_process_that_waits_for_work_does_not_hang() {
     idle.kill().unwrap();
     idle.wait().unwrap();
     Explanation(serde_json::from_slice(&output.stdout).unwrap()).names_nothing();
+}
+
+/// Programs of `look_alikes.c`, and the rules that they must not be taken for.
+const LOOK_ALIKES: [(&str, &[&str]); 10] = [
+    ("workers", &["lock", "hung", "herd"]),
+    ("no_disk", &["disk", "sleep"]),
+    ("datagrams", &["dns", "connect", "sleep"]),
+    ("busy_events", &["polling"]),
+    ("one_thread", &["hot-thread", "lock", "faults"]),
+    ("short_threads", &["processes", "child", "sleep"]),
+    ("large_reads", &["small-io", "disk"]),
+    ("some_fail", &["failing"]),
+    ("herd_with_work", &["herd", "inversion"]),
+    ("slow_answer", &["connect", "dns", "sleep"]),
+];
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_looks_alike_is_not_taken_for_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = dist::compile("look_alikes", folder.path()).unwrap();
+    for (name, rules) in LOOK_ALIKES {
+        let like = Program {
+            folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            command: vec![program.clone(), name.into()],
+        };
+        let explained = like.explain(&[like.file()]);
+        assert!(explained.0["wall_ns"].as_u64() > Some(20_000_000), "{name}");
+        for rule in rules {
+            assert!(!explained.has(rule), "{name}: {rule}: {:#}", explained.0);
+        }
+    }
+    // What has its CPU taken by a quota lacks none; a holder that sleeps has lost none.
+    let convoy = Program::new("lock_convoy.c", Kind::Slow).explain(&NOTHING);
+    assert!(
+        !convoy.has("inversion") && !convoy.has("hung"),
+        "{:#}",
+        convoy.0
+    );
 }

@@ -29,6 +29,7 @@ pub fn json(explanation: &Explanation) -> Value {
         "time": time,
         "findings": explanation.findings().iter().map(finding).collect::<Vec<_>>(),
         "findings_in_all": explanation.judged.in_all,
+        "longest_waits": explanation.longest,
         "not_the_reason": not,
         "blind": blind.collect::<Vec<_>>(),
         "not_seen": explanation.unseen,

@@ -36,6 +36,8 @@ pub struct Explanation {
     overview: Overview,
     judged: Judged,
     unseen: Vec<String>,
+    /// The longest waits of threads of one name, in words, where there are any.
+    longest: Option<String>,
     next: Vec<String>,
     /// Cost of the trace, in words, where that is known.
     cost: Option<String>,
@@ -66,6 +68,7 @@ impl Explanation {
         Self {
             overview: Overview::new(&facts),
             unseen: unseen::unseen(&facts, &judged),
+            longest: rules::longest_waits(&facts),
             next: next(&judged, subject),
             judged,
             facts,

@@ -20,6 +20,10 @@ pub fn text(explanation: &Explanation) -> String {
     let findings = explanation.findings();
     if findings.is_empty() {
         out.push_str("\nNothing that the rules know explains a tenth of the time.\n");
+        if let Some(longest) = &explanation.longest {
+            let line = format!("The longest waits: {}", short(longest));
+            out.push_str(&format!("{}\n", wrapped(&line, "  ").trim_start()));
+        }
     }
     for (position, found) in findings.iter().enumerate() {
         push_finding(&mut out, position + 1, found);

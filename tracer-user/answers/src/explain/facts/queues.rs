@@ -18,11 +18,24 @@ const HERD: usize = 4;
 /// Threads of one herd that are told apart.
 const MOST_IN_HERD: usize = 256;
 
-/// Longest time between two wake-ups of a herd, in nanoseconds.
+/// Longest time in which one waker wakes all of a herd, in nanoseconds.
 const HERD_NS: u64 = 200_000;
 
 /// Longest time for which a thread runs that was woken in vain, in nanoseconds.
 const IN_VAIN_NS: u64 = 200_000;
+
+/// Thread that waits for another one, which waits for a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InvertedKey {
+    /// The thread that waits.
+    pub thread: Thread,
+    /// Reason of its wait.
+    pub reason: Reason,
+    /// The thread that ended that wait.
+    pub holder: Thread,
+    /// The thread that had the CPU for which the other one waited.
+    pub instead: Task,
+}
 
 /// Threads that wait while one of a lower priority has what they wait for, and no CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +62,7 @@ pub struct Herd {
 /// Wake-ups that follow each other.
 #[derive(Clone, Debug, Default)]
 struct Burst {
-    last: u64,
+    first: u64,
     threads: Vec<Thread>,
 }
 
@@ -58,9 +71,8 @@ struct Burst {
 pub struct Queues {
     behind: HashMap<(Thread, Task), u64>,
     recent: HashMap<Thread, VecDeque<(u64, u64, Task)>>,
-    /// By the thread that waits, the one that it waits for, and who has the CPU instead.
-    inverted: HashMap<(Thread, Thread, Task), Inverted>,
-    bursts: HashMap<Reason, Burst>,
+    inverted: HashMap<InvertedKey, Inverted>,
+    bursts: HashMap<(Waker, Reason), Burst>,
     /// Threads that were woken in a burst, and how long they ran since.
     awake: HashMap<Thread, (Reason, u64)>,
     herds: HashMap<Reason, Herd>,
@@ -109,7 +121,7 @@ impl Queues {
         let IntervalEnd::Woken(waker) = interval.end else {
             return;
         };
-        self.note_burst(interval.thread, reason, interval.to.0);
+        self.note_burst(interval.thread, (waker, reason), interval.to.0);
         let Waker::Thread(by) = waker else {
             return;
         };
@@ -119,7 +131,12 @@ impl Queues {
         for (from, to, behind) in recent {
             let (from, to) = ((*from).max(interval.from.0), (*to).min(interval.to.0));
             let is_other = behind.thread != interval.thread && behind.thread.tid != 0;
-            let key = (interval.thread, by.thread, *behind);
+            let key = InvertedKey {
+                thread: interval.thread,
+                reason,
+                holder: by.thread,
+                instead: *behind,
+            };
             let has_space = self.inverted.len() < MOST_ROWS || self.inverted.contains_key(&key);
             if from < to && is_other && has_space {
                 let inverted = self.inverted.entry(key).or_default();
@@ -129,16 +146,16 @@ impl Queues {
         }
     }
 
-    fn note_burst(&mut self, thread: Thread, reason: Reason, at: u64) {
+    fn note_burst(&mut self, thread: Thread, (by, reason): (Waker, Reason), at: u64) {
         if self.bursts.len() >= MOST_ROWS || self.awake.len() >= MOST_ROWS {
             self.bursts.clear();
             self.awake.clear();
         }
-        let burst = self.bursts.entry(reason).or_default();
-        if at.saturating_sub(burst.last) > HERD_NS {
+        let burst = self.bursts.entry((by, reason)).or_default();
+        if at.saturating_sub(burst.first) > HERD_NS {
             burst.threads.clear();
+            burst.first = at;
         }
-        burst.last = at;
         self.awake.insert(thread, (reason, 0));
         // One that is woken again is no other one.
         if burst.threads.contains(&thread) || burst.threads.len() >= MOST_IN_HERD {
@@ -185,7 +202,7 @@ impl Queues {
     /// Returns the thread that waits, the one that it waits for, and the one that has the CPU of
     /// that, the longest first.
     #[must_use]
-    pub fn inverted(&self) -> Vec<((Thread, Thread, Task), Inverted)> {
+    pub fn inverted(&self) -> Vec<(InvertedKey, Inverted)> {
         let mut all: Vec<_> = self.inverted.iter().map(|(key, of)| (*key, *of)).collect();
         all.sort_unstable_by_key(|(key, of)| (std::cmp::Reverse(of.ns), *key));
         all

@@ -15,7 +15,7 @@ const HOT: u64 = 800;
 const COOL: u64 = 300;
 
 /// Threads that had a CPU and are named.
-const MOST_NAMED: usize = 2;
+const MOST_NAMED: usize = 3;
 
 fn about(rule: &'static str, crew: &Crew, ns: u64) -> RuleFinding {
     RuleFinding {
@@ -67,7 +67,7 @@ pub fn starved(facts: &TraceFacts) -> Vec<RuleFinding> {
     } else {
         format!(
             "waited for a CPU that others had, mostly {}",
-            named.join(" and ")
+            named.join(", ")
         )
     };
     let others = shares.iter().skip(1);

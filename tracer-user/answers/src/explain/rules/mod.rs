@@ -11,6 +11,7 @@ mod waits;
 use super::facts::TraceFacts;
 use super::finding::RuleFinding;
 use super::overview::{Overview, Use};
+use crate::queries::words::duration;
 
 /// Events without which a rule sees nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +172,23 @@ fn is_worth(found: &RuleFinding, queued: u64) -> bool {
     found.share * support::WHOLE >= LEAST_SHARE * rest && found.ns >= LEAST_NS
 }
 
+/// Describes the longest waits of threads of one name.
+#[must_use]
+pub fn longest_waits(facts: &TraceFacts) -> Option<String> {
+    let crews = support::by_crew(facts, |_, _| true);
+    let (crew, waits) = crews.first()?;
+    let found = support::of_waits(facts, "", crew, waits);
+    let parts = [waits.call(), found.place, found.object];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Some(format!(
+        "{} {}, {} times: {}",
+        found.who,
+        duration(found.ns),
+        found.count,
+        parts.join("; ")
+    ))
+}
+
 /// Drops findings that a more special one explains.
 fn drop_general(all: &mut Vec<RuleFinding>) {
     let is_special = |found: &RuleFinding, rules: &[&str]| rules.contains(&found.rule);
@@ -191,11 +209,19 @@ fn drop_general(all: &mut Vec<RuleFinding>) {
         let mut inversions = all.iter().filter(|found| found.rule == "inversion");
         inversions.any(|inversion| inversion.by == cpu.by)
     };
+    // Others wait for what a hot thread has.
+    let is_holder = |hot: &RuleFinding| {
+        let mut locks = all.iter().filter(|found| found.rule == "lock");
+        locks.any(|lock| {
+            let by = lock.by.as_deref().unwrap_or_default();
+            by.split(' ').next() == hot.who.split(' ').next()
+        })
+    };
     let on_cpu = ["polling", "failing", "small-io", "faults", "processes"];
     let drops = all.iter().map(|found| match found.rule {
-        "hot-thread" => has(&on_cpu, &found.comm),
+        "hot-thread" => has(&on_cpu, &found.comm) || is_holder(found),
         "child" => has(&["processes"], &found.comm) || has_inner(found),
-        "lock" => has(&["inversion"], &found.comm),
+        "lock" => has(&["inversion", "herd"], &found.comm),
         "cpu" => has(&["herd"], &found.comm) || is_inverted(found),
         _ => false,
     });

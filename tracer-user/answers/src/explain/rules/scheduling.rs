@@ -14,7 +14,9 @@ const MANY: u64 = 20;
 /// Finds threads that wait for one that has no CPU, since a third one has it.
 pub fn inverted(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.queues.inverted().into_iter();
-    let found = all.filter_map(|((waits, holder, instead), inverted)| {
+    let all = all.filter(|(key, _)| facts.details.get(key.reason).class == WaitClass::Lock);
+    let found = all.filter_map(|(key, inverted)| {
+        let (waits, holder, instead) = (key.thread, key.holder, key.instead);
         let locks = facts
             .waits
             .iter()
