@@ -62,6 +62,8 @@ pub struct Followed {
 pub struct Buffers {
     /// Bytes of each BPF ring.
     pub kernel_ring_bytes: u32,
+    /// Bytes of each BPF ring where this process makes them: the service has rings of its own.
+    pub own_ring_bytes: Option<u32>,
     /// Bytes of the stream.
     pub stream_bytes: usize,
     /// Bytes of each thread's ring of user events.
@@ -72,6 +74,7 @@ impl Default for Buffers {
     fn default() -> Self {
         Self {
             kernel_ring_bytes: 2 << 20,
+            own_ring_bytes: None,
             stream_bytes: 16 << 20,
             thread_ring_bytes: 512 << 10,
         }
@@ -198,7 +201,10 @@ impl Setup {
     ) -> KernelOptions {
         let recording = &self.recording;
         KernelOptions {
-            ring_bytes: self.buffers.kernel_ring_bytes,
+            ring_bytes: self
+                .buffers
+                .own_ring_bytes
+                .unwrap_or(self.buffers.kernel_ring_bytes),
             wanted: recording.types_to_load(subject),
             syscalls: recording.syscalls.clone(),
             calls_at_exit: recording.calls_at_exit,

@@ -63,8 +63,8 @@ const SYSCALLS: &str = "all,!clock_gettime,!gettimeofday,!time,!getpid,!gettid,!
 /// Bytes that are read of names and addresses that system calls are given.
 const STRING_BYTES: u32 = 64;
 
-/// Size of each ring where none is given: stacks of waits are large.
-const RING_SIZE: &str = "8M";
+/// Bytes of each ring where none are given: stacks of waits are large.
+const RING_BYTES: u32 = 8 << 20;
 
 /// Types that are recorded in addition when all processes are traced.
 const WITH_ALL: [EventTypeId; 4] = [
@@ -89,9 +89,6 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
             source.syscalls.get_or_insert_with(|| SYSCALLS.to_owned());
             source.add_events.push("fault".to_owned());
             source.stack = StackArgs::for_explanations();
-            if source.ring_size == super::source_options::RING_SIZE {
-                RING_SIZE.clone_into(&mut source.ring_size);
-            }
         }
         let tid = match (&source.pid[..], &source.command[..]) {
             ([pid], []) => Some(super::pid(pid)?),
@@ -100,8 +97,12 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
         if source.file.is_some() {
             source.pid.clear();
         }
+        let is_default = source.ring_size == super::source_options::RING_SIZE;
+        let ring_bytes = is_default.then_some(RING_BYTES);
         let source = match source.source(&[], &WITH_ALL)? {
-            EventSource::Live(live) => EventSource::Live(Box::new(live.reading(STRING_BYTES))),
+            EventSource::Live(live) => {
+                EventSource::Live(Box::new(live.reading(STRING_BYTES, ring_bytes)))
+            }
             log @ EventSource::Log(..) => log,
         };
         Ok(Self {

@@ -342,6 +342,7 @@ impl TraceArgs {
             },
             buffers: Buffers {
                 kernel_ring_bytes,
+                own_ring_bytes: None,
                 stream_bytes,
                 thread_ring_bytes,
             },
