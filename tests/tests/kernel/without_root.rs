@@ -572,3 +572,37 @@ fn a_trace_survives_the_service() {
         .filter(|event| event.event_type.to_lowercase().contains("overflow"));
     assert!(marks.count() >= 1, "{}", trace.stderr);
 }
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn a_slow_program_is_explained_without_root() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/slow/row_lock.c");
+    let program = scene.stage.path().join("row_lock");
+    dist::compile_file("cc", &source, &program, &["-g"], dist::Linkage::Shared).unwrap();
+    open_to_all(scene.stage.path()).unwrap();
+    give(&scene.stage.path().join("made"), VICTIM).unwrap();
+    let mut explain = scene.tool();
+    explain.args(["explain", "--format", "json", "--"]);
+    let said = explain.arg(&program).output().unwrap();
+    let said = words(&said);
+    // Where the events are from is told before it.
+    let begin = said.find("\n{").map_or(0, |before| before + 1);
+    let mut values = serde_json::Deserializer::from_str(&said[begin..]).into_iter::<Value>();
+    let explained = values.next().unwrap().unwrap();
+    let mut findings = explained["findings"].as_array().unwrap().iter();
+    let first = findings.find(|found| found["rule"] != "cpu");
+    let first = first.unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(first["rule"], "lock", "{said}");
+    assert!(
+        first["by"].as_str().unwrap().starts_with("holder"),
+        "{said}"
+    );
+    assert!(
+        first["where"].as_str().unwrap().contains("set_lock"),
+        "{said}"
+    );
+}

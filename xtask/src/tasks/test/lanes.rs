@@ -18,7 +18,14 @@ const IN_ONE_LANE: &str = "security";
 
 /// Files of tests that run alone: they measure how long something takes, need all processors, or
 /// have processes that keep whatever asks after them waiting.
-const FILES_ALONE: [&str; 5] = ["compare", "machine", "real_time", "served", "slow"];
+const FILES_ALONE: [&str; 6] = [
+    "compare",
+    "explain",
+    "machine",
+    "real_time",
+    "served",
+    "slow",
+];
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
