@@ -460,6 +460,10 @@ mod tests {
         }
         assert_eq!(of(3, 0, 8, 3), None);
         assert_eq!(of(3, 77, 8, 2), None, "a writer waits for readers");
+        // Writers wait for each other by one value alone.
+        let waits = wait(WAIT_BITSET, true, 2, AT + 12);
+        let words = [3, 1, 3, 2, 0, 0, 77, 0];
+        assert_eq!(found(&waits, Runtime::Glibc, &words), None);
         let reads = of(5 << 3 | 6, 0, 0, 5 << 3 | 6).unwrap();
         assert_eq!(reads.owner, Owner::Readers(5));
     }

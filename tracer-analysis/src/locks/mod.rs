@@ -5,8 +5,8 @@
 //!
 //! - its owner, where a layout fits in each part and the owner is a thread of the process, by the
 //!   process's own numbers;
-//! - of a lock that processes share, an owner in another process only where that thread ends the
-//!   wait;
+//! - of a lock that processes share, an owner in another process only where that process has waited
+//!   for a lock at that address too, or that thread ends the wait;
 //! - else that nothing is known.
 
 mod table;

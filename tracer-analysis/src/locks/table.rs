@@ -1,6 +1,6 @@
 //! Locks that were waited for, by number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
@@ -127,6 +127,8 @@ pub struct LockTable {
     programs: HashMap<i32, u32, RandomState>,
     /// By process and number in the thread's own pid namespace, where that is another one.
     own: HashMap<(i32, i32), i32, RandomState>,
+    /// Locks of several processes, by a process that has waited for it and the address there.
+    shared: HashSet<(i32, u64), RandomState>,
     /// Waits for locks beyond those that are told apart.
     beyond: u64,
 }
@@ -231,6 +233,9 @@ impl LockTable {
         let Some((found, is_private)) = find_lock(data) else {
             return unknown;
         };
+        if !is_private && self.shared.len() < MOST_REMEMBERED {
+            self.shared.insert((waiter.pid, found.address));
+        }
         let lock = WaitedLock {
             key: LockKey {
                 address: found.address,
@@ -244,13 +249,15 @@ impl LockTable {
             Owner::Thread(tid) => match self.owner(waiter, data.own_tid, tid, threads) {
                 Some(thread) => {
                     let is_own = thread.pid == waiter.pid;
+                    // That process has the lock in its memory too.
+                    let has_it = is_own || self.shared.contains(&(thread.pid, found.address));
                     WaitedLock {
                         holder: Some(Task {
                             thread,
                             comm: threads.name_of(thread),
                         })
                         .filter(|_| is_own || !is_private),
-                        is_claim: !is_own,
+                        is_claim: !has_it,
                         ..lock
                     }
                 }
@@ -449,6 +456,24 @@ mod tests {
         assert_eq!(lock.holder(None), None);
         let (_, own) = feed(&mut table, &wait(0, 128, 12));
         assert_eq!(holder(&own, 21), Some(12));
+        // The other one has waited for it itself.
+        let data = LockWaitData {
+            own_tid: 21,
+            ..wait(0, 128, 12)
+        };
+        let event = Event {
+            header: EventHeader {
+                pid: 20,
+                tid: 21,
+                ..header(EventTypeId::LOCK_WAIT)
+            },
+            data: data.as_bytes(),
+        };
+        table.feed(&event, &Three);
+        let (_, lock) = feed(&mut table, &wait(0, 128, 21));
+        assert_eq!(holder(&lock, 12), Some(21));
+        let (_, private) = feed(&mut table, &wait(PRIVATE, 0, 21));
+        assert_eq!(private.holder(None), None);
     }
 
     #[test]
