@@ -293,6 +293,10 @@ impl<'a> Plan<'a> {
     /// Attaches the programs, and the probes.
     pub fn attach(&self, ebpf: &mut Ebpf) -> Result<Attached, LoadError> {
         let mut bits = wanted::LIFECYCLE | self.options.wanted_bits();
+        if !self.kernel.gives_registers() {
+            // What a thread waits for is in these.
+            bits &= !wanted::bit(EventTypeId::LOCK_WAIT);
+        }
         if self.notes_interrupts {
             bits |= INTERRUPTS;
         }
