@@ -24,7 +24,7 @@ const MOST_OPEN: usize = 65_536;
 pub enum LockRelation {
     /// This thread had the lock; and, where it has released it itself to the waiter, and its stack
     /// was recorded then, the function in which it did.
-    HeldBy(Task, FunctionId),
+    HeldBy(Thread, FunctionId),
     /// The holder is not known; this thread ended the wait.
     WokenBy(Task),
     /// Neither is known.
@@ -101,7 +101,7 @@ impl LockTotal {
             .pairs
             .keys()
             .filter_map(|(_, relation)| match relation {
-                LockRelation::HeldBy(holder, _) => Some(holder.thread),
+                LockRelation::HeldBy(holder, _) => Some(*holder),
                 LockRelation::WokenBy(_) | LockRelation::Unknown => None,
             });
         holders.collect::<HashSet<Thread>>().len()
@@ -279,8 +279,10 @@ impl LockTotals {
             (total.longest, total.longest_at) = (ns, interval.to);
         }
         let holder = lock.and_then(|lock| lock.holder(Some(&wait.waker)));
+        // A thread is one, whatever it was called meanwhile.
+        let holder = holder.map(|holder| holder.thread);
         let (relation, is_confirmed) = match (holder, wait.waker) {
-            (Some(holder), Waker::Thread(waker)) if waker.thread == holder.thread => {
+            (Some(holder), Waker::Thread(waker)) if waker.thread == holder => {
                 (LockRelation::HeldBy(holder, wait.woken_at), true)
             }
             (Some(holder), _) => (LockRelation::HeldBy(holder, FunctionId::NONE), false),
@@ -411,7 +413,7 @@ mod tests {
         let [holder] = &holders[..] else {
             panic!("{holders:?}");
         };
-        let held = LockRelation::HeldBy(task(2), FunctionId::NONE);
+        let held = LockRelation::HeldBy(thread(2), FunctionId::NONE);
         assert_eq!(holder.relation, held);
         assert_eq!((holder.total.waits, holder.total.confirmed), (2, 1));
         assert_eq!(holder.released_at, [(at, 1)]);

@@ -73,7 +73,8 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
         return push_ends(out, total, names);
     }
     for holder in total.holders().iter().take(LISTED_OF_LOCK) {
-        let (words, times) = (relation_words(holder.relation), times(&holder.total));
+        let words = relation_words(holder.relation, names);
+        let times = times(&holder.total);
         out.push_str(&format!("  {words}: {times}"));
         let functions = statistics.paths.functions();
         let most = holder.released_at.first();
@@ -86,7 +87,7 @@ fn push_lock(out: &mut String, statistics: &Statistics, key: LockKey, total: &Lo
     for ((waiter, relation), of_it) in pairs.iter().take(LISTED_OF_LOCK) {
         if let LockRelation::HeldBy(holder, _) = relation {
             let waiter = thread(*waiter, names.get(*waiter));
-            let (holder, times) = (task(holder), times(of_it));
+            let (holder, times) = (thread(*holder, names.get(*holder)), times(of_it));
             out.push_str(&format!("    {waiter} waited for {holder}: {times}\n"));
         }
     }
@@ -101,7 +102,7 @@ fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
     for ((waiter, relation), of_it) in total.sorted_pairs().iter().take(LISTED_OF_LOCK) {
         let waiter = thread(*waiter, names.get(*waiter));
         let whose = match relation {
-            LockRelation::HeldBy(ended, _) => task(ended),
+            LockRelation::HeldBy(ended, _) => thread(*ended, names.get(*ended)),
             LockRelation::WokenBy(_) | LockRelation::Unknown => "an unknown thread".to_owned(),
         };
         let times = times(of_it);
@@ -109,9 +110,11 @@ fn push_ends(out: &mut String, total: &LockTotal, names: &LastNames) {
     }
 }
 
-fn relation_words(relation: LockRelation) -> String {
+fn relation_words(relation: LockRelation, names: &LastNames) -> String {
     match relation {
-        LockRelation::HeldBy(holder, _) => format!("held by {}", task(&holder)),
+        LockRelation::HeldBy(holder, _) => {
+            format!("held by {}", thread(holder, names.get(holder)))
+        }
         LockRelation::WokenBy(waker) => format!("holder unknown, woken by {}", task(&waker)),
         LockRelation::Unknown => "holder unknown".to_owned(),
     }
@@ -148,7 +151,7 @@ fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Valu
     let place = functions.place(total.function);
     let at = total.longest_at.0.saturating_sub(statistics.start.0);
     let holders = total.holders().into_iter().map(|holder| {
-        let mut row = relation_json(holder.relation);
+        let mut row = relation_json(holder.relation, names);
         add(&mut row, &holder.total);
         let released = holder.released_at.iter().filter_map(|(function, waits)| {
             let place = functions.place(*function)?;
@@ -161,14 +164,9 @@ fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Valu
     });
     let pairs = total.sorted_pairs().into_iter();
     let pairs = pairs.map(|((waiter, relation), of_it)| {
-        let mut pair = relation_json(relation);
+        let mut pair = relation_json(relation, names);
         if let Value::Object(pair) = &mut pair {
-            let waiter = json!({
-                "pid": waiter.pid,
-                "tid": waiter.tid,
-                "comm": String::from_utf8_lossy(names.get(waiter)),
-            });
-            pair.insert("waiter".to_owned(), waiter);
+            pair.insert("waiter".to_owned(), thread_json(waiter, names));
         }
         add(&mut pair, &of_it);
         pair
@@ -192,16 +190,21 @@ fn row(statistics: &Statistics, key: Option<LockKey>, total: &LockTotal) -> Valu
     })
 }
 
-fn relation_json(relation: LockRelation) -> Value {
+fn thread_json(thread: Thread, names: &LastNames) -> Value {
+    json!({
+        "pid": thread.pid,
+        "tid": thread.tid,
+        "comm": String::from_utf8_lossy(names.get(thread)),
+    })
+}
+
+fn relation_json(relation: LockRelation, names: &LastNames) -> Value {
     let (holder, waker) = match relation {
-        LockRelation::HeldBy(holder, _) => (Some(holder), None),
-        LockRelation::WokenBy(waker) => (None, Some(waker)),
+        LockRelation::HeldBy(holder, _) => (Some(thread_json(holder, names)), None),
+        LockRelation::WokenBy(waker) => (None, Some(task_json(&waker))),
         LockRelation::Unknown => (None, None),
     };
-    json!({
-        "holder": holder.as_ref().map(task_json),
-        "waker": waker.as_ref().map(task_json),
-    })
+    json!({ "holder": holder, "waker": waker })
 }
 
 fn add(row: &mut Value, of_it: &RelationTotal) {
