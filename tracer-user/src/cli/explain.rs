@@ -26,8 +26,9 @@ use tracer_output::terminal::output::Sink;
 ///
 /// Live, it records what it needs: switches and wake-ups, all system calls with their times and the
 /// first bytes of names and addresses, page faults, stacks of waits of a millisecond and more, and
-/// 99 samples a second of each CPU. The line "Cost" says how many events that were, and how long
-/// the tracer itself had a CPU for them. Of a log it says what it can, and what was not recorded.
+/// 99 samples a second of each CPU, in rings of 8M where --ring-size says nothing else. The line
+/// "Cost" says how many events that were, and how long the tracer itself had a CPU for them. Of a
+/// log it says what it can, and what was not recorded.
 ///
 /// A finding explains a tenth of the time at least. Its share is that of the critical path of the
 /// command, or of the first thread of a process or of a log: what that did, and what the threads

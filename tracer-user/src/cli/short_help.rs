@@ -135,6 +135,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
         "Output",
         &[
             ("format", "text or json", false),
+            ("budget", "At most so many bytes: 4096, 16K", true),
             ("output", "Write to this file", false),
             (
                 "to",
