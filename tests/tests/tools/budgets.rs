@@ -51,7 +51,7 @@ enum Form {
     Lines,
 }
 
-/// What a command writes about a log.
+/// Runs a command about a log, and returns its answer.
 fn answer(command: &[&str], log: &Path, budget: Option<usize>) -> Vec<u8> {
     let mut asked = Command::new(dist::tracer_user().unwrap());
     asked.args(command).arg(log);
