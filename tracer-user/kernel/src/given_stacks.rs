@@ -14,7 +14,7 @@ use super::known_code::KnownCode;
 use super::mapped::MappingReport;
 use super::stacks::moment;
 use tracer_binary::stacks::{Mapping, RecordedStack, StackOptions, push_mapping};
-use tracer_binary::unwind::{Copied, Moment, Unwinder, UnwoundStack};
+use tracer_binary::unwind::{Copied, ProcessTime, Unwinder, UnwoundStack};
 
 /// Knowledge of the processes whose stacks a service gives.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl GivenStacks {
 
     /// Returns the data of a stack whose functions are found by what was copied, as an event of a
     /// stream has it.
-    fn unwound(&mut self, of: Moment, taken: &RecordedStack<'_>, untrusted: &[u8]) -> Vec<u8> {
+    fn unwound(&mut self, of: ProcessTime, taken: &RecordedStack<'_>, untrusted: &[u8]) -> Vec<u8> {
         let kernel: Vec<u64> = taken.kernel().collect();
         let copied = untrusted.get(size_of::<StackData>() + kernel.as_bytes().len()..);
         let copied = copied.unwrap_or_default();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tracer_area::monotonic_now;
 use tracer_binary::probes::lives_on;
 use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
-use tracer_binary::unwind::{Copied, Moment, Space, Unwinder, UnwoundStack};
+use tracer_binary::unwind::{Copied, ProcessTime, Space, Unwinder, UnwoundStack};
 
 use super::mapped::{MappingReport, MappingRings};
 
@@ -302,7 +302,7 @@ impl KnownCode {
 
     /// Looks up what a process has mapped, for a stack of this time, unless it was looked at just
     /// now. Returns whether it was.
-    fn look(&mut self, Moment { pid, at }: Moment) -> bool {
+    fn look(&mut self, ProcessTime { pid, at }: ProcessTime) -> bool {
         let is_reported = !matches!(self.reports, Reports::None);
         let looked = self.process(pid).looked;
         let is_recent = looked.is_some_and(|looked| {
@@ -357,7 +357,7 @@ impl KnownCode {
     /// has mapped where one of them is in code that is not known.
     pub fn unwind(
         &mut self,
-        of: Moment,
+        of: ProcessTime,
         copied: &Copied<'_>,
         (unwinder, most_frames): (&mut Unwinder, usize),
     ) -> UnwoundStack {
@@ -372,7 +372,7 @@ impl KnownCode {
     }
 
     /// Looks at the process where nothing is reported: what was known may be gone.
-    fn look_first(&mut self, of: Moment) {
+    fn look_first(&mut self, of: ProcessTime) {
         if matches!(self.reports, Reports::None) {
             self.look(of);
         }
@@ -380,7 +380,11 @@ impl KnownCode {
 
     /// Returns the mappings that are no events yet, with their times, before a stack that has
     /// addresses of the program; looks them up where one of these is in none that is known.
-    pub fn take_unsaid(&mut self, of: Moment, taken: &RecordedStack<'_>) -> Vec<(u64, Mapping)> {
+    pub fn take_unsaid(
+        &mut self,
+        of: ProcessTime,
+        taken: &RecordedStack<'_>,
+    ) -> Vec<(u64, Mapping)> {
         if taken.head.user_frames == 0 {
             return Vec::new();
         }

@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::known_code::KnownCode;
 use super::mapped::MappingReport;
 use tracer_binary::stacks::{NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping};
-use tracer_binary::unwind::{Copied, Moment, REGISTERS_BYTES, Unwinder, UnwoundStack};
+use tracer_binary::unwind::{Copied, ProcessTime, REGISTERS_BYTES, Unwinder, UnwoundStack};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
@@ -202,8 +202,8 @@ impl WaitingStacks {
 }
 
 /// Returns the process of an event at its time.
-pub(super) fn moment(header: &EventHeader) -> Moment {
-    Moment {
+pub(super) fn moment(header: &EventHeader) -> ProcessTime {
+    ProcessTime {
         pid: header.pid,
         at: header.time.0,
     }

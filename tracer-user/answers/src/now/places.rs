@@ -13,10 +13,10 @@ use serde_json::Value;
 use tracer_binary::probes::DataSymbol;
 use tracer_binary::process_memory;
 use tracer_binary::stacks::{
-    BuildIds, Frame, Mapping, Owner, StackEnd, SymbolNames, binary, push_frame_lines,
+    BuildIds, Frame, MappedBy, Mapping, StackEnd, SymbolNames, binary, push_frame_lines,
     push_frames_json, read_mappings, time_now,
 };
-use tracer_binary::unwind::{Moment, Space, Unwinder};
+use tracer_binary::unwind::{ProcessTime, Space, Unwinder};
 
 use crate::queries::is_runtime;
 use tracer_analysis::layouts::Runtime;
@@ -208,7 +208,7 @@ impl Finder {
         let mut memory = vec![0; STACK_BYTES];
         let read = process_memory::read(pid, stack, &mut memory);
         memory.truncate(read);
-        let of = Moment { pid, at: u64::MAX };
+        let of = ProcessTime { pid, at: u64::MAX };
         let found =
             self.unwinder
                 .find_by_stack_pointer(of, &mut space, (ip, stack), &memory, MOST_FRAMES);
@@ -250,7 +250,7 @@ impl Finder {
         if let Some(known) = self.variables.get(&key) {
             return known.clone();
         }
-        let owner = Owner {
+        let owner = MappedBy {
             pid,
             at: Some(time_now()),
         };

@@ -221,8 +221,8 @@ fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// Tells whether a function has parameters as the source of C++ has them, `f(char const*)`, and none
-/// of our types.
+/// Tells whether a function has parameters as the source of C++ has them, `f(char const*)`, and
+/// none of our types.
 fn has_types_of_source(typed: &str) -> bool {
     let Some((_, types)) = typed.split_once('(') else {
         return false;

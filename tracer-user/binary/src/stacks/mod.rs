@@ -1,10 +1,10 @@
 //! Stacks: the events that have them, the names of their addresses, and their presentation.
 //!
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
-//! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events too,
-//! and in the symbol tables of those files (`modules`), in their data for debuggers, for functions in others
-//! (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of a program that
-//! generates code (`perf_map`). `names` asks all of these.
+//! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events
+//! too, and in the symbol tables of those files (`modules`), in their data for debuggers, for
+//! functions in others (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of a
+//! program that generates code (`perf_map`). `names` asks all of these.
 
 mod data;
 mod inlined;
@@ -28,7 +28,7 @@ pub use pending::{Owned, PendingStacks};
 #[doc(hidden)]
 pub use perf_map::look_through_perf_map;
 pub use shown::{Stack, StackEnd, push_frame_lines, push_frames_json};
-pub use spaces::{BuildIds, Owner, binary, read_mappings, time_now};
+pub use spaces::{BuildIds, MappedBy, binary, read_mappings, time_now};
 pub use timed::{Mapped, TimedMappings};
 
 use tracer_common::event_type::EventTypeId;

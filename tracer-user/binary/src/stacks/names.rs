@@ -12,7 +12,7 @@ use super::inlined::{Allowance, Inlined};
 use super::kernel_symbols::KernelSymbols;
 use super::modules::Module;
 use super::perf_map::PerfMap;
-use super::spaces::{BuildIds, Owner, Spaces, binary};
+use super::spaces::{BuildIds, MappedBy, Spaces, binary};
 use super::{Mapping, RecordedStack};
 use crate::probes::Binary;
 
@@ -206,8 +206,8 @@ impl SymbolNames {
         inner.spaces.gone(pid, at) + listed + renamed as u64
     }
 
-    /// Returns the functions at an address of a process now, the innermost first: with those that the
-    /// compiler has put into it, where they are shown. Where it `is_return`, the call before it
+    /// Returns the functions at an address of a process now, the innermost first: with those that
+    /// the compiler has put into it, where they are shown. Where it `is_return`, the call before it
     /// counts.
     #[must_use]
     pub fn frames_at(&self, pid: i32, address: u64, is_return: bool) -> Vec<Frame> {
@@ -547,7 +547,7 @@ impl Inner {
 
     /// Opens the file of a mapping that is there since a time.
     fn open_binary(&mut self, pid: i32, mapping: &Mapping, since: u64) -> Option<Binary> {
-        let owner = Owner {
+        let owner = MappedBy {
             pid,
             at: self.is_live.then_some(since),
         };

@@ -151,7 +151,7 @@ pub fn time_now() -> u64 {
 
 /// Process whose file is looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Owner {
+pub struct MappedBy {
     /// The process.
     pub pid: i32,
     /// Time at which it had mapped the file, in nanoseconds; `None` where that was in a log.
@@ -160,7 +160,7 @@ pub struct Owner {
 
 /// Returns the file of a mapping, if it is the same one still. Where the process may be there it is
 /// asked first.
-pub fn binary(owner: Owner, mapping: &Mapping, build_ids: &mut BuildIds) -> Option<Binary> {
+pub fn binary(owner: MappedBy, mapping: &Mapping, build_ids: &mut BuildIds) -> Option<Binary> {
     // Without an identifier, another file may have the name by now.
     if mapping.build_id.is_empty() && owner.at.is_none() {
         return None;

@@ -18,7 +18,7 @@ use gimli::UnwindContext;
 use tracer_common::kernel::{REGISTERS, stack_ends};
 
 use crate::probes::UnwindData;
-use crate::stacks::{BuildIds, Mapped, Owner, binary};
+use crate::stacks::{BuildIds, Mapped, MappedBy, binary};
 use frame_info::{FrameInfo, Halt, UnwindRule, UnwindSource};
 use registers::{Memory, Registers};
 
@@ -39,7 +39,7 @@ type FileKey = (Arc<[u8]>, Vec<u8>);
 
 /// Process at a time.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct ProcessTime {
     /// The process.
     pub pid: i32,
     /// The time, in nanoseconds.
@@ -87,7 +87,7 @@ impl Unwinder {
     /// Finds the functions that a thread of a process was in at a time, `most` of them at most.
     pub fn find(
         &mut self,
-        of: Moment,
+        of: ProcessTime,
         space: &mut Space,
         copied: &Copied<'_>,
         most: usize,
@@ -108,7 +108,7 @@ impl Unwinder {
     /// another register.
     pub fn find_by_stack_pointer(
         &mut self,
-        of: Moment,
+        of: ProcessTime,
         space: &mut Space,
         (ip, stack): (u64, u64),
         memory: &[u8],
@@ -120,7 +120,7 @@ impl Unwinder {
 
     fn walk(
         &mut self,
-        of: Moment,
+        of: ProcessTime,
         space: &mut Space,
         mut registers: Registers,
         memory: &[u8],
@@ -173,7 +173,7 @@ impl Unwinder {
 
     fn step(
         &mut self,
-        of: Moment,
+        of: ProcessTime,
         space: &mut Space,
         registers: &Registers,
         source: &UnwindSource<'_>,
@@ -226,7 +226,7 @@ impl Unwinder {
         let data = if *mapping.path == *b"[vdso]" {
             UnwindData::of_vdso()
         } else if mapping.path.starts_with(b"/") {
-            let owner = Owner {
+            let owner = MappedBy {
                 pid,
                 at: Some(mapped.since),
             };
@@ -320,7 +320,12 @@ mod tests {
         let mut unwinder = Unwinder::default();
         let copied = Copied { registers, memory };
         let pid = i32::try_from(std::process::id()).unwrap();
-        unwinder.find(Moment { pid, at: 1 }, &mut space(file, START), &copied, 127)
+        unwinder.find(
+            ProcessTime { pid, at: 1 },
+            &mut space(file, START),
+            &copied,
+            127,
+        )
     }
 
     const START: u64 = 0x10_0000;
