@@ -86,9 +86,9 @@ pub enum LockKind {
     ThreadEnd,
 }
 
-/// Owner, as the memory says.
+/// Owner of a lock, as the memory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum LockOwner {
     /// Thread, by its id in its own pid namespace.
     Thread(i32),
     /// Number of readers, which the memory does not name.
@@ -103,7 +103,7 @@ pub struct FoundLock {
     /// Where it begins: before the futex, or there.
     pub address: u64,
     /// The thread or the readers that have it.
-    pub owner: Owner,
+    pub owner: LockOwner,
 }
 
 /// Finds the lock that a thread waits for. `read` reads words of 32 bits from an address on, all of
@@ -119,7 +119,7 @@ pub fn find(
         return Some(FoundLock {
             kind: LockKind::Mutex,
             address: wait.address,
-            owner: Owner::Thread(owner?),
+            owner: LockOwner::Thread(owner?),
         });
     }
     match runtime? {
@@ -211,7 +211,7 @@ fn glibc_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opti
             LockKind::Mutex
         },
         address: wait.address,
-        owner: Owner::Thread(tid(owner)?),
+        owner: LockOwner::Thread(tid(owner)?),
     })
 }
 
@@ -262,10 +262,10 @@ fn glibc_rwlock(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opt
         let is_written = readers & (WRITE_PHASE | WRITE_LOCKED) == WRITE_PHASE | WRITE_LOCKED;
         let count = readers >> READERS_SHIFT;
         let owner = if is_written && writer != 0 {
-            Owner::Thread(tid(writer)?)
+            LockOwner::Thread(tid(writer)?)
         } else if readers & (WRITE_PHASE | WRITE_LOCKED) == WRITE_LOCKED && count > 0 && writer == 0
         {
-            Owner::Readers(count)
+            LockOwner::Readers(count)
         } else {
             return None;
         };
@@ -287,7 +287,7 @@ fn glibc_join(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Optio
     is_one.then_some(FoundLock {
         kind: LockKind::ThreadEnd,
         address: wait.address,
-        owner: Owner::Thread(tid(word[0])?),
+        owner: LockOwner::Thread(tid(word[0])?),
     })
 }
 
@@ -317,7 +317,7 @@ fn musl_mutex(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Optio
             LockKind::Mutex
         },
         address,
-        owner: Owner::Thread(tid(lock & TID)?),
+        owner: LockOwner::Thread(tid(lock & TID)?),
     })
 }
 
@@ -355,7 +355,7 @@ mod tests {
     }
 
     fn mutex(tid: i32, kind: LockKind) -> Option<FoundLock> {
-        let (address, owner) = (AT, Owner::Thread(tid));
+        let (address, owner) = (AT, LockOwner::Thread(tid));
         Some(FoundLock {
             kind,
             address,
@@ -454,7 +454,7 @@ mod tests {
         for (offset, value) in [(8, 2), (12, 3)] {
             assert_eq!(of(3, 77, offset, 3), mutex(77, LockKind::RwLock));
             let read = of(5 << 3 | 2, 0, offset, value).unwrap();
-            assert_eq!(read.owner, Owner::Readers(5));
+            assert_eq!(read.owner, LockOwner::Readers(5));
             assert_eq!(of(5 << 3, 0, offset, value), None, "no writer waits");
             assert_eq!(of(3, 77, offset, 1), None, "another value");
         }
@@ -465,7 +465,7 @@ mod tests {
         let words = [3, 1, 3, 2, 0, 0, 77, 0];
         assert_eq!(found(&waits, Runtime::Glibc, &words), None);
         let reads = of(5 << 3 | 6, 0, 0, 5 << 3 | 6).unwrap();
-        assert_eq!(reads.owner, Owner::Readers(5));
+        assert_eq!(reads.owner, LockOwner::Readers(5));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tracer_common::kernel::{COMM_BYTES, ForkData, LockWaitData, lock_memory};
 use tracer_engine::event::Event;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::layouts::{self, FoundLock, FutexWait, LockKind, Owner};
+use crate::layouts::{self, FoundLock, FutexWait, LockKind, LockOwner};
 use crate::state::{LockId, Task, Thread, Waker};
 
 /// Locks with their holders that are told apart.
@@ -245,8 +245,8 @@ impl LockTable {
             ..unknown
         };
         match found.owner {
-            Owner::Readers(readers) => WaitedLock { readers, ..lock },
-            Owner::Thread(tid) => match self.owner(waiter, data.own_tid, tid, threads) {
+            LockOwner::Readers(readers) => WaitedLock { readers, ..lock },
+            LockOwner::Thread(tid) => match self.owner(waiter, data.own_tid, tid, threads) {
                 Some(thread) => {
                     let is_own = thread.pid == waiter.pid;
                     // That process has the lock in its memory too.

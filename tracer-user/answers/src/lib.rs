@@ -35,14 +35,14 @@ pub mod stat;
 pub mod trigger;
 pub mod why;
 
-use tracer_analysis::layouts::Owner;
+use tracer_analysis::layouts::LockOwner;
 use tracer_analysis::recorded_lock;
 
 /// Reads what is recorded of a wait for a lock. For fuzzing: a thread that has it has a number.
 #[doc(hidden)]
 pub fn look_at_lock_wait(untrusted: &[u8]) {
     if let Some(lock) = recorded_lock(untrusted)
-        && let Owner::Thread(tid) = lock.owner
+        && let LockOwner::Thread(tid) = lock.owner
     {
         assert!(tid > 0);
     }

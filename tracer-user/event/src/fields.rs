@@ -1,6 +1,6 @@
 //! Fields of a system event's data, read by the one table.
 
-use tracer_analysis::layouts::Owner;
+use tracer_analysis::layouts::LockOwner;
 use tracer_analysis::{LockType, recorded_lock};
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, FieldKind, SystemField};
 use tracer_common::kernel::{
@@ -132,8 +132,8 @@ pub fn value<'a>(field: &SystemField, untrusted: &'a [u8]) -> Option<FieldValue<
 /// Returns the owner of the lock that recorded memory shows; 0 for none.
 fn lock_owner(untrusted: &[u8]) -> FieldValue<'static> {
     FieldValue::Unsigned(match recorded_lock(untrusted).map(|lock| lock.owner) {
-        Some(Owner::Thread(tid)) => tid.unsigned_abs(),
-        Some(Owner::Readers(_)) | None => 0,
+        Some(LockOwner::Thread(tid)) => tid.unsigned_abs(),
+        Some(LockOwner::Readers(_)) | None => 0,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use tracer_analysis::layouts::Owner;
+use tracer_analysis::layouts::LockOwner;
 use tracer_analysis::{LockType, recorded_lock};
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{
@@ -328,11 +328,11 @@ fn push_lock_wait(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     out.push(b' ');
     push_address(out, data.address);
     match lock.map(|lock| lock.owner) {
-        Some(Owner::Thread(tid)) => {
+        Some(LockOwner::Thread(tid)) => {
             out.extend_from_slice(b", held by ");
             push_decimal(out, tid);
         }
-        Some(Owner::Readers(count)) => {
+        Some(LockOwner::Readers(count)) => {
             out.extend_from_slice(b", readers: ");
             push_decimal(out, count);
         }

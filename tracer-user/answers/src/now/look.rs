@@ -16,7 +16,7 @@ use super::sockets;
 use super::table::ProcessTable;
 use super::threads::{InCall, ProcessFacts, ThreadFacts, ThreadId, read_thread};
 use super::waits::{ThreadActivity, ThreadWait, WaitHolder, WaitKind};
-use tracer_analysis::layouts::{self, FoundLock, FutexWait, LockKind, Owner};
+use tracer_analysis::layouts::{self, FoundLock, FutexWait, LockKind, LockOwner};
 
 /// Time after which no more processes are looked at.
 const TIME: Duration = Duration::from_secs(3);
@@ -245,8 +245,8 @@ impl WaitLook {
             LockKind::ThreadEnd => WaitKind::ThreadEnd,
         };
         let tid = match lock.owner {
-            Owner::Thread(tid) => tid,
-            Owner::Readers(count) => {
+            LockOwner::Thread(tid) => tid,
+            LockOwner::Readers(count) => {
                 found.readers = count;
                 return found.unknown("readers are counted and not named");
             }
