@@ -194,6 +194,8 @@ fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
         .arg(&log)
         .args(["--", "node", "--perf-basic-prof"]);
     tool.arg("--interpreted-frames-native-stack").arg(&script);
+    // It writes a log of its own where it is.
+    tool.current_dir(folder.path());
     let pid = command::text(&mut tool).unwrap();
     let list = fs::read_to_string(format!("/tmp/perf-{}.map", pid.trim())).unwrap();
     let listed: Vec<(u64, u64, &str)> = list

@@ -104,6 +104,8 @@ fn descriptor(map: &Map) -> Option<BorrowedFd<'_>> {
         | Map::HashMap(data)
         | Map::LruHashMap(data)
         | Map::PerCpuArray(data)
+        | Map::PerCpuHashMap(data)
+        | Map::PerCpuLruHashMap(data)
         | Map::PerfEventArray(data)
         | Map::RingBuf(data) => data,
         _ => return None,
