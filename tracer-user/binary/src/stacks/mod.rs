@@ -3,8 +3,8 @@
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
 //! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events
 //! too, and in the symbol tables of those files (`modules`), in their data for debuggers, for
-//! functions in others (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of a
-//! program that generates code (`perf_map`). `names` asks all of these.
+//! functions in others (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of
+//! a program that generates code (`perf_map`). `names` asks all of these.
 
 mod data;
 mod inlined;
