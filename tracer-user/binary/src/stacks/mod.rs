@@ -28,7 +28,7 @@ pub use pending::{Owned, PendingStacks};
 #[doc(hidden)]
 pub use perf_map::look_through_perf_map;
 pub use shown::{Stack, StackEnd, push_frame_lines, push_frames_json};
-pub use spaces::{BuildIds, MappedBy, binary, read_mappings, time_now};
+pub use spaces::{BuildIds, FileState, MappedBy, binary, read_mappings, time_now};
 pub use timed::{Mapped, TimedMappings};
 
 use tracer_common::event_type::EventTypeId;

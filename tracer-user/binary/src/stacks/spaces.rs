@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -65,8 +65,40 @@ impl<T: Clone + Default> Spaces<T> {
     }
 }
 
-/// Build identifiers, by device and inode.
-pub type BuildIds = HashMap<(u64, u64), Vec<u8>>;
+/// Build identifiers of files that have been left alone for some time.
+pub type BuildIds = HashMap<FileState, Vec<u8>>;
+
+/// State of a file: another file that takes its inode has been changed at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileState {
+    device: u64,
+    inode: u64,
+    /// Time of its last change: seconds, and nanoseconds.
+    changed: (i64, i64),
+    bytes: u64,
+}
+
+impl FileState {
+    /// Returns the state of a file; `None` of one that was changed just now: as times of files are
+    /// those of the last tick, it may be changed once more at the same time.
+    fn settled(metadata: &Metadata) -> Option<Self> {
+        let changed = time_of_change(metadata)?;
+        let age = SystemTime::now().duration_since(changed).ok()?;
+        (age >= Duration::from_nanos(LEFT_ALONE_NS)).then(|| Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            bytes: metadata.len(),
+        })
+    }
+}
+
+/// Returns when a file was changed last, or its inode was.
+fn time_of_change(metadata: &Metadata) -> Option<SystemTime> {
+    let seconds = u64::try_from(metadata.ctime()).ok()?;
+    let nanoseconds = u32::try_from(metadata.ctime_nsec()).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+}
 
 /// Returns the code that process `pid` has mapped now, with build identifiers, those that are known
 /// in `ids`; nothing where it may not be looked at or has ended.
@@ -130,8 +162,8 @@ pub fn build_id(file: &File, ids: &mut BuildIds) -> Vec<u8> {
     let Ok(metadata) = file.metadata() else {
         return Vec::new();
     };
-    let key = (metadata.dev(), metadata.ino());
-    if let Some(known) = ids.get(&key) {
+    let state = FileState::settled(&metadata);
+    if let Some(known) = state.and_then(|state| ids.get(&state)) {
         return known.clone();
     }
     let cache = ReadCache::new(file);
@@ -139,7 +171,9 @@ pub fn build_id(file: &File, ids: &mut BuildIds) -> Vec<u8> {
     let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok();
     let id = parsed.and_then(|parsed| Some(parsed.build_id().ok()??.to_vec()));
     let id = id.unwrap_or_default();
-    ids.insert(key, id.clone());
+    if let Some(state) = state {
+        ids.insert(state, id.clone());
+    }
     id
 }
 
@@ -215,13 +249,9 @@ fn is_untouched(file: &File, inode: u64, at: u64) -> bool {
     }
     let Some(at) = date_of(at) else { return false };
     let is_before = |time: SystemTime| time + Duration::from_nanos(LEFT_ALONE_NS) <= at;
-    let of_inode = u64::try_from(metadata.ctime()).ok().and_then(|seconds| {
-        let nanoseconds = u32::try_from(metadata.ctime_nsec()).ok()?;
-        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
-    });
     let is_deleted = metadata.nlink() == 0;
     let last = [metadata.modified().ok(), metadata.created().ok()];
-    let is_as_then = of_inode.is_some_and(is_before)
+    let is_as_then = time_of_change(&metadata).is_some_and(is_before)
         || is_deleted && last.iter().all(|time| time.is_some_and(is_before));
     metadata.ino() == inode && is_as_then
 }
@@ -258,6 +288,24 @@ mod tests {
         assert!(is_untouched(&held, inode, then));
         std::io::Write::write_all(&mut &held, b"y").unwrap();
         assert!(!is_untouched(&held, inode, then));
+    }
+
+    #[test]
+    fn another_file_in_the_same_place_has_its_own_identifier() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut ids = BuildIds::new();
+        let mut id_of_copy = |of: &str| {
+            fs::copy(of, &path).unwrap();
+            let file = File::open(&path).unwrap();
+            let id = build_id(&file, &mut ids);
+            std::thread::sleep(Duration::from_millis(60));
+            assert_eq!(build_id(&file, &mut ids), id, "and once it is left alone");
+            assert!(!id.is_empty());
+            id
+        };
+        assert_ne!(id_of_copy("/bin/ls"), id_of_copy("/bin/cat"));
+        assert_eq!(ids.len(), 2);
     }
 
     #[test]
