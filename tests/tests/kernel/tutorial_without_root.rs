@@ -166,6 +166,7 @@ const COMMANDS: &[(&str, Tried)] = &[
         "why --whole -- make -s -j2",
         As("why --whole -- STACKS 100 notes"),
     ),
+    ("compare good.log bad.log", As("compare ldd.log ldd.log")),
     ("top 4711", As("top PID --once --duration 300ms")),
     (
         "attach $(pidof redis-server) --duration 2s --syscalls all --follow-wakers --report redis.html --probe redis-check-rdb:readQueryFromClient --retprobe redis-check-rdb:beforeSleep --span 'request=probe:readQueryFromClient..retprobe:beforeSleep'",
