@@ -111,7 +111,7 @@ static void busy_events(void)
 
     must(pipe(pipes) == 0 && write(pipes[1], "", 1) == 1);
     must(epoll_ctl(epoll, EPOLL_CTL_ADD, pipes[0], &event) == 0);
-    for (int i = 0; i < 20000; i++)
+    for (int i = 0; i < 200000; i++)
         must(epoll_wait(epoll, &event, 1, 0) == 1);
 }
 
@@ -139,7 +139,7 @@ static void large_reads(const char *path)
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
 
     must(file >= 0 && write(file, bytes, sizeof bytes) == sizeof bytes);
-    for (int i = 0; i < 5000; i++)
+    for (int i = 0; i < 40000; i++)
         must(pread(file, bytes, sizeof bytes, 0) == sizeof bytes);
 }
 

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { WRITES = 200 };
+enum { WRITES = 600 };
 
 #ifdef FIXED
 enum { DURABLE = 0 };

@@ -21,6 +21,10 @@ const MOST_IN_HERD: usize = 256;
 /// Longest time in which one waker wakes all of a herd, in nanoseconds.
 const HERD_NS: u64 = 200_000;
 
+/// As that, where it is no thread that wakes them, but an interrupt or who is not known: one after
+/// the other may be woken by it for as many reasons.
+const HERD_OF_NO_THREAD_NS: u64 = 20_000;
+
 /// Longest time for which a thread runs that was woken in vain, in nanoseconds.
 const IN_VAIN_NS: u64 = 200_000;
 
@@ -73,6 +77,8 @@ pub struct Queues {
     recent: HashMap<Thread, VecDeque<(u64, u64, Task)>>,
     inverted: HashMap<InvertedKey, Inverted>,
     bursts: HashMap<(Waker, Reason), Burst>,
+    /// When each thread was blocked last: what it wakes after that is another burst.
+    unblocked: HashMap<Thread, u64>,
     /// Threads that were woken in a burst, and how long they ran since.
     awake: HashMap<Thread, (Reason, u64)>,
     herds: HashMap<Reason, Herd>,
@@ -86,6 +92,10 @@ impl Queues {
             State::Blocked(reason) => {
                 self.back(interval.thread, reason);
                 self.woken(interval, reason);
+                if self.unblocked.len() >= MOST_ROWS {
+                    self.unblocked.clear();
+                }
+                self.unblocked.insert(interval.thread, interval.to.0);
             }
             State::Running => {
                 if let Some((_, ran)) = self.awake.get_mut(&interval.thread) {
@@ -151,8 +161,13 @@ impl Queues {
             self.bursts.clear();
             self.awake.clear();
         }
+        let (unblocked, most_ns) = match by {
+            Waker::Thread(by) => (self.unblocked.get(&by.thread).copied(), HERD_NS),
+            _ => (None, HERD_OF_NO_THREAD_NS),
+        };
         let burst = self.bursts.entry((by, reason)).or_default();
-        if at.saturating_sub(burst.first) > HERD_NS {
+        let is_over = unblocked.is_some_and(|unblocked| unblocked > burst.first);
+        if is_over || at.saturating_sub(burst.first) > most_ns {
             burst.threads.clear();
             burst.first = at;
         }

@@ -1,8 +1,8 @@
 //! Rules of waits for other threads: locks, children, and what never comes.
 
-use tracer_analysis::{EndedBy, PathPart};
+use tracer_analysis::{EndedBy, PathPart, Waker};
 
-use super::super::facts::{TraceFacts, WaitClass};
+use super::super::facts::{Leaf, TraceFacts, WaitClass};
 use super::super::finding::{RuleFinding, Sure};
 use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
 use crate::queries::words::inside;
@@ -46,9 +46,14 @@ fn timed_locks(facts: &TraceFacts) -> Vec<RuleFinding> {
                     outer.comm == crew.comm && is_wait_of(facts, outer, &CLASSES)
                 })
         });
+        let is_one = |leaf: &Leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES);
+        // One that its time limit ends says only that it is asked for again.
+        let given = path.outer_ns(|leaf| {
+            is_one(leaf) && matches!(leaf.part, PathPart::Blocked(_, Waker::Thread(_)))
+        });
         let is_lock = waits.total.count > MANY
-            && ran * 2
-                > path.outer_ns(|leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES));
+            && ran.saturating_mul(2) > given
+            && given.saturating_mul(4) > path.outer_ns(is_one);
         if !is_lock {
             return None;
         }
