@@ -146,7 +146,7 @@ static void large_reads(const char *path)
 /* Opens that fail now and then, among many that do not. */
 static void some_fail(const char *path)
 {
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 80000; i++) {
         int file = open(i % 10 == 0 ? "/nowhere/slow.conf" : path, O_RDONLY | O_CREAT, 0600);
 
         if (file >= 0)

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 30] = [
+pub const TESTS: [&str; 31] = [
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_again",
     "a_log_that_changes_while_it_is_read_gives_its_own_events_or_none",
@@ -21,6 +21,7 @@ pub const TESTS: [&str; 30] = [
     "cpus_idle_as_long_as_the_kernel_says",
     "every_interval_of_many_threads_has_its_cpu_and_the_thread_it_names",
     "in_pid_namespaces_stacks_are_those_of_their_threads",
+    "no_answer_is_longer_than_its_budget_and_each_is_the_same_twice",
     "no_call_needs_an_allocator",
     "no_call_needs_any_one_allocation",
     "no_control_call_waits_for_who_runs_in_between",
