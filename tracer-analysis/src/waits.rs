@@ -1,4 +1,4 @@
-//! WaitTotals of threads, by what they wait in and who ends that.
+//! Waits of threads, by what they wait in and who ends that.
 
 use tracer_engine::event::MonotonicNs;
 
@@ -25,7 +25,7 @@ pub struct WaitKey {
     pub by: EndedBy,
 }
 
-/// WaitTotals of one key. Times are in nanoseconds.
+/// Totals of one key. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTotal {
     /// How many.

@@ -1,13 +1,42 @@
-/* Sixteen threads wait for one thing each time: all are woken, and one of them has it. */
+/* Sixteen threads wait for one thing each time: all are woken, and one of them has it. Fixed, they wait for a semaphore,
+ * which wakes one: a condition variable of glibc wakes all that wait now and then, whatever it is asked for. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 enum { THREADS = 16, ROUNDS = 400 };
 
+static int things, is_over;
+
+#ifdef FIXED
+static sem_t more, taken;
+
+static void *work(void *unused)
+{
+    for (;;) {
+        sem_wait(&more);
+        if (is_over)
+            return unused;
+        things--;
+        sem_post(&taken);
+    }
+}
+
+static void give(int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        things++;
+        sem_post(&more);
+        sem_wait(&taken);
+    }
+    is_over = 1;
+    for (int i = 0; i < THREADS; i++)
+        sem_post(&more);
+}
+#else
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER, taken = PTHREAD_COND_INITIALIZER;
-static int things, is_over;
 
 static void *work(void *unused)
 {
@@ -24,29 +53,35 @@ static void *work(void *unused)
     return unused;
 }
 
-int main(void)
+static void give(int rounds)
 {
-    pthread_t threads[THREADS];
-
-    for (int i = 0; i < THREADS; i++) {
-        if (pthread_create(&threads[i], NULL, work, NULL) != 0)
-            return EXIT_FAILURE;
-        pthread_setname_np(threads[i], "herd");
-    }
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         things++;
-#ifdef FIXED
-        pthread_cond_signal(&more);
-#else
         pthread_cond_broadcast(&more);
-#endif
         while (things > 0)
             pthread_cond_wait(&taken, &lock);
     }
     is_over = 1;
     pthread_cond_broadcast(&more);
     pthread_mutex_unlock(&lock);
+}
+#endif
+
+int main(void)
+{
+    pthread_t threads[THREADS];
+
+#ifdef FIXED
+    if (sem_init(&more, 0, 0) != 0 || sem_init(&taken, 0, 0) != 0)
+        return EXIT_FAILURE;
+#endif
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, work, NULL) != 0)
+            return EXIT_FAILURE;
+        pthread_setname_np(threads[i], "herd");
+    }
+    give(ROUNDS);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     return EXIT_SUCCESS;

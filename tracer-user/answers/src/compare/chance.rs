@@ -8,6 +8,10 @@
 /// Ways of dealing that are tried where there are more.
 const MOST_WAYS: u32 = 10_000;
 
+/// Ways with a difference that is as large, after which no more are tried: it is chance by then,
+/// and a log may have thousands of names to compare.
+const ENOUGH: u32 = 200;
+
 /// Samples of both sides together that are dealt out in every way.
 const EVERY_WAY: usize = 12;
 
@@ -61,14 +65,15 @@ fn every_way(all: &[f64], chosen: usize, is_as_large: impl Fn(f64) -> bool) -> (
 fn some_ways(all: &[f64], chosen: usize, is_as_large: impl Fn(f64) -> bool) -> (u32, u32) {
     let mut numbers = Numbers(0);
     let mut dealt = all.to_vec();
-    let mut as_large = 1;
-    for _ in 1..MOST_WAYS {
+    let (mut ways, mut as_large) = (1, 1);
+    while ways < MOST_WAYS && as_large < ENOUGH {
         for last in (1..dealt.len()).rev() {
             dealt.swap(last, numbers.below(last + 1));
         }
+        ways += 1;
         as_large += u32::from(is_as_large(difference(&dealt, |index| index < chosen)));
     }
-    (MOST_WAYS, as_large)
+    (ways, as_large)
 }
 
 /// Numbers as if by chance, the same each time: the generator SplitMix64.

@@ -19,7 +19,7 @@ pub fn unseen(facts: &TraceFacts, judged: &Judged) -> Vec<String> {
     }
     if statistics.summary.not_reported() > 0 {
         all.push(format!(
-            "{} events that the kernel did not report",
+            "events that the kernel did not report: {}; times around them are unknown",
             statistics.summary.not_reported()
         ));
     }

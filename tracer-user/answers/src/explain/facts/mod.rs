@@ -39,7 +39,7 @@ pub struct TraceFacts {
     pub wall: u64,
     /// That time, as far as the activity of the thread is known.
     pub seen: u64,
-    /// WaitTotals, the longest together first.
+    /// Waits, the longest together first.
     pub waits: Vec<(WaitKey, WaitTotal)>,
     /// Details of waits.
     pub details: Details,
@@ -51,7 +51,7 @@ pub struct TraceFacts {
     pub places: KnownPlaces,
     /// Processes that were made.
     pub made: MadeProcesses,
-    /// WaitTotals for CPUs.
+    /// Waits for CPUs.
     pub queues: Queues,
 }
 

@@ -9,7 +9,7 @@ use tracer_common::kernel::COMM_BYTES;
 /// Rows of each kind.
 const MOST_ROWS: usize = 65_536;
 
-/// WaitTotals of a thread for a CPU that are remembered.
+/// Waits of a thread for a CPU that are remembered.
 const MOST_RECENT: usize = 16;
 
 /// Threads that one event wakes before it is a herd.
@@ -18,12 +18,9 @@ const HERD: usize = 4;
 /// Threads of one herd that are told apart.
 const MOST_IN_HERD: usize = 256;
 
-/// Longest time in which one waker wakes all of a herd, in nanoseconds.
-const HERD_NS: u64 = 200_000;
-
-/// As that, where it is no thread that wakes them, but an interrupt or who is not known: one after
-/// the other may be woken by it for as many reasons.
-const HERD_OF_NO_THREAD_NS: u64 = 20_000;
+/// Longest time between two wake-ups of one herd, in nanoseconds: one call wakes all of it. A
+/// thread that wakes one for each thing that there is to do takes longer in between.
+const HERD_GAP_NS: u64 = 10_000;
 
 /// Longest time for which a thread runs that was woken in vain, in nanoseconds.
 const IN_VAIN_NS: u64 = 200_000;
@@ -66,19 +63,18 @@ pub struct Herd {
 /// Wake-ups that follow each other.
 #[derive(Clone, Debug, Default)]
 struct Burst {
-    first: u64,
+    /// When the last of them was, in nanoseconds.
+    last: u64,
     threads: Vec<Thread>,
 }
 
-/// WaitTotals for CPUs.
+/// Waits for CPUs.
 #[derive(Debug, Default)]
 pub struct Queues {
     behind: HashMap<(Thread, Task), u64>,
     recent: HashMap<Thread, VecDeque<(u64, u64, Task)>>,
     inverted: HashMap<InvertedKey, Inverted>,
     bursts: HashMap<(Waker, Reason), Burst>,
-    /// When each thread was blocked last: what it wakes after that is another burst.
-    unblocked: HashMap<Thread, u64>,
     /// Threads that were woken in a burst, and how long they ran since.
     awake: HashMap<Thread, (Reason, u64)>,
     herds: HashMap<Reason, Herd>,
@@ -92,10 +88,6 @@ impl Queues {
             State::Blocked(reason) => {
                 self.back(interval.thread, reason);
                 self.woken(interval, reason);
-                if self.unblocked.len() >= MOST_ROWS {
-                    self.unblocked.clear();
-                }
-                self.unblocked.insert(interval.thread, interval.to.0);
             }
             State::Running => {
                 if let Some((_, ran)) = self.awake.get_mut(&interval.thread) {
@@ -131,10 +123,11 @@ impl Queues {
         let IntervalEnd::Woken(waker) = interval.end else {
             return;
         };
-        self.note_burst(interval.thread, (waker, reason), interval.to.0);
         let Waker::Thread(by) = waker else {
             return;
         };
+        // An interrupt wakes one after the other for as many reasons.
+        self.note_burst(interval.thread, (waker, reason), interval.to.0);
         let Some(recent) = self.recent.get(&by.thread) else {
             return;
         };
@@ -161,15 +154,10 @@ impl Queues {
             self.bursts.clear();
             self.awake.clear();
         }
-        let (unblocked, most_ns) = match by {
-            Waker::Thread(by) => (self.unblocked.get(&by.thread).copied(), HERD_NS),
-            _ => (None, HERD_OF_NO_THREAD_NS),
-        };
         let burst = self.bursts.entry((by, reason)).or_default();
-        let is_over = unblocked.is_some_and(|unblocked| unblocked > burst.first);
-        if is_over || at.saturating_sub(burst.first) > most_ns {
+        let gap = at.saturating_sub(std::mem::replace(&mut burst.last, at));
+        if gap > HERD_GAP_NS {
             burst.threads.clear();
-            burst.first = at;
         }
         self.awake.insert(thread, (reason, 0));
         // One that is woken again is no other one.

@@ -9,7 +9,7 @@ use crate::queries::words::{inside, task, thread};
 use tracer_event::fields::until_null;
 
 /// Herds before they are many.
-const MANY: u64 = 20;
+const MANY: u64 = 64;
 
 /// Finds threads that wait for one that has no CPU, since a third one has it.
 pub fn inverted(facts: &TraceFacts) -> Vec<RuleFinding> {

@@ -89,7 +89,7 @@ pub fn share_on_path(
     }
 }
 
-/// WaitTotals of a crew.
+/// Waits of a crew.
 #[derive(Clone, Debug, Default)]
 pub struct CrewWaits {
     /// Their sums.

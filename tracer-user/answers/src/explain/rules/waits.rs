@@ -7,7 +7,7 @@ use super::super::finding::{RuleFinding, Sure};
 use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
 use crate::queries::words::inside;
 
-/// WaitTotals with a time limit before they are those of a lock.
+/// Waits with a time limit before they are those of a lock.
 const MANY: u64 = 20;
 
 /// Finds locks that threads wait for.
@@ -48,12 +48,16 @@ fn timed_locks(facts: &TraceFacts) -> Vec<RuleFinding> {
         });
         let is_one = |leaf: &Leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES);
         // One that its time limit ends says only that it is asked for again.
-        let given = path.outer_ns(|leaf| {
+        let is_given = |leaf: &Leaf| {
             is_one(leaf) && matches!(leaf.part, PathPart::Blocked(_, Waker::Thread(_)))
-        });
+        };
+        let count = |is_meant: &dyn Fn(&Leaf) -> bool| {
+            let meant = path.parts.iter().filter(|leaf| is_meant(leaf));
+            meant.count()
+        };
         let is_lock = waits.total.count > MANY
-            && ran.saturating_mul(2) > given
-            && given.saturating_mul(4) > path.outer_ns(is_one);
+            && ran.saturating_mul(2) > path.outer_ns(is_given)
+            && count(&is_given) * 4 > count(&is_one);
         if !is_lock {
             return None;
         }
