@@ -19,6 +19,7 @@ use tracer_common::kernel::{
     ProbeTextsRecord, RETURN_DEPTH, Record, RecordHeader, probe_source, probe_texts, traced,
 };
 
+use crate::counts::points::count_probe;
 use crate::guard;
 use crate::maps;
 use crate::offsets::{STRING_BYTES, TASK_THREAD_POINTER, TASK_UTASK, UTASK_DEPTH};
@@ -59,6 +60,12 @@ impl Current {
         (state & traced::TRACED != 0).then_some(Self { pid, tid, state })
     }
 
+    /// Returns the [`traced`] bits of its process.
+    #[inline(always)]
+    pub fn state(&self) -> u8 {
+        self.state
+    }
+
     /// Tells whether its event must not be recorded; it is counted then.
     #[inline(always)]
     pub fn is_withheld(&self) -> bool {
@@ -89,6 +96,9 @@ fn passed(ctx: &ProbeContext) {
     let Some(site) = PROBE_SITES.get(cookie as u32) else {
         return;
     };
+    if count_probe(thread.state, site.probe) {
+        return;
+    }
     let event_type = EventTypeId(u32::from(PROBE_RECORDS | site.probe));
     stack::record_at_probe(ctx, &thread, event_type.0);
     if site.texts != 0 {

@@ -20,6 +20,7 @@ use tracer_common::kernel::{
     TracepointData, TracepointSite, tracepoint_space,
 };
 
+use crate::counts::points::count_tracepoint;
 use crate::gathered::bounded;
 use crate::probe::Current;
 use crate::record::{Wake, record_by};
@@ -49,6 +50,9 @@ fn passed(ctx: &TracePointContext, thread: &Current) {
     let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     #[expect(clippy::cast_possible_truncation, reason = "the index of a tracepoint")]
     let index = cookie as u32;
+    if count_tracepoint(thread.state(), index) {
+        return;
+    }
     let Some(site) = TRACEPOINT_SITES.get(index) else {
         return;
     };

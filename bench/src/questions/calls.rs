@@ -14,8 +14,8 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, COUNT, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog,
-    PerfTrace, Strace, Tool, What,
+    Bpftrace, COUNT, COUNT_WITHOUT_TIMES, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours,
+    OursCounting, OursIntoLog, PerfTrace, Strace, Tool, What,
 };
 use super::super::workbench::{Workbench, has};
 use super::add_tools;
@@ -69,7 +69,8 @@ pub fn counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         vec![
             floor(false),
             floor(true),
-            Box::new(OursCounting),
+            Box::new(OursCounting::WithTimes),
+            Box::new(OursCounting::WithoutTimes),
             Box::new(OursIntoLog::WithoutTexts(What::Calls)),
             Box::new(Bpftrace::Counting(What::Calls)),
         ],
@@ -78,6 +79,7 @@ pub fn counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         COUNT,
         Goal::PartOf("programs that read the clock", MOST_COUNTED),
     );
+    contest.goal(COUNT_WITHOUT_TIMES, Goal::PartOf(LOG_WITHOUT_TEXTS, HALF));
     Ok(contest)
 }
 
@@ -109,7 +111,8 @@ pub fn sqlite_counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         contest,
         rows,
         vec![
-            Box::new(OursCounting),
+            Box::new(OursCounting::WithTimes),
+            Box::new(OursCounting::WithoutTimes),
             Box::new(OursIntoLog::WithoutTexts(What::Calls)),
             Box::new(OursIntoLog::Whole(What::Calls)),
         ],

@@ -11,7 +11,7 @@ mod switches;
 mod user_events;
 
 use super::contest::{Contest, Run};
-use super::tools::{COUNT, Tool};
+use super::tools::{COUNT, COUNT_WITHOUT_TIMES, Tool};
 use super::workbench::{Workbench, has};
 
 /// Question that contestants answer in turn.
@@ -142,7 +142,8 @@ fn add_tools<'a>(
 ) {
     for tool in tools {
         let (name, run) = (tool.name(), run.clone());
-        let is_ours = name.starts_with(ATTACH) || name == COUNT;
+        let is_ours =
+            name.starts_with(ATTACH) || [COUNT, COUNT_WITHOUT_TIMES].contains(&name.as_str());
         if !has(tool.program()) {
             contest.missing(format!("{name}: {} is not installed", tool.program()));
         } else if is_ours {

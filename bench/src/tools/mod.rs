@@ -17,7 +17,8 @@ pub use bpftrace::Bpftrace;
 pub use floor::Floor;
 pub use ftrace::Ftrace;
 pub use ours::{
-    COUNT, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog, OursWhy, attach_with,
+    COUNT, COUNT_WITHOUT_TIMES, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog, OursWhy,
+    attach_with,
 };
 pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};

@@ -70,13 +70,24 @@ impl Tool for OursIntoLog {
 /// Name of our command line in the report, counting in the kernel.
 pub const COUNT: &str = "tracer-user stat --count";
 
+/// The same, without times.
+pub const COUNT_WITHOUT_TIMES: &str = "tracer-user stat --count --no-times";
+
 /// Our command line, counting calls in the kernel and recording nothing.
 #[derive(Clone, Copy)]
-pub struct OursCounting;
+pub enum OursCounting {
+    /// With how long each takes.
+    WithTimes,
+    /// How many, and how many fail.
+    WithoutTimes,
+}
 
 impl Tool for OursCounting {
     fn name(&self) -> String {
-        COUNT.to_owned()
+        match self {
+            Self::WithTimes => COUNT.to_owned(),
+            Self::WithoutTimes => COUNT_WITHOUT_TIMES.to_owned(),
+        }
     }
 
     fn program(&self) -> &'static str {
@@ -86,6 +97,9 @@ impl Tool for OursCounting {
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
         command.args(["stat", "--count=syscalls", "--format", "json"]);
+        if matches!(self, Self::WithoutTimes) {
+            command.arg("--no-times");
+        }
         for pid in pids {
             command.args(["-p", &pid.to_string()]);
         }

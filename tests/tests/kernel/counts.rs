@@ -134,6 +134,69 @@ fn calls_are_counted_as_often_as_strace_counts_them_and_fail_as_often() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn calls_without_times_are_as_many_and_fail_as_often() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let command = super::syscalls::program(&folder).unwrap();
+    let expected = strace::table(&command).unwrap();
+    let words = command.each_ref().map(String::as_str);
+    let object = counted(&["--count=syscalls", "--no-times"], &words);
+    assert_whole(&object);
+    let rows = list(&object, "sums");
+    assert_eq!(calls(rows), expected);
+    let took = rows.iter().flat_map(|row| list(row, "syscalls"));
+    let took: Vec<&Value> = took.map(|call| &call["took"]["count"]).collect();
+    assert!(took.iter().all(|count| **count == 0), "{object}");
+    // Each process's fork is counted once, and an exec by its own name.
+    let script = "n=0; while [ $n -lt 10 ]; do /bin/true; n=$((n+1)); done; exit 0";
+    let object = counted(&["--count=syscalls", "--no-times"], &["sh", "-c", script]);
+    let all = calls(list(&object, "sums"));
+    let forks = ["clone", "clone3", "fork", "vfork"];
+    let forks = forks.iter().filter_map(|name| all.get(*name));
+    assert_eq!(forks.map(|(count, _)| count).sum::<u64>(), 10, "{all:?}");
+    assert_eq!(all["execve"], (11, 0), "{all:?}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn probes_and_tracepoints_are_passed_as_often_as_strace_counts_their_calls() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let command = super::syscalls::program(&folder).unwrap();
+    let expected = strace::table(&command).unwrap();
+    let words = command.each_ref().map(String::as_str);
+    let options = [
+        "--tracepoint",
+        "syscalls:sys_enter_getppid",
+        "--probe",
+        "libc:write",
+    ];
+    for by in [&["--count=points"][..], &["--count=points", "--by", "comm"]] {
+        let object = counted(&[by, &options].concat(), &words);
+        assert_whole(&object);
+        let points: Vec<(&str, u64)> = list(&object, "sums")
+            .iter()
+            .flat_map(|row| list(row, "points"))
+            .map(|point| (point["name"].as_str().unwrap(), number(&point["count"])))
+            .collect();
+        let expected = [
+            ("probe:write", expected["write"].0),
+            (
+                "tracepoint:syscalls:sys_enter_getppid",
+                expected["getppid"].0,
+            ),
+        ];
+        assert_eq!(points, expected, "{object}");
+        assert!(calls(list(&object, "sums")).is_empty(), "{object}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn switches_of_each_thread_are_as_many_as_the_kernel_counted_and_as_a_recording_has() {
     if missing_right().is_some() {
         return;

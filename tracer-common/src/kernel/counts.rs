@@ -1,5 +1,5 @@
 //! Counts that programs keep in maps where nothing is recorded: of calls, of what threads do, of
-//! page faults.
+//! page faults, of probes and tracepoints.
 
 use core::mem::size_of;
 
@@ -19,13 +19,13 @@ pub struct CountKey {
     pub who: [u64; 2],
     /// One of [`counted`].
     pub kind: u32,
-    /// System call number; 0 where it is of no call.
+    /// System call number; index of a probe or tracepoint; 0 for other kinds.
     pub number: u32,
 }
 
 /// Entries of the map `OF_ALL`, where sums are of all together: those of calls of both tables
 /// below [`CALLS_OF_ALL`], and behind them those of other kinds. It is found faster than `SUMS`,
-/// which has the calls beyond.
+/// which has the calls beyond, probes and tracepoints.
 pub const SUMS_OF_ALL: u32 = 2 * CALLS_OF_ALL + 8;
 
 /// Calls of a table that have a sum there: more than a table has.
@@ -66,6 +66,10 @@ pub mod counted {
     pub const FAULT_USER: u32 = 6;
     /// Page faults of the kernel; also: by a write.
     pub const FAULT_KERNEL: u32 = 7;
+    /// Passes of a probe.
+    pub const PROBE: u32 = 8;
+    /// Passes of a tracepoint that was named.
+    pub const TRACEPOINT: u32 = 9;
 }
 
 /// Values of the globals `COUNTS` and `COUNTS_BY`.
@@ -76,6 +80,11 @@ pub mod counting {
     pub const SWITCHES: u32 = 2;
     /// Bit of `COUNTS`: page faults.
     pub const FAULTS: u32 = 4;
+    /// Bit of `COUNTS`: probes and tracepoints that were named.
+    pub const POINTS: u32 = 8;
+    /// Bit of `COUNTS`: system calls are counted as they end, and it is not measured how long they
+    /// take.
+    pub const WITHOUT_TIMES: u32 = 16;
 
     /// Value of `COUNTS_BY`: all together; [`who`](super::CountKey::who) is 0.
     pub const BY_NONE: u32 = 0;

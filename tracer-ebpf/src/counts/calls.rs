@@ -2,17 +2,18 @@
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 
-use tracer_common::kernel::counted;
 use tracer_common::kernel::globals::NO_CALL;
+use tracer_common::kernel::{counted, counting};
 
-use super::running;
 use super::sums::count;
 use super::threads::{entry, open_call};
+use super::{are_asked, running};
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::ALL_CALLS;
 use crate::socketcall::called;
 use crate::subject::Subject;
+use crate::syscall::ended_exec;
 use crate::task::Task;
 use crate::user::Registers;
 
@@ -43,6 +44,9 @@ fn enter<C: Tracepoint>(ctx: &C) {
 /// Runs in the thread that called, after the call.
 #[inline(always)]
 fn exit<C: Tracepoint>(ctx: &C) {
+    if are_asked(counting::WITHOUT_TIMES) {
+        return exit_alone(ctx);
+    }
     let (Some(task), Some(open)) = (running::<C>(), open_call()) else {
         return;
     };
@@ -71,6 +75,39 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let registers = unsafe { Registers::argument::<0>(ctx) };
     let call = call_of(&task, registers.call(), &registers);
     if is_wanted(call) {
+        count(&task, call, failed, None);
+    }
+}
+
+/// Counts a call of which only the end is seen.
+#[inline(always)]
+fn exit_alone<C: Tracepoint>(ctx: &C) {
+    let Some(task) = running::<C>() else {
+        return;
+    };
+    let result = ctx.argument::<1>().cast_signed();
+    if result == 0
+        && let Some(entry) = entry(task.tid().shown())
+        && entry.is_new() != 0
+    {
+        // It returns from the call that made it, which its maker has made.
+        entry.set_new(0);
+        return;
+    }
+    // SAFETY: the arguments are `struct pt_regs *, long result`.
+    let registers = unsafe { Registers::argument::<0>(ctx) };
+    let nr = registers.call();
+    // An exec may have changed the table: the call is known by its beginning.
+    let exec = ended_exec(nr);
+    let call = if exec == NO_CALL {
+        call_of(&task, nr, &registers)
+    } else if exec & maps::OF_32_BITS != 0 {
+        (counted::COMPAT_CALL, exec & !maps::OF_32_BITS)
+    } else {
+        (counted::CALL, exec)
+    };
+    if is_wanted(call) {
+        let failed = u64::from((LOWEST_ERROR..0).contains(&result));
         count(&task, call, failed, None);
     }
 }

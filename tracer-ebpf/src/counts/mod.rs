@@ -7,6 +7,7 @@
 pub mod calls;
 mod faults;
 pub mod life;
+pub mod points;
 mod sums;
 mod switches;
 mod threads;

@@ -86,6 +86,7 @@ fn sum_of<C: Tracepoint>(task: &Task<C>, (kind, number): (u32, u32)) -> Option<V
                 kind * CALLS_OF_ALL + number
             }
             counted::CALL | counted::COMPAT_CALL => SUMS_OF_ALL,
+            counted::PROBE | counted::TRACEPOINT => SUMS_OF_ALL,
             kind => 2 * CALLS_OF_ALL + kind,
         };
         if let Some(sum) = OF_ALL.get_ptr_mut(index) {

@@ -19,8 +19,20 @@ pub struct CountsRead {
     pub not_counted: NotCounted,
 }
 
+/// Names of what is counted by an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PointNames {
+    /// Names of the probes; several may have one name.
+    pub probes: Vec<String>,
+    /// Names of the tracepoints.
+    pub tracepoints: Vec<String>,
+}
+
 /// Where counts are read.
 pub trait CountSource {
+    /// Returns the names of the probes and tracepoints that are counted.
+    fn names(&self) -> PointNames;
+
     /// Reads what was counted so far.
     ///
     /// # Errors

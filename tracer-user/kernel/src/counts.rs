@@ -14,7 +14,7 @@ use zerocopy::{FromBytes as _, FromZeros as _, IntoBytes as _};
 use super::error::LoadError;
 use super::loading::map_array;
 use super::mapping::MapMemory;
-use super::programs::{COUNTED_CALLS, COUNTED_FAULTS, COUNTED_SWITCHES};
+use super::programs::{COUNTED_CALL_TIMES, COUNTED_CALLS, COUNTED_FAULTS, COUNTED_SWITCHES};
 
 pub const SUMS: &str = "SUMS";
 pub const OF_ALL: &str = "OF_ALL";
@@ -40,6 +40,10 @@ pub struct Counting {
     pub switches: bool,
     /// Page faults.
     pub faults: bool,
+    /// Probes and tracepoints that were named.
+    pub points: bool,
+    /// Whether it is measured how long system calls take: it costs them as much again.
+    pub times: bool,
     /// Owner of each sum.
     pub by: CountsBy,
 }
@@ -80,12 +84,24 @@ impl CountEntries {
 impl Counting {
     /// Returns the value of the global `COUNTS`.
     pub(super) fn bits(self) -> u32 {
-        self.parts().map(|(_, bit, _)| bit).sum()
+        let of_parts: u32 = self.parts().map(|(_, bit, _)| bit).sum();
+        let points = if self.points { counting::POINTS } else { 0 };
+        let times = if self.times {
+            0
+        } else {
+            counting::WITHOUT_TIMES
+        };
+        of_parts | points | times
     }
 
     /// Returns what is attached for it, as bits.
     pub(super) fn attached(self) -> u64 {
-        self.parts().fold(0, |bits, (.., bit)| bits | bit)
+        let times = if self.calls && self.times {
+            COUNTED_CALL_TIMES
+        } else {
+            0
+        };
+        self.parts().fold(times, |bits, (.., bit)| bits | bit)
     }
 
     /// Returns the value of the global `COUNTS_BY`.
@@ -98,11 +114,11 @@ impl Counting {
         }
     }
 
-    /// Returns how many entries the maps have, on so many CPUs.
-    pub(super) fn entries(self, cpus: u32) -> CountEntries {
+    /// Returns how many entries the maps have, on so many CPUs, with so many probes and tracepoints.
+    pub(super) fn entries(self, cpus: u32, points: usize) -> CountEntries {
         let is_of_all = self.by == CountsBy::All;
         let sums = if is_of_all {
-            SUMS_OF_OTHERS
+            SUMS_OF_OTHERS.saturating_add(u32::try_from(points).unwrap_or(SUMS_OF_OTHERS))
         } else {
             let bytes = u64::try_from(size_of::<CountSum>()).unwrap_or(u64::MAX);
             let (least, most) = SUMS_BY_THREAD;
@@ -295,6 +311,8 @@ mod tests {
         calls: true,
         switches: true,
         faults: true,
+        points: false,
+        times: true,
         by: CountsBy::All,
     };
 
@@ -302,12 +320,13 @@ mod tests {
     fn the_more_cpus_there_are_the_fewer_sums_each_has() {
         let by = CountsBy::Thread;
         let bytes = |cpus: u32| {
-            let sums = Counting { by, ..ALL }.entries(cpus).sums;
+            let sums = Counting { by, ..ALL }.entries(cpus, 0).sums;
             u64::from(sums) * u64::from(cpus) * u64::try_from(size_of::<CountSum>()).unwrap()
         };
         assert!(bytes(2) <= SUM_BYTES && bytes(64) <= SUM_BYTES);
-        assert_eq!(Counting { by, ..ALL }.entries(8192).sums, 4096);
-        assert_eq!(ALL.entries(8192), ALL.entries(1));
+        assert_eq!(Counting { by, ..ALL }.entries(8192, 0).sums, 4096);
+        assert_eq!(ALL.entries(8192, 3), ALL.entries(1, 3));
+        assert_eq!(ALL.entries(1, 3).sums, ALL.entries(1, 0).sums + 3);
     }
 
     #[test]
@@ -323,7 +342,9 @@ mod tests {
             calls: true,
             ..none
         };
-        assert_eq!(calls.attached(), COUNTED_CALLS);
+        assert_eq!(calls.attached(), COUNTED_CALLS | COUNTED_CALL_TIMES);
+        let times = false;
+        assert_eq!(Counting { times, ..calls }.attached(), COUNTED_CALLS);
         assert_eq!(
             ALL.bits(),
             counting::CALLS | counting::SWITCHES | counting::FAULTS

@@ -231,10 +231,9 @@ impl<'a> Plan<'a> {
             reads_strings: self.options.string_bytes > 0,
             probe_sites: self.options.probes.locations.len(),
             tracepoints: self.options.tracepoints.len(),
-            counts: self
-                .options
-                .counting
-                .map_or(CountEntries::NONE, |of| of.entries(self.cpus)),
+            counts: self.options.counting.map_or(CountEntries::NONE, |of| {
+                of.entries(self.cpus, self.options.points())
+            }),
             holds_blocked: self.options.stacks.off_cpu.is_some(),
             copies_stacks: self.options.stacks.copied_bytes > 0,
             describes: self.describes(),

@@ -110,6 +110,12 @@ impl KernelOptions {
             .ok_or(bad_size)
     }
 
+    /// Returns the number of probes and tracepoints that are named.
+    pub(super) fn points(&self) -> usize {
+        let probes = self.probes.kinds.len();
+        probes.saturating_add(self.tracepoints.len())
+    }
+
     /// Returns the optional types that are wanted, as bits.
     pub(super) fn wanted_bits(&self) -> u64 {
         self.wanted

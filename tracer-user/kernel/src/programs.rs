@@ -48,9 +48,10 @@ pub const CONTROL_GROUPS: u64 = 1;
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
 /// Bit beside those of types: tracepoints that describe descriptors.
 pub const DESCRIPTORS: u64 = wanted::bit(EventTypeId::START);
-/// Bits beside those of types: tracepoints at which is counted: system calls, what threads do, page
-/// faults.
+/// Bits beside those of types: tracepoints at which is counted: system calls, how long they take,
+/// what threads do, page faults.
 pub const COUNTED_CALLS: u64 = wanted::bit(EventTypeId::STOP);
+pub const COUNTED_CALL_TIMES: u64 = wanted::bit(EventTypeId::FLUSH_START);
 pub const COUNTED_SWITCHES: u64 = wanted::bit(EventTypeId::FILTER);
 pub const COUNTED_FAULTS: u64 = wanted::bit(EventTypeId::OVERFLOW);
 
@@ -71,9 +72,9 @@ const NEEDED_OTHERWISE: &[(&str, u64)] = &[
     ("sys_exit_descriptors", DESCRIPTORS),
     ("sched_wakeup_new_counts", COUNTED_CALLS | COUNTED_SWITCHES),
     ("sched_wakeup_counts", COUNTED_SWITCHES),
-    ("sched_switch_counts", COUNTED_CALLS | COUNTED_SWITCHES),
+    ("sched_switch_counts", COUNTED_CALL_TIMES | COUNTED_SWITCHES),
     ("sys_exit_counts", COUNTED_CALLS),
-    ("sys_enter_counts", COUNTED_CALLS),
+    ("sys_enter_counts", COUNTED_CALL_TIMES),
     ("page_fault_user_counts", COUNTED_FAULTS),
     ("page_fault_kernel_counts", COUNTED_FAULTS),
 ];
@@ -286,7 +287,7 @@ mod tests {
         describes: true,
         has_cpu_rings: false,
         at_exit: false,
-        counts: u32::MAX,
+        counts: counting::CALLS | counting::SWITCHES | counting::FAULTS,
         counts_by: counting::BY_COMM,
     };
 
@@ -441,6 +442,7 @@ mod tests {
             LEAST,
             Variant {
                 namespace: 1,
+                counts: counting::CALLS | counting::WITHOUT_TIMES | counting::POINTS,
                 ..LEAST
             },
             Variant {

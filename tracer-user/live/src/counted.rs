@@ -4,13 +4,17 @@ use anyhow::Context as _;
 use tracer_area::monotonic_now;
 use tracer_common::kernel::ThreadStateData;
 use tracer_engine::event::EventHeader;
-use tracer_event::counts::{CountSource, CountsRead};
+use tracer_event::counts::{CountSource, CountsRead, PointNames};
 use tracer_kernel::CountReader;
 
-/// The programs' maps.
-pub struct KernelCounts(pub CountReader);
+/// The programs' maps, and the names of the points that they count.
+pub struct KernelCounts(pub CountReader, pub PointNames);
 
 impl CountSource for KernelCounts {
+    fn names(&self) -> PointNames {
+        self.1.clone()
+    }
+
     fn read(&mut self) -> anyhow::Result<CountsRead> {
         let read = || {
             // What a thread did before and after is in no sum yet: nothing is counted twice.

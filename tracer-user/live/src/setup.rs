@@ -24,7 +24,7 @@ use super::writer::LineWriter;
 use tracer_agent::Hub;
 use tracer_binary::probes::{self, Probes, Subject};
 use tracer_event::consumer::Lines;
-use tracer_event::counts::SharedCounts;
+use tracer_event::counts::{PointNames, SharedCounts};
 use tracer_event::predicate::Sieve;
 use tracer_kernel::named_tracepoints::{self, Tracepoint};
 use tracer_kernel::{KernelOptions, ProcessChoice};
@@ -126,9 +126,13 @@ impl Setup {
         }
         let tracepoints =
             named_tracepoints::find(&recording.tracepoints).context("cannot trace")?;
-        let mut names: Vec<_> = probes.kinds.iter().map(|kind| kind.name.clone()).collect();
+        let points = PointNames {
+            probes: probes.kinds.iter().map(|kind| kind.name.clone()).collect(),
+            tracepoints: tracepoints.iter().map(Tracepoint::event_name).collect(),
+        };
+        let mut names = points.probes.clone();
         names.dedup();
-        names.extend(tracepoints.iter().map(Tracepoint::event_name));
+        names.extend_from_slice(&points.tracepoints);
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.buffers.stream_bytes, monotonic_now);
         let log = self.log.as_ref().map(LogOutput::open).transpose()?;
@@ -148,8 +152,8 @@ impl Setup {
         };
         let (mut kernel, source) = opened.unzip();
         let counts = kernel.as_mut().and_then(KernelAccess::take_counts);
-        let counts =
-            counts.map(|counts| Rc::new(RefCell::new(KernelCounts(counts))) as SharedCounts);
+        let counts = counts
+            .map(|counts| Rc::new(RefCell::new(KernelCounts(counts, points))) as SharedCounts);
         if let Some(kernel) = &kernel {
             recording.report_what_is_lacking(kernel)?;
         }

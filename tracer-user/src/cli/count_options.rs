@@ -20,7 +20,8 @@ use tracer_text::quantity::time;
 pub struct CountArgs {
     /// Count in the kernel, and record nothing: system calls with their errors and times (all, or
     /// those of --syscalls), what threads do (switches), page faults; or some of these, separated
-    /// by commas: --count=syscalls,faults. Times have histograms in powers of two. Sums are of all
+    /// by commas: --count=syscalls,faults. Probes and tracepoints that are named are counted too,
+    /// or alone: --count=points. Times have histograms in powers of two. Sums are of all
     /// together, or as --by says. It costs the programs less than recording does, and the
     /// tracer next to nothing; needs root
     #[arg(
@@ -29,10 +30,13 @@ pub struct CountArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "syscalls,switches,faults",
-        conflicts_with_all = ["span", "from", "until", "flame", "probe", "retprobe", "usdt", "tracepoint", "add_events"],
+        conflicts_with_all = ["span", "from", "until", "flame", "add_events"],
         help_heading = COUNTING
     )]
     count: Option<String>,
+    /// Do not measure how long system calls take, which costs each as much again
+    #[arg(long, requires = "count", help_heading = COUNTING)]
+    no_times: bool,
     /// Show what was counted every so often too, and at the end all of it: 1s. With --format json,
     /// an object a line
     #[arg(
@@ -77,6 +81,8 @@ impl CountArgs {
             calls: false,
             switches: false,
             faults: false,
+            points: false,
+            times: !self.no_times,
             by: match view.by {
                 None => CountsBy::All,
                 Some(By::Process) => CountsBy::Process,
@@ -89,9 +95,11 @@ impl CountArgs {
                 "syscalls" => what.calls = true,
                 "switches" => what.switches = true,
                 "faults" => what.faults = true,
+                "points" => what.points = true,
                 _ => bail!(
-                    "--count={word:?}: what can be counted is syscalls, switches and faults; a \
-                     log or processes come after a space"
+                    "--count={word:?}: what can be counted is syscalls, switches, faults and \
+                     points (probes and tracepoints that are named); a log or processes come after \
+                     a space"
                 ),
             }
         }
@@ -123,7 +131,14 @@ impl CountConfig {
         let EventSource::Live(mut live) = source else {
             bail!("--count goes with processes or a command; a log has what was recorded");
         };
-        live.count(self.what);
+        let mut what = self.what;
+        let are_named = live.has_points();
+        ensure!(
+            are_named || !what.points,
+            "--count=points counts what is named: add --probe, --usdt or --tracepoint"
+        );
+        what.points = are_named;
+        live.count(what);
         Ok(EventSource::Live(live))
     }
 

@@ -212,6 +212,7 @@ impl SourceArgs {
         with_all: &[EventTypeId],
     ) -> anyhow::Result<EventSource> {
         let args = self;
+        let tracepoints = args.probes.tracepoints()?;
         let mut probes: Vec<ProbeSpec> = args.probes.try_into()?;
         let predicate = args.predicate.predicate()?;
         ensure!(
@@ -221,8 +222,9 @@ impl SourceArgs {
         );
         if let Some(file) = args.file {
             ensure!(
-                probes.is_empty(),
-                "--usdt, --probe and --retprobe go with processes; a log has what was recorded"
+                probes.is_empty() && tracepoints.is_empty(),
+                "--usdt, --probe, --retprobe and --tracepoint go with processes; a log has what \
+                 was recorded"
             );
             if let Some((option, _)) = args.stack.typed() {
                 bail!("{option} goes with processes; a log has what was recorded");
@@ -280,8 +282,12 @@ impl SourceArgs {
         }
         if args.no_system {
             ensure!(
-                args.syscalls.is_none() && called_none && probes.is_empty(),
-                "--no-system leaves out system calls and probes, which other options name"
+                args.syscalls.is_none()
+                    && called_none
+                    && probes.is_empty()
+                    && tracepoints.is_empty(),
+                "--no-system leaves out system calls, probes and tracepoints, which other options \
+                 name"
             );
             selection = selection.without_kernel();
         }
@@ -311,6 +317,7 @@ impl SourceArgs {
                 stacks,
                 inlined,
                 probes,
+                tracepoints,
                 ..Recording::default()
             },
             buffers: Buffers {
@@ -344,6 +351,12 @@ impl LiveSource {
         self.setup.buffers.own_ring_bytes = own_ring_bytes;
         self.setup.buffers.stream_bytes = self.setup.buffers.stream_bytes.saturating_mul(4);
         self
+    }
+
+    /// Tells whether probes or tracepoints are named.
+    pub fn has_points(&self) -> bool {
+        let recording = &self.setup.recording;
+        !recording.probes.is_empty() || !recording.tracepoints.is_empty()
     }
 
     /// Counts this, and records only what says which processes there are.

@@ -67,9 +67,14 @@ fn row(part: &Part<'_>, who: &SumOwner, sums: &SumsByKind) -> Value {
             add_took(&mut call, sum);
             Some(call)
         }
-        What::Kind(_) => None,
+        _ => None,
     });
     members.insert("syscalls".to_owned(), calls.collect::<Vec<_>>().into());
+    let points = sums.iter().filter_map(|(what, sum)| {
+        let name = part.point(*what)?;
+        Some(json!({ "name": name, "count": sum.ended.count }))
+    });
+    members.insert("points".to_owned(), points.collect::<Vec<_>>().into());
     let mut faults = Map::new();
     for (kind, name, also) in KINDS {
         let Some(sum) = sums.get(&What::Kind(kind)) else {

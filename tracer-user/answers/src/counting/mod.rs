@@ -16,9 +16,9 @@ use zerocopy::FromBytes as _;
 
 use crate::queries::{LastNames, made_by};
 use crate::stat::{By, SortBy};
-use table::CountTable;
+use table::{CountTable, What};
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_event::counts::SharedCounts;
+use tracer_event::counts::{PointNames, SharedCounts};
 use tracer_event::document::{document, object_line};
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
@@ -48,6 +48,7 @@ struct Part<'a> {
     is_interval: bool,
     table: &'a CountTable,
     names: &'a LastNames,
+    points: &'a PointNames,
     view: CountView,
     /// Events of the trace that were lost, and runs of the programs that were left out.
     lost: u64,
@@ -59,6 +60,7 @@ struct Counter {
     view: CountView,
     start: MonotonicNs,
     names: LastNames,
+    points: PointNames,
     /// The table of the last interval's end, and when that was.
     last: (CountTable, MonotonicNs),
     lines: Lines,
@@ -74,7 +76,9 @@ pub fn consumer(
     lines: Lines,
     outcome: Rc<Cell<Outcome>>,
 ) -> Box<dyn Consumer> {
+    let points = counts.borrow().names();
     Box::new(Counter {
+        points,
         counts,
         view,
         start,
@@ -83,6 +87,19 @@ pub fn consumer(
         lines,
         outcome,
     })
+}
+
+impl Part<'_> {
+    /// Returns the name of a probe or tracepoint.
+    fn point(&self, what: What) -> Option<&str> {
+        let (names, index) = match what {
+            What::Probe(index) => (&self.points.probes, index),
+            What::Tracepoint(index) => (&self.points.tracepoints, index),
+            What::Call(_) | What::Kind(_) => return None,
+        };
+        let name = usize::try_from(index).ok().and_then(|at| names.get(at));
+        Some(name.map_or("unknown", String::as_str))
+    }
 }
 
 impl Counter {
@@ -96,7 +113,7 @@ impl Counter {
             return Ok(());
         }
         let read = self.counts.borrow_mut().read()?;
-        let (at, table) = (read.at, CountTable::new(&read, self.view.by));
+        let (at, table) = (read.at, CountTable::new(&read, self.view.by, &self.points));
         let difference = table.since(&self.last.0);
         self.show(&difference, (self.last.1, at), true, 0);
         // The next one ends when it would have, however late this one is.
@@ -120,6 +137,7 @@ impl Counter {
             is_interval,
             table,
             names: &self.names,
+            points: &self.points,
             view: self.view,
             lost,
         };
@@ -177,7 +195,7 @@ impl Consumer for Counter {
 
     fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         let read = self.counts.borrow_mut().read()?;
-        let table = CountTable::new(&read, self.view.by);
+        let table = CountTable::new(&read, self.view.by, &self.points);
         let end = summary.ended.unwrap_or(read.at);
         let lost = summary.lost_in_trace();
         if table.not_counted != NotCounted::default() {

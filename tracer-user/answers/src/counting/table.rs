@@ -1,4 +1,4 @@
-//! SumsByKind by whose they are.
+//! Sums by whose they are.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tracer_common::kernel::{COUNT_RANGES, CountKey, CountSum, CountedThread, Not
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::stat::By;
-use tracer_event::counts::CountsRead;
+use tracer_event::counts::{CountsRead, PointNames};
 use tracer_event::fields::until_null;
 
 /// Owner of a sum.
@@ -28,6 +28,10 @@ pub enum SumOwner {
 pub enum What {
     /// Returns of a system call.
     Call(CallKey),
+    /// Passes of a probe, the first one of its name.
+    Probe(u32),
+    /// Passes of a tracepoint.
+    Tracepoint(u32),
     /// Another kind, of [`counted`].
     Kind(u32),
 }
@@ -56,10 +60,10 @@ impl Default for Sum {
     }
 }
 
-/// SumsByKind of one whose they are.
+/// Sums of one owner, by what is counted.
 pub type SumsByKind = BTreeMap<What, Sum>;
 
-/// SumsByKind by whose they are.
+/// Sums by whose they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountTable {
     /// The sums.
@@ -101,19 +105,28 @@ fn half(word: u64) -> i32 {
 }
 
 impl What {
-    fn from_key(key: &CountKey) -> Self {
+    fn from_key(key: &CountKey, names: &PointNames) -> Self {
         let call = |is_compat| Self::Call(CallKey::new(is_compat, key.number.cast_signed()));
         match key.kind {
             counted::CALL => call(false),
             counted::COMPAT_CALL => call(true),
+            counted::PROBE => Self::Probe(first_of_name(key.number, &names.probes)),
+            counted::TRACEPOINT => Self::Tracepoint(key.number),
             kind => Self::Kind(kind),
         }
     }
 }
 
+/// Returns the index of the first probe that has the name of this one.
+fn first_of_name(index: u32, names: &[String]) -> u32 {
+    let name = usize::try_from(index).ok().and_then(|at| names.get(at));
+    let first = name.and_then(|name| names.iter().position(|other| other == name));
+    first.and_then(|at| u32::try_from(at).ok()).unwrap_or(index)
+}
+
 impl CountTable {
-    /// SumsByKind up what was read.
-    pub fn new(read: &CountsRead, by: Option<By>) -> Self {
+    /// Sums up what was read.
+    pub fn new(read: &CountsRead, by: Option<By>, names: &PointNames) -> Self {
         let mut table = Self {
             sums: BTreeMap::new(),
             not_counted: read.not_counted,
@@ -123,7 +136,7 @@ impl CountTable {
                 .sums
                 .entry(SumOwner::from_key(key.who, by))
                 .or_default();
-            let known = sums.entry(What::from_key(key)).or_default();
+            let known = sums.entry(What::from_key(key, names)).or_default();
             known.ended = joined(&known.ended, sum);
         }
         for (tid, thread) in &read.threads {

@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use tracer_common::kernel::{COUNT_RANGES, CountKey, CountSum, CountedThread, NotCounted, counted};
 use tracer_engine::event::EventHeader;
-use tracer_event::counts::{CountSource, CountsRead};
+use tracer_event::counts::{CountSource, CountsRead, PointNames};
 
 use super::*;
 
@@ -11,6 +11,14 @@ use super::*;
 struct Given(Vec<CountsRead>);
 
 impl CountSource for Given {
+    fn names(&self) -> PointNames {
+        let named = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        PointNames {
+            probes: named(&["probe:open", "probe:close", "probe:close"]),
+            tracepoints: named(&["tracepoint:sched:sched_switch"]),
+        }
+    }
+
     fn read(&mut self) -> anyhow::Result<CountsRead> {
         Ok(if self.0.len() > 1 {
             self.0.remove(0)
@@ -206,4 +214,48 @@ fn names_are_harmless_and_what_found_no_space_is_said() {
         assert!(shown.contains('3') && shown.contains('4'), "{shown}");
         assert!(!shown.contains("ol\""), "{shown}");
     }
+}
+
+#[test]
+fn probes_of_one_name_are_one_row_and_points_come_by_their_counts() {
+    let passed = |count| sum(count, 0, 0, 0, 0);
+    let read = CountsRead {
+        sums: vec![
+            (key(0, counted::PROBE, 0), passed(1)),
+            (key(0, counted::PROBE, 1), passed(2)),
+            (key(0, counted::PROBE, 2), passed(3)),
+            (key(0, counted::TRACEPOINT, 0), passed(4)),
+            (key(0, counted::TRACEPOINT, 7), passed(6)),
+        ],
+        ..CountsRead::default()
+    };
+    let text = shown(vec![read.clone()], CountView::default(), &[]);
+    let at = text.find("probe or tracepoint").unwrap();
+    let rows: Vec<Vec<&str>> = text[at..]
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ["6", "unknown"],
+            ["5", "probe:close"],
+            ["4", "tracepoint:sched:sched_switch"],
+            ["1", "probe:open"],
+        ]
+    );
+    let is_json = true;
+    let view = CountView {
+        is_json,
+        ..CountView::default()
+    };
+    let object: serde_json::Value = serde_json::from_str(&shown(vec![read], view, &[])).unwrap();
+    let points = serde_json::json!([
+        { "name": "probe:open", "count": 1 },
+        { "name": "probe:close", "count": 5 },
+        { "name": "tracepoint:sched:sched_switch", "count": 4 },
+        { "name": "unknown", "count": 6 },
+    ]);
+    assert_eq!(object["sums"][0]["points"], points);
 }

@@ -32,7 +32,7 @@ pub fn text(part: &Part<'_>) -> String {
         if let Some(label) = label(part, who) {
             out.push_str(&format!("\n== {label}\n"));
         }
-        push_sums(&mut out, sums);
+        push_sums(&mut out, part, sums);
     }
     let rest = rows.len().saturating_sub(LISTED);
     if rest > 0 {
@@ -143,12 +143,12 @@ const OF_FAULTS: [(u32, &str); 2] = [
     (counted::FAULT_KERNEL, "of the kernel"),
 ];
 
-fn push_sums(out: &mut String, sums: &SumsByKind) {
+fn push_sums(out: &mut String, part: &Part<'_>, sums: &SumsByKind) {
     let mut calls: Vec<(String, Sum)> = sums
         .iter()
         .filter_map(|(what, sum)| match what {
             What::Call(key) => Some((call_name(*key), *sum)),
-            What::Kind(_) => None,
+            _ => None,
         })
         .collect();
     calls.sort_by_key(|(_, sum)| Reverse((sum.ended.total_ns, sum.ended.count)));
@@ -164,8 +164,28 @@ fn push_sums(out: &mut String, sums: &SumsByKind) {
     let threads = of(&ACTIVITIES);
     push_table(out, "threads", &THREADS, &threads, false);
     push_table(out, "page faults", &FAULTS, &of(&OF_FAULTS), false);
+    push_points(out, part, sums);
     let calls = calls.into_iter().take(WITH_RANGES);
     push_ranges(out, calls.chain(threads));
+}
+
+/// Appends how often probes and tracepoints were passed, with their whole names.
+fn push_points(out: &mut String, part: &Part<'_>, sums: &SumsByKind) {
+    let points = sums.iter().filter_map(|(what, sum)| {
+        let name = part.point(*what)?;
+        Some((sum.ended.count, name))
+    });
+    let mut points: Vec<(u64, &str)> = points.collect();
+    points.sort_by_key(|(count, name)| (Reverse(*count), *name));
+    if !points.is_empty() {
+        out.push_str(&format!("\n{:>12}  probe or tracepoint\n", "count"));
+    }
+    for (count, name) in points {
+        let mut shown = Vec::new();
+        push_for_people(&mut shown, name.as_bytes());
+        let name = String::from_utf8_lossy(&shown);
+        out.push_str(&format!("{count:>12}  {name}\n"));
+    }
 }
 
 /// Appends how many durations are up to each power of two.
