@@ -70,7 +70,7 @@ impl Tool for OursIntoLog {
 /// Name of our command line in the report, counting in the kernel.
 pub const COUNT: &str = "tracer-user stat --count";
 
-/// The same, without times.
+/// Its name where it does not measure how long calls take.
 pub const COUNT_WITHOUT_TIMES: &str = "tracer-user stat --count --no-times";
 
 /// Our command line, counting calls in the kernel and recording nothing.

@@ -114,7 +114,8 @@ impl Counting {
         }
     }
 
-    /// Returns how many entries the maps have, on so many CPUs, with so many probes and tracepoints.
+    /// Returns how many entries the maps have, on so many CPUs, with so many probes and
+    /// tracepoints.
     pub(super) fn entries(self, cpus: u32, points: usize) -> CountEntries {
         let is_of_all = self.by == CountsBy::All;
         let sums = if is_of_all {
