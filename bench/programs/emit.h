@@ -51,7 +51,7 @@ static void emit_steadily(void)
     }
 }
 
-static void emit_and_print(long threads)
+__attribute__((unused)) static void emit_and_print(long threads)
 {
     if (events_per_thread == 0) {
         emit_steadily();

@@ -1,12 +1,17 @@
 /*
- * emit_lttng THREADS EVENTS EXPECTED: user events through LTTng-UST. Waits until the point is
- * enabled (EXPECTED 1) by a session that another process has made; with 0 it must not be.
+ * emit_lttng THREADS EVENTS EXPECTED PAUSE: user events through LTTng-UST. Waits until the point is
+ * enabled (EXPECTED 1) by a session that another process has made; with 0 it must not be. With -DLATENCY, it says how
+ * long single events take.
  */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "lttng_point.h"
 #define POINT(payload) lttng_ust_tracepoint(bench, point, &(payload))
+#ifdef LATENCY
+#include "latency.h"
+#else
 #include "emit.h"
+#endif
 
 int main(int argc, char **argv)
 {
@@ -20,6 +25,12 @@ int main(int argc, char **argv)
     }
     if (!expected && lttng_ust_tracepoint_enabled(bench, point))
         must("a session enables the trace point", EBUSY);
+#ifdef LATENCY
+    (void)threads;
+    pause_us = argument(argc, argv, 4, 0);
+    measure_and_print();
+#else
     emit_and_print(threads);
+#endif
     return EXIT_SUCCESS;
 }

@@ -1,7 +1,9 @@
 /*
- * emit_posix THREADS EVENTS STREAMS POLICY: user events through libposixtrace, into so many streams
- * (0: not traced) with the policy "loop" or "until-full". Compiled with -DOUT_OF_LINE, the function
- * is called by its address, so that the header cannot look whether the process is traced.
+ * emit_posix THREADS EVENTS STREAMS POLICY READERS PAUSE: user events through libposixtrace, into so many streams
+ * (0: not traced) with the policy POSIX_TRACE_LOOP (0) or POSIX_TRACE_UNTIL_FULL (1), and a thread that reads each
+ * event as it comes, or none. Compiled with -DOUT_OF_LINE, the function is called by its address, so that the header
+ * cannot look whether the process is traced; with -DLATENCY, it says how long single events take, with so many
+ * microseconds between them.
  */
 #include <trace.h>
 
@@ -12,14 +14,31 @@ static void (*volatile point)(trace_event_id_t, const void *, size_t) = posix_tr
 #else
 #define POINT(payload) posix_trace_event(type, &(payload), sizeof(payload))
 #endif
+#ifdef LATENCY
+#include "latency.h"
+#else
 #include "emit.h"
+#endif
+
+static void *read_all(void *stream)
+{
+    struct posix_trace_event_info info;
+    int unavailable;
+    size_t length;
+    char data[64];
+
+    pin(0);
+    while (posix_trace_getnext_event(*(trace_id_t *)stream, &info, data, sizeof data, &length, &unavailable) == 0)
+        continue;
+    return NULL;
+}
 
 int main(int argc, char **argv)
 {
     long threads = argument(argc, argv, 1, 1), streams = argument(argc, argv, 3, 1);
-    int until_full = argc > 4 && strcmp(argv[4], "until-full") == 0;
+    int until_full = argument(argc, argv, 4, 0) != 0, has_reader = argument(argc, argv, 5, 0) != 0;
     trace_attr_t attr;
-    trace_id_t stream;
+    static trace_id_t stream;
 
     events_per_thread = argument(argc, argv, 2, 1000000);
     must("type", posix_trace_eventid_open("bench", &type));
@@ -31,8 +50,19 @@ int main(int argc, char **argv)
         must("create", posix_trace_create(0, &attr, &stream));
         must("start", posix_trace_start(stream));
     }
+    if (has_reader) {
+        pthread_t reader;
+
+        must("reader", pthread_create(&reader, NULL, read_all, &stream));
+    }
+#ifdef LATENCY
+    (void)threads;
+    pause_us = argument(argc, argv, 6, 0);
+    measure_and_print();
+#else
     emit_and_print(threads);
-    if (streams > 0) {
+#endif
+    if (streams > 0 && !has_reader) {
         struct posix_trace_event_info info;
         int unavailable = 1;
         size_t length;

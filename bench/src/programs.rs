@@ -44,6 +44,16 @@ pub const OWN: &[Recipe] = &[
         flags: OURS,
     },
     Recipe {
+        name: "latency_none",
+        source: "emit_none.c",
+        flags: &["-DLATENCY"],
+    },
+    Recipe {
+        name: "latency_posix",
+        source: "emit_posix.c",
+        flags: &["-DLATENCY", "-lposixtrace"],
+    },
+    Recipe {
         name: "emit_posix_function",
         source: "emit_posix.c",
         flags: &["-DOUT_OF_LINE", "-lposixtrace"],
@@ -104,12 +114,19 @@ pub const WITH_LOGS: &[Recipe] = &[
     },
 ];
 
-/// Program with a trace point of LTTng-UST.
-pub const LTTNG: Recipe = Recipe {
-    name: "emit_lttng",
-    source: "emit_lttng.c",
-    flags: &["-llttng-ust", "-ldl"],
-};
+/// Programs with a trace point of LTTng-UST.
+pub const LTTNG: &[Recipe] = &[
+    Recipe {
+        name: "emit_lttng",
+        source: "emit_lttng.c",
+        flags: &["-llttng-ust", "-ldl"],
+    },
+    Recipe {
+        name: "latency_lttng",
+        source: "emit_lttng.c",
+        flags: &["-DLATENCY", "-llttng-ust", "-ldl"],
+    },
+];
 
 /// Program with a function that uftrace traces.
 pub const UFTRACE: Recipe = Recipe {

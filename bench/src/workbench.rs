@@ -37,7 +37,7 @@ impl Workbench {
         }
         let has_lttng = ["lttng", "lttng-sessiond"].iter().all(|name| has(name))
             && packages::has_lttng_header()
-            && programs::compile(&LTTNG).is_ok();
+            && LTTNG.iter().all(|recipe| programs::compile(recipe).is_ok());
         let has_uftrace = has("uftrace") && programs::compile(&UFTRACE).is_ok();
         Ok(Self {
             is_quick,

@@ -3,6 +3,7 @@
 mod calls;
 mod disk;
 mod inside;
+mod latency;
 mod live;
 mod memory;
 mod programs;
@@ -31,6 +32,14 @@ pub const ALL: &[Question] = &[
     Question {
         name: "user-event-2-threads",
         ask: user_events::two_threads,
+    },
+    Question {
+        name: "user-event-latency",
+        ask: latency::bursts,
+    },
+    Question {
+        name: "user-event-latency-read",
+        ask: latency::read_as_they_come,
     },
     Question {
         name: "disabled-point",

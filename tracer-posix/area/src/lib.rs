@@ -145,6 +145,13 @@ pub fn call_terms(is_traced: bool) -> CallTerms {
     }
 }
 
+/// Tells whether the calling thread is a real-time one.
+#[doc(hidden)]
+pub fn is_caller_real_time() -> bool {
+    let _errno = ErrnoOnlyGuard::keep();
+    Scheduling::is_caller_real_time()
+}
+
 /// Returns this process's descriptor of its area, while it is open.
 pub fn own_file() -> Option<std::os::fd::RawFd> {
     process::file()

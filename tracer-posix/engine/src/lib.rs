@@ -99,6 +99,7 @@ pub mod event;
 mod event_set;
 mod event_types;
 pub mod fields;
+mod flow;
 #[cfg(test)]
 mod flush_model;
 mod ledger;
@@ -120,6 +121,7 @@ pub use attributes::{Attributes, Inheritance, InvalidAttribute, LogFullPolicy, S
 pub use clock_pair::ClockPair;
 pub use event_set::{EventSet, SetKind};
 pub use event_types::EventTypes;
+pub use flow::Flow;
 pub use ledger::Ledger;
 pub use stream::{Filtering, Origin, Status, StreamCore};
 pub use trace_name::TraceName;

@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
 
@@ -175,6 +176,15 @@ impl Kind {
         match self {
             Self::Logged(stream) => Some(Arc::clone(stream.activity())),
             Self::Active(_) | Self::Recorded(_) => None,
+        }
+    }
+
+    /// Returns for how long a reader sleeps before it looks again, while events come; `None` where
+    /// it does otherwise.
+    pub(super) fn nap(&self) -> Option<Duration> {
+        match self {
+            Self::Active(stream) => stream.nap(),
+            Self::Logged(_) | Self::Recorded(_) => None,
         }
     }
 

@@ -1,9 +1,10 @@
 //! The three functions that read the next event.
 //!
-//! A reader that waits is woken by the trace point that has something for it ([`Bell`]). Where not
-//! all that its stream records comes from trace points, or another thread waits there already, it
-//! looks again and again, at first after a fifth of a millisecond and then less often, up to every
-//! five. No lock is held while it sleeps.
+//! A reader that waits is woken by the trace point that has something for it ([`Bell`]). While
+//! events come it looks for them instead, unless it is a real-time thread. Where not all that its
+//! stream records comes from trace points, or another thread waits there already, it looks again
+//! and again, at first after a fifth of a millisecond and then less often, up to every five. No
+//! lock is held while it sleeps.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -164,6 +165,13 @@ impl Destination {
                     Step::Done(code) => return code,
                     Step::Wait(left) => left,
                 };
+                if let Some(nap) = Self::nap(trid) {
+                    let slept = signals.sleep(left.min(nap), -1);
+                    if slept != 0 {
+                        return slept;
+                    }
+                    continue;
+                }
                 let slept = match self.take_bell(trid) {
                     Some(bell) => {
                         // A thread that emits from here on rings the bell; events that came before
@@ -188,6 +196,13 @@ impl Destination {
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
         })
+    }
+
+    /// Returns for how long this thread sleeps before it looks again, while events come.
+    fn nap(trid: TraceId) -> Option<Duration> {
+        let _errno = ErrnoGuard::keep();
+        let mut held = table::find(trid).ok()?.lock().ok()?;
+        held.stream().ok()?.kind.nap()
     }
 
     /// Makes this thread the one that the stream's emitters wake. Returns the descriptor that

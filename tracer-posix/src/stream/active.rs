@@ -17,7 +17,7 @@ use tracer_area::{
 use tracer_engine::event::KnownNames;
 use tracer_engine::source::Source;
 use tracer_engine::{
-    ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,
+    ActiveStream, Attributes, EventSet, EventTypes, Filtering, Flow, Inheritance, Origin, Status,
 };
 
 /// An active trace stream without a log. Dropping it shuts it down.
@@ -29,6 +29,8 @@ pub struct Stream {
     pub(super) bell: Option<Arc<Bell>>,
     /// The descriptor that can be read when there is an event, where the program asked for it.
     pub(super) readiness: Option<Readiness>,
+    /// How the events come that its reader is given.
+    pub(super) flow: Flow,
     /// Names of types, for events that outlive the next call.
     pub(super) names: KnownNames,
     /// The process that is traced, where its end is the end of its events.
@@ -127,6 +129,7 @@ impl Stream {
             clock: RealtimeClock::new(),
             bell: None,
             readiness: None,
+            flow: Flow::default(),
             names: KnownNames::default(),
             _counted: sources.counted,
         });
@@ -217,6 +220,7 @@ impl Stream {
     pub fn next_held(&mut self) -> Option<Traced<'_>> {
         let (event, types) = self.stream.next_event_and_types()?;
         let realtime = self.clock.time(event.header.time);
+        self.flow.came(event.header.time);
         Some(Traced::new(event, realtime, types))
     }
 

@@ -102,6 +102,10 @@ impl Stream {
             if self.stream.held() > 0 || left.is_zero() || self.is_over() {
                 break;
             }
+            if let Some(nap) = self.nap() {
+                std::thread::sleep(left.min(nap));
+                continue;
+            }
             let most = match self.target {
                 Some(_) => TARGET_LOOK,
                 // The kernel counts no further.
@@ -109,6 +113,15 @@ impl Stream {
             };
             self.stream.sleep(left.min(most), LOOK_EVERY);
         }
+    }
+
+    /// Returns for how long the reader sleeps before it looks again, while events come: so no
+    /// thread that emits has to wake it. A real-time thread is woken.
+    #[doc(hidden)]
+    pub fn nap(&self) -> Option<Duration> {
+        self.flow
+            .nap(tracer_area::monotonic_now())
+            .filter(|_| !tracer_area::is_caller_real_time())
     }
 
     /// Tells whether no event is there, and none can come.
