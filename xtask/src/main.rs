@@ -52,6 +52,8 @@ enum Task {
     Man(tasks::man::Args),
     /// Makes the pictures of the documents anew, from what real programs show
     Pictures(tasks::pictures::Args),
+    /// Writes docs/json-members.md, and the list of members of JSON that its version has
+    Json(tasks::json::Args),
     /// Writes the lists of what the Rust crates make public
     Interface(tasks::interface::Args),
 }
@@ -90,6 +92,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),
         Task::Pictures(args) => tasks::pictures::run(&args),
+        Task::Json(args) => tasks::json::run(&args),
         Task::Interface(args) => tasks::interface::run(&args),
     }
 }

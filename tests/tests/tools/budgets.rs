@@ -13,9 +13,9 @@ use tests::{
 };
 
 /// Function that writes a log.
-type Write = fn(&Path) -> anyhow::Result<()>;
+pub type Write = fn(&Path) -> anyhow::Result<()>;
 
-const LOGS: [(&str, Write); 9] = [
+pub const LOGS: [(&str, Write); 9] = [
     ("calls", |path| made_calls::write(path, 400)),
     ("each type", made::write_each_type),
     ("ends", made_ends::write),

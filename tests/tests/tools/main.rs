@@ -9,5 +9,6 @@ mod files_made;
 mod logs;
 mod manual;
 mod remedies;
+mod schemas;
 mod snapshots;
 mod unprivileged;

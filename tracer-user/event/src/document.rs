@@ -5,9 +5,7 @@ use serde::Serialize;
 use tracer_text::digits::push_decimal;
 use tracer_text::escape::harmless_json;
 
-/// Version of all JSON. It rises when a member is removed or changes its meaning, in any object;
-/// members are added without that. `docs/json.md` has the history.
-pub const SCHEMA: u32 = 1;
+pub use tracer_schema::VERSION as SCHEMA;
 
 /// Object over several lines.
 #[derive(Serialize)]

@@ -1,13 +1,14 @@
 //! Exit codes, and the one line that reports a failure: words, or a JSON object.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use serde::Serialize;
 
+use super::advice::{Advice, advice};
 use tracer_event::document::object_line;
-use tracer_kernel::LoadError;
 use tracer_output::terminal::Outcome;
 use tracer_text::say;
 
@@ -41,10 +42,13 @@ pub fn code(result: anyhow::Result<ExitCode>, told: FailureForm) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::debug!("{error:?}");
+            let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
             match told {
-                FailureForm::InWords => say(&shortened(chain(&error))),
+                FailureForm::InWords => say(&line(&error, &typed)),
                 // A caller that has closed the standard error wants no messages.
-                FailureForm::AsJson => drop(io::stderr().write_all(object(&error).as_bytes())),
+                FailureForm::AsJson => {
+                    drop(io::stderr().write_all(object(&error, &typed).as_bytes()));
+                }
             }
             FAILED.into()
         }
@@ -74,19 +78,36 @@ pub fn from_command(status: ExitStatus) -> Option<ExitCode> {
 #[derive(Serialize)]
 struct Failure {
     error: String,
-    /// Remedy, when this machine lacks something.
-    remedy: Option<&'static str>,
+    /// The innermost cause, where there are several.
+    cause: Option<String>,
+    /// What to do, where that is known.
+    remedy: Option<String>,
+    /// Command to type next.
+    next: String,
     exit_code: u8,
 }
 
-fn object(error: &anyhow::Error) -> String {
-    let mut causes = error.chain();
-    let of_machine = causes.find_map(|cause| cause.downcast_ref::<LoadError>());
+fn object(error: &anyhow::Error, typed: &[OsString]) -> String {
+    let said = chain(error);
+    let Advice { remedy, next } = advice(error, &said, typed);
+    let innermost = error.chain().skip(1).last();
     object_line(&Failure {
-        error: chain(error),
-        remedy: of_machine.and_then(LoadError::remedy),
+        cause: innermost.map(|cause| in_one_line(&cause.to_string())),
+        error: said,
+        remedy,
+        next,
         exit_code: FAILED,
     })
+}
+
+/// Returns the line about a failure, which ends with the command to type next.
+fn line(error: &anyhow::Error, typed: &[OsString]) -> String {
+    let said = chain(error);
+    let next = advice(error, &said, typed).next;
+    if said.contains(&format!("`{next}`")) {
+        return shortened(said);
+    }
+    format!("{} (next: {next})", shortened(said))
 }
 
 /// Joins the causes of an error on one line. A cause that ends the line already is not repeated.
@@ -99,7 +120,11 @@ fn chain(error: &anyhow::Error) -> String {
             line = format!("{line}: {cause}");
         }
     }
-    let words: Vec<&str> = line.lines().map(str::trim).collect();
+    in_one_line(&line)
+}
+
+fn in_one_line(lines: &str) -> String {
+    let words: Vec<&str> = lines.lines().map(str::trim).collect();
     words.join(" ")
 }
 
@@ -151,15 +176,31 @@ mod tests {
     fn an_object_has_all_of_a_failure() {
         let long = format!("cannot load: {}", "x".repeat(1000));
         let error = anyhow::anyhow!("no\n \u{1b}").context(long.clone());
-        let line = object(&error);
+        let line = object(&error, &["info".into()]);
         assert_eq!(line.matches('\n').count(), 1);
         assert!(!line.contains('\u{1b}'), "{line}");
         let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
         let expected = format!("{long}: no \u{1b}");
         assert_eq!(
             parsed,
-            serde_json::json!({"error": expected, "remedy": null, "exit_code": 2, "schema": 1})
+            serde_json::json!({
+                "error": expected,
+                "cause": "no \u{1b}",
+                "remedy": null,
+                "next": "tracer-user info --help",
+                "exit_code": 2,
+                "schema": 1,
+            })
         );
+    }
+
+    #[test]
+    fn a_line_ends_with_the_command_to_type_next_once() {
+        let typed = ["info".into()];
+        let error = anyhow::anyhow!("no");
+        assert_eq!(line(&error, &typed), "no (next: tracer-user info --help)");
+        let error = anyhow::anyhow!("no; `tracer-user doctor` says why");
+        assert_eq!(line(&error, &typed), "no; `tracer-user doctor` says why");
     }
 
     #[test]

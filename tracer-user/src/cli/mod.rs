@@ -1,5 +1,6 @@
 //! Command line: parses the arguments, checks them, and runs the command.
 
+mod advice;
 mod asked_for_json;
 mod attach;
 mod compare;
@@ -23,6 +24,7 @@ mod probes;
 mod read;
 mod report;
 mod run;
+mod schema;
 mod serve;
 mod short_help;
 mod snapshot;
@@ -90,7 +92,8 @@ enum Command {
 /// Returns the command line's definition, for the texts that are generated from it.
 #[must_use]
 pub fn definition() -> clap::Command {
-    manual::complete(short_help::shorten(<Cli as clap::CommandFactory>::command()))
+    let plain = schema::add(<Cli as clap::CommandFactory>::command());
+    manual::complete(short_help::shorten(plain))
 }
 
 /// Runs the program: parses the command line and runs its command.
@@ -98,6 +101,9 @@ pub fn definition() -> clap::Command {
 pub fn main() -> ExitCode {
     if let Some(code) = completion::answer(definition) {
         return code;
+    }
+    if let Some(command) = schema::asked(std::env::args_os().skip(1)) {
+        return exit::code(schema::print(&command), FailureForm::AsJson);
     }
     let typed = definition().try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
@@ -182,7 +188,7 @@ fn one_line(complaint: &clap::Error) -> String {
     ];
     let meant = meant.into_iter().find_map(|kind| word(complaint, kind));
     let meant = meant.map_or_else(String::new, |meant| format!("; is {meant} meant?"));
-    format!("{what}{meant} (see --help)")
+    format!("{what}{meant}")
 }
 
 /// Returns the word of this kind that an error names; the likeliest when it names several.
@@ -273,11 +279,11 @@ mod tests {
     fn a_complaint_is_one_line_without_the_usage() {
         assert_eq!(
             complaint(&["attach", "--xyzzy"]),
-            "there is no option --xyzzy (see --help)"
+            "there is no option --xyzzy"
         );
         assert_eq!(
             complaint(&["attach"]),
-            "the following required arguments were not provided: <PID>... (see --help)"
+            "the following required arguments were not provided: <PID>..."
         );
     }
 

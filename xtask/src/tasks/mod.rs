@@ -13,6 +13,7 @@ pub mod fuzz;
 pub mod header;
 pub mod install;
 pub mod interface;
+pub mod json;
 pub mod lint;
 pub mod man;
 pub mod miri;

@@ -12,8 +12,9 @@ const COMMENT: usize = 100;
 const PAGE: usize = 120;
 
 /// Pages that are generated.
-const GENERATED: [&str; 3] = [
+const GENERATED: [&str; 4] = [
     "docs/conformance.md",
+    "docs/json-members.md",
     "docs/kernel-tests.md",
     "docs/performance.md",
 ];

@@ -15,7 +15,7 @@ struct Crate {
 /// do not know each other; only the C library has C functions. Of the tool's crates only those of
 /// the agent and of running traces know the kernel's, and answers and exports know neither; only
 /// the command line knows all.
-const CRATES: [Crate; 20] = [
+const CRATES: [Crate; 21] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -60,6 +60,10 @@ const CRATES: [Crate; 20] = [
         may_use: &["tracer-common", "tracer-engine"],
     },
     Crate {
+        of: "tracer-schema",
+        may_use: &[],
+    },
+    Crate {
         of: "tracer-syscalls",
         may_use: &["tracer-common", "tracer-engine", "tracer-text"],
     },
@@ -80,6 +84,7 @@ const CRATES: [Crate; 20] = [
             "tracer-engine",
             "tracer-log",
             "tracer-text",
+            "tracer-schema",
             "tracer-syscalls",
             "tracer-binary",
         ],
@@ -200,6 +205,7 @@ const CRATES: [Crate; 20] = [
             "tracer-engine",
             "tracer-log",
             "tracer-text",
+            "tracer-schema",
             "tracer-syscalls",
             "tracer-binary",
             "tracer-event",

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::tasks::{build_ebpf, conformance, header, interface, man, setup, vmtest};
+use crate::tasks::{build_ebpf, conformance, header, interface, json, man, setup, vmtest};
 use crate::{node, process, workspace};
 
 /// Selection of checks.
@@ -39,6 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     conformance::run(&conformance::Args { check: true })?;
     man::run(&man::Args { check: true })?;
     header::run(&header::Args { check: true })?;
+    json::run(&json::Args { check: true })?;
     interface::run(&interface::Args { check: true })?;
     vmtest::table::check()?;
     directions::check()?;

@@ -1,0 +1,185 @@
+//! What to do about a failure, and the command to type next.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use tracer_kernel::LoadError;
+use tracer_text::{shell_word, suggest};
+
+/// Longest command that is proposed, in bytes: a longer one is typed by nobody.
+const MOST_BYTES: usize = 300;
+
+/// Advice about a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// What to do, where that is known.
+    pub remedy: Option<String>,
+    /// Command to type next.
+    pub next: String,
+}
+
+/// Returns the advice about a failure, of which `said` is the whole line. `typed` is what was typed
+/// after the program's name.
+pub fn advice(error: &anyhow::Error, said: &str, typed: &[OsString]) -> Advice {
+    let typed: Vec<String> = typed
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let of_machine = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<LoadError>())
+        .and_then(LoadError::remedy);
+    let in_line = said.split_once("; ").map(|(_, remedy)| remedy.to_owned());
+    let proposed = [
+        corrected(said, &typed),
+        quoted_command(said),
+        of_machine.map(|_| "tracer-user doctor".to_owned()),
+        about_file(error, said, &typed),
+    ];
+    let mut proposed = proposed.into_iter().flatten();
+    Advice {
+        remedy: of_machine.map(str::to_owned).or(in_line),
+        next: proposed
+            .find(|next| next.len() <= MOST_BYTES)
+            .unwrap_or_else(|| help(&typed)),
+    }
+}
+
+/// Returns the typed command with the word that was meant, where the line asks `is WORD meant?`.
+fn corrected(said: &str, typed: &[String]) -> Option<String> {
+    let (before, rest) = said.split_once("; is ")?;
+    let (meant, _) = rest.split_once(" meant?")?;
+    let named = before.split(|character: char| {
+        character.is_whitespace() || matches!(character, '"' | '\'' | ',' | '<' | '>')
+    });
+    let is_typed = |word: &&str| !word.is_empty() && typed.iter().any(|typed| has(typed, word));
+    let wrong = suggest(meant, named.filter(is_typed))?;
+    let at = typed.iter().position(|word| has(word, wrong))?;
+    let words = typed.iter().enumerate().map(|(index, word)| {
+        if index == at {
+            shell_word(&word.replacen(wrong, meant, 1))
+        } else {
+            shell_word(word)
+        }
+    });
+    let words: Vec<String> = words.collect();
+    Some(format!("tracer-user {}", words.join(" ")))
+}
+
+/// Tells whether a word of the command line is this one, or has it as its value or in a list.
+fn has(typed: &str, word: &str) -> bool {
+    typed == word || typed.split(['=', ',', ':']).any(|part| part == word)
+}
+
+/// Returns the command that the line has between backticks.
+fn quoted_command(said: &str) -> Option<String> {
+    let quoted = said.split('`').skip(1).step_by(2);
+    let mut commands = quoted.filter(|words| {
+        ["tracer-user ", "ps ", "ls"]
+            .iter()
+            .any(|known| words.starts_with(known))
+    });
+    commands.next().map(str::to_owned)
+}
+
+/// Returns a look at the file that is not there, or is no log.
+fn about_file(error: &anyhow::Error, said: &str, typed: &[String]) -> Option<String> {
+    let named = typed
+        .iter()
+        .map(|word| word.split_once('=').map_or(&**word, |(_, value)| value));
+    let mut named = named.filter(|word| !word.is_empty() && said.contains(word));
+    let is_missing = error.chain().any(|cause| {
+        let of_file = cause.downcast_ref::<io::Error>();
+        of_file.is_some_and(|of_file| of_file.kind() == io::ErrorKind::NotFound)
+    });
+    if is_missing || said.contains("No such file") {
+        let path = named.find(|word| !Path::new(word).exists())?;
+        let mut folders = Path::new(path).ancestors().skip(1);
+        let folder = folders.find(|folder| folder.is_dir() || folder.as_os_str().is_empty())?;
+        let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        return Some(format!("ls {}", shell_word(&folder.to_string_lossy())));
+    }
+    if said.contains("not a trace log") {
+        let path = named.find(|word| Path::new(word).is_file())?;
+        return Some(format!("file {}", shell_word(path)));
+    }
+    None
+}
+
+/// Returns the help of the command that was typed.
+fn help(typed: &[String]) -> String {
+    let definition = super::definition();
+    let mut commands = typed.iter().take_while(|word| *word != "--");
+    let command = commands.find(|word| definition.find_subcommand(word).is_some());
+    match command {
+        Some(command) => format!("tracer-user {command} --help"),
+        None => "tracer-user --help".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(said: &str, typed: &str) -> String {
+        let typed: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+        advice(&anyhow::anyhow!(said.to_owned()), said, &typed).next
+    }
+
+    #[test]
+    fn what_is_meant_is_put_where_the_wrong_word_was() {
+        for (said, typed, proposed) in [
+            (
+                "there is no option --frmt; is --format meant?",
+                "read log --frmt json",
+                "tracer-user read log --format json",
+            ),
+            (
+                "--events: \"frok\"; is fork meant?",
+                "read log --events=exec,frok",
+                "tracer-user read log --events=exec,fork",
+            ),
+            (
+                "invalid value 'jsn' for '--format <FORMAT>'; is json meant?",
+                "info --format jsn log",
+                "tracer-user info --format json log",
+            ),
+            // What was typed does not have it.
+            ("no x; is y meant?", "info log", "tracer-user info --help"),
+        ] {
+            assert_eq!(next(said, typed), proposed);
+        }
+    }
+
+    #[test]
+    fn a_command_of_the_line_is_the_next_one_and_else_the_help() {
+        let said = "no process has pid 7 (`ps -e` lists those that there are)";
+        assert_eq!(next(said, "attach 7"), "ps -e");
+        assert_eq!(next("no", "stat log"), "tracer-user stat --help");
+        assert_eq!(next("no", "run -- stat"), "tracer-user run --help");
+        assert_eq!(next("no", "nonsense"), "tracer-user --help");
+        let said = "cannot open /nowhere/log: No such file or directory";
+        assert_eq!(next(said, "info /nowhere/log"), "ls /");
+        assert_eq!(
+            next("/etc/passwd is not a trace log", "info /etc/passwd"),
+            "file /etc/passwd"
+        );
+    }
+
+    #[test]
+    fn a_name_does_nothing_in_the_command_that_is_proposed() {
+        let said = "there is no option --frmt; is --format meant?";
+        let proposed = next(said, "read $(reboot) --frmt json\u{1b}");
+        assert_eq!(proposed, "tracer-user read '$(reboot)' --format 'json?'");
+    }
+
+    #[test]
+    fn what_to_do_is_what_the_line_says_behind_what_is_wrong() {
+        let error = anyhow::anyhow!("x is there already; give --force");
+        let given = advice(&error, &error.to_string(), &[]);
+        assert_eq!(given.remedy.as_deref(), Some("give --force"));
+        assert_eq!(advice(&error, "x", &[]).remedy, None);
+    }
+}
