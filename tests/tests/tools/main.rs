@@ -8,6 +8,7 @@ mod doctor;
 mod files_made;
 mod logs;
 mod manual;
+mod mcp;
 mod remedies;
 mod schemas;
 mod snapshots;

@@ -61,8 +61,14 @@ impl Program {
     }
 
     fn explain<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Explanation {
+        self.explain_with(&[], arguments)
+    }
+
+    fn explain_with<A: AsRef<OsStr>>(&self, options: &[&str], arguments: &[A]) -> Explanation {
         let output = Command::new(dist::tracer_user().unwrap())
-            .args(["explain", "--format", "json", "--"])
+            .args(["explain", "--format", "json"])
+            .args(options)
+            .arg("--")
             .args(&self.command)
             .args(arguments)
             .output()
@@ -159,6 +165,34 @@ fn a_lock_of_a_file_is_named_with_its_holder() {
 #[ignore = "loads eBPF"]
 fn a_lock_of_threads_is_named_with_the_function_that_waits() {
     check("lock_convoy.c", "lock", &["convoy", "futex", "work"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn where_holders_are_recorded_the_lock_and_who_had_it_are_named() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new("lock_convoy.c", Kind::Slow);
+    let explained = slow.explain_with(&["--locks"], &[slow.file()]);
+    explained.names_first(
+        "lock",
+        &["convoy", "futex", "which convoy", " had", "mutex 0x"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn interrupts_are_named_with_what_they_are_for() {
+    if missing_right().is_some() {
+        return;
+    }
+    let options = ["--add-events", "softirq"];
+    let slow = Program::new("interrupts.c", Kind::Slow);
+    let explained = slow.explain_with(&options, &NOTHING);
+    explained.names_first("interrupts", &["NET_RX"]);
+    let fixed = Program::new("interrupts.c", Kind::Fixed);
+    fixed.explain_with(&options, &NOTHING).names_nothing();
 }
 
 #[test]

@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
     /// Commands, in the order of the pages.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<CommandAnswer>,
     /// Objects, likewise.
     pub objects: Vec<Object>,
 }
 
 /// Command, and the objects that it writes.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct CommandAnswer {
     /// The command.
     pub command: String,
     /// Objects: one of them, or each on a line of its own.
@@ -25,31 +25,31 @@ pub struct Answer {
 pub struct Object {
     /// Name, by which others refer to it.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub about: String,
     /// Members, in the order of the pages.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ObjectEntry>,
 }
 
-/// Entry of an object.
+/// ObjectEntry of an object.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum ObjectEntry {
     /// A member.
-    Member(Member),
+    Member(JsonMember),
     /// All members of the object of this name.
     Include(String),
 }
 
-/// Member of an object.
+/// JsonMember of an object.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct JsonMember {
     /// Name.
     pub name: String,
     /// Whether it is always there.
     pub is_always: bool,
     /// Type.
     pub of: Type,
-    /// What it is.
+    /// Description.
     pub about: String,
 }
 
@@ -91,18 +91,18 @@ impl Definitions {
 
     /// Returns what a command writes.
     #[must_use]
-    pub fn answer(&self, command: &str) -> Option<&Answer> {
+    pub fn answer(&self, command: &str) -> Option<&CommandAnswer> {
         self.answers.iter().find(|answer| answer.command == command)
     }
 
     /// Returns the members of an object, those of included ones among them.
     #[must_use]
-    pub fn members_of<'a>(&'a self, object: &'a Object) -> Vec<&'a Member> {
+    pub fn members_of<'a>(&'a self, object: &'a Object) -> Vec<&'a JsonMember> {
         let mut members = Vec::new();
         for entry in &object.entries {
             match entry {
-                Entry::Member(member) => members.push(member),
-                Entry::Include(name) => {
+                ObjectEntry::Member(member) => members.push(member),
+                ObjectEntry::Include(name) => {
                     let included = self.object(name).filter(|other| other.name != object.name);
                     members.extend(included.into_iter().flat_map(|of| self.members_of(of)));
                 }

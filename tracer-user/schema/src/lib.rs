@@ -26,7 +26,7 @@ mod json_schema;
 mod page;
 mod parse;
 
-pub use definition::{Answer, Definitions, Member, Object, Type};
+pub use definition::{CommandAnswer, Definitions, JsonMember, Object, Type};
 pub use json_schema::schema;
 pub use page::page;
 pub use parse::{ParseError, parse};

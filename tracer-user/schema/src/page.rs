@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::VERSION;
-use crate::definition::{Definitions, Entry, Object, Type};
+use crate::definition::{Definitions, Object, ObjectEntry, Type};
 
 /// Returns the page, in Markdown.
 #[must_use]
@@ -46,10 +46,10 @@ fn push_object(page: &mut String, object: &Object) {
     );
     for entry in &object.entries {
         match entry {
-            Entry::Include(name) => {
+            ObjectEntry::Include(name) => {
                 push(page, format_args!("| those of {} | | |\n", link(name)));
             }
-            Entry::Member(member) => {
+            ObjectEntry::Member(member) => {
                 let mark = if member.is_always { "" } else { "*" };
                 push(
                     page,

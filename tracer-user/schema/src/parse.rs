@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use crate::definition::{Answer, Definitions, Entry, Member, Object, Type};
+use crate::definition::{CommandAnswer, Definitions, JsonMember, Object, ObjectEntry, Type};
 
 /// Line that is none of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The line.
     pub line: String,
-    /// What is wrong with it.
+    /// The mistake.
     pub what: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Definitions, ParseError> {
         };
         if let Some(answer) = line.strip_prefix('@') {
             let (command, objects) = answer.split_once(' ').ok_or(error("no objects"))?;
-            all.answers.push(Answer {
+            all.answers.push(CommandAnswer {
                 command: command.to_owned(),
                 objects: objects.split('|').map(str::to_owned).collect(),
             });
@@ -57,14 +57,14 @@ pub fn parse(text: &str) -> Result<Definitions, ParseError> {
     Ok(all)
 }
 
-fn entry(line: &str) -> Result<Entry, &'static str> {
+fn entry(line: &str) -> Result<ObjectEntry, &'static str> {
     if let Some(name) = line.strip_prefix("+ ") {
-        return Ok(Entry::Include(name.to_owned()));
+        return Ok(ObjectEntry::Include(name.to_owned()));
     }
     let (declared, about) = line.split_once(" : ").ok_or("no description")?;
     let (name, of) = declared.split_once(' ').ok_or("no type")?;
     let plain = name.strip_suffix('?');
-    Ok(Entry::Member(Member {
+    Ok(ObjectEntry::Member(JsonMember {
         name: plain.unwrap_or(name).to_owned(),
         is_always: plain.is_none(),
         of: type_of(of)?,
@@ -119,8 +119,8 @@ fn check(all: &Definitions) -> Result<(), ParseError> {
         known(&object.name, object.name.clone())?;
         for entry in &object.entries {
             match entry {
-                Entry::Include(name) => known(name, format!("{} + {name}", object.name))?,
-                Entry::Member(member) => {
+                ObjectEntry::Include(name) => known(name, format!("{} + {name}", object.name))?,
+                ObjectEntry::Member(member) => {
                     if let Some(name) = member.of.object() {
                         known(name, format!("{}.{}", object.name, member.name))?;
                     }

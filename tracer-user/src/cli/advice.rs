@@ -7,7 +7,7 @@ use std::path::Path;
 use tracer_kernel::LoadError;
 use tracer_text::{shell_word, suggest};
 
-/// Longest command that is proposed, in bytes: a longer one is typed by nobody.
+/// Longest command that is proposed, in bytes: no user types a longer one.
 const MOST_BYTES: usize = 300;
 
 /// Advice about a failure.
@@ -34,6 +34,7 @@ pub fn advice(error: &anyhow::Error, said: &str, typed: &[OsString]) -> Advice {
     let proposed = [
         corrected(said, &typed),
         quoted_command(said),
+        about_process(said),
         of_machine.map(|_| "tracer-user doctor".to_owned()),
         about_file(error, said, &typed),
     ];
@@ -83,29 +84,44 @@ fn quoted_command(said: &str) -> Option<String> {
     commands.next().map(str::to_owned)
 }
 
+/// Returns a look at the processes that there are.
+fn about_process(said: &str) -> Option<String> {
+    let is_about = ["no process has", "is no pid", "these processes have ended"];
+    is_about
+        .iter()
+        .any(|words| said.contains(words))
+        .then(|| "ps -e".to_owned())
+}
+
 /// Returns a look at the file that is not there, or is no log.
 fn about_file(error: &anyhow::Error, said: &str, typed: &[String]) -> Option<String> {
-    let named = typed
-        .iter()
-        .map(|word| word.split_once('=').map_or(&**word, |(_, value)| value));
-    let mut named = named.filter(|word| !word.is_empty() && said.contains(word));
+    let values = typed.iter().map(|word| match word.split_once('=') {
+        Some((_, value)) => value,
+        None => word,
+    });
+    let named = values.filter(|word| said.contains(word));
+    // A short word may stand in any line.
+    let named = named
+        .max_by_key(|word| word.len())
+        .filter(|word| !word.is_empty())?;
+    let path = Path::new(named);
     let is_missing = error.chain().any(|cause| {
         let of_file = cause.downcast_ref::<io::Error>();
         of_file.is_some_and(|of_file| of_file.kind() == io::ErrorKind::NotFound)
     });
-    if is_missing || said.contains("No such file") {
-        let path = named.find(|word| !Path::new(word).exists())?;
-        let mut folders = Path::new(path).ancestors().skip(1);
+    if path.is_dir() {
+        return Some(format!("ls {}", shell_word(named)));
+    }
+    if (is_missing || said.contains("No such file")) && !path.exists() {
+        let mut folders = path.ancestors().skip(1);
         let folder = folders.find(|folder| folder.is_dir() || folder.as_os_str().is_empty())?;
         let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         return Some(format!("ls {}", shell_word(&folder.to_string_lossy())));
     }
-    if said.contains("not a trace log") {
-        let path = named.find(|word| Path::new(word).is_file())?;
-        return Some(format!("file {}", shell_word(path)));
-    }
-    None
+    let is_another = ["not a trace log", "is no program or library"];
+    let is_another = is_another.iter().any(|words| said.contains(words));
+    (is_another && path.is_file()).then(|| format!("file {}", shell_word(named)))
 }
 
 /// Returns the help of the command that was typed.
@@ -157,11 +173,15 @@ mod tests {
     fn a_command_of_the_line_is_the_next_one_and_else_the_help() {
         let said = "no process has pid 7 (`ps -e` lists those that there are)";
         assert_eq!(next(said, "attach 7"), "ps -e");
+        assert_eq!(next("\"me\" is no pid", "attach me"), "ps -e");
         assert_eq!(next("no", "stat log"), "tracer-user stat --help");
         assert_eq!(next("no", "run -- stat"), "tracer-user run --help");
         assert_eq!(next("no", "nonsense"), "tracer-user --help");
         let said = "cannot open /nowhere/log: No such file or directory";
         assert_eq!(next(said, "info /nowhere/log"), "ls /");
+        let said = "cannot read /nowhere: No such file or directory";
+        assert_eq!(next(said, "read /nowhere"), "ls /");
+        assert_eq!(next("/etc is a directory", "info /etc"), "ls /etc");
         assert_eq!(
             next("/etc/passwd is not a trace log", "info /etc/passwd"),
             "file /etc/passwd"

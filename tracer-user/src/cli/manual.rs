@@ -375,6 +375,15 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: "0 the snapshot is there; 2 it is not.",
     },
     ManualPage {
+        command: "mcp",
+        synopsis: &["tracer-user mcp [--allow-record]"],
+        examples: &[(
+            "What a client starts, where it may record too",
+            "tracer-user mcp --allow-record",
+        )],
+        exit: "0 the client has left; 2 failed.",
+    },
+    ManualPage {
         command: "serve",
         synopsis: &["tracer-user serve [--socket PATH] [--idle TIME]"],
         examples: &[

@@ -1,6 +1,7 @@
 //! Command line: parses the arguments, checks them, and runs the command.
 
 mod advice;
+mod agent_help;
 mod asked_for_json;
 mod attach;
 mod compare;
@@ -16,6 +17,7 @@ mod live_export_options;
 mod log_filter;
 mod log_options;
 pub mod manual;
+mod mcp;
 mod output_options;
 mod page;
 mod predicate_options;
@@ -86,6 +88,7 @@ enum Command {
     Events(events::EventsArgs),
     Snapshot(snapshot::SnapshotArgs),
     Serve(serve::ServeArgs),
+    Mcp(mcp::McpArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -101,6 +104,9 @@ pub fn definition() -> clap::Command {
 pub fn main() -> ExitCode {
     if let Some(code) = completion::answer(definition) {
         return code;
+    }
+    if agent_help::is_asked(std::env::args_os().skip(1)) {
+        return exit::code(agent_help::print(), FailureForm::InWords);
     }
     if let Some(command) = schema::asked(std::env::args_os().skip(1)) {
         return exit::code(schema::print(&command), FailureForm::AsJson);
@@ -140,6 +146,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args.into()),
         Command::Events(args) => events::run(&args.try_into()?),
         Command::Snapshot(args) => snapshot::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Serve(args) => serve::run(&args.try_into()?),
         Command::Completion(args) => completion::run(&args),
     }
@@ -179,7 +186,8 @@ fn one_line(complaint: &clap::Error) -> String {
         Some(command) if complaint.kind() == ErrorKind::InvalidSubcommand => {
             format!("there is no command {command}")
         }
-        _ => first_paragraph(&complaint.to_string()),
+        _ => first_paragraph(&complaint.to_string())
+            .replace("invalid digit found in string", "give a whole number"),
     };
     let meant = [
         ContextKind::SuggestedArg,

@@ -189,6 +189,12 @@ const COPIES: &[(Part, &str, &str)] = &[
         "share/fish/vendor_completions.d/tracer-user.fish",
         "tracer-user/completions/tracer-user.fish",
     ),
+    // How programs that reason work with the tool.
+    (
+        Part::Tool,
+        "share/tracer-user/skills/tracer-user/SKILL.md",
+        "tracer-user/skill/SKILL.md",
+    ),
     (
         Part::Tool,
         "lib/systemd/system/tracer-user@.service",

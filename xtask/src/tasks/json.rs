@@ -1,5 +1,4 @@
-//! Page of all members of JSON, and the list of those that its version has, from the one definition.
-
+//! Page of all members of JSON, and the list of those that its version has: of the one definition.
 use std::fs;
 
 use anyhow::{Context as _, ensure};

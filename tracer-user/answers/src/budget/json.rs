@@ -2,19 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
-use tracer_event::document::document;
+/// Writes an object.
+pub type Written = fn(&Value) -> String;
 
 /// Entries of lists beyond which no more is tried: a list that is longer is cut to it.
 const MOST_ENTRIES: usize = 1 << 20;
 
 /// Returns the object with lists that are short enough for all of it to fit into `bytes`. A member
 /// `truncated` counts the entries that are left out of each list, and says what shows them.
-pub fn cut(value: &Value, bytes: usize, rest: &str) -> String {
-    // The longest lists that fit, by halving.
-    let (mut fits, mut too_many) = (None, MOST_ENTRIES);
+pub fn cut(value: &Value, bytes: usize, rest: &str, written: Written) -> String {
+    // The longest lists that fit, by halving. An entry takes two bytes at least.
+    let (mut fits, mut too_many) = (None, MOST_ENTRIES.min(bytes / 2 + 1));
     let mut most = too_many / 2;
     loop {
-        let shown = with_lists_of(value, most, rest);
+        let shown = with_lists_of(value, most, rest, written);
         if shown.len() <= bytes {
             fits = Some((most, shown));
         } else {
@@ -28,11 +29,11 @@ pub fn cut(value: &Value, bytes: usize, rest: &str) -> String {
     }
     match fits {
         Some((_, shown)) => shown,
-        None => bare(value, bytes, rest),
+        None => bare(value, bytes, rest, written),
     }
 }
 
-fn with_lists_of(value: &Value, most: usize, rest: &str) -> String {
+fn with_lists_of(value: &Value, most: usize, rest: &str, written: Written) -> String {
     let mut left_out = Map::new();
     let mut short = shortened(value, most, "", &mut left_out);
     if let Value::Object(members) = &mut short {
@@ -41,7 +42,7 @@ fn with_lists_of(value: &Value, most: usize, rest: &str) -> String {
             json!({ "left_out": left_out, "rest": rest }),
         );
     }
-    document(&short)
+    written(&short)
 }
 
 /// Returns the value with lists of at most so many entries; those that are left out are counted by
@@ -73,14 +74,14 @@ fn shortened(value: &Value, most: usize, path: &str, left_out: &mut Map<String, 
 }
 
 /// Returns the numbers of the object, as far as they fit, without its lists.
-fn bare(value: &Value, bytes: usize, rest: &str) -> String {
+fn bare(value: &Value, bytes: usize, rest: &str, written: Written) -> String {
     let numbers = value.as_object().into_iter().flatten();
     let numbers = numbers.filter(|(_, member)| member.is_number() || member.is_boolean());
     let mut kept = Map::new();
     let with = |kept: &Map<String, Value>, truncated: Value| {
         let mut members = kept.clone();
         members.insert("truncated".to_owned(), truncated);
-        document(&Value::Object(members))
+        written(&Value::Object(members))
     };
     let all = json!({ "left_out": "all lists", "rest": rest });
     let whole = if with(&kept, all.clone()).len() <= bytes {
@@ -107,6 +108,11 @@ fn bare(value: &Value, bytes: usize, rest: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tracer_event::document::document;
+
+    fn lines(value: &Value) -> String {
+        document(value)
+    }
 
     fn rows(count: usize) -> Value {
         let rows = (0..count).map(|row| json!({ "row": row, "in": [1, 2, 3] }));
@@ -116,7 +122,7 @@ mod tests {
     #[test]
     fn entries_are_left_out_whole_and_counted_and_sums_stay() {
         let whole = rows(100);
-        let short = cut(&whole, 1000, "tracer-user stat log");
+        let short = cut(&whole, 1000, "tracer-user stat log", lines);
         assert!(short.len() <= 1000);
         let value: Value = serde_json::from_str(&short).unwrap();
         assert_eq!(value["sum"], 100);
@@ -125,7 +131,7 @@ mod tests {
         assert_eq!(value["truncated"]["left_out"]["rows"], 100 - kept);
         assert_eq!(value["truncated"]["rest"], "tracer-user stat log");
         // One entry more would not fit.
-        assert!(with_lists_of(&whole, kept + 1, "tracer-user stat log").len() > 1000);
+        assert!(with_lists_of(&whole, kept + 1, "tracer-user stat log", lines).len() > 1000);
     }
 
     proptest! {
@@ -135,7 +141,7 @@ mod tests {
             rest in ".{0,400}",
             bytes in 0_usize..5000,
         ) {
-            let short = cut(&rows(count), bytes, &rest);
+            let short = cut(&rows(count), bytes, &rest, lines);
             prop_assert!(short.len() <= bytes, "{} {}", short.len(), bytes);
             if bytes >= 3 {
                 serde_json::from_str::<Value>(&short).unwrap();

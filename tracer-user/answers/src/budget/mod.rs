@@ -7,8 +7,9 @@ mod json;
 mod text;
 
 use serde::Serialize;
+use serde_json::Value;
 
-use tracer_event::document::document;
+use tracer_event::document::{document, object_line};
 
 /// Least budget, in bytes: that there is more, and how it is shown, has to fit.
 pub const LEAST_BYTES: u64 = 256;
@@ -37,7 +38,19 @@ impl Budget {
     pub fn document(&self, object: &impl Serialize) -> String {
         let whole = document(object);
         match (self.bytes, serde_json::to_value(object)) {
-            (Some(bytes), Ok(value)) if whole.len() > bytes => json::cut(&value, bytes, &self.rest),
+            (Some(bytes), Ok(value)) if whole.len() > bytes => {
+                json::cut(&value, bytes, &self.rest, document)
+            }
+            _ => whole,
+        }
+    }
+
+    /// Returns an object of JSON on one line, as far as it fits.
+    #[must_use]
+    pub fn line(&self, object: &Value) -> String {
+        let whole = object_line(object);
+        match self.bytes {
+            Some(bytes) if whole.len() > bytes => json::cut(object, bytes, &self.rest, object_line),
             _ => whole,
         }
     }

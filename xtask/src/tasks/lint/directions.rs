@@ -15,7 +15,7 @@ struct Crate {
 /// do not know each other; only the C library has C functions. Of the tool's crates only those of
 /// the agent and of running traces know the kernel's, and answers and exports know neither; only
 /// the command line knows all.
-const CRATES: [Crate; 21] = [
+const CRATES: [Crate; 22] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -199,6 +199,10 @@ const CRATES: [Crate; 21] = [
         ],
     },
     Crate {
+        of: "tracer-mcp",
+        may_use: &["tracer-text", "tracer-answers"],
+    },
+    Crate {
         of: "tracer-user",
         may_use: &[
             "tracer-common",
@@ -217,6 +221,7 @@ const CRATES: [Crate; 21] = [
             "tracer-live",
             "tracer-answers",
             "tracer-top",
+            "tracer-mcp",
         ],
     },
 ];

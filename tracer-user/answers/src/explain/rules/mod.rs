@@ -3,6 +3,7 @@
 mod calls;
 mod cpu;
 mod devices;
+mod holders;
 mod processes;
 mod scheduling;
 pub mod support;

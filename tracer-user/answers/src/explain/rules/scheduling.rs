@@ -7,6 +7,7 @@ use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, harmless, share, thousandths};
 use crate::queries::words::{inside, task, thread};
 use tracer_event::fields::until_null;
+use tracer_event::value_names::softirq;
 
 /// Herds before they are many.
 const MANY: u64 = 64;
@@ -105,7 +106,10 @@ pub fn interrupts(facts: &TraceFacts) -> Vec<RuleFinding> {
         Interrupt::Device(irq, name) => {
             format!("interrupt {irq} ({})", harmless(until_null(&name)))
         }
-        Interrupt::Soft(row) => format!("soft interrupt {row}"),
+        Interrupt::Soft(row) => match softirq(row) {
+            Some(name) => format!("soft interrupt {name}"),
+            None => format!("soft interrupt {row}"),
+        },
     };
     let cpu = key
         .cpu

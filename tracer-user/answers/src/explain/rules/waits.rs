@@ -4,6 +4,7 @@ use tracer_analysis::{EndedBy, PathPart, Waker};
 
 use super::super::facts::{Leaf, TraceFacts, WaitClass};
 use super::super::finding::{RuleFinding, Sure};
+use super::holders::{RecordedHolder, recorded};
 use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
 use crate::queries::words::inside;
 
@@ -21,8 +22,19 @@ pub fn locks(facts: &TraceFacts) -> Vec<RuleFinding> {
         });
         found.by = waits.waker();
         found.what = format!("waited for a lock in {}", call(&waits));
-        if let Some(by) = &found.by {
-            found.what = format!("{}, which {by} let go of", found.what);
+        match (recorded(facts, &waits), &found.by) {
+            (Some(holder), _) => {
+                let RecordedHolder { by, lock, released } = holder;
+                found.what = format!("{}, which {by} had", found.what);
+                if let Some(released) = released {
+                    found.what = format!("{} until it let go of it {released}", found.what);
+                }
+                found.object = Some(lock);
+                found.by = Some(by);
+                found.next = "stat --locks".to_owned();
+            }
+            (None, Some(by)) => found.what = format!("{}, which {by} let go of", found.what),
+            (None, None) => {}
         }
         if let Some(meanwhile) = meanwhile(facts, &crew.comm, &CLASSES) {
             found.what = format!("{}; {meanwhile}", found.what);
