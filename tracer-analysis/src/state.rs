@@ -323,8 +323,11 @@ impl Waker {
             waker_context::IRQ => Self::Interrupt,
             waker_context::SOFTIRQ => Self::SoftInterrupt,
             waker_context::HRTIMER | waker_context::TIMER => Self::Timer,
-            // Written before contexts were: who is named has asked.
-            waker_context::UNKNOWN | waker_context::THREAD if data.waker_tid != 0 => {
+            // A packet is handed over within its sender's call. And where nothing is known, it was
+            // written before contexts were: who is named has asked.
+            waker_context::UNKNOWN | waker_context::THREAD | waker_context::PACKET
+                if data.waker_tid != 0 =>
+            {
                 Self::Thread(Task::new(data.waker_pid, data.waker_tid, data.waker_comm))
             }
             _ => Self::Unknown,
@@ -375,5 +378,31 @@ impl Interval {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.end != IntervalEnd::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_sent_a_packet_is_the_waker_and_who_was_interrupted_is_not() {
+        let waker = |waker_context, waker_tid| {
+            Waker::from_wakeup(&WakeupData {
+                target_cpu: 0,
+                new_thread: 0,
+                waker_pid: waker_tid,
+                waker_tid,
+                waker_comm: [0; COMM_BYTES],
+                waker_context,
+                reserved: 0,
+            })
+        };
+        let seven = Waker::Thread(Task::new(7, 7, [0; COMM_BYTES]));
+
+        assert_eq!(waker(waker_context::PACKET, 7), seven);
+        assert_eq!(waker(waker_context::PACKET, 0), Waker::Unknown);
+        assert_eq!(waker(waker_context::SOFTIRQ, 7), Waker::SoftInterrupt);
+        assert_eq!(waker(waker_context::PACKET + 1, 7), Waker::Unknown);
     }
 }

@@ -2,12 +2,11 @@
 
 use crate::context::CommWords;
 use crate::pid::Pid;
-use tracer_common::kernel::waker_context;
 
 /// Waker of a thread, in words: fields of other sizes would be cleared and copied byte by byte.
 #[derive(Clone, Copy)]
 pub struct Asking {
-    /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the [`waker_context`].
+    /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the context.
     pub who: u64,
     /// The thread's name.
     pub name: CommWords,
@@ -22,11 +21,11 @@ const CONTEXT_AT: u32 = 2 * TASK_BITS;
 pub const WHO_BITS: u32 = CONTEXT_AT + 4;
 
 impl Asking {
-    /// This thread, asking as one.
+    /// This thread, asking in this context.
     #[inline(always)]
-    pub fn thread(pid: Pid, tid: Pid, name: CommWords) -> Self {
+    pub fn thread(context: u32, pid: Pid, tid: Pid, name: CommWords) -> Self {
         Self {
-            who: u64::from(waker_context::THREAD) << CONTEXT_AT
+            who: u64::from(context) << CONTEXT_AT
                 | u64::from(pid.0) << TASK_BITS
                 | u64::from(tid.0),
             name,
@@ -42,7 +41,7 @@ impl Asking {
         }
     }
 
-    /// Returns the kind of the waker: a [`waker_context`].
+    /// Returns the kind of the waker: one of `waker_context`.
     #[inline(always)]
     pub fn context(self) -> u32 {
         // Below 16.

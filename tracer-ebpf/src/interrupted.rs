@@ -81,6 +81,25 @@ fn run_queue<C: Tracepoint>(running: &Task<C>) -> *const u8 {
 #[inline(always)]
 pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     let queue = run_queue(running);
+    match counted(ctx, running, queue) {
+        waker_context::IRQ if hrtimer_runs::<C>(queue, 0) => waker_context::HRTIMER,
+        waker_context::SOFTIRQ if timer_runs::<C>(queue) || hrtimer_runs::<C>(queue, CLOCKS) => {
+            waker_context::TIMER
+        }
+        context => context,
+    }
+}
+
+/// Returns the context that runs now, as [`context`] does, but does not ask for timers: a soft
+/// interrupt is one, whatever it serves, where the kernel gives its count.
+#[inline(always)]
+pub fn place<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
+    counted(ctx, running, run_queue(running))
+}
+
+/// Returns the context by the kernel's count, or else by what was noted.
+#[inline(always)]
+fn counted<C: Tracepoint>(ctx: &C, running: &Task<C>, queue: *const u8) -> u32 {
     let count = if PREEMPT_COUNT.load() != NO_OFFSET {
         if PREEMPT_COUNT_DISTANCE.load() != NO_OFFSET && queue.is_null() {
             return waker_context::UNKNOWN;
@@ -100,11 +119,7 @@ pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
         return noted::<C>(ctx, running);
     };
     if count & INTERRUPT_BITS.load() != 0 {
-        return if hrtimer_runs::<C>(queue, 0) {
-            waker_context::HRTIMER
-        } else {
-            waker_context::IRQ
-        };
+        return waker_context::IRQ;
     }
     let of_task = if TASK_SOFTIRQ_COUNT.load() == NO_OFFSET {
         0
@@ -114,8 +129,6 @@ pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     };
     if (count | of_task) & SOFTIRQ == 0 {
         waker_context::THREAD
-    } else if timer_runs::<C>(queue) || hrtimer_runs::<C>(queue, CLOCKS) {
-        waker_context::TIMER
     } else {
         waker_context::SOFTIRQ
     }

@@ -64,6 +64,7 @@ mod migrate;
 mod off_cpu;
 mod offsets;
 mod oom;
+mod packet;
 mod pid;
 mod pids;
 mod probe;

@@ -11,12 +11,13 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, CpuRingEnds, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, QUEUED_SLOTS,
-    Queued, Running, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, WITHHELD_SLOTS, Waker, call_texts,
-    cpu_ring, descriptors, others, syscalls, traced, waker_context, wanted,
+    Choice, CpuRingEnds, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, PacketsOf,
+    QUEUED_SLOTS, Queued, Running, SENDER_SLOTS, Sender, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS,
+    WITHHELD_SLOTS, Waker, call_texts, cpu_ring, descriptors, others, syscalls, traced,
+    waker_context, wanted,
 };
 
-use crate::asking::{Asking, WHO_BITS};
+use crate::asking::{Asking, TASK_BITS, WHO_BITS};
 use crate::offsets::RING_MASK;
 use crate::pid::Pid;
 use crate::truth::{is_not_zero, is_zero};
@@ -91,6 +92,14 @@ static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
 /// See [`Queued`]. The agent leaves the count of entries at 1 where switches are not wanted.
 #[map]
 static QUEUED: Array<Queued> = Array::with_max_entries(1, 0);
+
+/// See [`PacketsOf`]. The agent sets the number of CPUs.
+#[map]
+static PACKETS: Array<PacketsOf> = Array::with_max_entries(1, 0);
+
+/// See [`Sender`]. The agent leaves the count of entries at 1 where wake-ups are not wanted.
+#[map]
+static SENDERS: Array<Sender> = Array::with_max_entries(1, 0);
 
 /// See [`InterruptsOf`]. The agent sets the number of CPUs.
 #[map]
@@ -516,6 +525,65 @@ pub fn forget_sigreturn(Pid(tid): Pid) -> Option<u32> {
 #[inline(always)]
 pub fn interrupts(cpu: u32) -> Option<*mut u32> {
     INTERRUPTS.get_ptr_mut(cpu).map(<*mut _>::cast)
+}
+
+/// Returns the notes on the packets of a CPU, which is this one.
+#[inline(always)]
+pub fn packets(cpu: u32) -> Option<*mut u64> {
+    PACKETS.get_ptr_mut(cpu).map(<*mut _>::cast)
+}
+
+/// Lowest bits of a packet's address that are not looked at: packets are further apart.
+const PACKET_BITS: u32 = 6;
+
+/// Returns the entry of a packet in [`SENDERS`].
+#[inline(always)]
+fn sender_entry(packet: u64) -> Option<*mut u64> {
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is enough")]
+    let slot = (packet >> 8) as u32 % SENDER_SLOTS;
+    SENDERS.get_ptr_mut(slot).map(<*mut _>::cast)
+}
+
+/// Returns the bits of [`Sender::who`] that say which packet it is.
+#[inline(always)]
+fn mark(packet: u64) -> u64 {
+    packet >> PACKET_BITS << TASK_BITS
+}
+
+/// Remembers who has sent the packet at this address, which comes in by this device; 0: it is not
+/// known.
+#[inline(always)]
+pub fn set_sender(packet: u64, tid: u64, device: u64) {
+    let Some(entry) = sender_entry(packet) else {
+        return;
+    };
+    let who = mark(packet) | tid;
+    // SAFETY: inside the entry that the look-up gave; the word is written whole.
+    unsafe { entry.wrapping_add(1).write_volatile(device) };
+    // SAFETY: as above.
+    unsafe { entry.write_volatile(who) };
+}
+
+/// Takes out who has sent the packet at this address, which comes in by this device; 0 where that
+/// is not known.
+#[inline(always)]
+pub fn take_sender(packet: u64, device: u64) -> u64 {
+    let Some(entry) = sender_entry(packet) else {
+        return 0;
+    };
+    // SAFETY: inside the entry that the look-up gave; the word is read whole.
+    let who = unsafe { entry.read_volatile() };
+    let tid = who ^ mark(packet);
+    if who == 0 || tid >> TASK_BITS != 0 {
+        return 0;
+    }
+    // SAFETY: as above, and written whole.
+    unsafe { entry.write_volatile(0) };
+    // SAFETY: as above.
+    if unsafe { entry.wrapping_add(1).read_volatile() } != device {
+        return 0;
+    }
+    tid
 }
 
 /// Returns when `tid` was switched to on this CPU; 0 where that was not seen.

@@ -321,6 +321,8 @@ globals! {
     SOCK_LOCAL_6 = NO_OFFSET;
     /// `sock::__sk_common.skc_v6_daddr`.
     SOCK_REMOTE_6 = NO_OFFSET;
+    /// `sk_buff::dev`: the device by which a packet goes out or comes in.
+    PACKET_DEVICE = NO_OFFSET;
     /// `unix_sock::peer`.
     UNIX_PEER = NO_OFFSET;
     /// `unix_sock::addr`.

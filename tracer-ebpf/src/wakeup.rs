@@ -13,6 +13,7 @@ use crate::guard;
 use crate::interrupted;
 use crate::maps;
 use crate::offsets::RUN_QUEUE_SWITCHES;
+use crate::packet;
 use crate::record::record;
 use crate::stack;
 use crate::subject::Subject;
@@ -79,19 +80,25 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Returns the waker of `task`, which runs now: an interrupt, or else the thread that has the CPU.
+/// Returns the waker of `task`, which runs now: an interrupt, or else the thread that has the CPU,
+/// or that has sent the packet which an interrupt hands over.
 #[inline(always)]
 fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
     let running = Task::<C>::current();
     let context = interrupted::context(ctx, &running);
-    if context != waker_context::THREAD {
-        return Asking::no_thread(context);
-    }
-    if task.serves_softirqs() {
+    let context = match context {
         // Woken where an interrupt has just ended, on behalf of what it put off.
-        return Asking::no_thread(waker_context::UNKNOWN);
+        waker_context::THREAD if task.serves_softirqs() => waker_context::UNKNOWN,
+        waker_context::SOFTIRQ if packet::is_of(&running) && !task.serves_softirqs() => {
+            waker_context::PACKET
+        }
+        context => context,
+    };
+    if context == waker_context::THREAD || context == waker_context::PACKET {
+        Asking::thread(context, running.pid(), running.tid(), running.name())
+    } else {
+        Asking::no_thread(context)
     }
-    Asking::thread(running.pid(), running.tid(), running.name())
 }
 
 /// Records a wake-up. Whether the thread is new is no argument, so that each program has the code

@@ -28,6 +28,7 @@ mod overcommit;
 mod predicates;
 mod requests;
 mod run;
+mod senders;
 mod signals;
 mod strings;
 mod switches;

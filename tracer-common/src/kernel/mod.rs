@@ -17,6 +17,7 @@ mod fault;
 mod interrupt;
 mod lock;
 mod look;
+mod packet;
 mod probe;
 mod process;
 mod sched;
@@ -49,6 +50,7 @@ pub use interrupt::{
 };
 pub use lock::{LockWaitData, lock_memory};
 pub use look::{LOOK_BYTES, LookRecord, ThreadStateData, thread_state};
+pub use packet::{PacketsOf, SENDER_SLOTS, Sender};
 pub use probe::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
     ProbeSite, ProbeTextsRecord, RETURN_DEPTH, probe_kind, probe_source, probe_texts,

@@ -104,8 +104,8 @@ event_data! {
         /// 1: the thread never ran before.
         #[shown(Flag as "new")]
         pub new_thread: u32,
-        /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an
-        /// interrupt, or when it is not known.
+        /// Process that asked for the wake-up, where a thread or its packet did; 0 for the idle
+        /// task, an interrupt, or when it is not known.
         #[shown(Pid)]
         pub waker_pid: u32,
         /// Its thread.
@@ -115,7 +115,8 @@ event_data! {
         #[shown(Comm)]
         pub waker_comm: [u8; COMM_BYTES],
         /// Context that asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4:
-        /// a high-resolution timer, 5: another timer ([`waker_context`]).
+        /// a high-resolution timer, 5: another timer, 6: a soft interrupt that handed over a packet
+        /// of the thread that is named, which still had the CPU ([`waker_context`]).
         #[shown(WakerContext)]
         pub waker_context: u32,
         /// Zero.
@@ -138,6 +139,9 @@ pub mod waker_context {
     pub const HRTIMER: u32 = 4;
     /// A timer, in a soft interrupt.
     pub const TIMER: u32 = 5;
+    /// A packet that a thread has sent within the machine, in a soft interrupt that this thread
+    /// itself serves.
+    pub const PACKET: u32 = 6;
 }
 
 event_data! {
@@ -268,7 +272,7 @@ event_types! {
         family: "wakeup",
         data: WakeupData,
         recorded_at: [sched_wakeup, sched_wakeup_new],
-        helped_by: [sched_waking],
+        helped_by: [napi_poll, netif_receive_skb, netif_rx, net_dev_queue, sched_waking],
         is: [frequent],
     }
     THROTTLE = 59 {

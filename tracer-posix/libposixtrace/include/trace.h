@@ -271,13 +271,14 @@ struct linux_trace_switch_out {
 struct linux_trace_wakeup {
     unsigned linux_target_cpu; /* CPU on whose run queue the thread was put. */
     unsigned linux_new_thread; /* 1: the thread never ran before. */
-    /* Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or when it is not
-     * known. */
+    /* Process that asked for the wake-up, where a thread or its packet did; 0 for the idle task, an interrupt, or
+     * when it is not known. */
     unsigned linux_waker_pid;
     unsigned linux_waker_tid;  /* Its thread. */
     char linux_waker_comm[16]; /* The name of that thread; empty when no thread asked. */
     /* Context that asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a high-resolution
-     * timer, 5: another timer. */
+     * timer, 5: another timer, 6: a soft interrupt that handed over a packet of the thread that is named, which
+     * still had the CPU. */
     unsigned linux_waker_context;
     unsigned linux_reserved;   /* Zero. */
 };

@@ -32,6 +32,7 @@ pub fn waker_context(context: u32) -> Option<&'static str> {
         waker_context::SOFTIRQ => "softirq",
         waker_context::HRTIMER => "hrtimer",
         waker_context::TIMER => "timer",
+        waker_context::PACKET => "packet",
         _ => return None,
     })
 }

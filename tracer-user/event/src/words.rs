@@ -153,8 +153,11 @@ fn push_waker(out: &mut Vec<u8>, wakeup: &WakeupData) {
         waker_context::IRQ => b", by an interrupt",
         waker_context::SOFTIRQ => b", by a soft interrupt",
         waker_context::HRTIMER | waker_context::TIMER => b", by a timer",
-        _ => {
-            out.extend_from_slice(b", by ");
+        context => {
+            out.extend_from_slice(match context {
+                waker_context::PACKET => b", by a packet of ",
+                _ => b", by ",
+            });
             return push_task(out, wakeup.waker_pid, wakeup.waker_tid, &wakeup.waker_comm);
         }
     });
@@ -345,6 +348,10 @@ mod tests {
         };
         assert_eq!(said(waker_context::THREAD, 7), "on cpu 0, by sh 7");
         assert_eq!(said(waker_context::THREAD, 0), "on cpu 0, by idle");
+        assert_eq!(
+            said(waker_context::PACKET, 7),
+            "on cpu 0, by a packet of sh 7"
+        );
         assert_eq!(said(waker_context::IRQ, 0), "on cpu 0, by an interrupt");
         assert_eq!(
             said(waker_context::SOFTIRQ, 0),

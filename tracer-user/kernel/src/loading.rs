@@ -12,7 +12,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
-    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
+    SENDER_SLOTS, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
@@ -397,10 +397,10 @@ impl Parameters<'_> {
         } else {
             (0_u8, 1)
         };
-        let waker_slots = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
-            1
+        let [waker_slots, sender_slots] = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
+            [1, 1]
         } else {
-            WAKER_SLOTS
+            [WAKER_SLOTS, SENDER_SLOTS]
         };
         let queued_slots = if self.wanted & wanted::bit(EventTypeId::SWITCH_IN) == 0 {
             1
@@ -442,6 +442,8 @@ impl Parameters<'_> {
             .map_max_entries(CPU_RING_ENDS, self.cpus)
             .map_max_entries("RUNNING", self.cpus)
             .map_max_entries("INTERRUPTS", self.cpus)
+            .map_max_entries("PACKETS", self.cpus)
+            .map_max_entries("SENDERS", sender_slots)
             .map_max_entries("WAKERS", waker_slots)
             .map_max_entries("QUEUED", queued_slots)
             .map_max_entries(CALL_TEXTS, calls_with_texts)

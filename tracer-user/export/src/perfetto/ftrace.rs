@@ -153,7 +153,7 @@ impl Scheduler {
         // The flags say that it was no thread's work.
         let flags = match data.waker_context {
             waker_context::IRQ | waker_context::HRTIMER => Some(HARD_IRQ),
-            waker_context::SOFTIRQ | waker_context::TIMER => Some(SOFT_IRQ),
+            waker_context::SOFTIRQ | waker_context::TIMER | waker_context::PACKET => Some(SOFT_IRQ),
             _ => None,
         };
         let waker = LogThread {

@@ -359,6 +359,7 @@ const FIELDS: &[Field] = &[
         "sock",
         &[way(&["__sk_common", "skc_v6_daddr"])],
     ),
+    wanted("PACKET_DEVICE", "sk_buff", &[way(&["dev"])]),
     // These may be in modules.
     need_on_some("UNIX_PEER", "unix_sock", &[way(&["peer"])]),
     need_on_some("UNIX_ADDRESS", "unix_sock", &[way(&["addr"])]),
