@@ -1,10 +1,10 @@
 //! Packets within the machine: which thread's packet a soft interrupt hands over.
 //!
 //! A packet that a thread sends to its own machine goes to a queue of the CPU (`netif_rx`), at
-//! which a soft interrupt is served before the call that sends it goes on: whoever it wakes is
-//! woken by that call. The packet's address says so: it is the same where the thread sends it, where
-//! it comes to that queue, and where it is handed over. What is sent while a packet is handed over,
-//! such as its acknowledgement or the answer to a first packet, is of the same thread.
+//! which a soft interrupt is served before the call that sends it goes on: the thread that it wakes
+//! is woken by that call. The packet's address says so: it is the same where the thread sends it,
+//! where it comes to that queue, and where it is handed over. What is sent while a packet is handed
+//! over, such as its acknowledgement or the answer to a first packet, is of the same thread.
 //!
 //! Nothing is said of a packet that is delayed, sent by a timer, or handed over while another
 //! thread has the CPU; nor on real-time kernels, where a soft interrupt may be preempted, and where

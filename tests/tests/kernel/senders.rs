@@ -114,7 +114,7 @@ impl Run {
     /// Counts the wake-ups by packets. Each is by the thread whose last call was for the one that
     /// is woken, and by no other.
     fn packets(&self) -> usize {
-        let of_packets = self.of("packet");
+        let of_packets = self.woken_by("packet");
         for event in &of_packets {
             let (by, whom) = (&event["data"]["waker_tid"], &event["tid"]);
             let at = event["ns"].as_u64().unwrap();
@@ -131,11 +131,11 @@ impl Run {
             let at = event["ns"].as_u64().unwrap();
             self.truth.may_be_woken(event["tid"].as_u64().unwrap(), at)
         };
-        let of_others = [self.of("softirq"), self.of("unknown")].concat();
+        let of_others = [self.woken_by("softirq"), self.woken_by("unknown")].concat();
         of_others.iter().filter(in_call).count()
     }
 
-    fn of(&self, context: &str) -> Vec<&Value> {
+    fn woken_by(&self, context: &str) -> Vec<&Value> {
         let is_it = |event: &&Value| event["data"]["waker_context"] == context;
         self.wakeups.iter().filter(is_it).collect()
     }
@@ -203,7 +203,7 @@ fn a_proxy_is_gone_through(kind: &str, rounds: u64) {
         known * 100 >= (known + unknown) * 99,
         "{kind}: {known}, {unknown}"
     );
-    // Where both run at the same time, nobody waits.
+    // Where both run at the same time, none of them waits.
     assert!(known as u64 >= rounds, "{kind}: {known}");
     let (exact, unknown) = run.paths(rounds);
     assert_eq!((exact + unknown) as u64, rounds);
@@ -239,7 +239,7 @@ fn who_reads_wakes_the_writer_that_waits_for_place() {
     }
     let run = Run::record("window", 100);
     let writer = run.role("client");
-    let woken = run.of("packet").into_iter();
+    let woken = run.woken_by("packet").into_iter();
     let woken = woken
         .filter(|event| event["tid"].as_u64() == Some(writer))
         .count();
