@@ -1,6 +1,7 @@
 //! Answers: statistics, reasons, this moment, flame graphs, the report, the live view, triggers.
 
 mod compare;
+mod contexts;
 mod explain;
 mod first_look;
 mod flames;

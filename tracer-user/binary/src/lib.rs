@@ -5,6 +5,8 @@
 //! - [`stacks`] names the functions of addresses, of processes that run and of recorded ones;
 //! - [`unwind`] walks the stacks of programs without frame pointers;
 //! - [`process_memory`] reads the memory of processes;
+//! - [`thread_local`] finds thread-local variables, and [`thread_context`] what OpenTelemetry
+//!   publishes by one;
 //! - [`bounded_proc`] asks the kernel for what a process may keep it from answering.
 //!
 //! Bytes that a traced process has written are untrusted: reading them is bounded, comes to an end
@@ -25,6 +27,8 @@ pub mod bounded_proc;
 pub mod probes;
 pub mod process_memory;
 pub mod stacks;
+pub mod thread_context;
+pub mod thread_local;
 pub mod unwind;
 
 #[cfg(doctest)]

@@ -50,6 +50,10 @@ pub struct WhyArgs {
     /// call (.eh_frame)
     #[arg(long = "stack", requires = "now")]
     pub(super) stacks: bool,
+    /// With --now, only threads that work for this trace of OpenTelemetry (32 hexadecimal digits),
+    /// as their program says in its thread contexts (OTEP 4947), and what they wait for
+    #[arg(long, value_name = "ID", requires = "now")]
+    pub(super) trace_id: Option<String>,
     /// Which spans: NAME of a pair of event types, syscall:NAME, FILE:FUNCTION, or NAME=BEGIN..END
     /// with two event types, which are on one thread or have a key in their data:
     /// NAME=BEGIN[0:8]..END[0:8]. May be given again

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use super::target_options::targets;
 use super::why::WhyArgs;
 use tracer_answers::now::{WaitSnapshot, json, text};
+use tracer_binary::thread_context::parse_trace_id;
 use tracer_event::document::document;
 use tracer_live::{Targets, ensure_own_proc};
 
@@ -19,6 +20,7 @@ pub struct NowConfig {
     has_stacks: bool,
     is_brief: bool,
     is_json: bool,
+    trace: Option<[u8; 16]>,
 }
 
 impl TryFrom<WhyArgs> for NowConfig {
@@ -30,12 +32,18 @@ impl TryFrom<WhyArgs> for NowConfig {
             source.file.is_none() && source.command.is_empty(),
             "--now is about processes that are there; give -p, --comm, --cgroup or --all"
         );
+        let trace = args.trace_id.as_deref().map(|typed| {
+            parse_trace_id(typed).with_context(|| {
+                format!("--trace-id {typed:?} is no trace; give 32 hexadecimal digits, not all 0")
+            })
+        });
         let (comm, cgroup) = (source.comm.as_deref(), source.cgroup.as_deref());
         Ok(Self {
             targets: targets(&source.pid, comm, cgroup, source.all)?,
             has_stacks: args.stacks,
             is_brief: args.brief,
             is_json: args.format.is_json(),
+            trace: trace.transpose()?,
         })
     }
 }
@@ -63,6 +71,10 @@ pub fn run(config: &NowConfig) -> anyhow::Result<ExitCode> {
         config.targets.in_words(),
         config.targets.how_to_find()
     );
+    let moment = match config.trace {
+        Some(trace) => moment.of_trace(trace),
+        None => moment,
+    };
     let shown = if config.is_json {
         document(&json(&moment, config.has_stacks))
     } else {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tracer_binary::process_memory;
+use tracer_binary::thread_context::ThreadContext;
 use tracer_syscalls::names::{Table, name};
 
 use super::asking::ask;
@@ -46,6 +47,8 @@ pub struct LookedAt {
     pub activity: ThreadActivity,
     /// Where in its program it waits.
     pub place: ThreadPlace,
+    /// Trace and span that it works for.
+    pub context: Option<ThreadContext>,
 }
 
 impl WaitLook {
@@ -94,6 +97,7 @@ impl WaitLook {
         // It runs again and again.
         looked.activity = ThreadActivity::Runs;
         looked.place = ThreadPlace::default();
+        looked.context = None;
         Some(looked)
     }
 
@@ -115,6 +119,7 @@ impl WaitLook {
         };
         let is_blocked = matches!(facts.state, b'S' | b'D' | b'I' | b'K' | b'P');
         let mut place = ThreadPlace::default();
+        let mut context = None;
         let activity = match facts.state {
             b'T' => ThreadActivity::Stopped,
             b't' => ThreadActivity::Traced(process_of(facts.tracer)),
@@ -123,6 +128,8 @@ impl WaitLook {
             _ if is_blocked => {
                 if let (Some(registers), false) = (facts.call.registers(), is_compat) {
                     place = self.places.place(reader, registers);
+                    let locks = robust::head(facts.tid);
+                    context = locks.and_then(|locks| self.places.context(reader, locks));
                 }
                 let id = ThreadId {
                     pid,
@@ -153,6 +160,7 @@ impl WaitLook {
             system_call,
             activity,
             place,
+            context,
         }
     }
 

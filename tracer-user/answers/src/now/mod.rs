@@ -7,6 +7,7 @@
 //!   `sockets` what descriptors are and who else has them, `file_locks` the locks of files,
 //!   `maps` the memory that processes share;
 //! - `layouts` finds the owner of a lock, and `robust` the locks that a thread has;
+//! - `contexts` finds the trace and the span that a thread works for;
 //! - `asking` asks the kernel without waiting for long;
 //! - `places` finds functions and variables;
 //! - `look` puts these together to what a thread waits for (`waits`);
@@ -14,6 +15,7 @@
 
 mod asking;
 mod circles;
+mod contexts;
 mod descriptors;
 mod file_locks;
 mod json;
@@ -50,6 +52,8 @@ pub struct WaitSnapshot {
     threads: BTreeMap<ThreadId, LookedAt>,
     /// The processes that were asked for.
     asked: BTreeSet<i32>,
+    /// The trace that was asked for.
+    trace: Option<[u8; 16]>,
     /// Processes of which all threads were looked at.
     whole: BTreeSet<i32>,
     /// Circles, each from its lowest thread on.
@@ -89,10 +93,26 @@ impl WaitSnapshot {
         moment
     }
 
+    /// Asks only for threads that work for this trace of OpenTelemetry.
+    #[must_use]
+    pub fn of_trace(mut self, trace: [u8; 16]) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
+    /// Tells whether a thread is one of those that were asked for.
+    fn is_asked(&self, thread: ThreadId) -> bool {
+        let looked = self.threads.get(&thread);
+        let context = looked.and_then(|looked| looked.context);
+        let is_of_trace = |trace| context.is_some_and(|context| context.trace_id == trace);
+        self.asked.contains(&thread.pid) && self.trace.is_none_or(is_of_trace)
+    }
+
     fn once(pids: &[i32]) -> Self {
         let mut moment = Self {
             threads: BTreeMap::new(),
             asked: pids.iter().copied().collect(),
+            trace: None,
             whole: BTreeSet::new(),
             deadlocks: Vec::new(),
             behind: 0,

@@ -16,8 +16,10 @@ use tracer_binary::stacks::{
     BuildIds, Frame, MappedBy, Mapping, StackEnd, SymbolNames, binary, push_frame_lines,
     push_frames_json, read_mappings, time_now,
 };
+use tracer_binary::thread_context::ThreadContext;
 use tracer_binary::unwind::{ProcessTime, Space, Unwinder};
 
+use super::contexts::ThreadContexts;
 use crate::queries::is_runtime;
 use tracer_analysis::layouts::Runtime;
 
@@ -159,6 +161,7 @@ struct Finder {
     spaces: HashMap<i32, (Space, Vec<Mapping>)>,
     build_ids: BuildIds,
     variables: HashMap<FileKey, Option<Arc<Variables>>>,
+    contexts: HashMap<i32, Option<ThreadContexts>>,
 }
 
 /// The variables of a file.
@@ -220,6 +223,20 @@ impl Finder {
             frames: frames.collect(),
             ends: StackEnd::from_number(found.ends),
         }
+    }
+
+    /// Returns the trace and the span that a thread works for, which has its list of locks here.
+    fn context(&mut self, pid: i32, locks: u64) -> Option<ThreadContext> {
+        let contexts = match self.contexts.get(&pid) {
+            Some(known) => *known,
+            None => {
+                let mappings = self.space(pid).1.clone();
+                let found = ThreadContexts::find(pid, &mappings, &mut self.build_ids);
+                self.contexts.insert(pid, found);
+                found
+            }
+        };
+        contexts?.read(locks)
     }
 
     /// Returns the variable at an address, with the bytes behind its beginning: `queue+16`.
@@ -291,6 +308,15 @@ impl Places {
             self.ask(pid, move |finder| finder.innermost(pid, registers.0))
         };
         place.unwrap_or_default()
+    }
+
+    /// Returns the trace and the span that a thread of process `pid` works for, which does not run
+    /// and has its list of locks here.
+    pub fn context(&mut self, pid: i32, locks: u64) -> Option<ThreadContext> {
+        if !self.is_named(pid) {
+            return None;
+        }
+        self.ask(pid, move |finder| finder.context(pid, locks))?
     }
 
     /// Returns the name of the variable at an address.

@@ -31,7 +31,7 @@ pub fn has(thread: ThreadId, addresses: &[u64]) -> bool {
 }
 
 /// Returns where the list of a thread begins.
-fn head(tid: i32) -> Option<u64> {
+pub fn head(tid: i32) -> Option<u64> {
     let (mut head, mut length) = (0_u64, 0_usize);
     // SAFETY: both are valid for writes of what the call writes.
     let result = unsafe {

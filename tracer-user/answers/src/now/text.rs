@@ -31,6 +31,7 @@ pub fn text(moment: &WaitSnapshot, has_stacks: bool, is_brief: bool) -> String {
     };
     shown.deadlocks();
     shown.chains();
+    shown.traces();
     shown.missing();
     shown.next();
     if is_brief {
@@ -102,7 +103,7 @@ impl Shown<'_> {
     /// Shows who waits, with all that it waits for: first those that no other one waits for.
     fn chains(&mut self) {
         let moment = self.moment;
-        let asked = |thread: &ThreadId| moment.asked.contains(&thread.pid);
+        let asked = |thread: &ThreadId| moment.is_asked(*thread);
         let threads: Vec<ThreadId> = moment.threads.keys().copied().filter(asked).collect();
         let waited_for: BTreeSet<ThreadId> = threads
             .iter()
@@ -119,6 +120,23 @@ impl Shown<'_> {
                 self.chain(&threads);
             }
         }
+    }
+
+    /// Says that no thread works for the trace that was asked for.
+    fn traces(&mut self) {
+        let moment = self.moment;
+        if moment.trace.is_none() || moment.threads.keys().any(|one| moment.is_asked(*one)) {
+            return;
+        }
+        let mut contexts = moment.threads.values().filter_map(|looked| looked.context);
+        let what = match contexts.next() {
+            None => "none of them says for which trace it works (OpenTelemetry's thread context)",
+            Some(_) => "others say for which trace they work",
+        };
+        self.line(
+            0,
+            &format!("no thread that waits works for this trace; {what}"),
+        );
     }
 
     /// Groups threads that wait for the same at the same place, in the order of the first of each.
@@ -261,7 +279,10 @@ impl Shown<'_> {
                     Some(why) if wait.kind.has_holder() => format!(", holder unknown: {why}"),
                     _ => String::new(),
                 };
-                format!("{}{unknown}", waits_for(wait, looked))
+                let context = looked.context.map_or_else(String::new, |context| {
+                    format!(", for trace {} span {}", context.trace(), context.span())
+                });
+                format!("{}{unknown}{context}", waits_for(wait, looked))
             }
         }
     }
@@ -343,7 +364,7 @@ impl Shown<'_> {
         let mut asked = moment
             .threads
             .iter()
-            .filter(|(id, _)| moment.asked.contains(&id.pid));
+            .filter(|(id, _)| moment.is_asked(**id));
         let unknown = asked.find(|(_, looked)| {
             let wait = looked.activity.wait();
             wait.is_some_and(|wait| wait.unknown.is_some() && wait.kind.has_holder())

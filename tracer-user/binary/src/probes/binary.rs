@@ -25,6 +25,7 @@ use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
 use super::types::Signature;
 use super::unwind_data::{UnwindData, vdso_image};
+use crate::thread_local::{self, ThreadVariable};
 
 /// Identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -298,6 +299,16 @@ impl Binary {
         all.sort_by(|one, other| (one.address, &one.name).cmp(&(other.address, &other.name)));
         all.dedup_by_key(|one| one.address);
         Ok(all)
+    }
+
+    /// Returns the thread-local pointer of this name that it defines for others too; `None` where
+    /// it has none, or where it lies is unknown.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn thread_variable(&self, name: &[u8]) -> Result<Option<ThreadVariable>, BinaryError> {
+        self.read(|parsed| thread_local::find(parsed, name))
     }
 
     /// Returns the address, in its own address space, at which this offset in the file is mapped

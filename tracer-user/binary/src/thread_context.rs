@@ -1,0 +1,222 @@
+//! Thread context of OpenTelemetry (OTEP 4947): trace and span that a thread works for, as its
+//! program publishes them for readers outside.
+//!
+//! A thread-local pointer, [`VARIABLE`], leads to a record of the thread. Only the thread itself
+//! writes it, so that it may be read while the thread does not run. That a program publishes at all
+//! it says in a mapping of its own (OTEP 4719).
+
+/// Name of the thread-local pointer.
+pub const VARIABLE: &[u8] = b"otel_thread_ctx_v1";
+
+/// Bytes of the part of a record that is read: all but what programs add.
+pub const RECORD_BYTES: usize = 28;
+
+/// Trace and span that a thread works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ThreadContext {
+    /// Identifier of the trace.
+    pub trace_id: [u8; 16],
+    /// Identifier of the span.
+    pub span_id: [u8; 8],
+}
+
+impl ThreadContext {
+    /// Reads a record; `None` where it is not valid at this moment, or has no trace.
+    #[must_use]
+    pub fn parse(untrusted: &[u8; RECORD_BYTES]) -> Option<Self> {
+        /// Value of the byte that says that the record is valid: all others are reserved.
+        const VALID: u8 = 1;
+        let (trace_id, rest) = untrusted.split_first_chunk::<16>()?;
+        let (span_id, rest) = rest.split_first_chunk::<8>()?;
+        let is_set = *trace_id != [0; 16] && *span_id != [0; 8];
+        (rest.first() == Some(&VALID) && is_set).then_some(Self {
+            trace_id: *trace_id,
+            span_id: *span_id,
+        })
+    }
+
+    /// Returns the identifier of the trace in hexadecimal digits, as it is written everywhere.
+    #[must_use]
+    pub fn trace(&self) -> String {
+        hexadecimal(&self.trace_id)
+    }
+
+    /// Returns the identifier of the span in hexadecimal digits.
+    #[must_use]
+    pub fn span(&self) -> String {
+        hexadecimal(&self.span_id)
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads an identifier of a trace; `None` where it has not 32 hexadecimal digits, or is zero.
+#[must_use]
+pub fn parse_trace_id(typed: &str) -> Option<[u8; 16]> {
+    let is_one = typed.len() == 32 && typed.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(typed, 16).ok().filter(|_| is_one)?;
+    (number != 0).then_some(number.to_be_bytes())
+}
+
+/// Tells whether a line of `/proc/PID/maps` is of a mapping in which a process may publish its
+/// context. Returns where it begins.
+#[must_use]
+pub fn published_at(line: &[u8]) -> Option<u64> {
+    const NAMES: [&[u8]; 3] = [
+        b"/memfd:OTEL_CTX",
+        b"[anon_shmem:OTEL_CTX]",
+        b"[anon:OTEL_CTX]",
+    ];
+    let mut fields = line.splitn(6, |byte| *byte == b' ');
+    let range = std::str::from_utf8(fields.next()?).ok()?;
+    let name = fields.nth(4)?.trim_ascii_start();
+    let is_it = NAMES.iter().any(|one| name.starts_with(one));
+    let (start, _) = range.split_once('-').filter(|_| is_it)?;
+    u64::from_str_radix(start, 16).ok()
+}
+
+/// Bytes of the header of a published context.
+pub const HEADER_BYTES: usize = 32;
+
+/// Bytes of a published context that are read.
+const MOST_BYTES: u32 = 1 << 20;
+
+/// Header of the context that a process publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessContextHeader {
+    /// Bytes of what follows.
+    pub bytes: usize,
+    /// When it was published; where it changes, what was read is not of one moment.
+    pub published_at: u64,
+    /// Address of what follows.
+    pub payload: u64,
+}
+
+impl ProcessContextHeader {
+    /// Reads the header; `None` where it is of another version, or is being written.
+    #[must_use]
+    pub fn parse(untrusted: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let (signature, rest) = untrusted.split_first_chunk::<8>()?;
+        let (version, rest) = rest.split_first_chunk()?;
+        let (bytes, rest) = rest.split_first_chunk()?;
+        let (published_at, rest) = rest.split_first_chunk()?;
+        let payload = u64::from_ne_bytes(*rest.first_chunk()?);
+        let bytes = u32::from_ne_bytes(*bytes);
+        let published_at = u64::from_ne_bytes(*published_at);
+        let is_known = signature == b"OTEL_CTX" && matches!(u32::from_ne_bytes(*version), 1 | 2);
+        (is_known && published_at != 0 && bytes <= MOST_BYTES).then_some(Self {
+            bytes: usize::try_from(bytes).ok()?,
+            published_at,
+            payload,
+        })
+    }
+}
+
+/// Tells whether a published context says that threads have contexts of the kind that is read here:
+/// by an attribute, a key with a value, which is a text.
+#[must_use]
+pub fn has_thread_contexts(untrusted: &[u8]) -> bool {
+    const KEY: &[u8] = b"threadlocal.schema_version";
+    const SCHEMAS: [&[u8]; 2] = [b"tlsdesc_v1_dev", b"tls_v1"];
+    /// Tags of protobuf before a value, and before its text.
+    const VALUE: u8 = 0x12;
+    const TEXT: u8 = 0x0a;
+    let mut keys = untrusted.windows(KEY.len()).enumerate();
+    keys.any(|(at, key)| {
+        let value = untrusted.get(at + KEY.len()..).unwrap_or_default();
+        let text = match value {
+            [VALUE, bytes, TEXT, length, text @ ..] if *bytes == length.wrapping_add(2) => {
+                text.get(..usize::from(*length))
+            }
+            _ => None,
+        };
+        key == KEY && text.is_some_and(|text| SCHEMAS.contains(&text))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(valid: u8) -> [u8; RECORD_BYTES] {
+        let mut record = [0; RECORD_BYTES];
+        record[..16].copy_from_slice(&[0x4b; 16]);
+        record[16..24].copy_from_slice(&[0x0f; 8]);
+        record[24] = valid;
+        record
+    }
+
+    #[test]
+    fn a_record_counts_where_it_is_valid_and_has_a_trace() {
+        let context = ThreadContext::parse(&record(1)).unwrap();
+        assert_eq!(context.trace(), "4b".repeat(16));
+        assert_eq!(context.span(), "0f".repeat(8));
+        assert_eq!(parse_trace_id(&context.trace()), Some(context.trace_id));
+        for valid in [0, 2, 255] {
+            assert_eq!(ThreadContext::parse(&record(valid)), None);
+        }
+        let mut none = record(1);
+        none[..16].fill(0);
+        assert_eq!(ThreadContext::parse(&none), None);
+    }
+
+    #[test]
+    fn a_trace_has_thirty_two_digits() {
+        for typed in [
+            "",
+            "4b",
+            "+b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b",
+            &"0".repeat(32),
+            &"g".repeat(32),
+        ] {
+            assert_eq!(parse_trace_id(typed), None, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_is_found_by_its_name() {
+        let line = |name: &str| format!("7f12a000-7f12b000 rw-s 00000000 00:01 1031 {name}");
+        let at = |name: &str| published_at(line(name).as_bytes());
+        assert_eq!(at("  /memfd:OTEL_CTX (deleted)"), Some(0x7f12_a000));
+        assert_eq!(at("[anon_shmem:OTEL_CTX]"), Some(0x7f12_a000));
+        assert_eq!(at("[anon:OTEL_CTX]"), Some(0x7f12_a000));
+        assert_eq!(at("/tmp/OTEL_CTX"), None);
+        assert_eq!(published_at(b""), None);
+    }
+
+    #[test]
+    fn a_header_that_is_being_written_is_none() {
+        let header = |version: u32, published: u64| {
+            let mut header = Vec::from(b"OTEL_CTX");
+            header.extend(version.to_ne_bytes());
+            header.extend(17_u32.to_ne_bytes());
+            header.extend(published.to_ne_bytes());
+            header.extend(0x7000_u64.to_ne_bytes());
+            ProcessContextHeader::parse(header.as_slice().try_into().unwrap())
+        };
+        let read = header(2, 5).unwrap();
+        assert_eq!((read.bytes, read.payload), (17, 0x7000));
+        assert_eq!(header(2, 0), None);
+        assert_eq!(header(3, 5), None);
+    }
+
+    #[test]
+    fn only_contexts_of_this_kind_are_read() {
+        let attribute = |schema: &str| {
+            let length = u8::try_from(schema.len()).unwrap();
+            let mut bytes = b"\x0a\x1athreadlocal.schema_version\x12".to_vec();
+            bytes.extend([length + 2, 0x0a, length]);
+            bytes.extend(schema.as_bytes());
+            bytes
+        };
+        assert!(has_thread_contexts(&attribute("tlsdesc_v1_dev")));
+        assert!(has_thread_contexts(&attribute("tls_v1")));
+        assert!(!has_thread_contexts(&attribute("go_pprof_labels_v1")));
+        let mut cut = attribute("tls_v1");
+        cut.pop();
+        assert!(!has_thread_contexts(&cut));
+        assert!(!has_thread_contexts(b""));
+    }
+}

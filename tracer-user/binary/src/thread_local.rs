@@ -1,0 +1,302 @@
+//! Thread-local variables of programs and libraries: what a file says of where they lie, and where
+//! that is in a process.
+//!
+//! Only for x86-64, and for glibc where a library was loaded when threads were there already: for
+//! others, it is unknown.
+
+use object::elf::{
+    PT_TLS, R_X86_64_DTPMOD64, R_X86_64_TLSDESC, R_X86_64_TPOFF64, STT_TLS, STV_DEFAULT,
+    STV_PROTECTED,
+};
+use object::read::elf::ProgramHeader as _;
+use object::{
+    Object as _, ObjectSymbol as _, ReadRef, RelocationFlags, RelocationTarget, SymbolFlags,
+};
+
+/// Words of memory of a process: `None` where one is not there.
+pub trait Words: Fn(u64) -> Option<u64> {}
+
+impl<F: Fn(u64) -> Option<u64>> Words for F {}
+
+/// A thread-local variable that a file defines for others too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadVariable {
+    /// Bytes from the thread pointer to it, where the file is the program itself.
+    in_program: i64,
+    /// Entry that the loader fills in, where the file has one.
+    slot: Option<Slot>,
+}
+
+/// Entry by which a file's code finds the variable. Addresses are those of the file's own address
+/// space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// Word: the bytes from the thread pointer.
+    Distance(u64),
+    /// Descriptor (`TLSDESC`): a function, and its argument.
+    Descriptor(u64),
+    /// Number of the module, where the variable lies so many bytes into its memory.
+    Module(u64, u64),
+}
+
+/// Location of a variable for all threads of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariablePlace {
+    /// Bytes from the thread pointer.
+    Distance(i64),
+    /// Offset in the memory that each thread has of a module, from a generation of its table on.
+    Module {
+        /// Number of the module.
+        module: u64,
+        /// Offset in its memory.
+        offset: u64,
+        /// Generation.
+        generation: u64,
+    },
+}
+
+/// Relocations of a file that are looked at.
+const MOST_RELOCATIONS: usize = 1 << 20;
+
+/// Modules that a process may have.
+const MOST_MODULES: u64 = 1 << 16;
+
+/// Finds a pointer of this name; `None` where the file has none, or says of it what is not known
+/// here.
+pub(crate) fn find<'a, R: ReadRef<'a>>(
+    parsed: &object::File<'a, R>,
+    name: &[u8],
+) -> Option<ThreadVariable> {
+    let object::File::Elf64(elf) = parsed else {
+        return None;
+    };
+    if parsed.architecture() != object::Architecture::X86_64 {
+        return None;
+    }
+    let symbol = elf.dynamic_symbols().find(|symbol| {
+        let SymbolFlags::Elf { st_info, st_other } = symbol.flags() else {
+            return false;
+        };
+        st_info & 15 == STT_TLS
+            && matches!(st_other & 3, STV_DEFAULT | STV_PROTECTED)
+            && !symbol.is_undefined()
+            && symbol.size() == 8
+            && symbol.name_bytes() == Ok(name)
+    })?;
+    let value = symbol.address();
+    let (mut distance, mut module) = (None, None);
+    let mut descriptor = None;
+    let relocations = elf.dynamic_relocations().into_iter().flatten();
+    for (at, relocation) in relocations.take(MOST_RELOCATIONS) {
+        let RelocationFlags::Elf { r_type } = relocation.flags() else {
+            continue;
+        };
+        let is_named = relocation.target() == RelocationTarget::Symbol(symbol.index());
+        let is_own = relocation.target() == RelocationTarget::Absolute;
+        let is_it = is_named && relocation.addend() == 0
+            || is_own && relocation.addend().cast_unsigned() == value;
+        match r_type {
+            R_X86_64_TPOFF64 if is_it => distance = Some(Slot::Distance(at)),
+            R_X86_64_TLSDESC if is_it => descriptor = Some(Slot::Descriptor(at)),
+            R_X86_64_DTPMOD64 if is_named || is_own => module = Some(Slot::Module(at, value)),
+            _ => {}
+        }
+    }
+    let endian = elf.endian();
+    let mut headers = elf.elf_program_headers().iter();
+    let header = headers.find(|header| header.p_type(endian) == PT_TLS)?;
+    let (start, size) = (header.p_vaddr(endian), header.p_memsz(endian));
+    let align = header.p_align(endian).max(1);
+    if !align.is_power_of_two() || value.checked_add(8)? > size {
+        return None;
+    }
+    // The memory of the program ends at the thread pointer, so that its beginning is aligned.
+    let behind = start.wrapping_add(size).wrapping_neg() & (align - 1);
+    let in_program = value.wrapping_sub(size).wrapping_sub(behind);
+    Some(ThreadVariable {
+        in_program: in_program.cast_signed(),
+        slot: distance.or(descriptor).or(module),
+    })
+}
+
+impl ThreadVariable {
+    /// Returns where the variable lies in a process, for all threads: of the program itself, or of
+    /// a library that lies `bias` bytes from its own address space. `None` where that is unknown.
+    pub fn place(&self, is_program: bool, bias: u64, words: impl Words) -> Option<VariablePlace> {
+        if is_program {
+            return Some(VariablePlace::Distance(self.in_program));
+        }
+        match self.slot? {
+            Slot::Distance(at) => distance(words(bias.wrapping_add(at))?),
+            Slot::Descriptor(at) => {
+                let argument = words(bias.wrapping_add(at).checked_add(8)?)?;
+                // It is negative or an address of the program: none is in the upper half.
+                if let Some(place) = distance(argument) {
+                    return Some(place);
+                }
+                let word = |index: u64| words(argument.checked_add(index * 8)?);
+                in_module(word(0)?, word(1)?, word(2)?)
+            }
+            Slot::Module(at, offset) => in_module(words(bias.wrapping_add(at))?, offset, 0),
+        }
+    }
+}
+
+/// Reads the bytes from the thread pointer: all memory that is there from the beginning lies below.
+fn distance(word: u64) -> Option<VariablePlace> {
+    let distance = word.cast_signed();
+    (distance < 0 && distance % 8 == 0).then_some(VariablePlace::Distance(distance))
+}
+
+fn in_module(module: u64, offset: u64, generation: u64) -> Option<VariablePlace> {
+    let is_known = (1..MOST_MODULES).contains(&module) && offset < 1 << 32;
+    is_known.then_some(VariablePlace::Module {
+        module,
+        offset,
+        generation,
+    })
+}
+
+impl VariablePlace {
+    /// Returns the variable's address for the thread of this thread pointer; `None` where it has
+    /// none yet, or where that is unknown.
+    pub fn address(&self, thread_pointer: u64, words: impl Words) -> Option<u64> {
+        match *self {
+            Self::Distance(distance) => thread_pointer.checked_add_signed(distance),
+            Self::Module {
+                module,
+                offset,
+                generation,
+            } => {
+                /// Memory that was not asked for yet.
+                const UNALLOCATED: u64 = u64::MAX;
+                // The second word of a thread; entries have two words, and the one before the
+                // first says how many there are.
+                let table = words(thread_pointer.checked_add(8)?)?;
+                let count = words(table.checked_sub(16)?)?;
+                if module > count || words(table)? < generation {
+                    return None;
+                }
+                let memory = words(table.checked_add(module * 16)?)?;
+                let is_there = memory != UNALLOCATED && memory != 0;
+                memory.checked_add(offset).filter(|_| is_there)
+            }
+        }
+    }
+}
+
+/// Bytes before the list of a thread's locks in which glibc's description of the thread begins.
+const DESCRIPTION_BYTES: u64 = 0x800;
+
+/// Returns the thread pointer of a thread of glibc, by the list of its robust locks, which the kernel
+/// tells (`get_robust_list()`): both are in the thread's description, which begins with two
+/// pointers to itself. `None` where there is no such description.
+pub fn thread_pointer(locks: u64, words: impl Words) -> Option<u64> {
+    let from = locks.checked_sub(DESCRIPTION_BYTES)?;
+    let is_description =
+        |at: &u64| words(*at) == Some(*at) && at.checked_add(16).and_then(&words) == Some(*at);
+    let mut found = (from..locks).step_by(8).filter(is_description);
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn words(pairs: &[(u64, u64)]) -> impl Words + use<> {
+        let words: HashMap<u64, u64> = pairs.iter().copied().collect();
+        move |at| words.get(&at).copied()
+    }
+
+    #[test]
+    fn a_slot_that_the_loader_has_filled_in_says_where_the_variable_lies() {
+        let of = |slot| ThreadVariable {
+            in_program: -8,
+            slot,
+        };
+        let none = words(&[]);
+        let own = VariablePlace::Distance(-8);
+        assert_eq!(of(None).place(true, 0, &none), Some(own));
+        assert_eq!(of(None).place(false, 0, &none), None);
+        let below = 0_u64.wrapping_sub(64);
+        let slot = Some(Slot::Distance(0x10));
+        let filled = words(&[(0x1010, below)]);
+        let early = VariablePlace::Distance(-64);
+        assert_eq!(of(slot).place(false, 0x1000, &filled), Some(early));
+        // A positive distance would be no thread's memory.
+        assert_eq!(of(slot).place(false, 0x1000, words(&[(0x1010, 64)])), None);
+        let slot = Some(Slot::Descriptor(0x10));
+        let filled = words(&[(0x1010, 0x5000), (0x1018, below)]);
+        assert_eq!(of(slot).place(false, 0x1000, &filled), Some(early));
+        let late = VariablePlace::Module {
+            module: 3,
+            offset: 24,
+            generation: 7,
+        };
+        let filled = words(&[(0x1018, 0x9000), (0x9000, 3), (0x9008, 24), (0x9010, 7)]);
+        assert_eq!(of(slot).place(false, 0x1000, &filled), Some(late));
+        let unresolved = words(&[
+            (0x1018, 0x9000),
+            (0x9000, 0x20_0000),
+            (0x9008, 24),
+            (0x9010, 7),
+        ]);
+        assert_eq!(of(slot).place(false, 0x1000, &unresolved), None);
+        assert_eq!(of(slot).place(false, u64::MAX, &none), None);
+    }
+
+    #[test]
+    fn a_thread_without_memory_of_a_module_has_no_variable() {
+        let place = VariablePlace::Module {
+            module: 2,
+            offset: 16,
+            generation: 5,
+        };
+        let table = |generation, memory| {
+            words(&[
+                (0x1008, 0x2000),
+                (0x1ff0, 4),
+                (0x2000, generation),
+                (0x2020, memory),
+            ])
+        };
+        assert_eq!(place.address(0x1000, table(5, 0x7000)), Some(0x7010));
+        assert_eq!(
+            place.address(0x1000, table(4, 0x7000)),
+            None,
+            "of another module"
+        );
+        assert_eq!(place.address(0x1000, table(5, u64::MAX)), None);
+        assert_eq!(place.address(0x1000, table(5, 0)), None);
+        let beyond = VariablePlace::Module {
+            module: 5,
+            offset: 16,
+            generation: 5,
+        };
+        assert_eq!(beyond.address(0x1000, table(5, 0x7000)), None);
+        assert_eq!(
+            VariablePlace::Distance(-8).address(0x1000, words(&[])),
+            Some(0xff8)
+        );
+    }
+
+    #[test]
+    fn a_thread_is_where_two_pointers_say_so() {
+        let locks = 0x10_02e0;
+        let thread = words(&[(0x10_0000, 0x10_0000), (0x10_0010, 0x10_0000)]);
+        assert_eq!(thread_pointer(locks, thread), Some(0x10_0000));
+        let half = words(&[(0x10_0000, 0x10_0000), (0x10_0010, 0x10_0008)]);
+        assert_eq!(thread_pointer(locks, half), None);
+        let two = words(&[
+            (0x10_0000, 0x10_0000),
+            (0x10_0010, 0x10_0000),
+            (0x10_0100, 0x10_0100),
+            (0x10_0110, 0x10_0100),
+        ]);
+        assert_eq!(thread_pointer(locks, two), None);
+        assert_eq!(thread_pointer(8, words(&[])), None);
+    }
+}
