@@ -260,9 +260,15 @@ fn a_thread_that_sends_is_no_waker_when_a_timer_sends_beside_it() {
     let is_readers = |event: &&Value| event["tid"].as_u64() == Some(reader);
     let of_reader = || run.wakeups.iter().filter(is_readers);
     assert_eq!(of_reader().filter(by_stranger).count(), 0);
-    // But it is the one that was interrupted.
+    // But it is the one that was interrupted, where no other program had the CPU.
     let is_softirq = |event: &&Value| event["data"]["waker_context"] == "softirq";
     let interrupts = |event: &&Value| run.running_at(event) == Some(stranger);
-    let delayed = of_reader().filter(is_softirq).filter(interrupts).count();
-    assert!(delayed as u64 * 10 >= rounds * 9, "{delayed}");
+    let (delayed, of_stranger) = (
+        of_reader().filter(is_softirq).count(),
+        of_reader().filter(is_softirq).filter(interrupts).count(),
+    );
+    assert!(
+        delayed as u64 >= rounds / 2 && of_stranger > 0,
+        "{delayed}, {of_stranger}"
+    );
 }

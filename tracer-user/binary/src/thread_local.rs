@@ -185,14 +185,15 @@ impl VariablePlace {
     }
 }
 
-/// Bytes before the list of a thread's locks in which glibc's description of the thread begins.
-const DESCRIPTION_BYTES: u64 = 0x800;
+/// Bytes before the list of a thread's locks in which glibc's description of the thread begins:
+/// what [`thread_pointer`] reads.
+pub const DESCRIPTION_BYTES: usize = 0x800;
 
 /// Returns the thread pointer of a thread of glibc, by the list of its robust locks, which the kernel
 /// tells (`get_robust_list()`): both are in the thread's description, which begins with two
 /// pointers to itself. `None` where there is no such description.
 pub fn thread_pointer(locks: u64, words: impl Words) -> Option<u64> {
-    let from = locks.checked_sub(DESCRIPTION_BYTES)?;
+    let from = locks.checked_sub(DESCRIPTION_BYTES as u64)?;
     let is_description =
         |at: &u64| words(*at) == Some(*at) && at.checked_add(16).and_then(&words) == Some(*at);
     let mut found = (from..locks).step_by(8).filter(is_description);

@@ -11,7 +11,7 @@ use tracer_binary::thread_context::{
     HEADER_BYTES, ProcessContextHeader, RECORD_BYTES, ThreadContext, VARIABLE, has_thread_contexts,
     published_at,
 };
-use tracer_binary::thread_local::{VariablePlace, thread_pointer};
+use tracer_binary::thread_local::{DESCRIPTION_BYTES, VariablePlace, thread_pointer};
 
 /// Bytes of `maps` that are read.
 const MOST_BYTES: u64 = 32 << 20;
@@ -63,7 +63,7 @@ impl ThreadContexts {
     /// Reads the context of a thread, which does not run and has its list of locks here.
     pub fn read(&self, locks: u64) -> Option<ThreadContext> {
         let words = words(self.pid);
-        let thread = thread_pointer(locks, &words)?;
+        let thread = thread_pointer(locks, description(self.pid, locks))?;
         let record = words(self.place.address(thread, &words)?)?;
         let mut bytes = [0; RECORD_BYTES];
         let read = process_memory::read(self.pid, record, &mut bytes);
@@ -81,6 +81,19 @@ fn words(pid: i32) -> impl Fn(u64) -> Option<u64> {
         let mut word = [0; 8];
         let read = process_memory::read(pid, address, &mut word);
         (read == word.len()).then(|| u64::from_ne_bytes(word))
+    }
+}
+
+/// Returns a reader of the words before the list of a thread's locks, which are read at once.
+fn description(pid: i32, locks: u64) -> impl Fn(u64) -> Option<u64> {
+    let mut bytes = vec![0; DESCRIPTION_BYTES];
+    let from = locks.saturating_sub(DESCRIPTION_BYTES as u64);
+    let read = process_memory::read(pid, from, &mut bytes);
+    bytes.truncate(read);
+    move |address| {
+        let at = usize::try_from(address.checked_sub(from)?).ok()?;
+        let word = bytes.get(at..)?.first_chunk()?;
+        Some(u64::from_ne_bytes(*word))
     }
 }
 
