@@ -56,6 +56,8 @@ pub mod probe_kind {
     /// The return of a function whose return value has a type: the data is
     /// [`typed_data`](super::super::typed_data).
     pub const TYPED_RETURN: u16 = 6;
+    /// No probe: the program itself has emitted [`typed_data`](super::super::typed_data).
+    pub const PROGRAMS_OWN: u16 = 7;
 }
 
 /// How one argument is found: an entry of [`ProbeSite`].

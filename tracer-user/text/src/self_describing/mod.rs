@@ -107,6 +107,7 @@ impl<'a> Typed<'a> {
             (&b"tracepoint:"[..], probe_kind::TRACEPOINT),
             (b"probe:", probe_kind::TYPED_FUNCTION),
             (b"retprobe:", probe_kind::TYPED_RETURN),
+            (b"ros2:", probe_kind::PROGRAMS_OWN),
         ];
         let known = prefixes.iter().find(|(prefix, _)| name.starts_with(prefix));
         let (_, kind) = known?;
@@ -227,6 +228,19 @@ mod tests {
         assert_eq!(found[3], ("d", text));
         assert_eq!(found[4], ("e", TypedValue::Unread));
         assert_eq!(found[5], ("f", TypedValue::Float(1.5)));
+    }
+
+    #[test]
+    fn what_a_program_says_is_read_from_events_that_are_called_so_alone() {
+        let mut out = Encoder::new(probe_kind::PROGRAMS_OWN);
+        out.value("message", typed_data::ADDRESS, &7_u64.to_ne_bytes());
+        let data = out.finish();
+        let typed = Typed::parse_event(b"ros2:rcl_take", &data).unwrap();
+        let found: Vec<_> = typed.iter().collect();
+        assert_eq!(found, [("message", TypedValue::Address(7))]);
+        assert!(!typed.are_arguments());
+        assert!(Typed::parse_event(b"tracepoint:a:b", &data).is_none());
+        assert!(Typed::parse_event(b"ros2", &data).is_none());
     }
 
     #[test]

@@ -15,7 +15,7 @@ struct Crate {
 /// do not know each other; only the C library has C functions. Of the tool's crates only those of
 /// the agent and of running traces know the kernel's, and answers and exports know neither; only
 /// the command line knows all.
-const CRATES: [Crate; 22] = [
+const CRATES: [Crate; 23] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -54,6 +54,11 @@ const CRATES: [Crate; 22] = [
             "tracer-area",
             "tracer-posix",
         ],
+    },
+    // At run time it has the library, as any program; it is built of none of its crates.
+    Crate {
+        of: "tracetools-posix",
+        may_use: &["tracer-common"],
     },
     Crate {
         of: "tracer-text",
