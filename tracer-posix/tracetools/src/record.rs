@@ -12,27 +12,32 @@ pub const MOST_BYTES: usize = 1024;
 /// all but texts: so most events are some stores of constants, and one of each value.
 #[derive(Debug)]
 pub struct Out {
-    bytes: [MaybeUninit<u8>; MOST_BYTES],
+    /// As a whole: an array of single bytes that are not set would be copied.
+    bytes: MaybeUninit<[u8; MOST_BYTES]>,
     length: usize,
     /// Bytes of each text that there is space for.
     most_text: usize,
 }
 
 impl Out {
-    /// Begins an event of `fields` fields, in which there is space for `most_text` bytes of each
-    /// text.
+    /// Has space for `most_text` bytes of each text, and nothing written: that comes later, since
+    /// what is written would be copied with this.
     #[inline(always)]
     #[must_use]
-    pub fn new(fields: u16, most_text: usize) -> Self {
-        let mut out = Self {
-            bytes: [MaybeUninit::uninit(); MOST_BYTES],
+    pub const fn new(most_text: usize) -> Self {
+        Self {
+            bytes: MaybeUninit::uninit(),
             length: 0,
             most_text,
-        };
-        out.append(&probe_kind::PROGRAMS_OWN.to_ne_bytes());
-        out.append(&fields.to_ne_bytes());
-        out.append(&[0; 4]);
-        out
+        }
+    }
+
+    /// Begins an event of `fields` fields.
+    #[inline(always)]
+    pub fn begin(&mut self, fields: u16) {
+        self.append(&probe_kind::PROGRAMS_OWN.to_ne_bytes());
+        self.append(&fields.to_ne_bytes());
+        self.append(&[0; 4]);
     }
 
     /// Adds a field: its type, bits and the bytes of an element, as
@@ -71,15 +76,13 @@ impl Out {
     #[inline(always)]
     fn append(&mut self, bytes: &[u8]) {
         let end = self.length.saturating_add(bytes.len());
-        let Some(to) = self.bytes.get_mut(self.length..end) else {
+        if end > MOST_BYTES {
             return;
-        };
-        // SAFETY: `to` has as many bytes, and is this value's own.
-        unsafe {
-            to.as_mut_ptr()
-                .cast::<u8>()
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
+        // SAFETY: within the array, as was just looked at.
+        let to = unsafe { self.bytes.as_mut_ptr().cast::<u8>().add(self.length) };
+        // SAFETY: there are as many bytes from there on, and they are this value's own.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         self.length = end;
     }
 }

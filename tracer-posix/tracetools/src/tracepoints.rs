@@ -197,8 +197,8 @@ macro_rules! events {
                 #[cold]
                 #[inline(never)]
                 unsafe extern "C-unwind" fn record($($field: $type),*) {
-                    #[allow(unused_mut, reason = "one event has no fields")]
-                    let mut out = Out::new(COUNT, MOST_TEXT);
+                    let mut out = Out::new(MOST_TEXT);
+                    out.begin(COUNT);
                     $(
                         // SAFETY: as the caller promises.
                         unsafe { $field.push(&mut out, stringify!($field)) };
