@@ -29,12 +29,19 @@ pub fn text(
         // Writing to a string cannot fail.
         let _ = write!(
             out,
-            "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = 0;\n\tfields := struct {{\n",
+            "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = 0;\n",
             literal(name)
         );
         match class {
-            Class::System(entry) => push_fields(&mut out, entry),
-            Class::Bytes => out.push_str(&bytes_fields()),
+            Class::Typed(shape) => shape.describe(&mut out),
+            Class::System(entry) => {
+                out.push_str("\tfields := struct {\n");
+                push_fields(&mut out, entry);
+            }
+            Class::Bytes => {
+                out.push_str("\tfields := struct {\n");
+                out.push_str(&bytes_fields());
+            }
         }
         out.push_str("\t};\n};\n");
     }

@@ -2,15 +2,17 @@
 //!
 //! - `metadata` is the description, in the format's own language (TSDL);
 //! - `packet` is the container of events: times, sizes, and how many events were lost so far;
-//! - `fields` writes the data of events, as the description declares it.
+//! - `fields` writes the data of events, as the description declares it;
+//! - `typed` does both for events that say themselves what their fields are.
 //!
 //! The description lists the event types that came, so it is written at the end.
 
 mod fields;
 mod metadata;
 mod packet;
+mod typed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +28,8 @@ use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
 use tracer_output::output_file;
 use tracer_text::escape::push_name;
+use tracer_text::self_describing::Typed;
+use typed::Shape;
 
 /// Files of the folder.
 pub const FILES: [&str; 2] = ["metadata", "stream"];
@@ -37,6 +41,10 @@ const PACKET_BYTES: usize = 64 * 1024;
 /// have bytes instead of fields.
 const RAW: u32 = 1 << 16;
 
+/// Number of the first class whose fields its events say themselves. Programs' types have lower
+/// ones.
+const TYPED: u32 = 1 << 20;
+
 /// Class of one type of event in the description.
 #[derive(Clone, Debug)]
 enum Class {
@@ -44,6 +52,8 @@ enum Class {
     System(&'static SystemEventType),
     /// Bytes, or text where they are text.
     Bytes,
+    /// Fields of which the events themselves say what they are.
+    Typed(Shape),
 }
 
 /// Exporter that writes a folder.
@@ -55,6 +65,8 @@ pub struct Ctf {
     packet: Packet,
     /// Names and classes by id in the stream.
     classes: BTreeMap<u32, (Vec<u8>, Class)>,
+    /// Classes of events that say themselves what their fields are, by their event types.
+    shapes: HashMap<u32, Vec<u32>>,
     fields: Vec<u8>,
 }
 
@@ -81,8 +93,47 @@ impl Ctf {
             header,
             packet: first.next(),
             classes: BTreeMap::new(),
+            shapes: HashMap::new(),
             fields: Vec::new(),
         })
+    }
+
+    /// Notes the class of an event, and returns its number.
+    fn class(&mut self, entry: &EventView<'_>, id: u32, class: Class) -> u32 {
+        let known = self.classes.entry(id);
+        known.or_insert_with(|| (entry.name.to_vec(), class));
+        id
+    }
+
+    /// Writes the fields of an event that says itself what they are, and returns its class. `None`,
+    /// with nothing written, for any other event.
+    fn push_typed(&mut self, entry: &EventView<'_>) -> Option<u32> {
+        let event_type = entry.event.header.event_type;
+        let typed = Typed::parse_event(entry.name, entry.event.data)?;
+        let known = self.shapes.entry(event_type.0).or_default();
+        let is_of = |id: &u32| match self.classes.get(id) {
+            Some((name, Class::Typed(shape))) => name == entry.name && shape.is_of(typed),
+            _ => false,
+        };
+        let id = match known.iter().copied().find(is_of) {
+            Some(id) => id,
+            None => {
+                let shape = Shape::of(entry.name, typed)?;
+                let shapes = self.classes.range(TYPED..).count();
+                let id = TYPED.saturating_add(u32::try_from(shapes).ok()?);
+                if shapes >= typed::MOST_SHAPES || known.len() >= typed::MOST_OF_TYPE {
+                    return None;
+                }
+                let class = (entry.name.to_vec(), Class::Typed(shape));
+                self.classes.insert(id, class);
+                known.push(id);
+                id
+            }
+        };
+        if let Some((_, Class::Typed(shape))) = self.classes.get(&id) {
+            shape.push(&mut self.fields, entry, typed);
+        }
+        Some(id)
     }
 
     fn close_packet(&mut self) -> anyhow::Result<()> {
@@ -103,21 +154,21 @@ impl Consumer for Ctf {
         let system = entry.entry.filter(|system| {
             fields::push_system(&mut self.fields, system, entry.event.data).is_some()
         });
-        let mut id = header.event_type.0;
-        let class = match (system, entry.entry) {
-            (Some(system), _) => Class::System(system),
+        let id = match (system, entry.entry) {
+            (Some(system), _) => self.class(entry, header.event_type.0, Class::System(system)),
             (None, in_table) => {
-                if in_table.is_some() {
-                    id = id.saturating_add(RAW);
-                }
                 self.fields.clear();
-                fields::push_bytes(&mut self.fields, entry.event.data);
-                Class::Bytes
+                match self.push_typed(entry) {
+                    Some(id) => id,
+                    None => {
+                        fields::push_bytes(&mut self.fields, entry.event.data);
+                        let raw = if in_table.is_some() { RAW } else { 0 };
+                        let id = header.event_type.0.saturating_add(raw);
+                        self.class(entry, id, Class::Bytes)
+                    }
+                }
             }
         };
-        self.classes
-            .entry(id)
-            .or_insert_with(|| (entry.name.to_vec(), class));
         let out = self.packet.event(id, entry.at());
         out.extend_from_slice(&header.pid.to_ne_bytes());
         out.extend_from_slice(&header.tid.to_ne_bytes());

@@ -53,6 +53,24 @@ pub struct Integers<'a> {
 }
 
 impl<'a> Integers<'a> {
+    /// Returns them as they are stored, one behind the other.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns how many bytes each has.
+    #[must_use]
+    pub fn unit(self) -> u8 {
+        self.unit
+    }
+
+    /// Tells whether they are signed.
+    #[must_use]
+    pub fn is_signed(self) -> bool {
+        self.is_signed
+    }
+
     /// Returns each of them.
     pub fn iter(self) -> impl Iterator<Item = i128> + 'a {
         let units = self.bytes.chunks_exact(usize::from(self.unit).max(1));
