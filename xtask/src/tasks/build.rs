@@ -50,8 +50,8 @@ pub fn run() -> anyhow::Result<()> {
     run_with(Tool::Shipped)
 }
 
-/// Builds the eBPF object and the program that records, and then the library and the command line,
-/// which include them.
+/// Builds the eBPF object and the program that records, then the library and the command line, which
+/// include them, and the library for robots.
 pub fn run_with(tool: Tool) -> anyhow::Result<()> {
     build_ebpf::run()?;
     recorder::run()?;
@@ -61,5 +61,10 @@ pub fn run_with(tool: Tool) -> anyhow::Result<()> {
             .args([PROFILE, "--package=libposixtrace", "--lib"])
             .arg("--crate-type=cdylib,staticlib"),
     )?;
+    process::run(workspace::cargo_for_host("rustc").args([
+        PROFILE,
+        "--package=tracetools-posix",
+        "--lib",
+    ]))?;
     process::run(&mut tool.build())
 }

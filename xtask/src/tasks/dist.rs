@@ -19,6 +19,8 @@ pub enum Part {
     Tool,
     /// Files needed by programs that were built with the library.
     Library,
+    /// Instrumentation of robots.
+    Robots,
     /// Files needed to build such programs.
     Development,
 }
@@ -104,6 +106,10 @@ pub fn without_pages(tool: Tool) -> Vec<Piece> {
         from: "target/shipped/libposixtrace.a",
         exports: "tracer-posix/libposixtrace/exports.txt",
     };
+    let tracetools = Content::Compiled {
+        from: "target/shipped/libtracetools.so".to_owned(),
+        mode: 0o644,
+    };
     let program = Content::Compiled {
         from: tool.path().to_owned(),
         mode: 0o755,
@@ -111,6 +117,7 @@ pub fn without_pages(tool: Tool) -> Vec<Piece> {
     let mut pieces = vec![
         Piece::new(Part::Tool, "bin/tracer-user", program),
         Piece::new(Part::Library, "lib/libposixtrace.so.0", shared),
+        Piece::new(Part::Robots, "lib/posixtrace/libtracetools.so", tracetools),
         Piece::new(
             Part::Development,
             "lib/libposixtrace.so",

@@ -73,6 +73,10 @@ fn control_file(
             linked(&root, work)?,
             c_library()?
         ),
+        // It is linked with what that package is linked with, and with that.
+        Part::Robots => {
+            format!("Depends: libposixtrace0 (= {version})\nMulti-Arch: same\n")
+        }
         Part::Development => format!(
             "Depends: libposixtrace0 (= {version}), libc6-dev\nBuilt-Using: {}\nMulti-Arch: same\n",
             c_library()?
@@ -157,6 +161,6 @@ fn scripts(part: Part) -> &'static [(&'static str, &'static str)] {
             ("shlibs", "libposixtrace 0 libposixtrace0\n"),
             ("triggers", "activate-noawait ldconfig\n"),
         ],
-        Part::Development => &[],
+        Part::Robots | Part::Development => &[],
     }
 }

@@ -91,6 +91,19 @@ const PACKAGES: &[Package] = &[
         ],
     },
     Package {
+        part: Part::Robots,
+        deb: "libtracetools-posixtrace",
+        rpm: "libtracetools-posixtrace",
+        section: "libs",
+        summary: "traces ROS 2 without LTTng (shared library)",
+        description: &[
+            "The interface of libtracetools, which the libraries of ROS 2 call where a",
+            "message is published or taken and where a callback starts or ends. Each",
+            "call is an event of POSIX tracing, which tracer-user records beside those",
+            "of the kernel. It is preloaded, and takes the place of no file.",
+        ],
+    },
+    Package {
         part: Part::Development,
         deb: "libposixtrace-dev",
         rpm: "libposixtrace-devel",

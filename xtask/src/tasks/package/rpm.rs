@@ -76,7 +76,7 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
     // The first one is the main package, and the spec's own.
     let option = match package.part {
         Part::Tool => String::new(),
-        Part::Library | Part::Development => format!(" -n {}", package.rpm),
+        Part::Library | Part::Robots | Part::Development => format!(" -n {}", package.rpm),
     };
     let mut out = String::new();
     if !option.is_empty() {
@@ -87,8 +87,10 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
         first.make_ascii_uppercase();
     }
     let _ = writeln!(out, "Summary: {summary}\nGroup: {}", group(package.part));
-    if package.part == Part::Development {
+    if matches!(package.part, Part::Robots | Part::Development) {
         let _ = writeln!(out, "Requires: libposixtrace0 = %{{version}}-%{{release}}");
+    }
+    if package.part == Part::Development {
         let _ = writeln!(out, "Requires: glibc-devel");
     }
     let _ = writeln!(
@@ -101,7 +103,7 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
         Part::Library => {
             format!("%post{option} -p /sbin/ldconfig\n%postun{option} -p /sbin/ldconfig\n\n")
         }
-        Part::Development => String::new(),
+        Part::Robots | Part::Development => String::new(),
     });
     let _ = writeln!(out, "%files{option}\n%defattr(-,root,root,-)");
     for path in paths {
@@ -128,6 +130,7 @@ fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
         format!("usr/share/doc/{}", package.rpm),
         format!("usr/share/licenses/{}", package.rpm),
         "usr/share/posixtrace".to_owned(),
+        format!("usr/{}/posixtrace", System::Rpm.libraries()),
     ];
     // Each shell has its own, which may not be installed.
     let of_shells = [
@@ -146,7 +149,7 @@ fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
 fn group(part: Part) -> &'static str {
     match part {
         Part::Tool => "Development/Tools",
-        Part::Library => "System/Libraries",
+        Part::Library | Part::Robots => "System/Libraries",
         Part::Development => "Development/Libraries",
     }
 }

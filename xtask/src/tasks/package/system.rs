@@ -80,7 +80,8 @@ pub fn lay_out(
             }
             Content::Compiled { mode, .. } => {
                 // rpm looks for what is required by, and provided by, what may be executed.
-                let is_rpm_library = system == System::Rpm && part == Part::Library;
+                let is_library = matches!(part, Part::Library | Part::Robots);
+                let is_rpm_library = system == System::Rpm && is_library;
                 let mode = if is_rpm_library { 0o755 } else { *mode };
                 fs::copy(&from, &to).with_context(|| from.display().to_string())?;
                 process::run(Command::new("strip").arg("--strip-unneeded").arg(&to))?;

@@ -38,7 +38,7 @@ nothing_is_left / /life/before
 install_from gcc libc6-dev pkg-config
 files_of / >/life/before
 
-all="tracer-user libposixtrace0 libposixtrace-dev"
+all="tracer-user libposixtrace0 libposixtrace-dev libtracetools-posixtrace"
 step "tool, library and development files: installed, used"
 install_from /life/old/*.deb
 versions_are 1 "$all"

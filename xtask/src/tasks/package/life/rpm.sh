@@ -50,7 +50,7 @@ files_of "$root" >"$root/life/before"
 
 step "tool, library and development files: installed, used"
 quietly rpm_there --install "$root"/life/old/*.rpm
-for package in tracer-user libposixtrace0 libposixtrace-devel; do
+for package in tracer-user libposixtrace0 libposixtrace-devel libtracetools-posixtrace; do
     [ "$(rpm_there --query --queryformat '%{RELEASE}' $package)" = 1 ] || fail "$package is not there"
     quietly rpm_there --verify $package
 done
@@ -66,6 +66,6 @@ traces_the_program inside
 step "the library cannot go while its development files are there"
 if rpm_there --erase libposixtrace0 >"$notes/said" 2>&1; then fail "it has gone"; fi
 step "removed: nothing is left"
-quietly rpm_there --erase tracer-user libposixtrace0 libposixtrace-devel
+quietly rpm_there --erase tracer-user libposixtrace0 libposixtrace-devel libtracetools-posixtrace
 inside rm /tmp/program
 nothing_is_left "$root" "$root/life/before"
