@@ -53,6 +53,62 @@ pub trait Consumer {
     }
 }
 
+impl<C: Consumer + ?Sized> Consumer for &mut C {
+    fn begin(&mut self) {
+        (**self).begin();
+    }
+
+    fn learn_types(&mut self, types: &EventTypes) {
+        (**self).learn_types(types);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        (**self).gap(gap);
+    }
+
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
+        (**self).count_losses(losses)
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        (**self).event(view)
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        (**self).idle(now);
+    }
+}
+
+impl Consumer for Box<dyn Consumer> {
+    fn begin(&mut self) {
+        (**self).begin();
+    }
+
+    fn learn_types(&mut self, types: &EventTypes) {
+        (**self).learn_types(types);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        (**self).gap(gap);
+    }
+
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
+        (**self).count_losses(losses)
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        (**self).event(view)
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        (**self).idle(now);
+    }
+
+    fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
+        (*self).finish(summary)
+    }
+}
+
 /// Events lost so far.
 #[derive(Clone, Debug, Default)]
 pub struct TraceLosses {

@@ -7,6 +7,7 @@
 //! - [`fields`], [`probe`] and [`self_describing`] are the values in an event;
 //! - [`words`], [`kernel_words`], [`value_names`], [`task_state`] and [`recorded`] are the same
 //!   values as people read them, and [`document`] is the frame of JSON;
+//! - [`robots`] is what the events of robots say of nodes and callbacks;
 //! - [`selection`] chooses types of events, and [`predicate`] events by their content.
 
 // Whatever comes from outside is no reason to end the program.
@@ -30,6 +31,7 @@ pub mod kernel_words;
 pub mod predicate;
 pub mod probe;
 pub mod recorded;
+pub mod robots;
 pub mod selection;
 pub mod self_describing;
 pub mod summary;

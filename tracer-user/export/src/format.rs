@@ -2,6 +2,7 @@
 
 use super::{TraceOrigin, chrome, ctf, parquet, perfetto};
 use tracer_event::consumer::Consumer;
+use tracer_event::robots::Callbacks;
 use tracer_output::destination::Destination;
 
 /// Format of another tool.
@@ -15,6 +16,9 @@ pub struct ExportFormat {
     pub is_text: bool,
     /// Whether its view of an event depends on none being missing before.
     pub needs_gaps: bool,
+    /// Whether it shows what has a beginning and an end, so that callbacks of robots are called
+    /// after their nodes.
+    has_slices: bool,
     /// Files of its folder; empty where it is one file.
     pub files: &'static [&'static str],
     /// Function that makes the consumer that writes to the destination.
@@ -31,6 +35,7 @@ pub const FORMATS: &[ExportFormat] = &[
         extension: "pftrace",
         is_text: false,
         needs_gaps: false,
+        has_slices: true,
         files: &[],
         start: |origin, to| Ok(Box::new(perfetto::Perfetto::new(to.writer()?, origin)?)),
     },
@@ -40,6 +45,7 @@ pub const FORMATS: &[ExportFormat] = &[
         extension: "json",
         is_text: true,
         needs_gaps: false,
+        has_slices: true,
         files: &[],
         start: |origin, to| Ok(Box::new(chrome::Chrome::new(to.writer()?, origin)?)),
     },
@@ -49,6 +55,7 @@ pub const FORMATS: &[ExportFormat] = &[
         extension: "ctf",
         is_text: false,
         needs_gaps: false,
+        has_slices: false,
         files: &ctf::FILES,
         start: |origin, to| Ok(Box::new(ctf::Ctf::new(to.path(), origin.clone())?)),
     },
@@ -58,6 +65,7 @@ pub const FORMATS: &[ExportFormat] = &[
         extension: "parquet",
         is_text: false,
         needs_gaps: true,
+        has_slices: false,
         files: &[],
         start: |origin, to| Ok(Box::new(parquet::Parquet::new(to.writer()?, origin)?)),
     },
@@ -80,6 +88,11 @@ impl ExportFormat {
         origin: &TraceOrigin,
         destination: &Destination,
     ) -> anyhow::Result<Box<dyn Consumer>> {
-        (self.start)(origin, destination)
+        let format = (self.start)(origin, destination)?;
+        Ok(if self.has_slices {
+            Box::new(Callbacks::before(format))
+        } else {
+            format
+        })
     }
 }

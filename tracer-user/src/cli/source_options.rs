@@ -20,6 +20,7 @@ use tracer_answers::queries::SpanSpec;
 use tracer_binary::probes::ProbeSpec;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
+use tracer_event::robots::Callbacks;
 use tracer_event::selection::Selection;
 use tracer_kernel::{Counting, CountsBy};
 use tracer_live::{
@@ -416,7 +417,9 @@ impl LiveSource {
         consumer: impl Fn(Lines) -> Box<dyn Consumer> + 'static,
     ) -> anyhow::Result<ExitCode> {
         let setup = Setup {
-            consumer: ConsumerSetup::new(!is_json, move |_, lines| Ok(consumer(lines))),
+            consumer: ConsumerSetup::new(!is_json, move |_, lines| {
+                Ok(Box::new(Callbacks::before(consumer(lines))))
+            }),
             output,
             ..self.setup.clone()
         };

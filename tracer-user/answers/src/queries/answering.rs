@@ -7,6 +7,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_event::robots::Callbacks;
 use tracer_event::summary::Summary;
 use tracer_log_view::{GapWatch, Log, Pause, Walk};
 
@@ -76,6 +77,7 @@ pub fn follow_while<L: Log>(
     const AT_ONCE: usize = 1024;
     let mut watch = GapWatch::default();
     let mut seen = Vec::new();
+    let mut consumer = Callbacks::before(consumer);
     let mut each = |walk: &Walk<L>, gap: Option<Gap>, line: &EventView<'_>| {
         if let Some(gap) = gap {
             consumer.gap(&gap);

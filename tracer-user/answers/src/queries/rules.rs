@@ -1,8 +1,9 @@
 //! Rules, made from the spans that people type and from the event types.
 
 use tracer_analysis::{Border, KeyOf, Pairs, SpanRule};
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 use tracer_engine::EventTypes;
+use tracer_event::robots::{DELIVERY, DELIVERY_KEYS};
 
 use super::SpanSpec;
 use super::span_spec::BorderSpec;
@@ -37,6 +38,18 @@ pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, SpanRule)>
             }
         }
     }
+    for (topic, published, taken) in deliveries(types) {
+        let name = [topic, b" delivery"].concat();
+        let is_meant = |spec: &SpanSpec| is_by_name(spec) && spec.may_be(&name);
+        if specs.is_empty() || specs.iter().any(is_meant) {
+            let [at_begin, at_end] = DELIVERY_KEYS;
+            let keyed = |id, bytes| Border {
+                key: Some(KeyOf::Bytes(bytes)),
+                ..event(id)
+            };
+            add(name, keyed(published, at_begin), keyed(taken, at_end), None);
+        }
+    }
     for spec in specs {
         match spec {
             SpanSpec::Named(_) | SpanSpec::Function(..) => {}
@@ -57,6 +70,21 @@ pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, SpanRule)>
         }
     }
     wanted
+}
+
+/// Returns the topics on which robots publish messages, with the types that say that one is
+/// published, and that one is taken.
+fn deliveries(types: &EventTypes) -> Vec<(&[u8], EventTypeId, EventTypeId)> {
+    let [published, taken] = DELIVERY;
+    let first = EventTypeId(FIRST_USER_EVENT);
+    let ids = std::iter::successors(types.next_from(first), |id| {
+        types.next_from(EventTypeId(id.0.saturating_add(1)))
+    });
+    let topics = ids.filter_map(|id| {
+        let topic = types.name(id)?.strip_prefix(published)?;
+        Some((topic, id, types.id(&[taken, topic].concat())?))
+    });
+    topics.collect()
 }
 
 /// Returns the types that say when a span of the `tracing` layer is made and when it is over, from
