@@ -35,6 +35,14 @@ fn the_shared_library_exports_what_the_list_says_and_nothing_else() {
 }
 
 #[test]
+fn the_library_for_robots_exports_what_the_original_does_and_nothing_else() {
+    let found = names("posixtrace/libtracetools.so", &["-D", "--defined-only"]);
+    let original = include_str!("../../../tracer-posix/tracetools/exports.txt");
+
+    assert_eq!(found, original.lines().map(str::to_owned).collect());
+}
+
+#[test]
 fn the_static_library_has_no_other_global_names() {
     let found = names(
         "libposixtrace.a",

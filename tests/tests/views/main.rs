@@ -12,6 +12,7 @@ mod now;
 mod report;
 mod report_in_browser;
 mod report_of_trace;
+mod robots;
 mod slow;
 mod stat;
 mod timehist;
