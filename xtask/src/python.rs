@@ -25,6 +25,16 @@ const TO_TEST: &[&str] = &[
     "mcp==2.3.0",
 ];
 
+/// Packages of ROS 2, which are made for [`OF_ROS`].
+const ROS: &[&str] = &[
+    "ros-rclpy==9.1.2",
+    "ros-rmw-fastrtps-cpp==9.3.3",
+    "ros-std-msgs==5.5.1",
+];
+
+/// Interpreter that ROS 2 is packaged for.
+const OF_ROS: &str = "python3.11";
+
 /// Packages that make pictures.
 const FOR_PICTURES: &[&str] = &[
     // A terminal as SVG.
@@ -50,7 +60,24 @@ pub fn install_missing() -> anyhow::Result<()> {
     install(&workspace::target("python"), TO_TEST)
 }
 
+/// Sets up the environment that has ROS 2, where its interpreter is there.
+pub fn install_ros() -> anyhow::Result<()> {
+    if process::find(OF_ROS).is_none() {
+        return Ok(());
+    }
+    install_by(OF_ROS, &workspace::target("ros"), ROS)
+}
+
+/// Tells whether ROS 2 is installed.
+pub fn has_ros() -> bool {
+    workspace::target("ros").join("packages").exists()
+}
+
 fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    install_by("python3", folder, packages)
+}
+
+fn install_by(interpreter: &str, folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let sign = folder.join("packages");
     let wanted = packages.join("\n");
     if fs::read_to_string(&sign).is_ok_and(|installed| installed == wanted) {
@@ -62,7 +89,7 @@ fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
         folder.display()
     );
     process::run(
-        Command::new("python3")
+        Command::new(interpreter)
             .args(["-m", "venv", "--clear"])
             .arg(folder),
     )?;

@@ -34,7 +34,7 @@ const fn part(name: &'static str, words: &'static [&'static str]) -> Part {
 const PARTS: [Part; 11] = [
     part("lint", &["lint"]),
     part("object", &["build-ebpf", "--check"]),
-    part("whole", &["test", "--whole", "--postgresql"]),
+    part("whole", &["test", "--whole", "--postgresql", "--ros"]),
     part("coarse-clock", &["test", "--coarse-clock"]),
     part("arm64", &["test", "--arch", "aarch64"]),
     Part {

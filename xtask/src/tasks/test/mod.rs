@@ -30,11 +30,14 @@ pub struct Args {
     /// Also the test that traces PostgreSQL, which is installed for it
     #[arg(long, conflicts_with = "unprivileged")]
     postgresql: bool,
+    /// Also the test that traces ROS 2, which is installed for it, where there is Python 3.11
+    #[arg(long, conflicts_with = "unprivileged")]
+    ros: bool,
     /// Only those that run as programs for this kind of machine, by emulation
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["unprivileged", "postgresql"])]
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["unprivileged", "postgresql", "ros"])]
     arch: Option<Arch>,
     /// Only those of order, with a clock as coarse as that of some machines
-    #[arg(long, conflicts_with_all = ["unprivileged", "postgresql", "arch"])]
+    #[arg(long, conflicts_with_all = ["unprivileged", "postgresql", "ros", "arch"])]
     coarse_clock: bool,
     /// Also what takes long and seldom finds more: the model of the area, all families in a pid
     /// namespace, each way to compile, ten times the cases of properties, long tests; with the
@@ -74,6 +77,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_c_programs()?;
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
+    }
+    if args.ros {
+        python::install_ros()?;
     }
     let variables = thread::scope(|scope| {
         // The network is slower than the compiler.
@@ -135,6 +141,9 @@ type Variables = Vec<(&'static str, OsString)>;
 
 /// Tests that trace PostgreSQL: it is more than most people want to install for a test.
 const POSTGRESQL: &str = "postgresql";
+
+/// Tests that trace ROS 2: it is a quarter of a gigabyte, and made for one version of Python.
+const ROS: &str = "ros";
 
 fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
@@ -240,6 +249,10 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
             let file = binary.file_of(&names[0]);
             if file == POSTGRESQL && !args.postgresql {
                 println!("\nleft out: PostgreSQL under pgbench; --postgresql runs it");
+                continue;
+            }
+            if file == ROS && !(args.ros && python::has_ros()) {
+                println!("\nleft out: ROS 2; --ros runs it, where there is Python 3.11");
                 continue;
             }
             let is_chosen = namespace::FILES.iter().any(|(chosen, _)| *chosen == file);
