@@ -72,7 +72,7 @@ fn traced(folder: &Path, rate: &str) -> (String, Vec<Value>) {
 }
 
 /// Returns the events of this type of which a field has this value.
-fn of<'a>(events: &'a [Value], name: &str, field: &str, value: &Value) -> Vec<&'a Value> {
+fn having<'a>(events: &'a [Value], name: &str, field: &str, value: &Value) -> Vec<&'a Value> {
     let is_one = |event: &&Value| text(event, "type") == name && event["data"][field] == *value;
     events.iter().filter(is_one).collect()
 }
@@ -87,11 +87,11 @@ fn nodes_of_ros_are_counted_as_they_count_themselves() {
         assert!(said.contains(&format!("taken {MESSAGES}\n")), "{said}");
 
         let topic = Value::from(TOPIC);
-        let publishers = of(&events, "ros2:rcl_publisher_init", "topic_name", &topic);
-        let subscriptions = of(&events, "ros2:rcl_subscription_init", "topic_name", &topic);
+        let publishers = having(&events, "ros2:rcl_publisher_init", "topic_name", &topic);
+        let subscriptions = having(&events, "ros2:rcl_subscription_init", "topic_name", &topic);
         assert_eq!((publishers.len(), subscriptions.len()), (1, 1), "{rate}");
         let handle = &publishers[0]["data"]["publisher_handle"];
-        let published = of(&events, "ros2:rcl_publish", "publisher_handle", handle);
+        let published = having(&events, "ros2:rcl_publish", "publisher_handle", handle);
         assert_eq!(published.len(), MESSAGES, "{rate}");
 
         // Each message is taken once, in the order in which it was published.
@@ -102,9 +102,9 @@ fn nodes_of_ros_are_counted_as_they_count_themselves() {
                 .collect()
         };
         let handle = &publishers[0]["data"]["rmw_publisher_handle"];
-        let sent = of(&events, "ros2:rmw_publish", "rmw_publisher_handle", handle);
+        let sent = having(&events, "ros2:rmw_publish", "rmw_publisher_handle", handle);
         let handle = &subscriptions[0]["data"]["rmw_subscription_handle"];
-        let mut taken = of(&events, "ros2:rmw_take", "rmw_subscription_handle", handle);
+        let mut taken = having(&events, "ros2:rmw_take", "rmw_subscription_handle", handle);
         taken.retain(|event| event["data"]["taken"] == 1);
         let sent = stamps(&sent, "timestamp");
         assert_eq!(sent.len(), MESSAGES, "{rate}");

@@ -10,7 +10,7 @@ use crate::record::Out;
 pub const GID_BYTES: usize = 16;
 
 /// An argument of a function of this interface.
-pub trait Argument: Copy {
+pub trait PassedValue: Copy {
     /// The type of its field; `None` where it is not recorded.
     const KIND: Option<u8>;
     /// Bytes of its value, but for texts.
@@ -31,7 +31,7 @@ pub trait Argument: Copy {
 #[repr(transparent)]
 pub struct Address(pub *const c_void);
 
-impl Argument for Address {
+impl PassedValue for Address {
     const KIND: Option<u8> = Some(typed_data::ADDRESS);
     const BYTES: usize = 8;
 
@@ -47,7 +47,7 @@ impl Argument for Address {
 #[repr(transparent)]
 pub struct Signed(pub i64);
 
-impl Argument for Signed {
+impl PassedValue for Signed {
     const KIND: Option<u8> = Some(typed_data::SIGNED);
     const BYTES: usize = 8;
 
@@ -62,7 +62,7 @@ impl Argument for Signed {
 #[repr(transparent)]
 pub struct Unsigned(pub u64);
 
-impl Argument for Unsigned {
+impl PassedValue for Unsigned {
     const KIND: Option<u8> = Some(typed_data::UNSIGNED);
     const BYTES: usize = 8;
 
@@ -75,9 +75,9 @@ impl Argument for Unsigned {
 /// A `size_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Size(pub usize);
+pub struct Count(pub usize);
 
-impl Argument for Size {
+impl PassedValue for Count {
     const KIND: Option<u8> = Some(typed_data::UNSIGNED);
     const BYTES: usize = size_of::<usize>();
 
@@ -93,7 +93,7 @@ impl Argument for Size {
 #[repr(transparent)]
 pub struct Truth(pub bool);
 
-impl Argument for Truth {
+impl PassedValue for Truth {
     const KIND: Option<u8> = Some(typed_data::SIGNED);
     const BYTES: usize = 4;
 
@@ -109,7 +109,7 @@ impl Argument for Truth {
 #[repr(transparent)]
 pub struct Gid(pub *const [u8; GID_BYTES]);
 
-impl Argument for Gid {
+impl PassedValue for Gid {
     const KIND: Option<u8> = Some(typed_data::UNSIGNED | typed_data::ARRAY);
     const BYTES: usize = GID_BYTES;
 
@@ -127,9 +127,9 @@ impl Argument for Gid {
 /// The address of a text that ends with a null.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Text(pub *const c_char);
+pub struct CText(pub *const c_char);
 
-impl Argument for Text {
+impl PassedValue for CText {
     const KIND: Option<u8> = Some(typed_data::TEXT);
     const BYTES: usize = 0;
     const IS_TEXT: bool = true;
@@ -150,7 +150,7 @@ impl Argument for Text {
 #[repr(transparent)]
 pub struct Unrecorded(pub *const c_void);
 
-impl Argument for Unrecorded {
+impl PassedValue for Unrecorded {
     const KIND: Option<u8> = None;
     const BYTES: usize = 0;
 

@@ -1,7 +1,7 @@
 //! The functions of `trace.h` that this library calls.
 //!
-//! They are those of the shared library, whoever else in the process uses it: so a process has one
-//! trace area. Unit tests have others in their place, which keep what was emitted.
+//! They are those of the shared library, which the program may use too: so a process has one trace
+//! area. Unit tests have others in their place, which keep what was emitted.
 
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -55,7 +55,7 @@ pub fn open(name: &CStr) -> Option<u32> {
     (error == 0).then_some(id)
 }
 
-/// What takes the place of the library in unit tests: all of a thread's own.
+/// Functions in the place of the library's in unit tests: all of a thread's own.
 #[cfg(test)]
 pub(crate) mod tests {
     use std::cell::RefCell;

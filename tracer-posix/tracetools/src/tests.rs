@@ -6,7 +6,7 @@ use std::ptr;
 
 use tracer_common::kernel::{probe_kind, typed_data};
 
-use crate::argument::{Address, Gid, Signed, Size, Text, Truth, Unrecorded, Unsigned};
+use crate::argument::{Address, CText, Count, Gid, Signed, Truth, Unrecorded, Unsigned};
 use crate::posix::tests::take;
 use crate::record::MOST_BYTES;
 use crate::tracepoints::{
@@ -134,8 +134,8 @@ fn texts_and_gids_are_copied_and_null_is_unread() {
         rcl_node_init::trace(
             pointer(1),
             pointer(2),
-            Text(node.as_ptr()),
-            Text(space.as_ptr()),
+            CText(node.as_ptr()),
+            CText(space.as_ptr()),
         )
     }
     let (_, fields) = emitted();
@@ -144,8 +144,8 @@ fn texts_and_gids_are_copied_and_null_is_unread() {
 
     // SAFETY: a null text is none.
     unsafe {
-        let topic = Text(ptr::null());
-        rcl_publisher_init::trace(pointer(1), pointer(2), pointer(3), topic, Size(10));
+        let topic = CText(ptr::null());
+        rcl_publisher_init::trace(pointer(1), pointer(2), pointer(3), topic, Count(10));
     }
     let (_, fields) = emitted();
     assert_eq!((fields[3].2, fields[3].4.len()), (typed_data::UNREAD, 0));
@@ -171,7 +171,7 @@ fn a_long_text_says_that_there_is_more_of_it() {
     for (bytes, is_whole) in [(900, true), (5_000, false)] {
         let symbol = CString::new(vec![b'x'; bytes]).unwrap();
         // SAFETY: a text that ends with a null.
-        unsafe { rclcpp_callback_register::trace(pointer(1), Text(symbol.as_ptr())) }
+        unsafe { rclcpp_callback_register::trace(pointer(1), CText(symbol.as_ptr())) }
         let (_, data) = take().pop().unwrap();
         assert!(data.len() <= MOST_BYTES && (is_whole || data.len() == MOST_BYTES));
         let text = read(&data).pop().unwrap();

@@ -1,8 +1,8 @@
 //! The table of events, and the functions that are made of it.
 //!
-//! Each event has three functions, as `libtracetools` 8.6 declares them: `ros_trace_NAME()` records
-//! it, `ros_trace_enabled_NAME()` tells whether that does anything, and `ros_trace_do_NAME()` is for
-//! those that have asked before.
+//! Each event has three functions, as `libtracetools` 8.6 declares them: `ros_trace_NAME()`
+//! records it, `ros_trace_enabled_NAME()` tells whether that does anything, and
+//! `ros_trace_do_NAME()` is for those that have asked before.
 
 use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
@@ -10,16 +10,18 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracer_common::kernel::typed_data;
 
-use crate::argument::{Address, Argument, Gid, Signed, Size, Text, Truth, Unrecorded, Unsigned};
+use crate::argument::{
+    Address, CText, Count, Gid, PassedValue, Signed, Truth, Unrecorded, Unsigned,
+};
 use crate::posix;
 use crate::record::{Out, most_text};
 
 /// Version of the interface: what `ros2:rcl_init` says.
 pub const VERSION: &CStr = c"8.6.0";
 
-/// Event of the interface.
+/// RosEvent of the interface.
 #[derive(Debug)]
-pub struct Event {
+pub struct RosEvent {
     /// The name of its type.
     pub name: &'static CStr,
     /// The names of its fields, each with its type: one of
@@ -29,7 +31,7 @@ pub struct Event {
     id: AtomicU32,
 }
 
-impl Event {
+impl RosEvent {
     const fn new(name: &'static CStr, fields: &'static [(&'static str, u8)]) -> Self {
         Self {
             name,
@@ -130,7 +132,7 @@ macro_rules! events {
         $name:ident ($($field:ident: $type:ty),*) $(+ $constant:ident = $value:expr)?;
     )*) => {
         /// All events.
-        pub static EVENTS: &[&Event] = &[$(&$name::EVENT),*];
+        pub static EVENTS: &[&RosEvent] = &[$(&$name::EVENT),*];
 
         $(
             $(#[$doc])*
@@ -139,7 +141,7 @@ macro_rules! events {
 
                 const ALL: &[(&str, Option<u8>, usize)] = &[
                     $((stringify!($field), <$type>::KIND, <$type>::BYTES),)*
-                    $((stringify!($constant), Text::KIND, $value.to_bytes().len()),)?
+                    $((stringify!($constant), CText::KIND, $value.to_bytes().len()),)?
                 ];
                 const COUNT: u16 = count(&[
                     $(<$type>::KIND.is_some(),)* $(!$value.is_empty(),)?
@@ -150,7 +152,7 @@ macro_rules! events {
                 const MOST_TEXT: usize = most_text(fixed_bytes(ALL), TEXTS as usize);
 
                 /// The event.
-                pub static EVENT: Event = Event::new(
+                pub static EVENT: RosEvent = RosEvent::new(
                     match CStr::from_bytes_with_nul(
                         concat!("ros2:", stringify!($name), "\0").as_bytes(),
                     ) {
@@ -205,7 +207,7 @@ macro_rules! events {
                     )*
                     $(
                         // SAFETY: a text that ends with a null.
-                        unsafe { Text($value.as_ptr()).push(&mut out, stringify!($constant)) };
+                        unsafe { CText($value.as_ptr()).push(&mut out, stringify!($constant)) };
                     )?
                     posix::emit(EVENT.id(), out.data());
                 }
@@ -218,7 +220,7 @@ events! {
     /// A process begins to use ROS.
     rcl_init(context_handle: Address) + version = VERSION;
     /// A node begins.
-    rcl_node_init(node_handle: Address, rmw_handle: Address, node_name: Text, namespace: Text);
+    rcl_node_init(node_handle: Address, rmw_handle: Address, node_name: CText, namespace: CText);
     /// A publisher of the middleware begins.
     rmw_publisher_init(rmw_publisher_handle: Address, gid: Gid);
     /// A publisher begins: of which node, for which topic.
@@ -226,8 +228,8 @@ events! {
         publisher_handle: Address,
         node_handle: Address,
         rmw_publisher_handle: Address,
-        topic_name: Text,
-        queue_depth: Size
+        topic_name: CText,
+        queue_depth: Count
     );
     /// The C++ library publishes a message.
     rclcpp_publish(_publisher_handle: Unrecorded, message: Address);
@@ -244,8 +246,8 @@ events! {
         subscription_handle: Address,
         node_handle: Address,
         rmw_subscription_handle: Address,
-        topic_name: Text,
-        queue_depth: Size
+        topic_name: CText,
+        queue_depth: Count
     );
     /// A subscription has an object of the C++ library.
     rclcpp_subscription_init(subscription_handle: Address, subscription: Address);
@@ -267,7 +269,7 @@ events! {
         service_handle: Address,
         node_handle: Address,
         rmw_service_handle: Address,
-        service_name: Text
+        service_name: CText
     );
     /// A callback is that of a service.
     rclcpp_service_callback_added(service_handle: Address, callback: Address);
@@ -294,7 +296,7 @@ events! {
         client_handle: Address,
         node_handle: Address,
         rmw_client_handle: Address,
-        service_name: Text
+        service_name: CText
     );
     /// The middleware sends a request.
     rmw_send_request(rmw_client_handle: Address, request: Address, sequence_number: Signed);
@@ -313,7 +315,7 @@ events! {
     /// A timer is that of a node.
     rclcpp_timer_link_node(timer_handle: Address, node_handle: Address);
     /// A callback is this function.
-    rclcpp_callback_register(callback: Address, symbol: Text);
+    rclcpp_callback_register(callback: Address, symbol: CText);
     /// A callback starts.
     callback_start(callback: Address, is_intra_process: Truth);
     /// A callback ends.
@@ -321,7 +323,7 @@ events! {
     /// A node has a life cycle.
     rcl_lifecycle_state_machine_init(node_handle: Address, state_machine: Address);
     /// A node goes from one state to another.
-    rcl_lifecycle_transition(state_machine: Address, start_label: Text, goal_label: Text);
+    rcl_lifecycle_transition(state_machine: Address, start_label: CText, goal_label: CText);
     /// An executor looks for what is ready.
     rclcpp_executor_get_next_ready();
     /// An executor waits for work, for so many nanoseconds at most.

@@ -50,8 +50,8 @@ pub fn run() -> anyhow::Result<()> {
     run_with(Tool::Shipped)
 }
 
-/// Builds the eBPF object and the program that records, then the library and the command line, which
-/// include them, and the library for robots.
+/// Builds the eBPF object and the program that records, then the library and the command line,
+/// which include them, and the library for robots.
 pub fn run_with(tool: Tool) -> anyhow::Result<()> {
     build_ebpf::run()?;
     recorder::run()?;

@@ -61,7 +61,7 @@ pub struct Callbacks<C> {
     alike: HashMap<(i32, String), Vec<u64>, RandomState>,
 }
 
-/// Which of two types an event gets: that of the beginning, or that of the end.
+/// Type that an event gets of two: that of the beginning, or that of the end.
 #[derive(Clone, Copy)]
 enum Side {
     Begin,
@@ -70,7 +70,7 @@ enum Side {
 
 impl Side {
     /// Returns its one of two.
-    fn of<T>(self, [begin, end]: &[T; 2]) -> &T {
+    fn choose<T>(self, [begin, end]: &[T; 2]) -> &T {
         match self {
             Self::Begin => begin,
             Self::End => end,
@@ -164,7 +164,7 @@ impl<C: Consumer> Callbacks<C> {
         data: &[u8],
         side: Side,
     ) -> Option<(EventTypeId, Vec<u8>)> {
-        let (from, to) = *side.of(&DELIVERY_KEYS);
+        let (from, to) = *side.choose(&DELIVERY_KEYS);
         // Without a time of its source, or where that is elsewhere, a message is not followed.
         let is_there = data.get(from..to)? == stamp.to_ne_bytes();
         (is_there && stamp != 0).then_some(())?;
@@ -191,7 +191,7 @@ impl<C: Consumer> Callbacks<C> {
                 ids
             }
         };
-        Some((*side.of(&ids), side.of(&names).clone()))
+        Some((*side.choose(&ids), side.choose(&names).clone()))
     }
 
     fn forget_names(&mut self, pid: i32) {
@@ -290,7 +290,7 @@ mod tests {
     use tracer_common::event_type::FIRST_USER_EVENT;
     use tracer_engine::event::{Event, EventHeader, Truncation};
 
-    use super::super::graph::tests::{Field, beginnings, data};
+    use super::super::graph::tests::{MadeField, beginnings, data};
     use super::*;
 
     /// Names of events, and whether the consumer knew the type before.
@@ -365,7 +365,7 @@ mod tests {
         }
 
         fn callback(&mut self, pid: i32, callback: u64) {
-            let data = data(&[Field::Address("callback", callback)]);
+            let data = data(&[MadeField::Address("callback", callback)]);
             self.event(pid, "callback_start", &data);
             self.event(pid, "callback_end", &data);
         }
@@ -407,8 +407,8 @@ mod tests {
             scene.begin(pid);
         }
         let second = [
-            Field::Address("subscription", 4),
-            Field::Address("callback", 50),
+            MadeField::Address("subscription", 4),
+            MadeField::Address("callback", 50),
         ];
         scene.event(9, "rclcpp_subscription_callback_added", &data(&second));
         scene.names();
@@ -436,22 +436,22 @@ mod tests {
             8,
             "rcl_publisher_init",
             &data(&[
-                Field::Address("rmw_publisher_handle", 1),
-                Field::Text("topic_name", "/chatter"),
+                MadeField::Address("rmw_publisher_handle", 1),
+                MadeField::Text("topic_name", "/chatter"),
             ]),
         );
         scene.names();
         let published = data(&[
-            Field::Address("rmw_publisher_handle", 1),
-            Field::Address("message", 2),
-            Field::Signed("timestamp", 77),
+            MadeField::Address("rmw_publisher_handle", 1),
+            MadeField::Address("message", 2),
+            MadeField::Signed("timestamp", 77),
         ]);
         let taken = |stamp, taken| {
             data(&[
-                Field::Address("rmw_subscription_handle", 3),
-                Field::Address("message", 2),
-                Field::Signed("source_timestamp", stamp),
-                Field::Signed("taken", taken),
+                MadeField::Address("rmw_subscription_handle", 3),
+                MadeField::Address("message", 2),
+                MadeField::Signed("source_timestamp", stamp),
+                MadeField::Signed("taken", taken),
             ])
         };
         let [at_begin, at_end] = DELIVERY_KEYS;

@@ -193,7 +193,7 @@ fn period(ns: i64) -> String {
     format!(" {}{word}", ns / of)
 }
 
-/// What an event says of the graph.
+/// Something that an event says of the graph.
 enum News {
     Node(u64, String),
     Publisher {
@@ -328,15 +328,15 @@ pub(super) mod tests {
     use super::*;
 
     /// A field of an event, in tests.
-    pub enum Field<'a> {
+    pub enum MadeField<'a> {
         Address(&'a str, u64),
         Signed(&'a str, i64),
         Text(&'a str, &'a str),
     }
-    use Field::{Address, Signed, Text};
+    use MadeField::{Address, Signed, Text};
 
     /// Returns the data of an event.
-    pub fn data(fields: &[Field<'_>]) -> Vec<u8> {
+    pub fn data(fields: &[MadeField<'_>]) -> Vec<u8> {
         let mut out = Encoder::new(probe_kind::PROGRAMS_OWN);
         for field in fields {
             match field {

@@ -29,7 +29,7 @@ use tracer_event::summary::Summary;
 use tracer_output::output_file;
 use tracer_text::escape::push_name;
 use tracer_text::self_describing::Typed;
-use typed::Shape;
+use typed::TypedShape;
 
 /// Files of the folder.
 pub const FILES: [&str; 2] = ["metadata", "stream"];
@@ -53,7 +53,7 @@ enum Class {
     /// Bytes, or text where they are text.
     Bytes,
     /// Fields of which the events themselves say what they are.
-    Typed(Shape),
+    Typed(TypedShape),
 }
 
 /// Exporter that writes a folder.
@@ -118,7 +118,7 @@ impl Ctf {
         let id = match known.iter().copied().find(is_of) {
             Some(id) => id,
             None => {
-                let shape = Shape::of(entry.name, typed)?;
+                let shape = TypedShape::from_event(entry.name, typed)?;
                 let shapes = self.classes.range(TYPED..).count();
                 let id = TYPED.saturating_add(u32::try_from(shapes).ok()?);
                 if shapes >= typed::MOST_SHAPES || known.len() >= typed::MOST_OF_TYPE {

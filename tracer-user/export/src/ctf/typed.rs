@@ -40,16 +40,16 @@ enum Stored {
 
 /// Fields of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct TypedShape {
     fields: Vec<(String, Stored)>,
     /// Whether events have the context of LTTng's.
     has_context: bool,
 }
 
-impl Shape {
+impl TypedShape {
     /// Returns the shape of an event of this type; `None` for one that the format has no words for:
     /// a name is none of its names, or there are two.
-    pub fn of(type_name: &[u8], typed: Typed<'_>) -> Option<Self> {
+    pub fn from_event(type_name: &[u8], typed: Typed<'_>) -> Option<Self> {
         let mut fields: Vec<(String, Stored)> = Vec::new();
         for (name, value) in typed.iter() {
             let is_new = fields.iter().all(|(other, _)| other != name);
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn events_of_one_shape_have_one_class() {
         let (one, other) = (data(&[1, 2], Some(b"/a")), data(&[3, 4], None));
-        let shape = Shape::of(b"ros2:x", typed(&one)).unwrap();
+        let shape = TypedShape::from_event(b"ros2:x", typed(&one)).unwrap();
         assert!(shape.is_of(typed(&one)) && shape.is_of(typed(&other)));
         assert!(!shape.is_of(typed(&data(&[1], Some(b"/a")))));
 
@@ -248,7 +248,11 @@ mod tests {
             }
             let data = out.finish();
             let typed = Typed::parse_event(b"tracepoint:x:y", &data).unwrap();
-            assert_eq!(Shape::of(b"tracepoint:x:y", typed), None, "{names:?}");
+            assert_eq!(
+                TypedShape::from_event(b"tracepoint:x:y", typed),
+                None,
+                "{names:?}"
+            );
         }
     }
 }
