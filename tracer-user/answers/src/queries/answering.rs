@@ -75,28 +75,57 @@ pub fn follow_while<L: Log>(
     mut check: impl FnMut(&Walk<L>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     const AT_ONCE: usize = 1024;
-    let mut watch = GapWatch::default();
-    let mut seen = Vec::new();
     let mut consumer = Callbacks::before(consumer);
-    let mut each = |walk: &Walk<L>, gap: Option<Gap>, line: &EventView<'_>| {
-        if let Some(gap) = gap {
-            consumer.gap(&gap);
-        }
-        if is_first(&mut seen, line.event.header.event_type.0) {
-            consumer.learn_types(walk.log().event_types());
-        }
-        consumer.event(line)
-    };
-    while watch.go_on(walk, AT_ONCE, &mut each)? == Pause::Midway {
+    let mut following = Following::default();
+    while following.go_on(walk, AT_ONCE, &mut consumer)? == Pause::Midway {
         check(walk)?;
     }
-    if let Some(gap) = watch.behind(walk) {
-        consumer.gap(&gap);
-    }
-    if let Some(ended) = walk.ended() {
-        consumer.idle(ended);
-    }
+    following.end(walk, &mut consumer);
     Ok(())
+}
+
+/// Way of the events of a log to a consumer, step by step.
+#[derive(Debug, Default)]
+pub struct Following {
+    watch: GapWatch,
+    /// Types of which there was an event.
+    seen: Vec<bool>,
+}
+
+impl Following {
+    /// Gives up to `most` events of `walk` to `consumer`, with the gaps between them.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read, or `consumer` fails.
+    pub fn go_on<L: Log>(
+        &mut self,
+        walk: &mut Walk<L>,
+        most: usize,
+        consumer: &mut impl Consumer,
+    ) -> anyhow::Result<Pause> {
+        let seen = &mut self.seen;
+        self.watch.go_on(walk, most, |walk, gap, line| {
+            if let Some(gap) = gap {
+                consumer.count_losses(&walk.losses())?;
+                consumer.gap(&gap);
+            }
+            if is_first(seen, line.event.header.event_type.0) {
+                consumer.learn_types(walk.log().event_types());
+            }
+            consumer.event(line)
+        })
+    }
+
+    /// Tells `consumer` about the time behind the last event.
+    pub fn end<L: Log>(&self, walk: &Walk<L>, consumer: &mut impl Consumer) {
+        if let Some(gap) = self.watch.behind(walk) {
+            consumer.gap(&gap);
+        }
+        if let Some(ended) = walk.ended() {
+            consumer.idle(ended);
+        }
+    }
 }
 
 /// Tells whether an event is the first of its type.

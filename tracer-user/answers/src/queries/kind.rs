@@ -1,6 +1,6 @@
 //! Spans of one kind, and those that are explained by themselves.
 
-use tracer_analysis::{Blame, Durations, PathPart, Span, Step, leaves};
+use tracer_analysis::{Blame, Durations, PathPart, Span, Step, Thread, leaves};
 use tracer_engine::event::MonotonicNs;
 
 /// Steps of one path that are given out one by one.
@@ -79,16 +79,25 @@ impl Split {
 }
 
 /// Part of one span in the sums of its kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Explained {
     /// Its kind, by index.
     pub kind: usize,
+    /// Thread that ended the span.
+    pub thread: Thread,
+    /// Thread that began it.
+    pub begun_by: Thread,
+    /// Beginning of the span.
+    pub from: MonotonicNs,
     /// End of the span.
     pub to: MonotonicNs,
     /// Duration, in nanoseconds.
     pub ns: u64,
     /// Activity of its own threads meanwhile.
     pub split: Split,
+    /// The steps of its critical path that no others lie within, in order of time, where they are
+    /// asked for: at most 10,000.
+    pub segments: Vec<Step>,
 }
 
 /// A span that is explained by itself.

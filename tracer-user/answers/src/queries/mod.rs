@@ -17,7 +17,7 @@ pub mod tree_text;
 mod unmet;
 pub mod words;
 
-pub use answering::{Answering, follow, follow_while};
+pub use answering::{Answering, Following, follow, follow_while};
 pub use commands::{Commands, current_command};
 pub use functions::{Functions, Place, is_runtime};
 pub use kind::{Explained, ShownSpan, SpanKind, Split};

@@ -69,6 +69,8 @@ pub struct Paths {
     ended: Vec<Span>,
     /// Spans that were added since the last call of `take_explained`, where they are asked for.
     explained: Option<Vec<Explained>>,
+    /// Whether these have the steps of their paths.
+    has_explained_segments: bool,
     /// History of threads that is held whatever spans are open, in nanoseconds.
     held_ns: Option<u64>,
     /// Steps of paths that may still be looked at: so the work grows with the events, however many
@@ -106,6 +108,7 @@ impl Paths {
             lacks_wakeups: false,
             ended: Vec::new(),
             explained: None,
+            has_explained_segments: false,
             held_ns: None,
             steps_left: FIRST_STEPS,
         };
@@ -194,9 +197,19 @@ impl Paths {
         self.held_ns = Some(ns);
     }
 
-    /// Has each span given out by [`take_explained`](Self::take_explained) from now on.
-    pub fn give_out_explained(&mut self) {
+    /// Has each span given out by [`take_explained`](Self::take_explained) from now on, with the
+    /// steps of its path where they are asked for.
+    pub fn give_out_explained(&mut self, has_segments: bool) {
         self.explained.get_or_insert_default();
+        self.has_explained_segments = has_segments;
+    }
+
+    /// Tells whether spans were added since the last call of
+    /// [`take_explained`](Self::take_explained).
+    #[must_use]
+    pub fn has_explained(&self) -> bool {
+        let explained = self.explained.as_ref();
+        explained.is_some_and(|explained| !explained.is_empty())
     }
 
     /// Returns the spans that were added since the last call.
@@ -409,9 +422,17 @@ impl Paths {
         if let Some(explained) = &mut self.explained {
             explained.push(Explained {
                 kind,
+                thread: span.thread,
+                begun_by: span.begun_by,
+                from: span.from,
                 to: span.to,
                 ns,
                 split,
+                segments: if self.has_explained_segments {
+                    segments(&steps)
+                } else {
+                    Vec::new()
+                },
             });
         }
         let position = self.shown.partition_point(|shown| shown.span.ns() >= ns);

@@ -148,6 +148,14 @@ pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
     out.push(b'}');
 }
 
+/// Appends one field of a system event's data, as [`push_data`] does. Returns false where the data
+/// does not have it; then nothing is appended.
+pub fn push_field(out: &mut Vec<u8>, entry: &SystemEventType, name: &str, data: &[u8]) -> bool {
+    let field = entry.fields.iter().find(|field| field.name == name);
+    let value = field.and_then(|field| value(field, data));
+    value.inspect(|value| push_value(out, value)).is_some()
+}
+
 fn push_value(out: &mut Vec<u8>, value: &FieldValue<'_>) {
     match value {
         FieldValue::Signed(value) => push_decimal(out, *value),

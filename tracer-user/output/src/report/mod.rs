@@ -8,7 +8,7 @@ mod text;
 
 pub use calls::CallTimes;
 pub use csv::Csv;
-pub use json::{JsonLines, push_data};
+pub use json::{JsonLines, push_data, push_field};
 pub use text::{TextLines, TextLook, TextStyle, TimeColumn};
 
 use tracer_engine::event::MonotonicNs;

@@ -121,7 +121,7 @@ impl Model {
         };
         let mut paths = Paths::new(Question::Spans(spans), choice);
         paths.hold(LONGEST_WINDOW);
-        paths.give_out_explained();
+        paths.give_out_explained(false);
         Self {
             paths,
             calls: Calls::default(),

@@ -1,0 +1,329 @@
+//! Rows, column by column.
+
+use super::columns::{Column, ColumnType};
+use super::definition::Table;
+use super::maker::Origin;
+use super::names::{Names, Texts};
+
+/// Values of a column.
+#[derive(Debug)]
+pub enum Values {
+    /// None: the column was not chosen.
+    Nothing,
+    /// Integers without a sign.
+    U64(Vec<u64>),
+    /// Integers, and dates.
+    I64(Vec<i64>),
+    /// Short integers without a sign.
+    U32(Vec<u32>),
+    /// Short integers.
+    I32(Vec<i32>),
+    /// Truth values.
+    Bool(Vec<bool>),
+    /// Numbers of names.
+    Name(Vec<i32>, Names),
+    /// Text, or any bytes.
+    Texts(Texts),
+}
+
+/// A column of a batch.
+#[derive(Debug)]
+pub struct BatchColumn {
+    /// The column.
+    pub column: &'static Column,
+    /// Its values; where there is none, any value.
+    pub values: Values,
+    /// Whether each row has a value; empty where all have.
+    pub valid: Vec<bool>,
+}
+
+/// Rows of a table. Values are pushed in the order of the columns, row by row.
+#[derive(Debug)]
+pub struct Batch {
+    columns: Vec<BatchColumn>,
+    own_columns: usize,
+    rows: usize,
+    next: usize,
+    origin: Origin,
+}
+
+/// Bytes of text and data after which a batch is closed, however few its rows are.
+const MOST_BYTES: usize = 8 << 20;
+
+impl Batch {
+    /// Begins a batch of those columns of a table that are chosen, or of all.
+    #[must_use]
+    pub fn new(table: &'static Table, chosen: Option<&[String]>, origin: Origin) -> Self {
+        let is_chosen = |column: &Column| {
+            chosen.is_none_or(|chosen| chosen.iter().any(|name| name == column.name))
+        };
+        let columns = table.columns().map(|column| BatchColumn {
+            column,
+            values: if is_chosen(column) {
+                Values::new(column.of, 0)
+            } else {
+                Values::Nothing
+            },
+            valid: Vec::new(),
+        });
+        Self {
+            columns: columns.collect(),
+            own_columns: table.own_columns(),
+            rows: 0,
+            next: 0,
+            origin,
+        }
+    }
+
+    /// Takes the rows so far, and begins the next batch with the same columns.
+    pub fn take(&mut self) -> Self {
+        self.fill_origin();
+        let capacity = self.rows;
+        let columns = self.columns.iter_mut().map(|column| {
+            let values = match &mut column.values {
+                Values::Nothing => Values::Nothing,
+                Values::Name(_, names) => Values::Name(Vec::with_capacity(capacity), names.next()),
+                _ => Values::new(column.column.of, capacity),
+            };
+            BatchColumn {
+                column: column.column,
+                values,
+                valid: Vec::new(),
+            }
+        });
+        let next = Self {
+            columns: columns.collect(),
+            own_columns: self.own_columns,
+            rows: 0,
+            next: 0,
+            origin: self.origin.clone(),
+        };
+        std::mem::replace(self, next)
+    }
+
+    /// Returns the number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Tells whether it is as large as a batch gets, with this number of rows at most.
+    #[must_use]
+    pub fn is_full(&self, most_rows: usize) -> bool {
+        let bytes = self.columns.iter().map(|column| match &column.values {
+            Values::Texts(texts) => texts.bytes.len(),
+            _ => 0,
+        });
+        self.rows >= most_rows || bytes.sum::<usize>() >= MOST_BYTES
+    }
+
+    /// Returns the columns that were chosen.
+    pub fn columns(&self) -> impl Iterator<Item = &BatchColumn> {
+        let columns = self.columns.iter();
+        columns.filter(|column| !matches!(column.values, Values::Nothing))
+    }
+
+    /// Returns the columns that were chosen, to be taken.
+    pub fn into_columns(self) -> impl Iterator<Item = BatchColumn> {
+        let columns = self.columns.into_iter();
+        columns.filter(|column| !matches!(column.values, Values::Nothing))
+    }
+
+    /// Tells whether the next column was not chosen, and goes on to the one behind it then.
+    pub(crate) fn skips_next(&mut self) -> bool {
+        let column = self.columns.get(self.next);
+        let is_chosen = column.is_some_and(|column| !matches!(column.values, Values::Nothing));
+        if !is_chosen {
+            self.next += 1;
+        }
+        !is_chosen
+    }
+
+    /// Tells whether a column was chosen.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.columns().any(|column| column.column.name == name)
+    }
+
+    /// Pushes an integer without a sign.
+    pub(crate) fn u64(&mut self, value: impl Into<Option<u64>>) {
+        let value = value.into();
+        self.put(value.is_some(), |values| {
+            if let Values::U64(values) = values {
+                values.push(value.unwrap_or_default());
+                return true;
+            }
+            false
+        });
+    }
+
+    /// Pushes an integer, or a date.
+    pub(crate) fn i64(&mut self, value: impl Into<Option<i64>>) {
+        let value = value.into();
+        self.put(value.is_some(), |values| {
+            if let Values::I64(values) = values {
+                values.push(value.unwrap_or_default());
+                return true;
+            }
+            false
+        });
+    }
+
+    /// Pushes a short integer without a sign.
+    pub(crate) fn u32(&mut self, value: impl Into<Option<u32>>) {
+        let value = value.into();
+        self.put(value.is_some(), |values| {
+            if let Values::U32(values) = values {
+                values.push(value.unwrap_or_default());
+                return true;
+            }
+            false
+        });
+    }
+
+    /// Pushes a short integer.
+    pub(crate) fn i32(&mut self, value: impl Into<Option<i32>>) {
+        let value = value.into();
+        self.put(value.is_some(), |values| {
+            if let Values::I32(values) = values {
+                values.push(value.unwrap_or_default());
+                return true;
+            }
+            false
+        });
+    }
+
+    /// Pushes a truth value.
+    pub(crate) fn bool(&mut self, value: impl Into<Option<bool>>) {
+        let value = value.into();
+        self.put(value.is_some(), |values| {
+            if let Values::Bool(values) = values {
+                values.push(value.unwrap_or_default());
+                return true;
+            }
+            false
+        });
+    }
+
+    /// Pushes a name: any bytes.
+    pub(crate) fn name<'a>(&mut self, value: impl Into<Option<&'a [u8]>>) {
+        let value = value.into();
+        self.put(value.is_some(), |values| {
+            if let Values::Name(values, names) = values {
+                values.push(names.number(value.unwrap_or_default()));
+                return true;
+            }
+            false
+        });
+    }
+
+    /// Pushes the text that `write` appends; none where it returns false.
+    pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
+        let mut has_value = false;
+        if let Some(BatchColumn {
+            values: Values::Texts(texts),
+            ..
+        }) = self.columns.get_mut(self.next)
+        {
+            texts.push(|out| {
+                let before = out.len();
+                has_value = write(out);
+                if !has_value {
+                    out.truncate(before);
+                }
+            });
+        }
+        self.put(has_value, |values| matches!(values, Values::Texts(_)));
+    }
+
+    /// Pushes values of `count` columns that are not known.
+    pub(crate) fn nulls(&mut self, count: usize) {
+        for _ in 0..count {
+            self.put(false, |_| false);
+        }
+    }
+
+    /// Adds the value that `push` pushes to the next column. Where that is of another type, the row
+    /// has none there.
+    fn put(&mut self, has_value: bool, push: impl FnOnce(&mut Values) -> bool) {
+        let rows = self.rows;
+        let Some(column) = self.columns.get_mut(self.next) else {
+            debug_assert!(false, "more values than columns");
+            return;
+        };
+        self.next += 1;
+        if matches!(column.values, Values::Nothing) {
+            return;
+        }
+        let mut has_value = has_value;
+        if !push(&mut column.values) {
+            debug_assert!(!has_value, "{} is of another type", column.column.name);
+            has_value = false;
+            column.values.push_any();
+        }
+        if column.column.is_nullable && (!has_value || !column.valid.is_empty()) {
+            if column.valid.is_empty() {
+                column.valid.resize(rows, true);
+            }
+            column.valid.push(has_value);
+        }
+    }
+
+    /// Ends a row.
+    pub(crate) fn end_row(&mut self) {
+        debug_assert_eq!(self.next, self.own_columns, "a value for each column");
+        while self.next < self.own_columns {
+            self.nulls(1);
+        }
+        self.rows += 1;
+        self.next = 0;
+    }
+
+    /// Fills the columns of the origin, which are the last ones.
+    fn fill_origin(&mut self) {
+        let origin = self.origin.clone();
+        let texts = [origin.host, origin.boot_id, Some(origin.trace_id)];
+        let rows = self.rows;
+        for (column, text) in self.columns.iter_mut().skip(self.own_columns).zip(texts) {
+            if let Values::Name(values, names) = &mut column.values {
+                let number = names.number(text.as_deref().unwrap_or_default().as_bytes());
+                *values = vec![number; rows];
+                if text.is_none() {
+                    column.valid = vec![false; rows];
+                }
+            }
+        }
+    }
+}
+
+impl Values {
+    fn new(of: ColumnType, capacity: usize) -> Self {
+        match of {
+            ColumnType::U64 => Self::U64(Vec::with_capacity(capacity)),
+            ColumnType::I64 | ColumnType::Time => Self::I64(Vec::with_capacity(capacity)),
+            ColumnType::U32 => Self::U32(Vec::with_capacity(capacity)),
+            ColumnType::I32 => Self::I32(Vec::with_capacity(capacity)),
+            ColumnType::Bool => Self::Bool(Vec::with_capacity(capacity)),
+            ColumnType::Name => Self::Name(Vec::with_capacity(capacity), Names::default()),
+            ColumnType::Text | ColumnType::Json | ColumnType::Bytes => {
+                Self::Texts(Texts::default())
+            }
+        }
+    }
+
+    /// Pushes any value, for a row that has none.
+    fn push_any(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::U64(values) => values.push(0),
+            Self::I64(values) => values.push(0),
+            Self::U32(values) => values.push(0),
+            Self::I32(values) => values.push(0),
+            Self::Bool(values) => values.push(false),
+            Self::Name(values, names) => {
+                let none = names.number(b"");
+                values.push(none);
+            }
+            Self::Texts(texts) => texts.push(|_| {}),
+        }
+    }
+}

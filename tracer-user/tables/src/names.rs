@@ -1,0 +1,118 @@
+//! Texts, one after the other, and names that many rows have.
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt as _};
+use tracer_text::escape::push_for_people;
+
+/// Number of names after which a new dictionary is begun with the next batch.
+const MOST_NAMES: usize = 65_536;
+
+/// Values of text or bytes, one after the other.
+#[derive(Clone, Debug)]
+pub struct Texts {
+    /// Bytes of all values.
+    pub bytes: Vec<u8>,
+    /// Borders of the values: 0, and the end of each.
+    pub ends: Vec<i32>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            ends: vec![0],
+        }
+    }
+}
+
+impl Texts {
+    /// Adds the value that `write` appends.
+    pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.bytes.len();
+        write(&mut self.bytes);
+        match i32::try_from(self.bytes.len()) {
+            Ok(end) => self.ends.push(end),
+            // A batch is closed long before.
+            Err(_) => {
+                self.bytes.truncate(before);
+                self.ends.push(self.ends.last().copied().unwrap_or_default());
+            }
+        }
+    }
+
+    /// Returns the number of values.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    /// Returns a value; empty beyond the last.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[u8] {
+        let border = |index| {
+            let end = self.ends.get(index).copied()?;
+            usize::try_from(end).ok()
+        };
+        let range = border(index).zip(border(index.saturating_add(1)));
+        range
+            .and_then(|(start, end)| self.bytes.get(start..end))
+            .unwrap_or_default()
+    }
+}
+
+/// Dictionary of names: each has a number. Names of any bytes are in it as harmless text.
+#[derive(Debug, Default)]
+pub struct Names {
+    known: HashMap<Box<[u8]>, i32>,
+    /// The name that was asked for last.
+    last: Option<(Box<[u8]>, i32)>,
+    texts: Arc<Texts>,
+}
+
+impl Names {
+    /// Returns the number of a name.
+    pub(crate) fn number(&mut self, name: &[u8]) -> i32 {
+        if let Some((last, number)) = &self.last
+            && **last == *name
+        {
+            return *number;
+        }
+        let number = match self.known.get(name) {
+            Some(number) => *number,
+            None => {
+                let number = i32::try_from(self.texts.count()).unwrap_or(i32::MAX);
+                Arc::make_mut(&mut self.texts).push(|out| push_for_people(out, name));
+                self.known.insert(name.into(), number);
+                number
+            }
+        };
+        match &mut self.last {
+            // Names are short, and most as long as the one before.
+            Some((last, of)) if last.len() == name.len() => {
+                last.copy_from_slice(name);
+                *of = number;
+            }
+            last => *last = Some((name.into(), number)),
+        }
+        number
+    }
+
+    /// Returns the names, by number.
+    #[must_use]
+    pub fn texts(&self) -> &Arc<Texts> {
+        &self.texts
+    }
+
+    /// Takes the names for the next batch: those so far, unless they are many.
+    pub(crate) fn next(&mut self) -> Self {
+        if self.texts.count() >= MOST_NAMES {
+            return Self::default();
+        }
+        Self {
+            texts: Arc::clone(&self.texts),
+            known: std::mem::replace(&mut self.known, HashMap::new()),
+            last: self.last.take(),
+        }
+    }
+}

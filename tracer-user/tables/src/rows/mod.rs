@@ -1,0 +1,76 @@
+//! Rows of each table, made event by event.
+
+mod activity;
+mod calls;
+mod events;
+mod losses;
+mod spans;
+mod stacks;
+mod states;
+mod sums;
+
+use tracer_engine::EventTypes;
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_event::consumer::TraceLosses;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
+
+use super::batch::Batch;
+use super::maker::TableSetup;
+
+/// Maker of the rows of one table.
+pub trait Rows {
+    /// Learns event types: these are all that are known.
+    fn learn_types(&mut self, _types: &EventTypes) {}
+    /// Notes how many events were lost so far.
+    fn count_losses(&mut self, _losses: &TraceLosses) {}
+    /// Notes that events are missing before the next one.
+    fn gap(&mut self, _gap: &Gap, _out: &mut Batch) {}
+    /// Takes the next event.
+    fn event(&mut self, view: &EventView<'_>, out: &mut Batch);
+    /// Notes that no event has come up to `now`.
+    fn idle(&mut self, _now: MonotonicNs) {}
+    /// Takes the end: there are no more events.
+    fn end(&mut self, _summary: &Summary, _out: &mut Batch) {}
+}
+
+/// Returns the maker of the rows of a table.
+pub fn of(setup: &TableSetup, batch: &Batch) -> Box<dyn Rows> {
+    let specs = setup.spans.clone();
+    match setup.table.name {
+        "threads" => Box::new(sums::SumRows::new(sums::push_threads)),
+        "waits" => Box::new(sums::SumRows::new(sums::push_waits)),
+        "states" => Box::new(states::StateRows::default()),
+        "calls" => Box::new(calls::CallRows::default()),
+        "spans" => Box::new(spans::SpanRows::new(specs, spans::Of::Spans)),
+        "path" => Box::new(spans::SpanRows::new(specs, spans::Of::Path)),
+        "stacks" => Box::new(stacks::StackRows::default()),
+        "losses" => Box::new(losses::LossRows::default()),
+        _ => Box::new(events::EventRows::new(batch)),
+    }
+}
+
+/// Relation of the two clocks at the newest event, for moments that no event is at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dates {
+    offset: i64,
+}
+
+impl Dates {
+    /// Learns from an event.
+    pub fn learn(&mut self, view: &EventView<'_>) {
+        self.offset = view.date.0.wrapping_sub(view.at().0).cast_signed();
+    }
+
+    /// Pushes a moment: its date, and its time.
+    pub fn push(self, at: MonotonicNs, out: &mut Batch) {
+        push_date(RealtimeNs(at.0.wrapping_add_signed(self.offset)), out);
+        out.u64(at.0);
+    }
+}
+
+/// Pushes a date.
+pub fn push_date(date: RealtimeNs, out: &mut Batch) {
+    out.i64(i64::try_from(date.0).ok());
+}

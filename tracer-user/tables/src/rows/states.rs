@@ -1,0 +1,88 @@
+//! Rows of `states`.
+
+use tracer_analysis::{Finding, Interval, State};
+use tracer_answers::queries::{Paths, Question, SpanChoice};
+use tracer_engine::event::MonotonicNs;
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
+
+use super::activity::Activity;
+use super::{Dates, Rows};
+use crate::batch::Batch;
+
+/// Maker of a row for each interval.
+#[derive(Debug)]
+pub struct StateRows {
+    paths: Paths,
+    dates: Dates,
+    /// Intervals that ended with the last event.
+    ended: Vec<Interval>,
+}
+
+impl Default for StateRows {
+    fn default() -> Self {
+        Self {
+            paths: Paths::new(Question::Nothing, SpanChoice::default()),
+            dates: Dates::default(),
+            ended: Vec::new(),
+        }
+    }
+}
+
+impl StateRows {
+    fn push_ended(&mut self, out: &mut Batch) {
+        for interval in self.ended.drain(..) {
+            self.dates.push(interval.from, out);
+            out.u64(interval.ns());
+            out.i32(interval.thread.pid);
+            out.i32(interval.thread.tid);
+            out.name(self.paths.names().get(interval.thread));
+            let activity = Activity::of_interval(interval.state, interval.end);
+            out.name(activity.state.as_bytes());
+            out.u32(interval.cpu);
+            out.bool(interval.is_over());
+            activity.push(self.paths.functions(), out);
+            out.end_row();
+        }
+    }
+}
+
+/// Adds the interval that was found, unless the thread has ended or is the idle one.
+fn add(ended: &mut Vec<Interval>, found: &Finding) {
+    if let Finding::Interval(interval) = found
+        && interval.state != State::Dead
+        && interval.thread.tid != 0
+    {
+        ended.push(*interval);
+    }
+}
+
+impl Rows for StateRows {
+    fn gap(&mut self, gap: &Gap, out: &mut Batch) {
+        let ended = &mut self.ended;
+        self.paths.lose_and(*gap, |found| add(ended, found));
+        self.push_ended(out);
+    }
+
+    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+        self.dates.learn(view);
+        if let Some(stack) = &view.stack {
+            self.paths.take_stack(stack);
+        }
+        let ended = &mut self.ended;
+        let comm = view.comm.unwrap_or_default();
+        self.paths.go_on(&view.event, comm, |found| add(ended, found));
+        self.push_ended(out);
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        self.paths.advance(now);
+    }
+
+    fn end(&mut self, _: &Summary, out: &mut Batch) {
+        let ended = &mut self.ended;
+        self.paths.finish(|found| add(ended, found));
+        self.push_ended(out);
+    }
+}
