@@ -51,3 +51,4 @@ pub use type_table::TypeTable;
 pub use walk::view_of;
 pub use walk::{EventSpan, Gaps, Pause, Walk};
 pub use wanted::WantedEvents;
+pub use writer::Writers;

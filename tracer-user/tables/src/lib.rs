@@ -24,8 +24,8 @@ mod names;
 pub mod page;
 mod rows;
 
-pub use batch::{Batch, Values};
+pub use batch::{Batch, BatchColumn, Values};
 pub use columns::{Column, ColumnType};
 pub use definition::{ORIGIN, TABLES, Table};
-pub use maker::{Origin, TableMaker, TableSetup};
+pub use maker::{MOST_ROWS, Origin, TableMaker, TableSetup};
 pub use names::{Names, Texts};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tracer_answers::queries::SpanSpec;
-use tracer_engine::EventTypes;
+use tracer_analysis::Thread;
+use tracer_answers::queries::{Scope, SpanSpec};
+use tracer_engine::{ClockPair, EventTypes};
 use tracer_engine::event::MonotonicNs;
 use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
@@ -25,6 +26,26 @@ pub struct Origin {
     pub trace_id: Arc<str>,
 }
 
+impl Origin {
+    /// Returns the origin of a trace with this name that began at this moment, by which it is told
+    /// from others.
+    #[must_use]
+    pub fn from_trace(name: &[u8], anchor: ClockPair) -> Self {
+        // FNV-1a, which stays the same in all versions.
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0100_0000_01b3;
+        let clocks = [anchor.monotonic.0, anchor.realtime.0].map(u64::to_le_bytes);
+        let bytes = clocks.as_flattened().iter().chain(name);
+        let hash = bytes.fold(BASIS, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
+        });
+        Self {
+            trace_id: format!("{hash:016x}").into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// Setup of a table that is made of a trace.
 #[derive(Clone, Debug)]
 pub struct TableSetup {
@@ -34,10 +55,63 @@ pub struct TableSetup {
     pub columns: Option<Vec<String>>,
     /// Spans that are meant, of `spans` and `path`; empty for all whose names show it.
     pub spans: Vec<SpanSpec>,
+    /// Rows that are wanted of tables other than `events`, whose events are chosen: those of these
+    /// processes that are, at least in part, in this time.
+    pub scope: Scope,
+    /// Threads that are wanted of these; empty for all.
+    pub tids: Vec<i32>,
     /// Most rows of a batch.
     pub most_rows: usize,
     /// Origin of the rows.
     pub origin: Origin,
+}
+
+impl TableSetup {
+    /// Returns the setup of a whole table.
+    #[must_use]
+    pub fn new(table: &'static Table, origin: Origin) -> Self {
+        Self {
+            table,
+            columns: None,
+            spans: Vec::new(),
+            scope: Scope::default(),
+            tids: Vec::new(),
+            most_rows: MOST_ROWS,
+            origin,
+        }
+    }
+
+    /// Returns the choice of rows.
+    pub(crate) fn choice(&self) -> RowChoice {
+        RowChoice {
+            scope: self.scope.clone(),
+            tids: self.tids.clone(),
+        }
+    }
+}
+
+/// Rows of a batch where nothing else is asked for.
+pub const MOST_ROWS: usize = 65_536;
+
+/// Choice of rows.
+#[derive(Clone, Debug)]
+pub(crate) struct RowChoice {
+    /// Processes, and the time.
+    pub scope: Scope,
+    tids: Vec<i32>,
+}
+
+impl RowChoice {
+    /// Tells whether what a thread did from a moment to another is wanted.
+    pub fn has(&self, thread: Thread, from: MonotonicNs, to: MonotonicNs) -> bool {
+        self.has_thread(thread) && from <= self.scope.until && self.scope.from <= to
+    }
+
+    /// Tells whether a thread is wanted.
+    pub fn has_thread(&self, thread: Thread) -> bool {
+        let is_among = self.tids.is_empty() || self.tids.contains(&thread.tid);
+        is_among && self.scope.has_process(thread.pid)
+    }
 }
 
 /// Consumer that makes the rows of a table, and gives each batch away.

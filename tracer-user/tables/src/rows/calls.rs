@@ -1,8 +1,8 @@
 //! Rows of `calls`: entry and exit of a system call joined.
 
-use tracer_analysis::{CallKey, OpenCalls};
+use tracer_analysis::{CallKey, OpenCalls, Thread};
 use tracer_common::event_type::{EventTypeId, SystemEventType, system_event_type};
-use tracer_engine::event::{EventHeader, RealtimeNs};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::kernel_words::push_syscall_name;
@@ -12,11 +12,13 @@ use tracer_syscalls::names::{Table, error_of};
 
 use super::{Rows, push_date};
 use crate::batch::Batch;
+use crate::maker::RowChoice;
 
 /// Maker of a row for each call that has returned, and for those that never will.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CallRows {
     begun: OpenCalls<Begun>,
+    choice: RowChoice,
 }
 
 /// Call that has begun.
@@ -38,6 +40,32 @@ struct Ended<'a> {
 }
 
 impl CallRows {
+    /// Begins, with the rows that are wanted.
+    pub fn new(choice: RowChoice) -> Self {
+        Self {
+            begun: OpenCalls::default(),
+            choice,
+        }
+    }
+
+    /// Pushes the row of a call, where it is wanted.
+    fn push(&self, begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut Batch) {
+        let end = ended.map(|ended| ended.view.event.header);
+        let begin = begun.map(|begun| begun.header);
+        let Some((from, to)) = begin.or(end).zip(end.or(begin)) else {
+            return;
+        };
+        let thread = Thread {
+            pid: to.pid,
+            tid: to.tid,
+        };
+        // A call without an end may last for ever.
+        let last = end.map_or(MonotonicNs(u64::MAX), |end| end.time);
+        if self.choice.has(thread, from.time, last) {
+            push(begun, ended, out);
+        }
+    }
+
     fn enter(&mut self, view: &EventView<'_>, out: &mut Batch) {
         let Some(key) = CallKey::from_enter(view.event.data) else {
             return;
@@ -55,7 +83,7 @@ impl CallRows {
         };
         // Of the one before it the end was lost.
         if let Some(lost) = self.begun.enter(view.event.header.tid, key, begun) {
-            push(Some(&lost), None, out);
+            self.push(Some(&lost), None, out);
         }
     }
 
@@ -70,21 +98,21 @@ impl CallRows {
             None => (None, None),
         };
         if lost.is_some() {
-            push(lost.as_ref(), None, out);
+            self.push(lost.as_ref(), None, out);
         }
         let ended = Ended {
             view,
             key,
             returned,
         };
-        push(begun.as_ref(), Some(&ended), out);
+        self.push(begun.as_ref(), Some(&ended), out);
     }
 
     fn give_up(&mut self, out: &mut Batch) {
         let mut begun: Vec<Begun> = self.begun.take_all().collect();
         begun.sort_by_key(|begun| begun.header.time);
         for begun in &begun {
-            push(Some(begun), None, out);
+            self.push(Some(begun), None, out);
         }
     }
 }
@@ -100,7 +128,7 @@ impl Rows for CallRows {
             EventTypeId::SYSCALL_EXIT => self.leave(view, out),
             _ => {
                 if let Some(begun) = self.begun.follow(&view.event) {
-                    push(Some(&begun), None, out);
+                    self.push(Some(&begun), None, out);
                 }
             }
         }

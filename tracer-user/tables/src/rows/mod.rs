@@ -37,15 +37,15 @@ pub trait Rows {
 
 /// Returns the maker of the rows of a table.
 pub fn of(setup: &TableSetup, batch: &Batch) -> Box<dyn Rows> {
-    let specs = setup.spans.clone();
+    let (specs, choice) = (setup.spans.clone(), setup.choice());
     match setup.table.name {
-        "threads" => Box::new(sums::SumRows::new(sums::push_threads)),
-        "waits" => Box::new(sums::SumRows::new(sums::push_waits)),
-        "states" => Box::new(states::StateRows::default()),
-        "calls" => Box::new(calls::CallRows::default()),
-        "spans" => Box::new(spans::SpanRows::new(specs, spans::Of::Spans)),
-        "path" => Box::new(spans::SpanRows::new(specs, spans::Of::Path)),
-        "stacks" => Box::new(stacks::StackRows::default()),
+        "threads" => Box::new(sums::SumRows::new(choice, sums::push_threads)),
+        "waits" => Box::new(sums::SumRows::new(choice, sums::push_waits)),
+        "states" => Box::new(states::StateRows::new(choice)),
+        "calls" => Box::new(calls::CallRows::new(choice)),
+        "spans" => Box::new(spans::SpanRows::new(specs, choice, spans::Of::Spans)),
+        "path" => Box::new(spans::SpanRows::new(specs, choice, spans::Of::Path)),
+        "stacks" => Box::new(stacks::StackRows::new(choice)),
         "losses" => Box::new(losses::LossRows::default()),
         _ => Box::new(events::EventRows::new(batch)),
     }

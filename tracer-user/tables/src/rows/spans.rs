@@ -10,6 +10,7 @@ use tracer_event::gap::Gap;
 use super::activity::Activity;
 use super::{Dates, Rows};
 use crate::batch::Batch;
+use crate::maker::RowChoice;
 
 /// Table that is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub enum Of {
 pub struct SpanRows {
     paths: Paths,
     dates: Dates,
+    choice: RowChoice,
     of: Of,
     /// Number of spans so far.
     count: u64,
@@ -32,12 +34,13 @@ pub struct SpanRows {
 
 impl SpanRows {
     /// Begins, with these spans, or with all whose names show it.
-    pub fn new(specs: Vec<SpanSpec>, of: Of) -> Self {
+    pub fn new(specs: Vec<SpanSpec>, choice: RowChoice, of: Of) -> Self {
         let mut paths = Paths::new(Question::Spans(specs), SpanChoice::default());
         paths.give_out_explained(of == Of::Path);
         Self {
             paths,
             dates: Dates::default(),
+            choice,
             of,
             count: 0,
         }
@@ -104,9 +107,11 @@ impl Rows for SpanRows {
             return;
         }
         for span in self.paths.take_explained() {
-            match self.of {
-                Of::Spans => self.push_span(&span, out),
-                Of::Path => self.push_path(&span, out),
+            if self.choice.has(span.thread, span.from, span.to) {
+                match self.of {
+                    Of::Spans => self.push_span(&span, out),
+                    Of::Path => self.push_path(&span, out),
+                }
             }
             self.count += 1;
         }

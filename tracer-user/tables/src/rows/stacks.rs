@@ -1,15 +1,25 @@
 //! Rows of `stacks`.
 
+use tracer_analysis::Thread;
 use tracer_event::event_view::EventView;
 use tracer_text::digits::push_hex;
 
 use super::{Rows, push_date};
 use crate::batch::Batch;
+use crate::maker::RowChoice;
 
 /// Maker of a row for each function of each stack.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StackRows {
+    choice: RowChoice,
     count: u64,
+}
+
+impl StackRows {
+    /// Begins, with the rows that are wanted.
+    pub fn new(choice: RowChoice) -> Self {
+        Self { choice, count: 0 }
+    }
 }
 
 impl Rows for StackRows {
@@ -20,6 +30,13 @@ impl Rows for StackRows {
         let number = self.count;
         self.count += 1;
         let header = &view.event.header;
+        let thread = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        if !self.choice.has(thread, header.time, header.time) {
+            return;
+        }
         for (nth, frame) in (0_u32..).zip(stack.frames()) {
             out.u64(number);
             out.u32(nth);

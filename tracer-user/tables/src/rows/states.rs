@@ -10,29 +10,34 @@ use tracer_event::summary::Summary;
 use super::activity::Activity;
 use super::{Dates, Rows};
 use crate::batch::Batch;
+use crate::maker::RowChoice;
 
 /// Maker of a row for each interval.
 #[derive(Debug)]
 pub struct StateRows {
     paths: Paths,
     dates: Dates,
+    choice: RowChoice,
     /// Intervals that ended with the last event.
     ended: Vec<Interval>,
 }
 
-impl Default for StateRows {
-    fn default() -> Self {
+impl StateRows {
+    /// Begins, with the rows that are wanted.
+    pub fn new(choice: RowChoice) -> Self {
         Self {
+            choice,
             paths: Paths::new(Question::Nothing, SpanChoice::default()),
             dates: Dates::default(),
             ended: Vec::new(),
         }
     }
-}
 
-impl StateRows {
     fn push_ended(&mut self, out: &mut Batch) {
         for interval in self.ended.drain(..) {
+            if !self.choice.has(interval.thread, interval.from, interval.to) {
+                continue;
+            }
             self.dates.push(interval.from, out);
             out.u64(interval.ns());
             out.i32(interval.thread.pid);

@@ -12,21 +12,24 @@ use tracer_event::summary::Summary;
 
 use super::Rows;
 use crate::batch::Batch;
+use crate::maker::RowChoice;
 
 /// Function that makes rows of sums.
-type Push = fn(&Statistics, &mut Batch);
+type Push = fn(&Statistics, &RowChoice, &mut Batch);
 
 /// Maker of rows that are there at the end.
 pub struct SumRows {
     sums: Option<Sums>,
+    choice: RowChoice,
     push: Push,
 }
 
 impl SumRows {
-    /// Begins, with the function that makes the rows.
-    pub fn new(push: Push) -> Self {
+    /// Begins, with the rows that are wanted and the function that makes them.
+    pub fn new(choice: RowChoice, push: Push) -> Self {
         Self {
-            sums: Some(Sums::new(Vec::new())),
+            sums: Some(Sums::new(Vec::new()).within(choice.scope.clone())),
+            choice,
             push,
         }
     }
@@ -60,14 +63,17 @@ impl Rows for SumRows {
 
     fn end(&mut self, summary: &Summary, out: &mut Batch) {
         if let Some(sums) = self.sums.take() {
-            (self.push)(&Statistics::finish(sums, summary), out);
+            (self.push)(&Statistics::finish(sums, summary), &self.choice, out);
         }
     }
 }
 
 /// Pushes a row for each thread.
-pub fn push_threads(statistics: &Statistics, out: &mut Batch) {
+pub fn push_threads(statistics: &Statistics, choice: &RowChoice, out: &mut Batch) {
     for (thread, comm, total) in &statistics.threads {
+        if !choice.has_thread(*thread) {
+            continue;
+        }
         out.i32(thread.pid);
         out.i32(thread.tid);
         out.name(comm.as_slice());
@@ -93,9 +99,12 @@ pub fn push_threads(statistics: &Statistics, out: &mut Batch) {
 }
 
 /// Pushes a row for each lock, thread that waited for it, and thread that had it.
-pub fn push_waits(statistics: &Statistics, out: &mut Batch) {
+pub fn push_waits(statistics: &Statistics, choice: &RowChoice, out: &mut Batch) {
     for (key, total) in statistics.locks.sorted() {
         for ((waiter, relation), of_it) in total.sorted_pairs() {
+            if !choice.has_thread(waiter) {
+                continue;
+            }
             push_wait(statistics, (Some(key), total), Some((waiter, relation)), &of_it, out);
         }
         if total.other_pairs.waits > 0 {

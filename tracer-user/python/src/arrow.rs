@@ -1,0 +1,148 @@
+//! Batches as Arrow's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+    RecordBatchReader, StringArray, TimestampNanosecondArray, UInt32Array, UInt64Array,
+};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use tracer_tables::{BatchColumn, Column, ColumnType, TableSetup, Texts, Values};
+
+use crate::reading::Batches;
+
+/// Returns the schema of a table.
+pub fn schema(setup: &TableSetup) -> SchemaRef {
+    let chosen = setup.columns.as_deref();
+    let is_chosen = |column: &&Column| {
+        chosen.is_none_or(|chosen| chosen.iter().any(|name| name == column.name))
+    };
+    let fields: Vec<Field> = setup.table.columns().filter(is_chosen).map(field).collect();
+    let metadata = [
+        ("tracer.table", setup.table.name.to_owned()),
+        ("tracer.about", setup.table.about.to_owned()),
+        ("tracer.trace_id", setup.origin.trace_id.to_string()),
+    ];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
+    Arc::new(Schema::new_with_metadata(fields, HashMap::from(metadata)))
+}
+
+fn field(column: &Column) -> Field {
+    let metadata = [("about", column.about), ("unit", column.unit)];
+    let metadata = metadata.into_iter().filter(|(_, text)| !text.is_empty());
+    let metadata = metadata.map(|(key, text)| (key.to_owned(), text.to_owned()));
+    Field::new(column.name, data_type(column.of), column.is_nullable)
+        .with_metadata(metadata.collect::<HashMap<_, _>>())
+}
+
+fn data_type(of: ColumnType) -> DataType {
+    match of {
+        ColumnType::Time => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+        ColumnType::U64 => DataType::UInt64,
+        ColumnType::I64 => DataType::Int64,
+        ColumnType::U32 => DataType::UInt32,
+        ColumnType::I32 => DataType::Int32,
+        ColumnType::Bool => DataType::Boolean,
+        ColumnType::Name => {
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+        }
+        ColumnType::Text | ColumnType::Json => DataType::Utf8,
+        ColumnType::Bytes => DataType::Binary,
+    }
+}
+
+/// Batches of a table, as they come.
+pub struct ArrowReader {
+    schema: SchemaRef,
+    batches: Batches,
+    /// Dictionaries of the last batch, column by column: most are those of the next one.
+    dictionaries: Vec<Option<(Arc<Texts>, Arc<StringArray>)>>,
+}
+
+impl ArrowReader {
+    /// Begins with the first batch.
+    pub fn new(schema: SchemaRef, batches: Batches) -> Self {
+        let dictionaries = schema.fields().iter().map(|_| None).collect();
+        Self {
+            schema,
+            batches,
+            dictionaries,
+        }
+    }
+
+    fn record_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let batch = self.batches.next();
+        let batch = batch.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        let Some(batch) = batch else {
+            return Ok(None);
+        };
+        let columns = batch.into_columns().zip(&mut self.dictionaries);
+        let columns = columns.map(|(column, known)| array(column, known));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map(Some)
+    }
+}
+
+impl Iterator for ArrowReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.record_batch().transpose()
+    }
+}
+
+impl RecordBatchReader for ArrowReader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// Dictionary of a column, and the names that it was made of.
+type Known = Option<(Arc<Texts>, Arc<StringArray>)>;
+
+fn array(column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError> {
+    let nulls = (!column.valid.is_empty()).then(|| NullBuffer::from(column.valid));
+    Ok(match column.values {
+        Values::Nothing => return Err(ArrowError::SchemaError("a column is missing".to_owned())),
+        Values::U64(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
+        Values::I64(values) if column.column.of == ColumnType::Time => {
+            let array = TimestampNanosecondArray::try_new(values.into(), nulls)?;
+            Arc::new(array.with_timezone("UTC"))
+        }
+        Values::I64(values) => Arc::new(Int64Array::try_new(values.into(), nulls)?),
+        Values::U32(values) => Arc::new(UInt32Array::try_new(values.into(), nulls)?),
+        Values::I32(values) => Arc::new(Int32Array::try_new(values.into(), nulls)?),
+        Values::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
+        Values::Name(values, names) => {
+            let texts = names.texts();
+            let dictionary = match known {
+                Some((of, dictionary)) if Arc::ptr_eq(of, texts) => Arc::clone(dictionary),
+                _ => {
+                    let dictionary = Arc::new(strings(Texts::clone(texts), None)?);
+                    *known = Some((Arc::clone(texts), Arc::clone(&dictionary)));
+                    dictionary
+                }
+            };
+            let keys = Int32Array::try_new(values.into(), nulls)?;
+            Arc::new(DictionaryArray::<Int32Type>::try_new(keys, dictionary)?)
+        }
+        Values::Texts(texts) if column.column.of == ColumnType::Bytes => {
+            let (offsets, bytes) = parts(texts);
+            Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
+        }
+        Values::Texts(texts) => Arc::new(strings(texts, nulls)?),
+    })
+}
+
+fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<StringArray, ArrowError> {
+    let (offsets, bytes) = parts(texts);
+    StringArray::try_new(offsets, bytes, nulls)
+}
+
+fn parts(texts: Texts) -> (OffsetBuffer<i32>, Buffer) {
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(texts.ends));
+    (offsets, Buffer::from_vec(texts.bytes))
+}
