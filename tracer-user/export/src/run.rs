@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::live::{destination, refuse_terminal};
-use super::{ExportFormat, TraceOrigin};
+use super::{ExportFormat, TableChoice, TraceOrigin};
 use tracer_log_view::{GapWatch, Log, Pause, Walk, WantedEvents, open, outcome, report_missing};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
@@ -25,6 +25,8 @@ pub struct ExportSetup {
     pub output: PathBuf,
     /// Whether an existing output is replaced.
     pub force: bool,
+    /// Table that is made, by a format of tables.
+    pub table: TableChoice,
 }
 
 /// Number of events between two looks at the losses and the progress.
@@ -65,6 +67,7 @@ fn convert<L: Log>(
         anchor: walk.anchor(),
         system: walk.log().system().clone(),
         is_wanted: Rc::new(move |id, name| wanted.has_type(id, name)),
+        table: setup.table.clone(),
     };
     let mut exporter = setup.format.start(&origin, &destination)?;
     exporter.learn_types(walk.log().event_types());
@@ -72,8 +75,9 @@ fn convert<L: Log>(
     let mut watch = GapWatch::default();
     loop {
         let pause = if setup.format.needs_gaps {
-            watch.go_on(&mut walk, AT_ONCE, |_, gap, view| {
+            watch.go_on(&mut walk, AT_ONCE, |walk, gap, view| {
                 if let Some(gap) = gap {
+                    exporter.count_losses(&walk.losses())?;
                     exporter.gap(&gap);
                 }
                 exporter.event(view)
@@ -87,6 +91,12 @@ fn convert<L: Log>(
         if pause != Pause::Midway {
             break;
         }
+    }
+    if let Some(gap) = watch.behind(&walk).filter(|_| setup.format.needs_gaps) {
+        exporter.gap(&gap);
+    }
+    if let Some(ended) = walk.ended() {
+        exporter.idle(ended);
     }
     let summary = walk.summary();
     exporter.finish(&summary)?;

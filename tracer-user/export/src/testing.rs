@@ -37,5 +37,6 @@ pub fn origin_of(log: &TestLog) -> TraceOrigin {
         anchor: log.header().anchor,
         system: log.system().clone(),
         is_wanted: Rc::new(|_, _| true),
+        table: crate::TableChoice::default(),
     }
 }

@@ -73,7 +73,8 @@ impl Choice {
     /// A part of the choice makes no sense.
     pub fn inputs(&self) -> anyhow::Result<WantedEvents> {
         let comm = self.comm.as_deref();
-        let comm = comm.map(|typed| NamePattern::new(typed).with_context(|| format!("comm {typed:?}")));
+        let comm =
+            comm.map(|typed| NamePattern::new(typed).with_context(|| format!("comm {typed:?}")));
         let expression = self.filter.as_deref().map(Expression::parse).transpose();
         let wanted = WantedEvents {
             comm: comm.transpose()?,
@@ -135,7 +136,10 @@ impl Choice {
             (Some(TimePoint::Date(from)), Some(TimePoint::Date(to))) => from > to,
             _ => false,
         };
-        ensure!(!is_backwards, "start is later than end, which leaves nothing");
+        ensure!(
+            !is_backwards,
+            "start is later than end, which leaves nothing"
+        );
         Ok((from, to))
     }
 }

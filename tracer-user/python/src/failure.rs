@@ -31,14 +31,18 @@ fn remedy(error: &anyhow::Error) -> &'static str {
                 .is_some_and(|error| error.kind() == of)
         })
     };
-    let mut logs = error.chain().filter_map(|cause| cause.downcast_ref::<OpenError>());
+    let mut logs = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<OpenError>());
     match logs.next() {
         Some(OpenError::NotALog) => {
             "give a log as `tracer-user run --log x.log …` or posix_trace_create_withlog() writes it"
         }
         Some(OpenError::TooNew { .. }) => "install a newer version: pip install -U tracer-user",
         Some(OpenError::HeaderDamaged) => "record it again: without its header nothing can be read",
-        _ if is_io(ErrorKind::NotFound) => "check the path; `tracer-user run --log FILE` makes a log",
+        _ if is_io(ErrorKind::NotFound) => {
+            "check the path; `tracer-user run --log FILE` makes a log"
+        }
         _ if is_io(ErrorKind::PermissionDenied) => {
             "read it as its owner, or have its owner allow it: chmod a+r FILE"
         }

@@ -231,5 +231,7 @@ impl Log {
 
 /// Returns an answer as JSON, with what is to be said beside it.
 fn answer(value: &impl Serialize, notes: &[String]) -> anyhow::Result<String> {
-    Ok(serde_json::to_string(&json!({ "answer": value, "notes": notes }))?)
+    Ok(serde_json::to_string(
+        &json!({ "answer": value, "notes": notes }),
+    )?)
 }

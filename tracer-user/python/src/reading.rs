@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pyo3::prelude::*;
 use tracer_answers::queries::Following;
+use tracer_event::consumer::Consumer as _;
 use tracer_event::summary::Summary;
 use tracer_log::LogReader;
 use tracer_log_view::{Pause, Walk, WantedEvents, Writers, open};
-use tracer_event::consumer::Consumer as _;
 use tracer_tables::{Batch, TableMaker, TableSetup};
 
 use crate::failure::exception;
@@ -84,9 +84,9 @@ impl Reading {
         let writers = self.follow.then(|| Writers::open(&self.path));
         loop {
             // Asked for first: what was written before is read below.
-            let is_over = writers.as_ref().is_none_or(|writers| {
-                writers.have_ended() || walk.log().final_status().is_some()
-            });
+            let is_over = writers
+                .as_ref()
+                .is_none_or(|writers| writers.have_ended() || walk.log().final_status().is_some());
             let mut pause = Pause::Midway;
             while pause == Pause::Midway {
                 pause = following.go_on(&mut walk, AT_ONCE, &mut maker)?;
@@ -123,7 +123,10 @@ fn warning(walk: &Walk<LogReader>, summary: &Summary) -> Option<String> {
         parts.push("the log was not completed: the events written last may be missing".to_owned());
     }
     for name in walk.names_without_events() {
-        parts.push(format!("no event was of type {:?}", String::from_utf8_lossy(name)));
+        parts.push(format!(
+            "no event was of type {:?}",
+            String::from_utf8_lossy(name)
+        ));
     }
     (!parts.is_empty()).then(|| format!("{}; log.losses() has what is known", parts.join("; ")))
 }

@@ -87,7 +87,9 @@ fn value<'py>(py: Python<'py>, column: &BatchColumn, row: usize) -> PyResult<Bou
         Values::I32(values) => values.get(row).into_pyobject(py)?,
         Values::Bool(values) => values.get(row).into_pyobject(py)?,
         Values::Name(values, names) => {
-            let number = values.get(row).and_then(|number| usize::try_from(*number).ok());
+            let number = values
+                .get(row)
+                .and_then(|number| usize::try_from(*number).ok());
             text(py, names.texts(), number.unwrap_or(usize::MAX))
         }
         Values::Texts(texts) if column.column.of == ColumnType::Bytes => {

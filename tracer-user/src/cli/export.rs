@@ -8,7 +8,8 @@ use anyhow::{Context, ensure};
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_beside;
-use tracer_export::{ExportFormat, ExportSetup, FORMATS, export};
+use tracer_export::{ExportFormat, ExportSetup, FORMATS, TableChoice, export};
+use tracer_tables::{TABLES, Table};
 
 /// Convert a trace log to what other tools open
 ///
@@ -27,9 +28,10 @@ use tracer_export::{ExportFormat, ExportSetup, FORMATS, export};
 /// lost events are shown as discarded. Its dates go on from the log's first moment: where the date
 /// was set meanwhile, `read` follows that and this format cannot.
 ///
-/// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class,
-/// pid, tid, comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes),
-/// duration_ns (of a system call that ends, where its beginning was recorded).
+/// parquet: one file with a table, for DuckDB, Spark, ClickHouse. Without --table it has a row an
+/// event: time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated, data (JSON
+/// as text), raw (bytes), duration_ns (of a system call that ends, where its beginning was
+/// recorded), stack and stack_ends; docs/tables.md has all tables.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The log
@@ -53,6 +55,16 @@ pub struct ExportArgs {
     /// Replace what is there already
     #[arg(long)]
     force: bool,
+    /// Of parquet, which table: events (the default), threads, states, calls, spans, path, stacks,
+    /// waits, losses
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// Of parquet, the host that rows name as theirs
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Of parquet, the boot that rows name as theirs (/proc/sys/kernel/random/boot_id)
+    #[arg(long, value_name = "ID")]
+    boot_id: Option<String>,
     #[command(flatten)]
     filter: LogFilterArgs,
     /// Only events up to this moment, given as for --from
@@ -82,6 +94,11 @@ impl TryFrom<ExportArgs> for ExportConfig {
             to.unwrap_or_default()
         );
         let until = args.until.as_deref().or(to);
+        let has_rows = args.table.is_some() || args.host.is_some() || args.boot_id.is_some();
+        ensure!(
+            !has_rows || format.name == "parquet",
+            "--table, --host and --boot-id are of tables; give --to parquet"
+        );
         Ok(Self {
             setup: ExportSetup {
                 output: output_beside(args.output, &args.file, format.extension),
@@ -89,9 +106,25 @@ impl TryFrom<ExportArgs> for ExportConfig {
                 wanted: args.filter.wanted(until)?,
                 format,
                 force: args.force,
+                table: TableChoice {
+                    table: table(args.table.as_deref())?,
+                    host: args.host,
+                    boot_id: args.boot_id,
+                },
             },
         })
     }
+}
+
+/// Returns the table of this name.
+fn table(name: Option<&str>) -> anyhow::Result<&'static Table> {
+    let Some(name) = name else {
+        return Ok(Table::events());
+    };
+    Table::named(name).with_context(|| {
+        let known: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+        format!("--table {name} is none; known are {}", known.join(", "))
+    })
 }
 
 /// Separates the format from the time.

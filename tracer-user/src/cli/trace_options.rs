@@ -388,6 +388,7 @@ fn origin(beginning: &Beginning<'_>) -> TraceOrigin {
         anchor: beginning.clocks,
         system: System::detect(),
         is_wanted: Rc::new(move |_, _| has_user),
+        table: tracer_export::TableChoice::default(),
     }
 }
 

@@ -17,7 +17,13 @@ impl Table {
     /// Returns the table of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        TABLES.iter().find(|table| table.name == name)
+        TABLES.iter().copied().find(|table| table.name == name)
+    }
+
+    /// Returns the table of events, which is the first.
+    #[must_use]
+    pub fn events() -> &'static Self {
+        &EVENTS
     }
 
     /// Returns all columns, in order.
@@ -104,69 +110,86 @@ const BEHIND_PID: Column = Column::optional(
 const BEHIND_TID: Column = Column::optional("behind_tid", Of::I32, "Thread of that process");
 const BEHIND_COMM: Column = Column::optional("behind_comm", Of::Name, "Name of that thread");
 
+static EVENTS: Table = Table {
+    name: "events",
+    about: "An event: what `tracer-user read` shows",
+    // Columns are added at the end: files that were written before have these.
+    own: &[
+        Column::new("time", Of::Time, "Date of the event"),
+        Column::ns("ns", "Time on the monotonic clock of the host"),
+        Column::new("type", Of::Name, "Event type"),
+        Column::new("class", Of::Name, "user or system"),
+        PID,
+        TID,
+        COMM,
+        Column::optional("cpu", Of::U32, "CPU on which it was recorded"),
+        Column::new(
+            "prog_address",
+            Of::U64,
+            "Address of the trace point or system call in the program; 0 where not known",
+        ),
+        Column::new(
+            "thread_id",
+            Of::U64,
+            "`pthread_t` of the thread; 0 where not known",
+        ),
+        Column::new(
+            "truncated",
+            Of::Bool,
+            "Whether some of its data was not recorded",
+        ),
+        Column::new("data", Of::Json, "Fields of its data, as an object"),
+        Column::new("raw", Of::Bytes, "Data as it was recorded"),
+        Column::optional_ns(
+            "duration_ns",
+            "Of a system call that ends: how long it took, where its beginning was recorded",
+        ),
+        Column::optional(
+            "stack",
+            Of::Json,
+            "Functions that its thread was in, the innermost first, where stacks were recorded",
+        ),
+        Column::optional(
+            "stack_ends",
+            Of::Name,
+            "Why the stack ends where it does, where that is known",
+        ),
+    ],
+};
+
 /// All tables.
-pub static TABLES: &[Table] = &[
-    Table {
-        name: "events",
-        about: "An event: what `tracer-user read` shows",
-        // Columns are added at the end: files that were written before have these.
-        own: &[
-            Column::new("time", Of::Time, "Date of the event"),
-            Column::ns("ns", "Time on the monotonic clock of the host"),
-            Column::new("type", Of::Name, "Event type"),
-            Column::new("class", Of::Name, "user or system"),
-            PID,
-            TID,
-            COMM,
-            Column::optional("cpu", Of::U32, "CPU on which it was recorded"),
-            Column::new(
-                "prog_address",
-                Of::U64,
-                "Address of the trace point or system call in the program; 0 where not known",
-            ),
-            Column::new("thread_id", Of::U64, "`pthread_t` of the thread; 0 where not known"),
-            Column::new(
-                "truncated",
-                Of::Bool,
-                "Whether some of its data was not recorded",
-            ),
-            Column::new("data", Of::Json, "Fields of its data, as an object"),
-            Column::new("raw", Of::Bytes, "Data as it was recorded"),
-            Column::optional_ns(
-                "duration_ns",
-                "Of a system call that ends: how long it took, where its beginning was recorded",
-            ),
-            Column::optional(
-                "stack",
-                Of::Json,
-                "Functions that its thread was in, the innermost first, where stacks were recorded",
-            ),
-            Column::optional(
-                "stack_ends",
-                Of::Name,
-                "Why the stack ends where it does, where that is known",
-            ),
-        ],
-    },
-    Table {
+pub static TABLES: &[&Table] = &[
+    &EVENTS,
+    &Table {
         name: "threads",
         about: "A thread: how long it did what, over the whole log",
         own: &[
             PID,
             TID,
-            Column::new("comm", Of::Name, "Its last name; empty where it is not known"),
+            Column::new(
+                "comm",
+                Of::Name,
+                "Its last name; empty where it is not known",
+            ),
             Column::optional("command", Of::Text, "Command line of its process"),
             Column::ns("running_ns", "Time on a CPU"),
             Column::ns("runnable_ns", "Time that it waited for a CPU"),
             Column::ns("blocked_ns", "Time that it waited for something else"),
             Column::ns("stopped_ns", "Time that it was stopped"),
             Column::ns("unknown_ns", "Time of which nothing is known"),
-            Column::ns("throttled_ns", "Part of `runnable_ns`: its time was used up (`cpu.max`)"),
-            Column::new("preempted", Of::U64, "Number of times that it had to give way"),
+            Column::ns(
+                "throttled_ns",
+                "Part of `runnable_ns`: its time was used up (`cpu.max`)",
+            ),
+            Column::new(
+                "preempted",
+                Of::U64,
+                "Number of times that it had to give way",
+            ),
             Column::new("migrations", Of::U64, "Number of changes of its CPU"),
         ],
     },
-    Table {
+    &Table {
         name: "states",
         about: "An interval in which a thread was in one state; a thread's intervals leave no time \
                 out. In the order of their ends",
@@ -178,7 +201,11 @@ pub static TABLES: &[Table] = &[
             TID,
             COMM,
             STATE,
-            Column::optional("cpu", Of::U32, "CPU on which it ran, or for which it waited"),
+            Column::optional(
+                "cpu",
+                Of::U32,
+                "CPU on which it ran, or for which it waited",
+            ),
             Column::new(
                 "is_over",
                 Of::Bool,
@@ -198,11 +225,15 @@ pub static TABLES: &[Table] = &[
             BEHIND_COMM,
         ],
     },
-    Table {
+    &Table {
         name: "calls",
         about: "A system call, its entry and its exit joined. In the order of their ends",
         own: &[
-            Column::optional("time", Of::Time, "Date of its entry, where that was recorded"),
+            Column::optional(
+                "time",
+                Of::Time,
+                "Date of its entry, where that was recorded",
+            ),
             Column::optional_ns("ns", "Its entry on the monotonic clock of the host"),
             Column::optional_ns(
                 "duration_ns",
@@ -214,7 +245,11 @@ pub static TABLES: &[Table] = &[
             Column::new("name", Of::Name, "System call"),
             Column::new("number", Of::I32, "Number of the system call"),
             Column::new("compat", Of::Bool, "Whether a program of 32 bits made it"),
-            Column::optional("arguments", Of::Json, "Arguments by name, as they were at its entry"),
+            Column::optional(
+                "arguments",
+                Of::Json,
+                "Arguments by name, as they were at its entry",
+            ),
             Column::optional(
                 "filled",
                 Of::Json,
@@ -227,10 +262,14 @@ pub static TABLES: &[Table] = &[
             ),
             Column::optional("error", Of::Name, "Name of the error that it returned"),
             Column::optional("result", Of::Text, "Value that it returned, in words"),
-            Column::optional("cpu", Of::U32, "CPU on which it returned, or else was entered"),
+            Column::optional(
+                "cpu",
+                Of::U32,
+                "CPU on which it returned, or else was entered",
+            ),
         ],
     },
-    Table {
+    &Table {
         name: "spans",
         about: "A span: a time with a beginning and an end, and what its own threads did meanwhile. \
                 In the order of their ends",
@@ -253,13 +292,17 @@ pub static TABLES: &[Table] = &[
             Column::ns("unknown_ns", "Nothing is known"),
         ],
     },
-    Table {
+    &Table {
         name: "path",
         about: "A segment of the critical path of a span: the segments of a span add up to its \
                 length, up to 10,000 of them",
         own: &[
             Column::new("span", Of::U64, "Number of the span, as in `spans`"),
-            Column::new("segment", Of::U32, "Number within the path, in the order of time"),
+            Column::new(
+                "segment",
+                Of::U32,
+                "Number within the path, in the order of time",
+            ),
             TIME,
             NS,
             Column::ns("duration_ns", "Length of the segment"),
@@ -302,12 +345,16 @@ pub static TABLES: &[Table] = &[
             BEHIND_COMM,
         ],
     },
-    Table {
+    &Table {
         name: "stacks",
         about: "A function of the stack of an event, the innermost first",
         own: &[
             Column::new("stack", Of::U64, "Number of the stack within the log"),
-            Column::new("frame", Of::U32, "Number of the function within it; 0: the innermost"),
+            Column::new(
+                "frame",
+                Of::U32,
+                "Number of the function within it; 0: the innermost",
+            ),
             Column::new("time", Of::Time, "Date of the event"),
             Column::ns("ns", "Time on the monotonic clock of the host"),
             Column::new("type", Of::Name, "Event type"),
@@ -315,14 +362,22 @@ pub static TABLES: &[Table] = &[
             TID,
             COMM,
             Column::new("address", Of::U64, "Address in the function"),
-            Column::optional("function", Of::Name, "Name of the function, where it is known"),
+            Column::optional(
+                "function",
+                Of::Name,
+                "Name of the function, where it is known",
+            ),
             Column {
                 unit: "bytes",
                 ..Column::optional("offset", Of::U64, "Distance from the function's beginning")
             },
             Column::optional("file", Of::Name, "File of the function; [anon] without one"),
             Column::optional("build_id", Of::Name, "Build identifier of the file"),
-            Column::new("is_kernel", Of::Bool, "Whether it is a function of the kernel"),
+            Column::new(
+                "is_kernel",
+                Of::Bool,
+                "Whether it is a function of the kernel",
+            ),
             Column::new(
                 "is_inlined",
                 Of::Bool,
@@ -330,11 +385,15 @@ pub static TABLES: &[Table] = &[
             ),
         ],
     },
-    Table {
+    &Table {
         name: "waits",
         about: "Waits of one thread for one lock and one holder, summed up (`--locks`)",
         own: &[
-            Column::optional("lock", Of::U64, "Address of the lock; null for those beyond the limit"),
+            Column::optional(
+                "lock",
+                Of::U64,
+                "Address of the lock; null for those beyond the limit",
+            ),
             Column::optional("lock_pid", Of::I32, "Process whose address it is"),
             Column::optional(
                 "program",
@@ -350,8 +409,16 @@ pub static TABLES: &[Table] = &[
             Column::optional("pid", Of::I32, "Process of the thread that waited"),
             Column::optional("tid", Of::I32, "Thread that waited"),
             Column::optional("comm", Of::Name, "Name of that thread"),
-            Column::optional("holder_pid", Of::I32, "Process that had the lock, where known"),
-            Column::optional("holder_tid", Of::I32, "Thread that had the lock, where known"),
+            Column::optional(
+                "holder_pid",
+                Of::I32,
+                "Process that had the lock, where known",
+            ),
+            Column::optional(
+                "holder_tid",
+                Of::I32,
+                "Thread that had the lock, where known",
+            ),
             Column::optional("holder_comm", Of::Name, "Name of that thread"),
             Column::optional(
                 "waker_comm",
@@ -364,13 +431,21 @@ pub static TABLES: &[Table] = &[
             Column::new("confirmed", Of::U64, "Waits that the holder ended itself"),
         ],
     },
-    Table {
+    &Table {
         name: "losses",
         about: "A loss: events that are missing, by cause. None is missing where there is no row",
         own: &[
-            Column::optional("time", Of::Time, "Date of the next event; null behind the last one"),
+            Column::optional(
+                "time",
+                Of::Time,
+                "Date of the next event; null behind the last one",
+            ),
             Column::optional_ns("ns", "Time of the next event on the monotonic clock"),
-            Column::new("cause", Of::Name, "Cause: its name as in the summary of a trace"),
+            Column::new(
+                "cause",
+                Of::Name,
+                "Cause: its name as in the summary of a trace",
+            ),
             Column::optional(
                 "events",
                 Of::U64,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tracer_analysis::Thread;
 use tracer_answers::queries::{Scope, SpanSpec};
-use tracer_engine::{ClockPair, EventTypes};
 use tracer_engine::event::MonotonicNs;
+use tracer_engine::{ClockPair, EventTypes};
 use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;

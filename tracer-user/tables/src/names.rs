@@ -36,7 +36,8 @@ impl Texts {
             // A batch is closed long before.
             Err(_) => {
                 self.bytes.truncate(before);
-                self.ends.push(self.ends.last().copied().unwrap_or_default());
+                self.ends
+                    .push(self.ends.last().copied().unwrap_or_default());
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::definition::{ORIGIN, TABLES};
 use super::columns::Column;
+use super::definition::{ORIGIN, TABLES};
 
 /// Returns the page, in Markdown: `docs/tables.md`.
 #[must_use]
@@ -36,7 +36,7 @@ const ROWS: &str = "| column | type | null | meaning |\n|---|---|---|---|\n";
 
 const HEAD: &str = "# Tables
 
-<!-- Made by `cargo xtask tables` from tracer-user/tables/src/definition.rs. -->
+<!-- Made by `cargo run -p tracer-tables --example page > docs/tables.md`. -->
 
 A trace is nine tables. They are the same wherever they come from: `tracer-user export --to parquet --table NAME`
 writes one as a file, and the Python package ([`python.md`](python.md)) gives it to data frames and to SQL. What is not
@@ -54,3 +54,18 @@ const ORIGIN_HEAD: &str = "
 const TAIL: &str = "
 A log does not say on which host it was made: who reads it says so (`--host`, `--boot-id`; `tracer.open(…, host=…)`).
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_the_documentation_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tables.md");
+        let present = std::fs::read_to_string(path).unwrap();
+        assert!(
+            present == page(),
+            "docs/tables.md is not up to date; run: cargo run -p tracer-tables --example page > docs/tables.md"
+        );
+    }
+}

@@ -187,6 +187,7 @@ mod tests {
             },
             system: tracer_log::System::default(),
             is_wanted: std::rc::Rc::new(|_, _| true),
+            table: crate::TableChoice::default(),
         };
         text(&origin, &[0xab; 16], classes)
     }

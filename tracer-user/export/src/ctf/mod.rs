@@ -241,6 +241,7 @@ mod tests {
             anchor: log.header().anchor,
             system: tracer_log::System::default(),
             is_wanted: std::rc::Rc::new(|_, _| true),
+            table: crate::TableChoice::default(),
         };
         let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
         let mut walk = Walk::new(log, WantedEvents::default());

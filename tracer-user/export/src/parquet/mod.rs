@@ -1,60 +1,42 @@
-//! Apache Parquet: one row an event, in row groups by time, for data bases and data frames.
+//! Apache Parquet: a table of a trace, in row groups by time, for data bases and data frames.
 //!
-//! `rows` holds the rows of the group that is being filled, column by column.
+//! `schema` says in Parquet's words what the columns of the table are, `columns` writes a batch of its
+//! rows as a row group.
 
-mod rows;
+mod columns;
+mod schema;
 
+use std::cell::RefCell;
 use std::io::Write;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Context;
-use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+use tracer_tables::{Batch, Origin, TableMaker, TableSetup};
 
 use super::TraceOrigin;
-use rows::RowGroup;
-use tracer_event::consumer::Consumer;
+use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
-use tracer_output::report::CallTimes;
-
-/// Columns. Bytes of names that are not harmless are written as in a string literal of Rust; `data`
-/// is the object of the JSON lines, as text, which every reader takes for text, and `raw` the bytes
-/// that it was made of; `duration_ns` is that of the JSON lines too. Columns are added at the end.
-const SCHEMA: &str = "
-message event {
-    required int64 time (TIMESTAMP(NANOS, true));
-    required int64 ns (INTEGER(64, false));
-    required binary type (STRING);
-    required binary class (STRING);
-    required int32 pid;
-    required int32 tid;
-    required binary comm (STRING);
-    optional int32 cpu (INTEGER(32, false));
-    required int64 prog_address (INTEGER(64, false));
-    required int64 thread_id (INTEGER(64, false));
-    required boolean truncated;
-    required binary data (STRING);
-    required binary raw;
-    optional int64 duration_ns (INTEGER(64, false));
-}";
 
 /// Number of rows of a group, as in the files that DuckDB writes.
 const MOST_ROWS: usize = 122_880;
 
-/// Number of bytes of text and data after which a group is closed, however few its rows are.
-const MOST_BYTES: usize = 12 << 20;
+type File = Rc<RefCell<SerializedFileWriter<Box<dyn Write + Send>>>>;
+
+/// Function that writes a batch of rows.
+type WriteBatch = Box<dyn FnMut(Batch) -> anyhow::Result<()>>;
 
 /// Exporter that writes a file.
 pub struct Parquet {
-    file: SerializedFileWriter<Box<dyn Write + Send>>,
-    rows: RowGroup,
-    calls: CallTimes,
+    file: File,
+    maker: TableMaker<WriteBatch>,
 }
 
 impl Parquet {
@@ -64,51 +46,49 @@ impl Parquet {
     ///
     /// It cannot be written.
     pub fn new(out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
-        let schema = parse_message_type(SCHEMA).context(CANNOT_WRITE)?;
-        let by_time = SortingColumn {
-            column_idx: 0,
-            descending: false,
-            nulls_first: false,
+        let choice = &origin.table;
+        let name = origin.attributes.name();
+        let rows = Origin {
+            host: choice.host.as_deref().map(Into::into),
+            boot_id: choice.boot_id.as_deref().map(Into::into),
+            ..Origin::from_trace(name.as_bytes(), origin.anchor)
         };
-        let name = String::from_utf8_lossy(origin.attributes.name().as_bytes()).into_owned();
         let pairs = [
-            ("tracer.stream", name),
+            ("tracer.table", choice.table.name.to_owned()),
+            (
+                "tracer.stream",
+                String::from_utf8_lossy(name.as_bytes()).into_owned(),
+            ),
+            ("tracer.trace_id", rows.trace_id.to_string()),
             ("tracer.monotonic_ns", origin.anchor.monotonic.0.to_string()),
             ("tracer.realtime_ns", origin.anchor.realtime.0.to_string()),
         ];
-        let mut properties = WriterProperties::builder();
-        for column in ["time", "ns"] {
-            // Integers that grow by little.
-            properties = properties
-                .set_column_dictionary_enabled(column.into(), false)
-                .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
-        }
-        for column in ["data", "raw"] {
-            // Values that seldom come twice, and whose least and greatest are of no use.
-            properties = properties
-                .set_column_dictionary_enabled(column.into(), false)
-                .set_column_statistics_enabled(column.into(), EnabledStatistics::None);
-        }
-        let properties = properties
-            .set_created_by(concat!("tracer-user version ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_compression(Compression::SNAPPY)
-            .set_sorting_columns(Some(vec![by_time]))
-            .set_key_value_metadata(Some(pairs.map(pair).to_vec()))
-            .build();
+        let schema = schema::of_table(choice.table).context(CANNOT_WRITE)?;
+        let properties = schema::properties(choice.table, pairs.map(pair).to_vec());
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
+        let file = Rc::new(RefCell::new(file.context(CANNOT_WRITE)?));
+        let setup = TableSetup {
+            most_rows: MOST_ROWS,
+            ..TableSetup::new(choice.table, rows)
+        };
+        let written = Rc::clone(&file);
+        let write: WriteBatch =
+            Box::new(move |batch| write_group(&written, batch).context(CANNOT_WRITE));
         Ok(Self {
-            file: file.context(CANNOT_WRITE)?,
-            rows: RowGroup::default(),
-            calls: CallTimes::default(),
+            maker: TableMaker::new(&setup, write),
+            file,
         })
     }
+}
 
-    fn write_group(&mut self) -> Result<(), ParquetError> {
-        let mut group = self.file.next_row_group()?;
-        self.rows.write(&mut group)?;
-        group.close()?;
-        Ok(())
+fn write_group(file: &File, batch: Batch) -> Result<(), ParquetError> {
+    let mut file = file.borrow_mut();
+    let mut group = file.next_row_group()?;
+    for column in batch.into_columns() {
+        columns::write(&mut group, column)?;
     }
+    group.close()?;
+    Ok(())
 }
 
 fn pair((key, value): (&str, String)) -> KeyValue {
@@ -118,31 +98,36 @@ fn pair((key, value): (&str, String)) -> KeyValue {
 const CANNOT_WRITE: &str = "cannot write the rows";
 
 impl Consumer for Parquet {
-    fn event(&mut self, entry: &EventView<'_>) -> anyhow::Result<()> {
-        let took = self.calls.took(entry);
-        self.rows.push(entry, took);
-        if self.rows.count() >= MOST_ROWS || self.rows.bytes() >= MOST_BYTES {
-            self.write_group().context(CANNOT_WRITE)?;
-        }
-        Ok(())
+    fn learn_types(&mut self, types: &EventTypes) {
+        self.maker.learn_types(types);
     }
 
-    fn gap(&mut self, _: &Gap) {
-        self.calls.forget();
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
+        self.maker.count_losses(losses)
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.maker.gap(gap);
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        self.maker.event(view)
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        self.maker.idle(now);
     }
 
     fn finish(mut self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
-        if self.rows.count() > 0 {
-            self.write_group().context(CANNOT_WRITE)?;
-        }
+        self.maker.end(summary)?;
         // What the closing line says, for who opens the file.
         let mut text = Vec::new();
         summary.push_json(&mut text);
         let summary = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
-        self.file
-            .append_key_value_metadata(pair(("tracer.summary", summary)));
-        self.file.finish().context(CANNOT_WRITE)?;
-        self.file.inner_mut().flush().context(CANNOT_WRITE)
+        let mut file = self.file.borrow_mut();
+        file.append_key_value_metadata(pair(("tracer.summary", summary)));
+        file.finish().context(CANNOT_WRITE)?;
+        file.inner_mut().flush().context(CANNOT_WRITE)
     }
 }
 
@@ -152,8 +137,6 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     use tracer_common::event_type::EventTypeId;
-
-    use tracer_engine::event::MonotonicNs;
 
     use super::*;
     use crate::testing::{MemoryFile, origin_of};

@@ -1,8 +1,6 @@
 //! Columns that intervals of threads and segments of paths have in common.
 
-use tracer_analysis::{
-    Behind, IntervalEnd, PathPart, Reason, State, Task, Then, Wait, Waker,
-};
+use tracer_analysis::{Behind, IntervalEnd, PathPart, Reason, State, Task, Then, Wait, Waker};
 use tracer_answers::queries::words::inside;
 use tracer_answers::queries::{Functions, tree_json::wait_word};
 use tracer_event::fields::until_null;
@@ -101,9 +99,13 @@ impl Activity {
         let inside = self.reason.and_then(|reason| inside(reason.inside));
         out.name(inside.as_deref().map(str::as_bytes));
         out.bool(self.reason.map(|reason| reason.is_io));
-        let place = self.reason.and_then(|reason| functions.place(reason.function));
+        let place = self
+            .reason
+            .and_then(|reason| functions.place(reason.function));
         out.name(place.map(|place| place.name.as_bytes()));
-        let lock = self.reason.and_then(|reason| functions.locks.get(reason.lock));
+        let lock = self
+            .reason
+            .and_then(|reason| functions.locks.get(reason.lock));
         out.u64(lock.map(|lock| lock.key.address));
         let waker = self.waker.filter(|waker| *waker != Waker::Unknown);
         out.name(waker.map(|waker| waker_word(&waker).as_bytes()));

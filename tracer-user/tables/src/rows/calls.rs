@@ -148,7 +148,10 @@ fn push(begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut Batch) {
         return;
     };
     // The kernel shows a successful execveat as an execve when it returns.
-    let Some(key) = begun.map(|begun| begun.key).or(ended.map(|ended| ended.key)) else {
+    let Some(key) = begun
+        .map(|begun| begun.key)
+        .or(ended.map(|ended| ended.key))
+    else {
         return;
     };
     match begun {
@@ -163,7 +166,10 @@ fn push(begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut Batch) {
     out.i32(header.pid);
     out.i32(header.tid);
     let comm = ended.map(|ended| ended.view.comm.unwrap_or_default());
-    out.name(comm.or(begun.map(|begun| begun.comm.as_slice())).unwrap_or_default());
+    out.name(
+        comm.or(begun.map(|begun| begun.comm.as_slice()))
+            .unwrap_or_default(),
+    );
     let table = if key.is_compat {
         Table::Compat
     } else {
@@ -197,7 +203,9 @@ fn push_end(ended: Option<&Ended<'_>>, out: &mut Batch) {
         let mut quoted = Vec::new();
         let has_value = push_field(&mut quoted, entry, "result", data);
         // Words of this project's own, which need no escapes.
-        let words = quoted.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        let words = quoted
+            .strip_prefix(b"\"")
+            .and_then(|rest| rest.strip_suffix(b"\""));
         text.extend_from_slice(words.unwrap_or(&quoted));
         has_value
     });

@@ -1,10 +1,10 @@
 //! Rows of `losses`.
 
+use tracer_engine::source::LossCause;
 use tracer_event::consumer::TraceLosses;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
-use tracer_engine::source::LossCause;
 
 use super::{Dates, Rows, push_date};
 use crate::batch::Batch;
@@ -51,7 +51,9 @@ impl Rows for LossRows {
         let told = |name: &str| {
             let causes = LossCause::ALL.into_iter();
             let mut causes = causes.filter(|cause| cause.name() == name);
-            causes.next().map_or(0, |cause| self.told.by_cause.lost(cause))
+            causes
+                .next()
+                .map_or(0, |cause| self.told.by_cause.lost(cause))
         };
         for (name, count) in summary.losses() {
             let more = count.saturating_sub(told(name));

@@ -49,7 +49,11 @@ impl Rows for StackRows {
             out.u64(frame.address);
             let function = frame.function.as_ref();
             out.name(function.map(|(name, _)| name.as_bytes()));
-            out.u64(function.filter(|_| !frame.is_inlined).map(|(_, offset)| *offset));
+            out.u64(
+                function
+                    .filter(|_| !frame.is_inlined)
+                    .map(|(_, offset)| *offset),
+            );
             let mapping = frame.mapping.as_ref().filter(|_| !frame.is_kernel);
             out.name(mapping.map(|mapping| match &*mapping.path {
                 [] => b"[anon]".as_slice(),

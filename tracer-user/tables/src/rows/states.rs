@@ -77,7 +77,8 @@ impl Rows for StateRows {
         }
         let ended = &mut self.ended;
         let comm = view.comm.unwrap_or_default();
-        self.paths.go_on(&view.event, comm, |found| add(ended, found));
+        self.paths
+            .go_on(&view.event, comm, |found| add(ended, found));
         self.push_ended(out);
     }
 

@@ -105,10 +105,22 @@ pub fn push_waits(statistics: &Statistics, choice: &RowChoice, out: &mut Batch) 
             if !choice.has_thread(waiter) {
                 continue;
             }
-            push_wait(statistics, (Some(key), total), Some((waiter, relation)), &of_it, out);
+            push_wait(
+                statistics,
+                (Some(key), total),
+                Some((waiter, relation)),
+                &of_it,
+                out,
+            );
         }
         if total.other_pairs.waits > 0 {
-            push_wait(statistics, (Some(key), total), None, &total.other_pairs, out);
+            push_wait(
+                statistics,
+                (Some(key), total),
+                None,
+                &total.other_pairs,
+                out,
+            );
         }
     }
     if let Some(others) = statistics.locks.others() {
