@@ -50,6 +50,8 @@ enum Task {
     Header(tasks::header::Args),
     /// Writes the manual pages that are made from the code
     Man(tasks::man::Args),
+    /// Makes the wheel of the Python package, and tests it
+    Wheel(tasks::wheel::Args),
     /// Makes the pictures of the documents anew, from what real programs show
     Pictures(tasks::pictures::Args),
     /// Writes docs/json-members.md, and the list of members of JSON that its version has
@@ -91,6 +93,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),
+        Task::Wheel(args) => tasks::wheel::run(&args),
         Task::Pictures(args) => tasks::pictures::run(&args),
         Task::Json(args) => tasks::json::run(&args),
         Task::Interface(args) => tasks::interface::run(&args),

@@ -43,6 +43,33 @@ const FOR_PICTURES: &[&str] = &[
     "viztracer==1.1.1",
 ];
 
+/// Packages that make the wheel of the Python package.
+const FOR_WHEELS: &[&str] = &["maturin==1.16.0"];
+
+/// Packages that take tables from the Python package, and what runs its notebook.
+const WITH_FRAMES: &[&str] = &[
+    "duckdb==2.0.0",
+    "polars==2.1.0",
+    "pandas==3.1.1",
+    "pyarrow==26.0.1",
+    "nbconvert==7.17.2",
+    "ipykernel==7.4.0",
+];
+
+/// Returns the interpreter that has what makes wheels.
+pub fn for_wheels() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target("maturin");
+    install(&folder, FOR_WHEELS)?;
+    Ok(folder.join("bin/python"))
+}
+
+/// Returns the interpreter that has the packages that take tables.
+pub fn with_frames() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target("frames");
+    install(&folder, WITH_FRAMES)?;
+    Ok(folder.join("bin/python"))
+}
+
 /// Returns the interpreter that has the packages of the tests, under `target/`.
 pub fn interpreter() -> PathBuf {
     workspace::target("python").join("bin/python")

@@ -3,4 +3,5 @@
 mod exports;
 mod live_exports;
 mod perfetto_engine;
+mod python_package;
 mod vocabulary;

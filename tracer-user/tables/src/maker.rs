@@ -192,3 +192,141 @@ impl<F: FnMut(Batch) -> anyhow::Result<()>> Consumer for TableMaker<F> {
         self.end(summary)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tracer_answers::queries::follow;
+    use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
+    use tracer_engine::event::{EventHeader, Truncation};
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Walk, WantedEvents};
+
+    use super::super::{BatchColumn, TABLES, Values};
+    use super::*;
+
+    /// Returns the batches of a table of a log.
+    fn batches(log: TestLog, setup: &TableSetup) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        let mut maker = TableMaker::new(setup, |batch| {
+            batches.push(batch);
+            Ok(())
+        });
+        let mut walk = Walk::new(log, WantedEvents::default());
+        follow(&mut walk, &mut maker).unwrap();
+        maker.end(&walk.summary()).unwrap();
+        drop(maker);
+        batches
+    }
+
+    fn count(column: &BatchColumn) -> usize {
+        match &column.values {
+            Values::Nothing => 0,
+            Values::U64(values) => values.len(),
+            Values::I64(values) => values.len(),
+            Values::U32(values) => values.len(),
+            Values::I32(values) => values.len(),
+            Values::Bool(values) => values.len(),
+            Values::Name(values, names) => {
+                let names = i32::try_from(names.texts().count()).unwrap();
+                assert!(values.iter().all(|number| (0..names).contains(number)));
+                values.len()
+            }
+            Values::Texts(texts) => texts.count(),
+        }
+    }
+
+    /// Checks that each column has a value for each row, and text that is UTF-8.
+    fn check(batch: &Batch) {
+        for column in batch.columns() {
+            let name = column.column.name;
+            assert_eq!(count(column), batch.rows(), "{name}");
+            assert!([0, batch.rows()].contains(&column.valid.len()), "{name}");
+            assert!(
+                column.valid.is_empty() || column.column.is_nullable,
+                "{name}"
+            );
+            match &column.values {
+                Values::Texts(texts) if column.column.of != crate::ColumnType::Bytes => {
+                    assert!(std::str::from_utf8(&texts.bytes).is_ok(), "{name}");
+                }
+                Values::Name(_, names) => {
+                    assert!(std::str::from_utf8(&names.texts().bytes).is_ok(), "{name}");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    proptest! {
+        /// Checks that every table has a value in each column, whatever a log has.
+        #[test]
+        fn rows_are_whole_whatever_a_log_has(
+            events in prop::collection::vec(
+                (any::<u16>(), 0_u32..66, 0..4_i32, 0..4_i32, any::<Option<u32>>(),
+                 prop::collection::vec(any::<u8>(), 0..80)),
+                0..60),
+            most_rows in 1_usize..20,
+        ) {
+            for table in TABLES {
+                let mut log = TestLog { late: 3, lost_in_log: 1, ..TestLog::default() };
+                log.define(b"x begin");
+                log.define(b"x end");
+                let mut at = 0;
+                for (later, id, pid, tid, cpu, data) in &events {
+                    let id = if *id < 64 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
+                    at += u64::from(*later);
+                    let header = EventHeader {
+                        time: MonotonicNs(at),
+                        event_type: EventTypeId(id),
+                        pid: *pid,
+                        tid: *tid,
+                        cpu: *cpu,
+                        thread_id: 0,
+                        program_address: 0,
+                        truncation: Truncation::None,
+                    };
+                    log.push_event(header, data, b"a\x1b\xff");
+                }
+                let setup = TableSetup { most_rows, ..TableSetup::new(table, Origin::default()) };
+                batches(log, &setup).iter().for_each(check);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_that_are_not_chosen_are_not_made() {
+        let mut log = TestLog::default();
+        let name = log.define(b"x");
+        (1..=9).for_each(|nth| log.push(nth * 10, name, (1, 2), b"data"));
+        let setup = TableSetup {
+            columns: Some(vec!["pid".to_owned(), "ns".to_owned()]),
+            most_rows: 4,
+            ..TableSetup::new(Table::events(), Origin::default())
+        };
+        let batches = batches(log, &setup);
+        assert_eq!(
+            batches.iter().map(Batch::rows).collect::<Vec<_>>(),
+            [4, 4, 1]
+        );
+        for batch in &batches {
+            check(batch);
+            let names: Vec<_> = batch.columns().map(|column| column.column.name).collect();
+            assert_eq!(names, ["ns", "pid"]);
+        }
+    }
+
+    #[test]
+    fn a_trace_has_one_identifier_and_another_trace_another() {
+        let clocks = |monotonic, realtime| ClockPair {
+            monotonic: MonotonicNs(monotonic),
+            realtime: tracer_engine::event::RealtimeNs(realtime),
+        };
+        let id = |name: &[u8], clocks| Origin::from_trace(name, clocks).trace_id;
+        // As the first version made it: identifiers are in files.
+        assert_eq!(&*id(b"", clocks(0, 0)), "88201fb960ff6465");
+        assert_eq!(id(b"a", clocks(1, 2)), id(b"a", clocks(1, 2)));
+        assert_ne!(id(b"a", clocks(1, 2)), id(b"a", clocks(2, 1)));
+        assert_ne!(id(b"a", clocks(1, 2)), id(b"b", clocks(1, 2)));
+    }
+}

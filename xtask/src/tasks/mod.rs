@@ -25,3 +25,4 @@ pub mod setup;
 pub mod stress;
 pub mod test;
 pub mod vmtest;
+pub mod wheel;

@@ -15,7 +15,7 @@ struct Crate {
 /// do not know each other; only the C library has C functions. Of the tool's crates only those of
 /// the agent and of running traces know the kernel's, and answers and exports know neither; only
 /// the command line knows all.
-const CRATES: [Crate; 23] = [
+const CRATES: [Crate; 25] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -144,21 +144,6 @@ const CRATES: [Crate; 23] = [
         ],
     },
     Crate {
-        of: "tracer-export",
-        may_use: &[
-            "tracer-analysis",
-            "tracer-common",
-            "tracer-engine",
-            "tracer-log",
-            "tracer-text",
-            "tracer-syscalls",
-            "tracer-binary",
-            "tracer-event",
-            "tracer-output",
-            "tracer-log-view",
-        ],
-    },
-    Crate {
         of: "tracer-live",
         may_use: &[
             "tracer-common",
@@ -188,6 +173,50 @@ const CRATES: [Crate; 23] = [
             "tracer-event",
             "tracer-output",
             "tracer-log-view",
+        ],
+    },
+    Crate {
+        of: "tracer-tables",
+        may_use: &[
+            "tracer-analysis",
+            "tracer-common",
+            "tracer-engine",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-event",
+            "tracer-output",
+            "tracer-log-view",
+            "tracer-answers",
+        ],
+    },
+    Crate {
+        of: "tracer-export",
+        may_use: &[
+            "tracer-analysis",
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-binary",
+            "tracer-event",
+            "tracer-output",
+            "tracer-log-view",
+            "tracer-tables",
+        ],
+    },
+    Crate {
+        of: "tracer-python",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-text",
+            "tracer-syscalls",
+            "tracer-event",
+            "tracer-log-view",
+            "tracer-answers",
+            "tracer-tables",
         ],
     },
     Crate {
@@ -225,6 +254,7 @@ const CRATES: [Crate; 23] = [
             "tracer-export",
             "tracer-live",
             "tracer-answers",
+            "tracer-tables",
             "tracer-top",
             "tracer-mcp",
         ],

@@ -11,10 +11,11 @@ use crate::tasks::test::totals::{self, Outcome};
 use crate::{privilege, process, workspace};
 
 /// Crates whose tests run on the host.
-pub const SELECTION: [&str; 3] = [
+pub const SELECTION: [&str; 4] = [
     "--workspace",
     "--exclude=tracer-ebpf",
     "--exclude=area-model",
+    "--exclude=tracer-python",
 ];
 
 /// Crate with the model of the trace area. A model checker takes long to build and to run.

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 48] = [
+pub const TESTS: [&str; 50] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -41,8 +41,10 @@ pub const TESTS: [&str; 48] = [
     "of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left",
     "page_faults_of_a_snapshot_are_named_as_copies",
     "page_faults_that_wait_for_a_disk_are_named",
+    "rows_of_the_python_package_are_those_of_json_and_of_parquet",
     "sleeps_are_named_with_how_long_each_takes",
     "the_group_is_named_that_has_the_quota_and_not_one_within_it",
+    "the_python_package_needs_no_other_one_and_no_network",
     "the_recorder_answers_with_the_priority_of_the_thread_that_waits",
     "the_slack_of_timers_is_seen_in_how_long_a_sleep_takes",
     "threads_that_are_too_many_for_a_screen_share_rows_by_name",

@@ -16,7 +16,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{bail, ensure};
 
-use crate::tasks::{dist, lint, man, recorder, setup};
+use crate::tasks::{dist, lint, man, recorder, setup, wheel};
 use crate::{node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary, own_name};
 use totals::{Failure, Totals};
@@ -88,6 +88,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         joined(tools).map(|()| variables)
     })?;
 
+    if args.whole {
+        wheel::for_tests()?;
+    }
     let ((mut totals, mut failed), lint) = thread::scope(|scope| {
         let lint = args.lint.then(|| scope.spawn(lint::run_beside));
         let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, &variables)?;

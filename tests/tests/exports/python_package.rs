@@ -1,0 +1,98 @@
+//! The Python package, in environments with and without the packages that take tables: its rows are
+//! those of `read --format json` and of the Parquet exports, as DuckDB and pyarrow see them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tests::log_reader::Log;
+use tests::{made, made_calls, made_ends, made_hostile, made_log, made_slices, made_stacks};
+
+/// Function that writes a log.
+type Write = fn(&Path) -> anyhow::Result<()>;
+
+/// Logs with every family of events.
+const LOGS: [(&str, Write); 7] = [
+    ("each type", made::write_each_type),
+    ("names", |path| made_log::write(path, 3).map(drop)),
+    ("calls", |path| made_calls::write(path, 400)),
+    ("threads that end", made_ends::write),
+    ("slices", made_slices::write),
+    ("stacks", made_stacks::write),
+    ("hostile", made_hostile::write),
+];
+
+const TABLES: [&str; 9] = [
+    "events", "threads", "states", "calls", "spans", "path", "stacks", "waits", "losses",
+];
+
+/// Returns the interpreter of an environment that has the package.
+fn interpreter(environment: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let python = target.join(environment).join("bin/python");
+    assert!(
+        python.exists(),
+        "no Python with the package in {}; run: cargo xtask wheel --test",
+        python.display()
+    );
+    python
+}
+
+/// Runs a script of `tests/python` in an environment, without a network.
+fn run(environment: &str, script: &str, words: &[&Path]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("python")
+        .join(script);
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--net"])
+        .arg(interpreter(environment))
+        .arg(script)
+        .args(words)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap() + &said
+}
+
+/// Writes what the tool makes of a log beside it: its lines of JSON, `stat` and each table.
+fn write_truths(log: &Log) {
+    for (name, words) in [
+        ("read", ["--format", "json"]),
+        ("stat", ["--format", "json"]),
+    ] {
+        let output = log.run(name, &words).unwrap();
+        std::fs::write(log.file(&format!("{name}.json")), output.stdout).unwrap();
+    }
+    for table in TABLES {
+        let file = log.file(&format!("{table}.parquet"));
+        let words = ["--to", "parquet", "--table", table, "--force", "-o"];
+        let output = log
+            .run("export", &[&words[..], &[file.to_str().unwrap()]].concat())
+            .unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    }
+}
+
+#[test]
+fn rows_of_the_python_package_are_those_of_json_and_of_parquet() {
+    for (name, write) in LOGS {
+        let log = Log::written_by(write).unwrap();
+        write_truths(&log);
+        let said = run("frames", "package_rows.py", &[&log.path()]);
+        assert!(said.contains("events are the same"), "{name}: {said}");
+    }
+}
+
+#[test]
+fn the_python_package_needs_no_other_one_and_no_network() {
+    let log = Log::make(12).unwrap();
+    let mut bytes = std::fs::read(log.path()).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    let damaged = log.file("damaged");
+    std::fs::write(&damaged, bytes).unwrap();
+    let said = run("wheel-alone", "package_alone.py", &[&log.path(), &damaged]);
+    assert!(said.contains("all is as it should be"), "{said}");
+}
