@@ -189,6 +189,7 @@ impl Log {
                 scope: choice.scope(self.anchor)?,
                 tids: choice.tids.clone(),
                 most_rows,
+                defers: true,
                 ..TableSetup::new(table, self.origin.clone())
             },
             follow,

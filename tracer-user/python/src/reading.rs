@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use pyo3::prelude::*;
 use tracer_answers::queries::Following;
 use tracer_event::consumer::Consumer as _;
@@ -76,10 +76,7 @@ impl Reading {
     fn read(&self, sender: &SyncSender<Message>) -> anyhow::Result<Option<String>> {
         let wanted = self.wanted.settled_in(&self.path)?;
         let mut walk = Walk::new(open(&self.path)?, wanted).naming_by(&self.path);
-        let mut maker = TableMaker::new(&self.setup, |batch| {
-            let sent = sender.send(Message::Batch(Box::new(batch)));
-            sent.context("nothing takes the rows any more")
-        });
+        let mut maker = TableMaker::new(&self.setup, |batch| hand_over(batch, sender));
         let mut following = Following::default();
         let writers = self.follow.then(|| Writers::open(&self.path));
         loop {
@@ -104,6 +101,24 @@ impl Reading {
         Ok(warning(&walk, &summary))
     }
 }
+
+/// Gives a batch to its taker. While that is busy, renders what it would have to.
+fn hand_over(batch: Batch, sender: &SyncSender<Message>) -> anyhow::Result<()> {
+    const AT_ONCE: usize = 512;
+    let mut batch = Box::new(batch);
+    loop {
+        match sender.try_send(Message::Batch(batch)) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Full(Message::Batch(back))) => batch = back,
+            Err(_) => bail!(NO_TAKER),
+        }
+        if !batch.render(AT_ONCE) {
+            return sender.send(Message::Batch(batch)).context(NO_TAKER);
+        }
+    }
+}
+
+const NO_TAKER: &str = "nothing takes the rows any more";
 
 /// Returns what is missing, for people; `None` where nothing is.
 fn warning(walk: &Walk<LogReader>, summary: &Summary) -> Option<String> {
@@ -152,7 +167,10 @@ impl Batches {
             }
         };
         match message {
-            Message::Batch(batch) => Ok(Some(*batch)),
+            Message::Batch(mut batch) => {
+                batch.render(usize::MAX);
+                Ok(Some(*batch))
+            }
             Message::End(warning) => {
                 self.0 = None;
                 let warned = warning.and_then(|text| Python::try_attach(|py| warn(py, &text)));

@@ -1,6 +1,9 @@
 //! Rows, column by column.
 
+use tracer_event::event_view::EventView;
+
 use super::columns::{Column, ColumnType};
+use super::deferred::Deferred;
 use super::definition::Table;
 use super::maker::Origin;
 use super::names::{Names, Texts};
@@ -44,7 +47,11 @@ pub struct Batch {
     own_columns: usize,
     rows: usize,
     next: usize,
+    /// Bytes of text and data.
+    bytes: usize,
     origin: Origin,
+    /// Data that is still to be rendered.
+    deferred: Option<Deferred>,
 }
 
 /// Bytes of text and data after which a batch is closed, however few its rows are.
@@ -71,7 +78,9 @@ impl Batch {
             own_columns: table.own_columns(),
             rows: 0,
             next: 0,
+            bytes: 0,
             origin,
+            deferred: None,
         }
     }
 
@@ -83,6 +92,7 @@ impl Batch {
             let values = match &mut column.values {
                 Values::Nothing => Values::Nothing,
                 Values::Name(_, names) => Values::Name(Vec::with_capacity(capacity), names.next()),
+                Values::Texts(texts) => Values::Texts(Texts::as_large_as(texts)),
                 _ => Values::new(column.column.of, capacity),
             };
             BatchColumn {
@@ -96,7 +106,9 @@ impl Batch {
             own_columns: self.own_columns,
             rows: 0,
             next: 0,
+            bytes: 0,
             origin: self.origin.clone(),
+            deferred: self.deferred.as_mut().map(Deferred::next),
         };
         std::mem::replace(self, next)
     }
@@ -110,11 +122,7 @@ impl Batch {
     /// Tells whether it is as large as a batch gets, with this number of rows at most.
     #[must_use]
     pub fn is_full(&self, most_rows: usize) -> bool {
-        let bytes = self.columns.iter().map(|column| match &column.values {
-            Values::Texts(texts) => texts.bytes.len(),
-            _ => 0,
-        });
-        self.rows >= most_rows || bytes.sum::<usize>() >= MOST_BYTES
+        self.rows >= most_rows || self.bytes >= MOST_BYTES
     }
 
     /// Returns the columns that were chosen.
@@ -216,9 +224,21 @@ impl Batch {
         });
     }
 
+    /// Pushes the name that `key` has for good: any bytes.
+    pub(crate) fn keyed_name(&mut self, key: u32, name: &[u8]) {
+        self.put(true, |values| {
+            if let Values::Name(values, names) = values {
+                values.push(names.number_of_key(key, name));
+                return true;
+            }
+            false
+        });
+    }
+
     /// Pushes the text that `write` appends; none where it returns false.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let mut has_value = false;
+        let bytes = &mut self.bytes;
         if let Some(BatchColumn {
             values: Values::Texts(texts),
             ..
@@ -230,6 +250,7 @@ impl Batch {
                 if !has_value {
                     out.truncate(before);
                 }
+                *bytes += out.len() - before;
             });
         }
         self.put(has_value, |values| matches!(values, Values::Texts(_)));
@@ -266,6 +287,35 @@ impl Batch {
             }
             column.valid.push(has_value);
         }
+    }
+
+    /// Has the data of events rendered later, by [`render`](Self::render), where that is a column.
+    pub(crate) fn defer(&mut self) {
+        let index = |name: &str| {
+            let mut columns = self.columns.iter();
+            columns
+                .position(|one| one.column.name == name && !matches!(one.values, Values::Nothing))
+        };
+        self.deferred = index("data").map(|data| Deferred::new(data, index("raw")));
+    }
+
+    /// Tells whether the data of events is rendered later, and notes the next one then.
+    pub(crate) fn note_deferred(&mut self, view: &EventView<'_>) -> bool {
+        let Some(deferred) = &mut self.deferred else {
+            return false;
+        };
+        // Text is some three times as long.
+        self.bytes += deferred.note(view).saturating_mul(3);
+        self.next += 1;
+        true
+    }
+
+    /// Renders the data of up to `most` more events; false once there are none.
+    pub fn render(&mut self, most: usize) -> bool {
+        let Some(deferred) = &mut self.deferred else {
+            return false;
+        };
+        deferred.render(&mut self.columns, most)
     }
 
     /// Ends a row.

@@ -18,6 +18,7 @@
 
 mod batch;
 mod columns;
+mod deferred;
 mod definition;
 mod maker;
 mod names;

@@ -62,6 +62,8 @@ pub struct TableSetup {
     pub tids: Vec<i32>,
     /// Most rows of a batch.
     pub most_rows: usize,
+    /// Whether the data of events is rendered by who takes the batches ([`Batch::render`]).
+    pub defers: bool,
     /// Origin of the rows.
     pub origin: Origin,
 }
@@ -77,6 +79,7 @@ impl TableSetup {
             scope: Scope::default(),
             tids: Vec::new(),
             most_rows: MOST_ROWS,
+            defers: false,
             origin,
         }
     }
@@ -125,7 +128,11 @@ pub struct TableMaker<F> {
 impl<F: FnMut(Batch) -> anyhow::Result<()>> TableMaker<F> {
     /// Begins the table. `give` is called with each batch, which has rows.
     pub fn new(setup: &TableSetup, give: F) -> Self {
-        let batch = Batch::new(setup.table, setup.columns.as_deref(), setup.origin.clone());
+        let columns = setup.columns.as_deref();
+        let mut batch = Batch::new(setup.table, columns, setup.origin.clone());
+        if setup.defers && setup.table == Table::events() {
+            batch.defer();
+        }
         Self {
             rows: rows::of(setup, &batch),
             batch,
@@ -291,6 +298,45 @@ mod tests {
                 let setup = TableSetup { most_rows, ..TableSetup::new(table, Origin::default()) };
                 batches(log, &setup).iter().for_each(check);
             }
+        }
+    }
+
+    #[test]
+    fn data_that_is_rendered_later_is_the_same() {
+        for columns in [None, Some(vec!["data".to_owned()])] {
+            let texts = |defers| {
+                let mut log = TestLog::default();
+                let names = [log.define(b"x"), log.define(b"y")];
+                for nth in 1..=9_u8 {
+                    log.push(
+                        nth.into(),
+                        names[usize::from(nth % 2)],
+                        (1, 2),
+                        &[b'a' + nth],
+                    );
+                    log.push(nth.into(), EventTypeId::FORK, (1, 2), &[nth; 40]);
+                }
+                let setup = TableSetup {
+                    columns: columns.clone(),
+                    most_rows: 5,
+                    defers,
+                    ..TableSetup::new(Table::events(), Origin::default())
+                };
+                let mut texts = Vec::new();
+                for mut batch in batches(log, &setup) {
+                    while batch.render(2) {}
+                    check(&batch);
+                    let mut columns = batch.into_columns();
+                    let data = columns.find(|column| column.column.name == "data").unwrap();
+                    let Values::Texts(data) = data.values else {
+                        panic!("no text");
+                    };
+                    texts.extend((0..data.count()).map(|nth| data.get(nth).to_vec()));
+                }
+                texts
+            };
+            assert_eq!(texts(true).len(), 18);
+            assert_eq!(texts(true), texts(false));
         }
     }
 

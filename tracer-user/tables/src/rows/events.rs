@@ -35,12 +35,12 @@ impl Rows for EventRows {
         let header = &view.event.header;
         push_date(view.date, out);
         out.u64(header.time.0);
-        out.name(view.name);
-        out.name(if header.event_type.is_user() {
-            b"user".as_slice()
-        } else {
-            b"system"
-        });
+        out.keyed_name(header.event_type.0, view.name);
+        let is_user = header.event_type.is_user();
+        out.keyed_name(
+            u32::from(is_user),
+            if is_user { b"user" } else { b"system" },
+        );
         out.i32(header.pid);
         out.i32(header.tid);
         out.name(view.comm.unwrap_or_default());
@@ -48,7 +48,7 @@ impl Rows for EventRows {
         out.u64(header.program_address);
         out.u64(header.thread_id);
         out.bool(header.truncation != Truncation::None);
-        if !out.skips_next() {
+        if !out.skips_next() && !out.note_deferred(view) {
             out.text(|text| {
                 push_data(text, view);
                 true

@@ -1,0 +1,122 @@
+//! Data of events that is rendered after their rows were made: by whichever thread has time for it.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
+use tracer_event::event_view::EventView;
+use tracer_output::report::push_data;
+
+use super::batch::{BatchColumn, Values};
+use super::names::Texts;
+
+/// Names of event types, by type.
+type TypeNames = HashMap<EventTypeId, Box<[u8]>>;
+
+/// Data of the events of a batch.
+#[derive(Debug)]
+pub struct Deferred {
+    /// Index of the column that it is rendered into.
+    data: usize,
+    /// Index of the column with the data as it was recorded, where that was chosen.
+    raw: Option<usize>,
+    /// Data as it was recorded, where that is no column.
+    own: Texts,
+    types: Vec<(EventTypeId, Truncation)>,
+    names: Arc<TypeNames>,
+    /// Type that was looked up last.
+    last: Option<EventTypeId>,
+    /// Events that were rendered.
+    rendered: usize,
+}
+
+impl Deferred {
+    /// Begins, with the columns.
+    pub fn new(data: usize, raw: Option<usize>) -> Self {
+        Self {
+            data,
+            raw,
+            own: Texts::default(),
+            types: Vec::new(),
+            names: Arc::default(),
+            last: None,
+            rendered: 0,
+        }
+    }
+
+    /// Begins that of the next batch.
+    pub fn next(&mut self) -> Self {
+        Self {
+            own: Texts::as_large_as(&self.own),
+            types: Vec::with_capacity(self.types.len()),
+            names: Arc::clone(&self.names),
+            ..Self::new(self.data, self.raw)
+        }
+    }
+
+    /// Notes the data of an event. Returns its length.
+    pub fn note(&mut self, view: &EventView<'_>) -> usize {
+        let header = &view.event.header;
+        let of = header.event_type;
+        if self.last != Some(of) {
+            self.last = Some(of);
+            if !self.names.contains_key(&of) {
+                Arc::make_mut(&mut self.names).insert(of, view.name.into());
+            }
+        }
+        self.types.push((of, header.truncation));
+        if self.raw.is_none() {
+            self.own.push(|out| out.extend_from_slice(view.event.data));
+        }
+        view.event.data.len()
+    }
+
+    /// Renders the data of up to `most` more events; false once there are none.
+    pub fn render(&mut self, columns: &mut [BatchColumn], most: usize) -> bool {
+        let Some(column) = columns.get_mut(self.data) else {
+            return false;
+        };
+        // It is taken out while others are looked at.
+        let Values::Texts(mut data) = std::mem::replace(&mut column.values, Values::Nothing) else {
+            return false;
+        };
+        let raw = self.raw.and_then(|raw| columns.get(raw));
+        let raw = match raw.map(|raw| &raw.values) {
+            Some(Values::Texts(raw)) => raw,
+            _ => &self.own,
+        };
+        let from = self.rendered;
+        let events = self.types.iter().enumerate().skip(from).take(most);
+        for (index, (of, truncation)) in events {
+            let view = EventView {
+                entry: system_event_type(*of),
+                name: self.names.get(of).map_or(&[], |name| &**name),
+                ..EventView::bare(event(*of, *truncation, raw.get(index)), b"")
+            };
+            data.push(|out| push_data(out, &view));
+            self.rendered += 1;
+        }
+        if let Some(column) = columns.get_mut(self.data) {
+            column.values = Values::Texts(data);
+        }
+        self.rendered < self.types.len()
+    }
+}
+
+/// Returns an event of which only the data matters.
+fn event(event_type: EventTypeId, truncation: Truncation, data: &[u8]) -> Event<'_> {
+    Event {
+        header: EventHeader {
+            time: MonotonicNs(0),
+            event_type,
+            pid: 0,
+            tid: 0,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation,
+        },
+        data,
+    }
+}
