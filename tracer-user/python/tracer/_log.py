@@ -31,8 +31,8 @@ class Log:
         boot_id: Optional[str] = None,
     ) -> None:
         #: Path of the log.
-        self.path = os.fspath(path)
-        self._native = _native.Log(self.path, host, boot_id)
+        self.file = os.fspath(path)
+        self._native = _native.Log(self.file, host, boot_id)
 
     @property
     def trace_id(self) -> str:
@@ -194,10 +194,10 @@ class Log:
         return timeline(self, threads, pids=pids, tids=tids, start=start, end=end)
 
     def __repr__(self) -> str:
-        return f"<log {self.path!r}, from {self.start.isoformat()}>"
+        return f"<log {self.file!r}, from {self.start.isoformat()}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>log <b>{html.escape(self.path)}</b></p>{self.info()._repr_html_()}"
+        return f"<p>log <b>{html.escape(self.file)}</b></p>{self.info()._repr_html_()}"
 
 
 _NAMES = (

@@ -33,6 +33,14 @@ impl StateRows {
         }
     }
 
+    /// Pushes the intervals of all threads, which end at one moment, in an order that is the same each
+    /// time.
+    fn push_all(&mut self, out: &mut Batch) {
+        let order = |interval: &Interval| (interval.from, interval.thread, interval.to);
+        self.ended.sort_by_key(order);
+        self.push_ended(out);
+    }
+
     fn push_ended(&mut self, out: &mut Batch) {
         for interval in self.ended.drain(..) {
             if !self.choice.has(interval.thread, interval.from, interval.to) {
@@ -67,7 +75,7 @@ impl Rows for StateRows {
     fn gap(&mut self, gap: &Gap, out: &mut Batch) {
         let ended = &mut self.ended;
         self.paths.lose_and(*gap, |found| add(ended, found));
-        self.push_ended(out);
+        self.push_all(out);
     }
 
     fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
@@ -89,6 +97,6 @@ impl Rows for StateRows {
     fn end(&mut self, _: &Summary, out: &mut Batch) {
         let ended = &mut self.ended;
         self.paths.finish(|found| add(ended, found));
-        self.push_ended(out);
+        self.push_all(out);
     }
 }
