@@ -158,11 +158,17 @@ fn renamed(value: &Value, names: &[(String, &str)]) -> Value {
         }
         Value::Array(all) => all.iter().map(|one| renamed(one, names)).collect(),
         Value::Object(all) => {
-            let all = all.iter();
-            Value::Object(
-                all.map(|(key, one)| (key.clone(), renamed(one, names)))
-                    .collect(),
-            )
+            let all = all.iter().map(|(key, one)| {
+                // The file has the bytes of the names too; dates go by when it was made.
+                let is_of_file = ["bytes", "first", "last", "time"].contains(&&**key);
+                let one = if is_of_file {
+                    Value::Null
+                } else {
+                    renamed(one, names)
+                };
+                (key.clone(), one)
+            });
+            Value::Object(all.collect())
         }
         other => other.clone(),
     }
@@ -211,14 +217,7 @@ fn a_hostile_name_changes_nothing_but_a_string() {
             let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
             let (one, other) = (value(one), value(other));
             assert_ne!(one, other);
-            let mut pair = [renamed(&one, &names), renamed(&other, &names)];
-            for one in &mut pair {
-                // The bytes of the file are those of its names, too.
-                if let Some(bytes) = one.pointer_mut("/answer/bytes") {
-                    *bytes = Value::Null;
-                }
-            }
-            assert_eq!(pair[0], pair[1]);
+            assert_eq!(renamed(&one, &names), renamed(&other, &names));
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Page of all members of JSON, and the list of those that its version has: of the one definition.
+
 use std::fs;
 
 use anyhow::{Context as _, ensure};
