@@ -92,8 +92,8 @@ const CALLS: &[Wrong] = &[
         "tracer-user attach --help",
     ),
     (
-        "attach 1 --color never-ever",
-        &["'never-ever'", "always"],
+        "attach 1 --color sometimes",
+        &["'sometimes'", "always"],
         "tracer-user attach --help",
     ),
     (

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tracer_answers::budget::Budget;
-use tracer_text::escape::harmless_lines;
+use tracer_text::escape::{harmless_json, harmless_lines};
 
-use crate::child::Written;
+use crate::child::CommandOutput;
 use crate::refusal::Refusal;
 
 /// Mark of recorded data. Names of programs stand in the middle of an answer: it says of all of it
@@ -21,7 +21,7 @@ const MOST_NOTES: usize = 400;
 ///
 /// The command has failed.
 pub fn render(
-    written: &Written,
+    written: &CommandOutput,
     is_json: bool,
     bytes: usize,
     again: &str,
@@ -114,21 +114,22 @@ fn notes(said: &str) -> Vec<String> {
 /// Renders a refusal in `bytes`.
 pub fn refused(refusal: &Refusal, bytes: usize) -> String {
     let whole = refusal.object();
-    let text = whole.to_string();
+    let text = harmless_json(&whole.to_string()).into_owned();
     if text.len() <= bytes {
         return text;
     }
     // What is wrong is long; what to do is not.
     let short: String = refusal.error.chars().take(bytes / 16).collect();
-    json!({ "error": format!("{short}…") }).to_string()
+    let short = json!({ "error": format!("{short}…") }).to_string();
+    harmless_json(&short).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn written(answer: &str, notes: &str, code: i32) -> Written {
-        Written {
+    fn written(answer: &str, notes: &str, code: i32) -> CommandOutput {
+        CommandOutput {
             answer: answer.to_owned(),
             notes: notes.to_owned(),
             code: Some(code),
@@ -192,6 +193,8 @@ mod tests {
         let refusal = render(&failed, false, 600, "ask").unwrap_err();
         assert_eq!(refusal.next.as_deref(), Some("ls"));
         assert!(refused(&refusal, 600).contains("\"next\":\"ls\""));
+        let turned = Refusal::new("\u{202e}exe", "x");
+        assert!(refused(&turned, 600).contains("\\u202e"));
         let long = Refusal::new("é".repeat(5000), "x");
         assert!(refused(&long, 512).len() <= 512);
     }

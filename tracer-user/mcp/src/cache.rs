@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::child::Written;
+use crate::child::CommandOutput;
 
 /// Answers that are remembered.
 const MOST_ANSWERS: usize = 32;
@@ -14,17 +14,17 @@ const MOST_ANSWERS: usize = 32;
 /// Bytes that are remembered.
 const MOST_BYTES: usize = 32 << 20;
 
-/// What says that a file is as it was: device, inode, size, time of its last change.
+/// Signs that a file is as it was: device, inode, size, time of its last change.
 type Identity = (u64, u64, u64, i64, i64);
 
-/// Question: the words, and the files as they are.
+/// LogQuestion: the words, and the files as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct LogQuestion {
     words: Vec<OsString>,
     files: Vec<Identity>,
 }
 
-impl Question {
+impl LogQuestion {
     /// Returns the question about these logs; `None` where one cannot be looked at.
     pub fn about(words: &[OsString], logs: &[PathBuf]) -> Option<Self> {
         let files = logs.iter().map(|log| identity(log));
@@ -49,12 +49,12 @@ fn identity(log: &Path) -> Option<Identity> {
 /// Answers, the one that was asked for last at the end.
 #[derive(Debug, Default)]
 pub struct Cache {
-    answers: Vec<(Question, Arc<Written>)>,
+    answers: Vec<(LogQuestion, Arc<CommandOutput>)>,
 }
 
 impl Cache {
     /// Returns the answer to a question that was asked before.
-    pub fn get(&mut self, question: &Question) -> Option<Arc<Written>> {
+    pub fn get(&mut self, question: &LogQuestion) -> Option<Arc<CommandOutput>> {
         let at = self
             .answers
             .iter()
@@ -67,9 +67,9 @@ impl Cache {
 
     /// Remembers an answer, and forgets those that were asked for longest ago where there are too
     /// many.
-    pub fn put(&mut self, question: Question, answer: Arc<Written>) {
+    pub fn put(&mut self, question: LogQuestion, answer: Arc<CommandOutput>) {
         self.answers.push((question, answer));
-        let bytes = |answers: &[(Question, Arc<Written>)]| -> usize {
+        let bytes = |answers: &[(LogQuestion, Arc<CommandOutput>)]| -> usize {
             answers
                 .iter()
                 .map(|(_, written)| written.answer.len())
@@ -85,8 +85,8 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn written(bytes: usize) -> Arc<Written> {
-        Arc::new(Written {
+    fn written(bytes: usize) -> Arc<CommandOutput> {
+        Arc::new(CommandOutput {
             answer: "x".repeat(bytes),
             notes: String::new(),
             code: Some(0),
@@ -98,7 +98,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         fs::write(&log, "a").unwrap();
-        let ask = |word: &str| Question::about(&[word.into()], std::slice::from_ref(&log)).unwrap();
+        let ask =
+            |word: &str| LogQuestion::about(&[word.into()], std::slice::from_ref(&log)).unwrap();
         let mut cache = Cache::default();
         cache.put(ask("stat"), written(3));
         assert!(cache.get(&ask("stat")).is_some());
@@ -106,12 +107,12 @@ mod tests {
         fs::write(&log, "longer").unwrap();
         assert!(cache.get(&ask("stat")).is_none());
         fs::remove_file(&log).unwrap();
-        assert!(Question::about(&["stat".into()], &[log]).is_none());
+        assert!(LogQuestion::about(&["stat".into()], &[log]).is_none());
     }
 
     #[test]
     fn what_was_asked_longest_ago_is_forgotten() {
-        let ask = |number: usize| Question {
+        let ask = |number: usize| LogQuestion {
             words: vec![number.to_string().into()],
             files: Vec::new(),
         };

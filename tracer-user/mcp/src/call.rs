@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use tracer_text::suggest;
 
 use crate::refusal::Refusal;
-use crate::tools::{Kind, LEAST_BUDGET, MOST_BUDGET, Subject, TOOLS, Tool};
+use crate::tools::{FieldValues, LEAST_BUDGET, MOST_BUDGET, TOOLS, Tool, ToolSubject};
 
 /// Checked call.
 #[derive(Debug)]
-pub struct Call {
+pub struct ToolCall {
     /// The tool.
     pub tool: &'static Tool,
     /// Words of the command, behind the name of the program.
@@ -30,8 +30,7 @@ pub struct Call {
 /// Most texts of a list.
 const MOST_TEXTS: usize = 1000;
 
-/// System calls, types and options that [`Subject::NewLog`] records: what the rules of `explain`
-/// look at.
+/// Options by which [`ToolSubject::NewLog`] records: what the rules of `explain` look at.
 const RECORDED: [&str; 7] = [
     "--syscalls=all",
     "--string-size=64",
@@ -52,7 +51,7 @@ pub fn check(
     given: &Map<String, Value>,
     current: Option<&Path>,
     may_record: bool,
-) -> Result<Call, Refusal> {
+) -> Result<ToolCall, Refusal> {
     let tool = find(name, may_record)?;
     for field in given.keys() {
         known(tool, field)?;
@@ -69,7 +68,7 @@ pub fn check(
         .texts("format")?
         .first()
         .is_some_and(|format| format == "json");
-    let mut call = Call {
+    let mut call = ToolCall {
         tool,
         words: Vec::new(),
         logs: Vec::new(),
@@ -78,14 +77,14 @@ pub fn check(
         is_json,
     };
     let command = match tool.subject {
-        Subject::NewLog => recording(&fields, &mut call)?,
+        ToolSubject::NewLog => recording(&fields, &mut call)?,
         _ => {
             call.words.extend(tool.words.iter().map(OsString::from));
             Vec::new()
         }
     };
     let skipped: &[&str] = match tool.subject {
-        Subject::NewLog => &["command", "pid", "comm", "cgroup", "duration"],
+        ToolSubject::NewLog => &["command", "pid", "comm", "cgroup", "duration"],
         _ => &[],
     };
     for field in tool
@@ -95,7 +94,7 @@ pub fn check(
     {
         push_options(&mut call.words, &fields, field.name, field.kind)?;
     }
-    if tool.has_format && is_json && tool.subject != Subject::NewLog {
+    if tool.has_format && is_json && tool.subject != ToolSubject::NewLog {
         call.words.push("--format=json".into());
     }
     if tool.name == "why"
@@ -114,9 +113,13 @@ pub fn check(
 }
 
 /// Adds the logs, or checks that processes are named.
-fn subject(fields: &Fields<'_>, call: &mut Call, current: Option<&Path>) -> Result<(), Refusal> {
+fn subject(
+    fields: &Fields<'_>,
+    call: &mut ToolCall,
+    current: Option<&Path>,
+) -> Result<(), Refusal> {
     match call.tool.subject {
-        Subject::Log => {
+        ToolSubject::Log => {
             let log = match (fields.texts("log")?.first(), current) {
                 (Some(typed), _) => there(typed)?,
                 (None, Some(current)) => current.to_owned(),
@@ -130,7 +133,7 @@ fn subject(fields: &Fields<'_>, call: &mut Call, current: Option<&Path>) -> Resu
             call.words.push(log.clone().into());
             call.logs.push(log);
         }
-        Subject::TwoLogs => {
+        ToolSubject::TwoLogs => {
             for (side, option) in [("a", "--a="), ("b", "--b=")] {
                 let typed = fields.texts(side)?;
                 if typed.is_empty() {
@@ -148,7 +151,7 @@ fn subject(fields: &Fields<'_>, call: &mut Call, current: Option<&Path>) -> Resu
                 }
             }
         }
-        Subject::Processes => {
+        ToolSubject::Processes => {
             let is_named = ["pid", "comm", "cgroup"]
                 .iter()
                 .any(|is| fields.given.contains_key(*is));
@@ -159,13 +162,13 @@ fn subject(fields: &Fields<'_>, call: &mut Call, current: Option<&Path>) -> Resu
                 ));
             }
         }
-        Subject::NewLog => {}
+        ToolSubject::NewLog => {}
     }
     Ok(())
 }
 
 /// Adds the words that record, and returns those that go last.
-fn recording(fields: &Fields<'_>, call: &mut Call) -> Result<Vec<OsString>, Refusal> {
+fn recording(fields: &Fields<'_>, call: &mut ToolCall) -> Result<Vec<OsString>, Refusal> {
     let typed = fields.texts("log")?;
     let Some(typed) = typed.first() else {
         return Err(Refusal::new(
@@ -207,7 +210,7 @@ fn recording(fields: &Fields<'_>, call: &mut Call) -> Result<Vec<OsString>, Refu
     let duration = duration.first().map_or("10s", |typed| typed);
     call.words.push(format!("--duration={duration}").into());
     for name in given {
-        push_options(&mut call.words, fields, name, Kind::List)?;
+        push_options(&mut call.words, fields, name, FieldValues::List)?;
     }
     call.made = Some(log);
     if !is_command {
@@ -272,10 +275,10 @@ fn push_options(
     words: &mut Vec<OsString>,
     fields: &Fields<'_>,
     name: &str,
-    kind: Kind,
+    kind: FieldValues,
 ) -> Result<(), Refusal> {
     let option = name.replace('_', "-");
-    if kind == Kind::Flag {
+    if kind == FieldValues::Flag {
         if fields.flag(name)? {
             words.push(format!("--{option}").into());
         }
@@ -301,16 +304,16 @@ impl Fields<'_> {
         };
         let kind = self.tool.field(name);
         let texts = match (kind, value) {
-            (Some(Kind::List), Value::Array(values)) if values.len() <= MOST_TEXTS => {
+            (Some(FieldValues::List), Value::Array(values)) if values.len() <= MOST_TEXTS => {
                 values.iter().map(one).collect()
             }
-            (Some(Kind::List), value) => one(value).map(|text| vec![text]),
-            (Some(Kind::Count), value) => {
+            (Some(FieldValues::List), value) => one(value).map(|text| vec![text]),
+            (Some(FieldValues::Count), value) => {
                 let text = one(value).filter(|text| text.trim().parse::<u64>().is_ok());
                 text.map(|text| vec![text.trim().to_owned()])
             }
-            (Some(Kind::Text), Value::String(text)) => Some(vec![text.clone()]),
-            (Some(Kind::OneOf(words)), Value::String(text)) if words.contains(&&**text) => {
+            (Some(FieldValues::Text), Value::String(text)) => Some(vec![text.clone()]),
+            (Some(FieldValues::OneOf(words)), Value::String(text)) if words.contains(&&**text) => {
                 Some(vec![text.clone()])
             }
             _ => None,
@@ -335,17 +338,17 @@ impl Fields<'_> {
 
     fn wrong(&self, name: &str, value: &Value) -> Refusal {
         let wanted = match self.tool.field(name) {
-            Some(Kind::Count) => "give a whole number".to_owned(),
-            Some(Kind::Flag) => "give true or false".to_owned(),
-            Some(Kind::List) => "give a text, or a list of texts".to_owned(),
-            Some(Kind::OneOf(words)) => {
+            Some(FieldValues::Count) => "give a whole number".to_owned(),
+            Some(FieldValues::Flag) => "give true or false".to_owned(),
+            Some(FieldValues::List) => "give a text, or a list of texts".to_owned(),
+            Some(FieldValues::OneOf(words)) => {
                 let text = value.as_str().unwrap_or_default();
                 match suggest(text, words.iter().copied()) {
                     Some(meant) => format!("is {meant} meant?"),
                     None => format!("give {}", words.join(" or ")),
                 }
             }
-            Some(Kind::Text) | None => "give a text".to_owned(),
+            Some(FieldValues::Text) | None => "give a text".to_owned(),
         };
         let shown: String = value.to_string().chars().take(100).collect();
         Refusal::new(format!("{} of {} is {shown}", name, self.tool.name), wanted)

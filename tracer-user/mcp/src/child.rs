@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// Output of a command that has ended.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct CommandOutput {
     /// Standard output.
     pub answer: String,
     /// Standard error: lines for people.
@@ -31,12 +31,17 @@ pub struct Written {
     pub code: Option<i32>,
 }
 
-/// Runs the program with these words until it ends. Where this is given up, it is killed.
+/// Runs the program with these words until it ends. Where this is given up, it is killed. Where the
+/// standard output is that of a command that is traced, it is no answer, and nothing is kept of it.
 ///
 /// # Errors
 ///
 /// It cannot be run, takes too long, or writes too much.
-pub async fn run(program: &Path, words: &[OsString]) -> Result<Written, Refusal> {
+pub async fn run(
+    program: &Path,
+    words: &[OsString],
+    has_answer: bool,
+) -> Result<CommandOutput, Refusal> {
     let failed = |error: std::io::Error| {
         Refusal::new(
             format!("{} cannot be run: {error}", program.display()),
@@ -46,7 +51,11 @@ pub async fn run(program: &Path, words: &[OsString]) -> Result<Written, Refusal>
     let mut child = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(if has_answer {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -73,7 +82,7 @@ pub async fn run(program: &Path, words: &[OsString]) -> Result<Written, Refusal>
         ));
     }
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(Written {
+    Ok(CommandOutput {
         answer: text(answer),
         notes: text(notes),
         code: status.map_err(failed)?.code(),
@@ -95,14 +104,14 @@ async fn read(from: Option<impl AsyncRead + Unpin>, most: u64) -> std::io::Resul
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Written {
+    fn shell(script: &str) -> CommandOutput {
         let words = ["-c".into(), script.into()];
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         runtime
             .unwrap()
-            .block_on(run(Path::new("/bin/sh"), &words))
+            .block_on(run(Path::new("/bin/sh"), &words, true))
             .unwrap()
     }
 
@@ -127,7 +136,7 @@ mod tests {
             .build();
         let ran = runtime
             .unwrap()
-            .block_on(run(Path::new("/nowhere/at/all"), &[]));
+            .block_on(run(Path::new("/nowhere/at/all"), &[], true));
         assert!(ran.unwrap_err().error.contains("/nowhere/at/all"));
     }
 }

@@ -6,12 +6,12 @@
 //!
 //! - [`tools`] is the table of tools: their fields, and the options that these become;
 //! - `call` checks what a client has sent, by that table, and makes words of it;
-//! - `child` runs them; `cache` remembers what was answered about a log as long as that is the same;
+//! - `child` runs them; `cache` remembers what was answered about a log while that is the same;
 //! - `answer` marks what traced programs have said as data, and cuts it to its budget;
 //! - `server` speaks the protocol.
 //!
-//! No tool records anything, or looks at a process, unless [`ServerSetup::may_record`] says so. Logs
-//! are named by paths that are made absolute: none is taken for an option or a pid.
+//! No tool records anything, or looks at a process, unless [`ServerSetup::may_record`] says so.
+//! Logs are named by paths that are made absolute: none is taken for an option or a pid.
 
 // Whatever comes from outside is no reason to end the program.
 #![cfg_attr(

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 /// Reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong, and why.
+    /// The mistake, and why it is one.
     pub error: String,
-    /// What to do, where that is known.
+    /// Remedy, where one is known.
     pub remedy: Option<String>,
-    /// What to call, or to type, next.
+    /// Tool to call, or command to type, next.
     pub next: Option<String>,
 }
 

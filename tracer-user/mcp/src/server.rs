@@ -17,11 +17,11 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::ServerSetup;
 use crate::answer::{refused, render};
-use crate::cache::{Cache, Question};
-use crate::call::{Call, check};
-use crate::child::{self, Written};
+use crate::cache::{Cache, LogQuestion};
+use crate::call::{ToolCall, check};
+use crate::child::{self, CommandOutput};
 use crate::refusal::Refusal;
-use crate::tools::{Subject, TOOLS, Tool};
+use crate::tools::{TOOLS, Tool, ToolSubject};
 
 /// Commands that run at the same time.
 const AT_ONCE: usize = 2;
@@ -89,7 +89,7 @@ impl Server {
             .map_err(|refusal| refused(&refusal, bytes))
     }
 
-    async fn run(&self, call: &Call) -> Result<String, Refusal> {
+    async fn run(&self, call: &ToolCall) -> Result<String, Refusal> {
         let written = self.written(call).await?;
         if let Some(made) = &call.made {
             // Its own outputs are those of the command, too.
@@ -100,14 +100,14 @@ impl Server {
             return self.explain(call).await;
         }
         let shown = render(&written, call.is_json, call.budget, &again(call))?;
-        if call.tool.subject == Subject::Log {
+        if call.tool.subject == ToolSubject::Log {
             self.state.lock().await.current = call.logs.first().cloned();
         }
         Ok(shown)
     }
 
     /// Explains the log that a call has made.
-    async fn explain(&self, made: &Call) -> Result<String, Refusal> {
+    async fn explain(&self, made: &ToolCall) -> Result<String, Refusal> {
         let mut given = Map::new();
         given.insert("budget".to_owned(), made.budget.into());
         if made.is_json {
@@ -118,11 +118,11 @@ impl Server {
         render(&written, call.is_json, call.budget, &again(&call))
     }
 
-    async fn written(&self, call: &Call) -> Result<Arc<Written>, Refusal> {
-        let is_about_logs = matches!(call.tool.subject, Subject::Log | Subject::TwoLogs);
+    async fn written(&self, call: &ToolCall) -> Result<Arc<CommandOutput>, Refusal> {
+        let is_about_logs = matches!(call.tool.subject, ToolSubject::Log | ToolSubject::TwoLogs);
         // A page is made each time.
         let question = if is_about_logs && call.tool.has_format {
-            Question::about(&call.words, &call.logs)
+            LogQuestion::about(&call.words, &call.logs)
         } else {
             None
         };
@@ -132,7 +132,8 @@ impl Server {
             return Ok(known);
         }
         let _turn = self.running.acquire().await;
-        let written = Arc::new(child::run(&self.setup.program, &call.words).await?);
+        let written =
+            Arc::new(child::run(&self.setup.program, &call.words, call.made.is_none()).await?);
         if let (Some(question), Some(0 | 1)) = (question, written.code) {
             self.state.lock().await.cache.put(question, written.clone());
         }
@@ -141,7 +142,7 @@ impl Server {
 }
 
 /// Returns how to get what a budget has left out.
-fn again(call: &Call) -> String {
+fn again(call: &ToolCall) -> String {
     format!(
         "{} again with a larger budget than {}, or ask for less (its other fields)",
         call.tool.name, call.budget

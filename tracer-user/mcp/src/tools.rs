@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 pub struct Tool {
     /// Name.
     pub name: &'static str,
-    /// What it answers.
+    /// Description, as clients have it.
     pub about: &'static str,
     /// Words of the command.
     pub words: &'static [&'static str],
-    /// What it is about.
-    pub subject: Subject,
+    /// Subject.
+    pub subject: ToolSubject,
     /// Fields beyond those of the subject, `budget` and `format`.
-    pub fields: &'static [Field],
+    pub fields: &'static [ToolField],
     /// Budget of an answer where none is given, in bytes.
     pub budget: u64,
     /// Whether it answers in text or JSON; else in text alone.
@@ -23,9 +23,9 @@ pub struct Tool {
     pub records: bool,
 }
 
-/// Subject of a tool.
+/// ToolSubject of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum ToolSubject {
     /// A log: `log`, or else the one that was named last.
     Log,
     /// Logs of two sides: `a` and `b`.
@@ -36,20 +36,20 @@ pub enum Subject {
     Processes,
 }
 
-/// Field of a tool, which becomes an option of its command.
+/// ToolField of a tool, which becomes an option of its command.
 #[derive(Debug)]
-pub struct Field {
+pub struct ToolField {
     /// Name.
     pub name: &'static str,
-    /// What may be given.
-    pub kind: Kind,
-    /// What it is.
+    /// Values that may be given.
+    pub kind: FieldValues,
+    /// Description, as clients have it.
     pub about: &'static str,
 }
 
 /// Values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldValues {
     /// A text.
     Text,
     /// A number, or a text that is one.
@@ -62,8 +62,8 @@ pub enum Kind {
     OneOf(&'static [&'static str]),
 }
 
-const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
-    Field { name, kind, about }
+const fn field(name: &'static str, kind: FieldValues, about: &'static str) -> ToolField {
+    ToolField { name, kind, about }
 }
 
 /// Budgets that may be given, in bytes.
@@ -71,18 +71,22 @@ pub const LEAST_BUDGET: u64 = 512;
 /// The greatest budget.
 pub const MOST_BUDGET: u64 = 1 << 20;
 
-const SPAN: Field = field(
+const SPAN: ToolField = field(
     "span",
-    Kind::List,
+    FieldValues::List,
     "spans: NAME of a pair of user events, syscall:NAME, FILE:FUNCTION, or NAME=BEGIN..END",
 );
-const FROM: Field = field(
+const FROM: ToolField = field(
     "from",
-    Kind::Text,
+    FieldValues::Text,
     "from this time since the start on: 1.5s",
 );
-const UNTIL: Field = field("until", Kind::Text, "until this time since the start: 2s");
-const PIDS: Field = field("pid", Kind::List, "these processes alone");
+const UNTIL: ToolField = field(
+    "until",
+    FieldValues::Text,
+    "until this time since the start: 2s",
+);
+const PIDS: ToolField = field("pid", FieldValues::List, "these processes alone");
 
 /// The tools.
 pub const TOOLS: &[Tool] = &[
@@ -91,7 +95,7 @@ pub const TOOLS: &[Tool] = &[
         about: "Opens a trace log: what it has, when, of which threads, what was lost. Later calls \
                 need no `log` then. Begin with this, or with explain.",
         words: &["info"],
-        subject: Subject::Log,
+        subject: ToolSubject::Log,
         fields: &[],
         budget: 2048,
         has_format: true,
@@ -103,10 +107,10 @@ pub const TOOLS: &[Tool] = &[
                 (who, where, how long, how sure), what does not, what could not be seen, and what to \
                 ask next. The first question about a log.",
         words: &["explain"],
-        subject: Subject::Log,
+        subject: ToolSubject::Log,
         fields: &[field(
             "pid",
-            Kind::Count,
+            FieldValues::Count,
             "the process whose first thread is followed; else the first one of the log",
         )],
         budget: 4096,
@@ -118,25 +122,25 @@ pub const TOOLS: &[Tool] = &[
         about: "Tables: what threads did, system calls, spans, locks, page faults, signals, \
                 interrupts, requests to devices.",
         words: &["stat"],
-        subject: Subject::Log,
+        subject: ToolSubject::Log,
         fields: &[
             PIDS,
             FROM,
             UNTIL,
             field(
                 "by",
-                Kind::OneOf(&["thread", "process", "comm"]),
+                FieldValues::OneOf(&["thread", "process", "comm"]),
                 "what has a row",
             ),
             field(
                 "sort",
-                Kind::Text,
+                FieldValues::Text,
                 "which rows come first: running, runnable, blocked, waits, p99, max, name, pid",
             ),
             SPAN,
             field(
                 "locks",
-                Kind::Flag,
+                FieldValues::Flag,
                 "who had each lock, and who waited for it",
             ),
         ],
@@ -149,24 +153,28 @@ pub const TOOLS: &[Tool] = &[
         about: "Says why a thread or spans took that long: the critical path, by who ran and what \
                 was waited for. Without span, thread and at: all that the first thread did.",
         words: &["why"],
-        subject: Subject::Log,
+        subject: ToolSubject::Log,
         fields: &[
             SPAN,
-            field("thread", Kind::Count, "this thread"),
+            field("thread", FieldValues::Count, "this thread"),
             field(
                 "whole",
-                Kind::Flag,
+                FieldValues::Flag,
                 "all that the command, or the first thread, did",
             ),
-            field("slowest", Kind::Count, "explain so many spans, the slowest"),
+            field(
+                "slowest",
+                FieldValues::Count,
+                "explain so many spans, the slowest",
+            ),
             field(
                 "longer_than",
-                Kind::Text,
+                FieldValues::Text,
                 "only spans that took longer: 5ms",
             ),
             field(
                 "at",
-                Kind::Text,
+                FieldValues::Text,
                 "only spans that were open at this time since the start: 1.5s",
             ),
         ],
@@ -179,7 +187,7 @@ pub const TOOLS: &[Tool] = &[
         about: "Says what became slower from logs of before (a) to logs of after (b), and which \
                 causes explain it.",
         words: &["compare"],
-        subject: Subject::TwoLogs,
+        subject: ToolSubject::TwoLogs,
         fields: &[SPAN],
         budget: 6144,
         has_format: true,
@@ -189,39 +197,43 @@ pub const TOOLS: &[Tool] = &[
         name: "read",
         about: "Events themselves, in order of time. Give filters: a log has more than fits.",
         words: &["read"],
-        subject: Subject::Log,
+        subject: ToolSubject::Log,
         fields: &[
             field(
                 "events",
-                Kind::List,
+                FieldValues::List,
                 "only these families or types: fork,exec,exit,switch,wakeup,syscall,user",
             ),
             field(
                 "event",
-                Kind::List,
+                FieldValues::List,
                 "only the event type of exactly this name",
             ),
             PIDS,
-            field("tid", Kind::List, "these threads alone"),
-            field("comm", Kind::Text, "only threads of this name: 'redis*'"),
+            field("tid", FieldValues::List, "these threads alone"),
+            field(
+                "comm",
+                FieldValues::Text,
+                "only threads of this name: 'redis*'",
+            ),
             field(
                 "syscalls",
-                Kind::List,
+                FieldValues::List,
                 "of system calls only these: openat, %file, !close",
             ),
             field(
                 "failed",
-                Kind::Flag,
+                FieldValues::Flag,
                 "of system calls only those that return an error",
             ),
             field(
                 "filter",
-                Kind::Text,
+                FieldValues::Text,
                 "only where this is true: ret < 0 && comm == \"nginx\"",
             ),
             FROM,
             UNTIL,
-            field("limit", Kind::Count, "at most so many events"),
+            field("limit", FieldValues::Count, "at most so many events"),
         ],
         budget: 6144,
         has_format: true,
@@ -232,7 +244,7 @@ pub const TOOLS: &[Tool] = &[
         about: "Makes a page of the log for people, in one file beside it (.html), which a browser \
                 shows. Nothing is replaced.",
         words: &["report"],
-        subject: Subject::Log,
+        subject: ToolSubject::Log,
         fields: &[],
         budget: 1024,
         has_format: false,
@@ -243,28 +255,32 @@ pub const TOOLS: &[Tool] = &[
         about: "Traces a command, or processes, into a new log, which is the one that later calls \
                 are about; and explains it.",
         words: &["record"],
-        subject: Subject::NewLog,
+        subject: ToolSubject::NewLog,
         fields: &[
             field(
                 "command",
-                Kind::List,
+                FieldValues::List,
                 "the command and its arguments, each a text; no shell",
             ),
             PIDS,
-            field("comm", Kind::Text, "processes of this name: 'redis*'"),
+            field(
+                "comm",
+                FieldValues::Text,
+                "processes of this name: 'redis*'",
+            ),
             field(
                 "cgroup",
-                Kind::Text,
+                FieldValues::Text,
                 "a control group: path, unit, or container",
             ),
             field(
                 "duration",
-                Kind::Text,
+                FieldValues::Text,
                 "for how long; 10s where none is given",
             ),
             field(
                 "locks",
-                Kind::Flag,
+                FieldValues::Flag,
                 "record who has the locks that threads wait for",
             ),
         ],
@@ -277,16 +293,20 @@ pub const TOOLS: &[Tool] = &[
         about: "Says what the threads of processes wait for at this moment, who has it, and which \
                 wait for each other (deadlocks).",
         words: &["why", "--now"],
-        subject: Subject::Processes,
+        subject: ToolSubject::Processes,
         fields: &[
             PIDS,
-            field("comm", Kind::Text, "processes of this name: 'redis*'"),
+            field(
+                "comm",
+                FieldValues::Text,
+                "processes of this name: 'redis*'",
+            ),
             field(
                 "cgroup",
-                Kind::Text,
+                FieldValues::Text,
                 "a control group: path, unit, or container",
             ),
-            field("stack", Kind::Flag, "what called what, too"),
+            field("stack", FieldValues::Flag, "what called what, too"),
         ],
         budget: 4096,
         has_format: true,
@@ -297,29 +317,33 @@ pub const TOOLS: &[Tool] = &[
 impl Tool {
     /// Returns the fields of its subject, and those that all tools have.
     #[must_use]
-    pub fn common(&self) -> Vec<Field> {
+    pub fn common(&self) -> Vec<ToolField> {
         let mut fields = match self.subject {
-            Subject::Log => vec![field(
+            ToolSubject::Log => vec![field(
                 "log",
-                Kind::Text,
+                FieldValues::Text,
                 "path of the log; else the one that was named last",
             )],
-            Subject::TwoLogs => vec![
-                field("a", Kind::List, "paths of the logs of before"),
-                field("b", Kind::List, "paths of the logs of after"),
+            ToolSubject::TwoLogs => vec![
+                field("a", FieldValues::List, "paths of the logs of before"),
+                field("b", FieldValues::List, "paths of the logs of after"),
             ],
-            Subject::NewLog => vec![field("log", Kind::Text, "path of the log that is made")],
-            Subject::Processes => Vec::new(),
+            ToolSubject::NewLog => vec![field(
+                "log",
+                FieldValues::Text,
+                "path of the log that is made",
+            )],
+            ToolSubject::Processes => Vec::new(),
         };
         fields.push(field(
             "budget",
-            Kind::Count,
+            FieldValues::Count,
             "most bytes of the answer, 512 to 1048576; what is left out is counted",
         ));
         if self.has_format {
             fields.push(field(
                 "format",
-                Kind::OneOf(&["text", "json"]),
+                FieldValues::OneOf(&["text", "json"]),
                 "text, which is shorter, or json",
             ));
         }
@@ -328,7 +352,7 @@ impl Tool {
 
     /// Returns the field of this name.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<Kind> {
+    pub fn field(&self, name: &str) -> Option<FieldValues> {
         let own = self.fields.iter().find(|field| field.name == name);
         let own = own.map(|field| field.kind);
         own.or_else(|| {
@@ -357,9 +381,9 @@ impl Tool {
             properties.insert(field.name.to_owned(), schema_of(field));
         }
         let required: &[&str] = match self.subject {
-            Subject::TwoLogs => &["a", "b"],
-            Subject::NewLog => &["log"],
-            Subject::Log | Subject::Processes => &[],
+            ToolSubject::TwoLogs => &["a", "b"],
+            ToolSubject::NewLog => &["log"],
+            ToolSubject::Log | ToolSubject::Processes => &[],
         };
         let schema = json!({
             "type": "object",
@@ -374,16 +398,16 @@ impl Tool {
     }
 }
 
-fn schema_of(field: &Field) -> Value {
+fn schema_of(field: &ToolField) -> Value {
     let mut schema = match field.kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Count => json!({ "type": ["integer", "string"] }),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::List => json!({
+        FieldValues::Text => json!({ "type": "string" }),
+        FieldValues::Count => json!({ "type": ["integer", "string"] }),
+        FieldValues::Flag => json!({ "type": "boolean" }),
+        FieldValues::List => json!({
             "type": ["array", "string", "integer"],
             "items": { "type": ["string", "integer"] },
         }),
-        Kind::OneOf(words) => json!({ "enum": words }),
+        FieldValues::OneOf(words) => json!({ "enum": words }),
     };
     if let Value::Object(schema) = &mut schema {
         schema.insert("description".to_owned(), field.about.into());

@@ -55,7 +55,13 @@ fn corrected(said: &str, typed: &[String]) -> Option<String> {
         character.is_whitespace() || matches!(character, '"' | '\'' | ',' | '<' | '>')
     });
     let is_typed = |word: &&str| !word.is_empty() && typed.iter().any(|typed| has(typed, word));
-    let wrong = suggest(meant, named.filter(is_typed))?;
+    let named: Vec<&str> = named.filter(is_typed).collect();
+    let wrong = match (suggest(meant, named.iter().copied()), &named[..]) {
+        (Some(wrong), _) => wrong,
+        // What is not much like it, and is all that the line names.
+        (None, [wrong]) => wrong,
+        (None, _) => return None,
+    };
     let at = typed.iter().position(|word| has(word, wrong))?;
     let words = typed.iter().enumerate().map(|(index, word)| {
         if index == at {

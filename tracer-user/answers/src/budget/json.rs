@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 
 /// Writes an object.
-pub type Written = fn(&Value) -> String;
+pub type JsonWriter = fn(&Value) -> String;
 
 /// Entries of lists beyond which no more is tried: a list that is longer is cut to it.
 const MOST_ENTRIES: usize = 1 << 20;
 
 /// Returns the object with lists that are short enough for all of it to fit into `bytes`. A member
 /// `truncated` counts the entries that are left out of each list, and says what shows them.
-pub fn cut(value: &Value, bytes: usize, rest: &str, written: Written) -> String {
+pub fn cut(value: &Value, bytes: usize, rest: &str, written: JsonWriter) -> String {
     // The longest lists that fit, by halving. An entry takes two bytes at least.
     let (mut fits, mut too_many) = (None, MOST_ENTRIES.min(bytes / 2 + 1));
     let mut most = too_many / 2;
@@ -33,7 +33,7 @@ pub fn cut(value: &Value, bytes: usize, rest: &str, written: Written) -> String 
     }
 }
 
-fn with_lists_of(value: &Value, most: usize, rest: &str, written: Written) -> String {
+fn with_lists_of(value: &Value, most: usize, rest: &str, written: JsonWriter) -> String {
     let mut left_out = Map::new();
     let mut short = shortened(value, most, "", &mut left_out);
     if let Value::Object(members) = &mut short {
@@ -74,7 +74,7 @@ fn shortened(value: &Value, most: usize, path: &str, left_out: &mut Map<String, 
 }
 
 /// Returns the numbers of the object, as far as they fit, without its lists.
-fn bare(value: &Value, bytes: usize, rest: &str, written: Written) -> String {
+fn bare(value: &Value, bytes: usize, rest: &str, written: JsonWriter) -> String {
     let numbers = value.as_object().into_iter().flatten();
     let numbers = numbers.filter(|(_, member)| member.is_number() || member.is_boolean());
     let mut kept = Map::new();
