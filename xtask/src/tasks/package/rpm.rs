@@ -131,6 +131,9 @@ fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
         format!("usr/share/licenses/{}", package.rpm),
         "usr/share/posixtrace".to_owned(),
         format!("usr/{}/posixtrace", System::Rpm.libraries()),
+        "usr/share/tracer-user".to_owned(),
+        "usr/share/tracer-user/skills".to_owned(),
+        "usr/share/tracer-user/skills/tracer-user".to_owned(),
     ];
     // Each shell has its own, which may not be installed.
     let of_shells = [

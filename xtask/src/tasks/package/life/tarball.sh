@@ -24,6 +24,7 @@ folder=$(echo /opt/tracer-user-*)
 PATH=$folder/bin:$PATH
 for file in share/man/man1/tracer-user-attach.1.gz share/man/man7/linux_trace_events.7.gz \
     share/bash-completion/completions/tracer-user lib/systemd/system/tracer-user@.service \
+    share/tracer-user/skills/tracer-user/SKILL.md \
     share/doc/tracer-user/LICENSE-MIT share/doc/tracer-user/THIRD-PARTY share/doc/tracer-user/CHANGELOG.md; do
     [ -f "$folder/$file" ] || fail "no $file"
 done
