@@ -13,10 +13,12 @@
  */
 #include "handshake.h"
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -77,6 +79,19 @@ static void hear(int socket)
     char byte;
 
     must("recv", recv(socket, &byte, 1, 0) == 1 ? 0 : errno ? errno : EPIPE);
+}
+
+/* A bare machine has not. */
+static void bring_loopback_up(void)
+{
+    struct ifreq request = {.ifr_name = "lo"};
+    int any = socket(AF_INET, SOCK_DGRAM, 0);
+
+    if (!ioctl(any, SIOCGIFFLAGS, &request) && !(request.ifr_flags & IFF_UP)) {
+        request.ifr_flags |= IFF_UP;
+        check("loopback", ioctl(any, SIOCSIFFLAGS, &request));
+    }
+    close(any);
 }
 
 /* A socket at a free port of the loopback. */
@@ -283,6 +298,7 @@ int main(int argc, char **argv)
         kind = SOCK_DGRAM;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must("mmap", shared == MAP_FAILED ? errno : 0);
+    bring_loopback_up();
     pair(near, is_window ? 2 * PIECE : 0);
     pair(far, 0);
     if (is_nagle)

@@ -9,6 +9,7 @@ use std::os::fd::FromRawFd;
 use std::path::Path;
 
 use tracer_binary::probes::Binary;
+use tracer_binary::thread_context;
 
 pub use tracer_agent::{converse as agent_asked, converse_with_service as service_asked};
 pub use tracer_answers::look_at_lock_wait as lock_wait;
@@ -22,18 +23,29 @@ pub fn usdt_arguments(untrusted: &[u8]) {
     assert!(readable <= all && all <= described.len());
 }
 
-/// Reads a program: its functions, its static probes, the first code of each; and as what else
-/// names functions: packed symbols, a list of generated code, parts of stacks. Returns how many
-/// functions and probes it has.
+/// Reads a program: its functions, its static probes, the first code of each, its thread context;
+/// and as what else names functions: packed symbols, a list of generated code, parts of stacks; and
+/// as what a process publishes. Returns how many functions and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
     tracer_binary::probes::look_through_packed(untrusted);
     tracer_binary::stacks::look_through_perf_map(untrusted);
     tracer_binary::stacks::look_through_parts(untrusted);
+    let _ = thread_context::has_thread_contexts(untrusted);
+    let _ = thread_context::published_at(untrusted);
     let file = file_of(untrusted);
     let Ok(binary) = Binary::from_opened(file, Path::new("program"), Path::new("/nowhere")) else {
         return 0;
     };
     let _ = binary.is_stripped();
+    if let Ok(Some(variable)) = binary.thread_variable(thread_context::VARIABLE) {
+        let word = |at: u64| {
+            let at = usize::try_from(at).ok()?;
+            untrusted.get(at..)?.first_chunk().copied()
+        };
+        let word = |at| word(at).map(u64::from_ne_bytes);
+        let place = variable.place(false, 0, word);
+        let _ = place.and_then(|place| place.address(0x1000, word));
+    }
     let probes = binary.static_probes().unwrap_or_default();
     let functions = binary.functions().unwrap_or_default();
     for function in functions.iter().take(100) {

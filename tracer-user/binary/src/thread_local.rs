@@ -13,11 +13,6 @@ use object::{
     Object as _, ObjectSymbol as _, ReadRef, RelocationFlags, RelocationTarget, SymbolFlags,
 };
 
-/// Words of memory of a process: `None` where one is not there.
-pub trait Words: Fn(u64) -> Option<u64> {}
-
-impl<F: Fn(u64) -> Option<u64>> Words for F {}
-
 /// A thread-local variable that a file defines for others too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadVariable {
@@ -122,7 +117,13 @@ pub(crate) fn find<'a, R: ReadRef<'a>>(
 impl ThreadVariable {
     /// Returns where the variable lies in a process, for all threads: of the program itself, or of
     /// a library that lies `bias` bytes from its own address space. `None` where that is unknown.
-    pub fn place(&self, is_program: bool, bias: u64, words: impl Words) -> Option<VariablePlace> {
+    /// `words` reads a word of the process.
+    pub fn place(
+        &self,
+        is_program: bool,
+        bias: u64,
+        words: impl Fn(u64) -> Option<u64>,
+    ) -> Option<VariablePlace> {
         if is_program {
             return Some(VariablePlace::Distance(self.in_program));
         }
@@ -159,8 +160,8 @@ fn in_module(module: u64, offset: u64, generation: u64) -> Option<VariablePlace>
 
 impl VariablePlace {
     /// Returns the variable's address for the thread of this thread pointer; `None` where it has
-    /// none yet, or where that is unknown.
-    pub fn address(&self, thread_pointer: u64, words: impl Words) -> Option<u64> {
+    /// none yet, or where that is unknown. `words` reads a word of the process.
+    pub fn address(&self, thread_pointer: u64, words: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         match *self {
             Self::Distance(distance) => thread_pointer.checked_add_signed(distance),
             Self::Module {
@@ -189,10 +190,11 @@ impl VariablePlace {
 /// what [`thread_pointer`] reads.
 pub const DESCRIPTION_BYTES: usize = 0x800;
 
-/// Returns the thread pointer of a thread of glibc, by the list of its robust locks, which the kernel
-/// tells (`get_robust_list()`): both are in the thread's description, which begins with two
-/// pointers to itself. `None` where there is no such description.
-pub fn thread_pointer(locks: u64, words: impl Words) -> Option<u64> {
+/// Returns the thread pointer of a thread of glibc, by the list of its robust locks, which the
+/// kernel tells (`get_robust_list()`): both are in the thread's description, which begins with two
+/// pointers to itself. `None` where there is no such description. `words` reads a word of the
+/// process.
+pub fn thread_pointer(locks: u64, words: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     let from = locks.checked_sub(DESCRIPTION_BYTES as u64)?;
     let is_description =
         |at: &u64| words(*at) == Some(*at) && at.checked_add(16).and_then(&words) == Some(*at);
@@ -207,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    fn words(pairs: &[(u64, u64)]) -> impl Words + use<> {
+    fn words(pairs: &[(u64, u64)]) -> impl Fn(u64) -> Option<u64> + use<> {
         let words: HashMap<u64, u64> = pairs.iter().copied().collect();
         move |at| words.get(&at).copied()
     }

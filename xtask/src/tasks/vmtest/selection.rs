@@ -44,6 +44,11 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
+        test: "a_waiting_thread_shows_the_trace_that_it_works_for_however_its_variable_is_found",
+        why: "a compiler takes long",
+        is_for_slowness: true,
+    },
+    LeftOut {
         test: "all_readers_show_the_same_events_of_pgbench",
         why: "PostgreSQL takes longer to start than it waits",
         is_for_slowness: true,
