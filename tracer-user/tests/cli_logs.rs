@@ -216,6 +216,11 @@ fn what_is_made_of_a_log_lies_beside_it() {
         ("export", &["--to", "chrome"], "a.json"),
         ("export", &["--to", "ctf"], "a.ctf"),
         ("export", &["--to", "parquet"], "a.parquet"),
+        (
+            "export",
+            &["--to", "parquet", "--table", "calls"],
+            "a.calls.parquet",
+        ),
     ] {
         let first = output(subcommand, &path, options);
         let said = String::from_utf8_lossy(&first.stderr);
@@ -354,6 +359,12 @@ fn options_that_make_no_sense_are_refused_by_name() {
     let out = out.to_str().unwrap();
     let line = refused("export", &log.path(), &["--to", "pdf", "-o", out]);
     assert!(line.contains("perfetto, chrome, ctf, parquet"), "{line}");
+    let unknown = ["--to", "parquet", "--table", "call", "-o", out];
+    let line = refused("export", &log.path(), &unknown);
+    assert!(line.contains("known are events, threads"), "{line}");
+    let other = ["--to", "ctf", "--table", "calls", "-o", out];
+    let line = refused("export", &log.path(), &other);
+    assert!(line.contains("give --to parquet"), "{line}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub struct ExportArgs {
     )]
     to: Vec<String>,
     /// The file to write, or `-` for the standard output; for ctf, the folder. Without it, the
-    /// log's name with .pftrace, .json, .ctf or .parquet. It is there when all of it is written;
+    /// log's name with .pftrace, .json, .ctf, .parquet or .TABLE.parquet. It is there when all of it is written;
     /// until then a folder (and a file, where the file system knows no files without a name) is
     /// called OUT.RANDOM.partial. What a killed export left of that, the next one to OUT removes
     #[arg(short, long, value_name = "OUT")]
@@ -56,7 +56,7 @@ pub struct ExportArgs {
     #[arg(long)]
     force: bool,
     /// Of parquet, which table: events (the default), threads, states, calls, spans, path, stacks,
-    /// waits, losses
+    /// waits, losses. The options that choose events choose what it is made of
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// Of parquet, the host that rows name as theirs
@@ -99,15 +99,21 @@ impl TryFrom<ExportArgs> for ExportConfig {
             !has_rows || format.name == "parquet",
             "--table, --host and --boot-id are of tables; give --to parquet"
         );
+        let table = table(args.table.as_deref())?;
+        let extension = match table.name {
+            "events" => format.extension.to_owned(),
+            // Several tables of a log lie beside each other.
+            name => format!("{name}.{}", format.extension),
+        };
         Ok(Self {
             setup: ExportSetup {
-                output: output_beside(args.output, &args.file, format.extension),
+                output: output_beside(args.output, &args.file, &extension),
                 file: args.file,
                 wanted: args.filter.wanted(until)?,
                 format,
                 force: args.force,
                 table: TableChoice {
-                    table: table(args.table.as_deref())?,
+                    table,
                     host: args.host,
                     boot_id: args.boot_id,
                 },

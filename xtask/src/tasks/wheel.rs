@@ -121,7 +121,7 @@ fn run_notebook() -> anyhow::Result<()> {
             ])
             .arg(&folder)
             .arg(workspace::root().join(NOTEBOOK))
-            .env("TRACER_LOG", log),
+            .env("LOG", log),
     )
 }
 
