@@ -41,7 +41,7 @@ use std::rc::Rc;
 use tracer_engine::Attributes;
 use tracer_engine::ClockPair;
 use tracer_log::System;
-use tracer_tables::Table;
+use tracer_tables::TableDefinition;
 
 use tracer_common::event_type::EventTypeId;
 
@@ -59,15 +59,15 @@ pub struct TraceOrigin {
     pub system: System,
     /// Choice of the user event types that are looked at, by identifier and name.
     pub is_wanted: IsWanted,
-    /// Table that is made, by a format of tables.
+    /// TableDefinition that is made, by a format of tables.
     pub table: TableChoice,
 }
 
-/// Table that is made of a trace, and what its rows say of where they are from.
+/// TableDefinition that is made of a trace, and what its rows say of where they are from.
 #[derive(Clone, Debug)]
 pub struct TableChoice {
     /// The table.
-    pub table: &'static Table,
+    pub table: &'static TableDefinition,
     /// Name of the host, where it is known.
     pub host: Option<String>,
     /// Boot of the host, where it is known.
@@ -77,7 +77,7 @@ pub struct TableChoice {
 impl Default for TableChoice {
     fn default() -> Self {
         Self {
-            table: Table::events(),
+            table: TableDefinition::events(),
             host: None,
             boot_id: None,
         }

@@ -10,7 +10,7 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use tracer_tables::{BatchColumn, Column, ColumnType, TableSetup, Texts, Values};
+use tracer_tables::{BatchColumn, Column, ColumnType, ColumnValues, TableSetup, TextValues};
 
 use crate::reading::Batches;
 
@@ -59,7 +59,7 @@ pub struct ArrowReader {
     schema: SchemaRef,
     batches: Batches,
     /// Dictionaries of the last batch, column by column: most are those of the next one.
-    dictionaries: Vec<Option<(Arc<Texts>, Arc<StringArray>)>>,
+    dictionaries: Vec<Option<(Arc<TextValues>, Arc<StringArray>)>>,
 }
 
 impl ArrowReader {
@@ -101,27 +101,29 @@ impl RecordBatchReader for ArrowReader {
 }
 
 /// Dictionary of a column, and the names that it was made of.
-type Known = Option<(Arc<Texts>, Arc<StringArray>)>;
+type Known = Option<(Arc<TextValues>, Arc<StringArray>)>;
 
 fn array(column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError> {
     let nulls = (!column.valid.is_empty()).then(|| NullBuffer::from(column.valid));
     Ok(match column.values {
-        Values::Nothing => return Err(ArrowError::SchemaError("a column is missing".to_owned())),
-        Values::U64(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
-        Values::I64(values) if column.column.of == ColumnType::Time => {
+        ColumnValues::Nothing => {
+            return Err(ArrowError::SchemaError("a column is missing".to_owned()));
+        }
+        ColumnValues::U64(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
+        ColumnValues::I64(values) if column.column.of == ColumnType::Time => {
             let array = TimestampNanosecondArray::try_new(values.into(), nulls)?;
             Arc::new(array.with_timezone("UTC"))
         }
-        Values::I64(values) => Arc::new(Int64Array::try_new(values.into(), nulls)?),
-        Values::U32(values) => Arc::new(UInt32Array::try_new(values.into(), nulls)?),
-        Values::I32(values) => Arc::new(Int32Array::try_new(values.into(), nulls)?),
-        Values::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
-        Values::Name(values, names) => {
+        ColumnValues::I64(values) => Arc::new(Int64Array::try_new(values.into(), nulls)?),
+        ColumnValues::U32(values) => Arc::new(UInt32Array::try_new(values.into(), nulls)?),
+        ColumnValues::I32(values) => Arc::new(Int32Array::try_new(values.into(), nulls)?),
+        ColumnValues::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
+        ColumnValues::Name(values, names) => {
             let texts = names.texts();
             let dictionary = match known {
                 Some((of, dictionary)) if Arc::ptr_eq(of, texts) => Arc::clone(dictionary),
                 _ => {
-                    let dictionary = Arc::new(strings(Texts::clone(texts), None)?);
+                    let dictionary = Arc::new(strings(TextValues::clone(texts), None)?);
                     *known = Some((Arc::clone(texts), Arc::clone(&dictionary)));
                     dictionary
                 }
@@ -129,20 +131,20 @@ fn array(column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError>
             let keys = Int32Array::try_new(values.into(), nulls)?;
             Arc::new(DictionaryArray::<Int32Type>::try_new(keys, dictionary)?)
         }
-        Values::Texts(texts) if column.column.of == ColumnType::Bytes => {
+        ColumnValues::TextValues(texts) if column.column.of == ColumnType::Bytes => {
             let (offsets, bytes) = parts(texts);
             Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
         }
-        Values::Texts(texts) => Arc::new(strings(texts, nulls)?),
+        ColumnValues::TextValues(texts) => Arc::new(strings(texts, nulls)?),
     })
 }
 
-fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<StringArray, ArrowError> {
+fn strings(texts: TextValues, nulls: Option<NullBuffer>) -> Result<StringArray, ArrowError> {
     let (offsets, bytes) = parts(texts);
     StringArray::try_new(offsets, bytes, nulls)
 }
 
-fn parts(texts: Texts) -> (OffsetBuffer<i32>, Buffer) {
+fn parts(texts: TextValues) -> (OffsetBuffer<i32>, Buffer) {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(texts.ends));
     (offsets, Buffer::from_vec(texts.bytes))
 }

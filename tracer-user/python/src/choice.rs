@@ -13,9 +13,9 @@ use tracer_log_view::{Moment, TimePoint, WantedEvents};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::NamePattern;
 
-/// Choice, as it was given.
+/// TableQuery, as it was given.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct TableQuery {
     /// Types and families of events, and names of the log's own.
     pub types: Option<Vec<String>>,
     /// Processes.
@@ -38,7 +38,7 @@ pub struct Choice {
     pub spans: Vec<String>,
 }
 
-impl Choice {
+impl TableQuery {
     /// Returns the events that are wanted for rows of `events`; `known` are the log's types.
     ///
     /// # Errors

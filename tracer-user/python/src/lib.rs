@@ -29,8 +29,8 @@ use tracer_tables::TABLES;
 #[pyo3(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<log::Log>()?;
-    module.add_class::<table::Table>()?;
+    module.add_class::<log::PyLog>()?;
+    module.add_class::<table::PyTable>()?;
     module.add_class::<rows::RowIterator>()?;
     module.add_function(wrap_pyfunction!(definitions, module)?)
 }

@@ -12,22 +12,22 @@ use tracer_answers::why::{self, Why};
 use tracer_engine::ClockPair;
 use tracer_event::document::document;
 use tracer_log_view::{Inventory, Walk, WantedEvents, json as inventory_json, open};
-use tracer_tables::{Origin, Table as Definition, TableSetup};
+use tracer_tables::{RowOrigin, TableDefinition, TableSetup};
 
-use crate::choice::Choice;
+use crate::choice::TableQuery;
 use crate::failure::exception;
-use crate::reading::Reading;
-use crate::table::Table;
+use crate::reading::LogReading;
+use crate::table::PyTable;
 
-/// Log that was opened.
-#[pyclass(frozen, module = "tracer._native")]
-pub struct Log {
+/// PyLog that was opened.
+#[pyclass(frozen, name = "Log", module = "tracer._native")]
+pub struct PyLog {
     path: PathBuf,
-    origin: Origin,
+    origin: RowOrigin,
     anchor: ClockPair,
 }
 
-/// Choice of events and rows, by keyword.
+/// TableQuery of events and rows, by keyword.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Chosen {
@@ -43,7 +43,7 @@ struct Chosen {
     spans: Option<Vec<String>>,
 }
 
-impl From<Chosen> for Choice {
+impl From<Chosen> for TableQuery {
     fn from(chosen: Chosen) -> Self {
         Self {
             types: chosen.types,
@@ -73,17 +73,17 @@ struct Asked {
 }
 
 #[pymethods]
-impl Log {
+impl PyLog {
     /// Opens the log at `path`; host and boot are those of its rows.
     #[new]
     fn new(path: PathBuf, host: Option<String>, boot_id: Option<String>) -> PyResult<Self> {
         let log = open(&path).map_err(|error| exception(&error))?;
         let header = log.header();
         let anchor = header.anchor;
-        let origin = Origin::from_trace(header.attributes.name().as_bytes(), anchor);
+        let origin = RowOrigin::from_trace(header.attributes.name().as_bytes(), anchor);
         Ok(Self {
             path,
-            origin: Origin {
+            origin: RowOrigin {
                 host: host.map(Into::into),
                 boot_id: boot_id.map(Into::into),
                 ..origin
@@ -118,9 +118,9 @@ impl Log {
         columns: Option<Vec<String>>,
         most_rows: usize,
         follow: bool,
-    ) -> PyResult<Table> {
+    ) -> PyResult<PyTable> {
         let made = self.reading(name, &chosen.into(), columns, most_rows, follow);
-        made.map(Table::new).map_err(|error| exception(&error))
+        made.map(PyTable::new).map_err(|error| exception(&error))
     }
 
     /// Returns what `tracer-user info` says, as JSON.
@@ -136,7 +136,7 @@ impl Log {
 
     /// Returns what `tracer-user stat` says, as JSON.
     fn stat(&self, py: Python<'_>, chosen: Chosen) -> PyResult<String> {
-        let choice = Choice::from(chosen);
+        let choice = TableQuery::from(chosen);
         py.detach(|| {
             let walk = Walk::new(open(&self.path)?, WantedEvents::default());
             let scope = choice.scope(self.anchor)?;
@@ -155,16 +155,16 @@ impl Log {
     }
 }
 
-impl Log {
+impl PyLog {
     fn reading(
         &self,
         name: &str,
-        choice: &Choice,
+        choice: &TableQuery,
         columns: Option<Vec<String>>,
         most_rows: usize,
         follow: bool,
-    ) -> anyhow::Result<Reading> {
-        let Some(table) = Definition::named(name) else {
+    ) -> anyhow::Result<LogReading> {
+        let Some(table) = TableDefinition::named(name) else {
             anyhow::bail!("there is no table {name:?}; tracer.TABLES has them");
         };
         let unknown = columns.iter().flatten().find(|name| {
@@ -180,7 +180,7 @@ impl Log {
         } else {
             choice.inputs()?
         };
-        Ok(Reading {
+        Ok(LogReading {
             path: Arc::from(self.path.as_path()),
             wanted,
             setup: TableSetup {
@@ -204,9 +204,9 @@ impl Log {
                 until: None,
             }
         } else {
-            let choice = Choice {
+            let choice = TableQuery {
                 spans: asked.spans.unwrap_or_default(),
-                ..Choice::default()
+                ..TableQuery::default()
             };
             Question::Spans(choice.specs()?)
         };
@@ -215,9 +215,9 @@ impl Log {
             longer_than: asked.longer_than_ns,
             ..SpanChoice::default()
         };
-        let scope = Choice {
+        let scope = TableQuery {
             pids: asked.pids.unwrap_or_default(),
-            ..Choice::default()
+            ..TableQuery::default()
         }
         .scope(self.anchor)?;
         let walk = Walk::new(open(&self.path)?, WantedEvents::default()).naming_by(&self.path);

@@ -13,13 +13,13 @@ use tracer_event::consumer::Consumer as _;
 use tracer_event::summary::Summary;
 use tracer_log::LogReader;
 use tracer_log_view::{Pause, Walk, WantedEvents, Writers, open};
-use tracer_tables::{Batch, TableMaker, TableSetup};
+use tracer_tables::{RowBatch, TableMaker, TableSetup};
 
 use crate::failure::exception;
 
 /// Setup of a way through a log.
 #[derive(Clone)]
-pub struct Reading {
+pub struct LogReading {
     /// The log.
     pub path: Arc<Path>,
     /// Events of it that are wanted.
@@ -33,7 +33,7 @@ pub struct Reading {
 /// Message of the thread that reads.
 enum Message {
     /// The next rows.
-    Batch(Box<Batch>),
+    RowBatch(Box<RowBatch>),
     /// End of the log, and what its reader should know.
     End(Option<String>),
     /// The log cannot be read further.
@@ -49,7 +49,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Events between two looks at whether to go on.
 const AT_ONCE: usize = 4096;
 
-impl Reading {
+impl LogReading {
     /// Begins to read.
     ///
     /// # Errors
@@ -103,17 +103,17 @@ impl Reading {
 }
 
 /// Gives a batch to its taker. While that is busy, renders what it would have to.
-fn hand_over(batch: Batch, sender: &SyncSender<Message>) -> anyhow::Result<()> {
+fn hand_over(batch: RowBatch, sender: &SyncSender<Message>) -> anyhow::Result<()> {
     const AT_ONCE: usize = 512;
     let mut batch = Box::new(batch);
     loop {
-        match sender.try_send(Message::Batch(batch)) {
+        match sender.try_send(Message::RowBatch(batch)) {
             Ok(()) => return Ok(()),
-            Err(TrySendError::Full(Message::Batch(back))) => batch = back,
+            Err(TrySendError::Full(Message::RowBatch(back))) => batch = back,
             Err(_) => bail!(NO_TAKER),
         }
         if !batch.render(AT_ONCE) {
-            return sender.send(Message::Batch(batch)).context(NO_TAKER);
+            return sender.send(Message::RowBatch(batch)).context(NO_TAKER);
         }
     }
 }
@@ -152,7 +152,7 @@ impl Batches {
     /// # Errors
     ///
     /// The log cannot be read, the warning is an error, or the user has interrupted it.
-    pub fn next(&mut self) -> PyResult<Option<Batch>> {
+    pub fn next(&mut self) -> PyResult<Option<RowBatch>> {
         let Some(receiver) = &self.0 else {
             return Ok(None);
         };
@@ -167,7 +167,7 @@ impl Batches {
             }
         };
         match message {
-            Message::Batch(mut batch) => {
+            Message::RowBatch(mut batch) => {
                 batch.render(usize::MAX);
                 Ok(Some(*batch))
             }

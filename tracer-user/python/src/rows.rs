@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
-use tracer_tables::{Batch, BatchColumn, ColumnType, Texts, Values};
+use tracer_tables::{BatchColumn, ColumnType, ColumnValues, RowBatch, TextValues};
 
 use crate::reading::Batches;
 
@@ -66,7 +66,7 @@ impl State {
         Ok(true)
     }
 
-    fn take(&mut self, batch: Batch) {
+    fn take(&mut self, batch: RowBatch) {
         self.rows = batch.rows();
         self.next = 0;
         self.columns = batch.into_columns().collect();
@@ -80,25 +80,25 @@ fn value<'py>(py: Python<'py>, column: &BatchColumn, row: usize) -> PyResult<Bou
         return Ok(none());
     }
     Ok(match &column.values {
-        Values::Nothing => none(),
-        Values::U64(values) => values.get(row).into_pyobject(py)?,
-        Values::I64(values) => values.get(row).into_pyobject(py)?,
-        Values::U32(values) => values.get(row).into_pyobject(py)?,
-        Values::I32(values) => values.get(row).into_pyobject(py)?,
-        Values::Bool(values) => values.get(row).into_pyobject(py)?,
-        Values::Name(values, names) => {
+        ColumnValues::Nothing => none(),
+        ColumnValues::U64(values) => values.get(row).into_pyobject(py)?,
+        ColumnValues::I64(values) => values.get(row).into_pyobject(py)?,
+        ColumnValues::U32(values) => values.get(row).into_pyobject(py)?,
+        ColumnValues::I32(values) => values.get(row).into_pyobject(py)?,
+        ColumnValues::Bool(values) => values.get(row).into_pyobject(py)?,
+        ColumnValues::Name(values, names) => {
             let number = values
                 .get(row)
                 .and_then(|number| usize::try_from(*number).ok());
             text(py, names.texts(), number.unwrap_or(usize::MAX))
         }
-        Values::Texts(texts) if column.column.of == ColumnType::Bytes => {
+        ColumnValues::TextValues(texts) if column.column.of == ColumnType::Bytes => {
             PyBytes::new(py, texts.get(row)).into_any()
         }
-        Values::Texts(texts) => text(py, texts, row),
+        ColumnValues::TextValues(texts) => text(py, texts, row),
     })
 }
 
-fn text<'py>(py: Python<'py>, texts: &Texts, index: usize) -> Bound<'py, PyAny> {
+fn text<'py>(py: Python<'py>, texts: &TextValues, index: usize) -> Bound<'py, PyAny> {
     PyString::new(py, &String::from_utf8_lossy(texts.get(index))).into_any()
 }

@@ -1,4 +1,4 @@
-//! Table of a log.
+//! PyTable of a log.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::ffi::FFI_ArrowSchema;
@@ -8,24 +8,24 @@ use pyo3::types::PyCapsule;
 
 use crate::arrow::{ArrowReader, schema};
 use crate::failure::exception;
-use crate::reading::Reading;
+use crate::reading::LogReading;
 use crate::rows::RowIterator;
 
-/// Table of a log: each stream of it goes through the log once more.
-#[pyclass(frozen, module = "tracer._native")]
-pub struct Table {
-    reading: Reading,
+/// PyTable of a log: each stream of it goes through the log once more.
+#[pyclass(frozen, name = "Table", module = "tracer._native")]
+pub struct PyTable {
+    reading: LogReading,
 }
 
-impl Table {
+impl PyTable {
     /// Returns the table that is made by `reading`.
-    pub fn new(reading: Reading) -> Self {
+    pub fn new(reading: LogReading) -> Self {
         Self { reading }
     }
 }
 
 #[pymethods]
-impl Table {
+impl PyTable {
     /// Returns the rows as a stream of Arrow batches (the Arrow PyCapsule interface).
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(

@@ -9,7 +9,7 @@ use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_beside;
 use tracer_export::{ExportFormat, ExportSetup, FORMATS, TableChoice, export};
-use tracer_tables::{TABLES, Table};
+use tracer_tables::{TABLES, TableDefinition};
 
 /// Convert a trace log to what other tools open
 ///
@@ -29,8 +29,8 @@ use tracer_tables::{TABLES, Table};
 /// was set meanwhile, `read` follows that and this format cannot.
 ///
 /// parquet: one file with a table, for DuckDB, Spark, ClickHouse. Without --table it has a row an
-/// event: time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated, data (JSON
-/// as text), raw (bytes), duration_ns (of a system call that ends, where its beginning was
+/// event: time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated, data
+/// (JSON as text), raw (bytes), duration_ns (of a system call that ends, where its beginning was
 /// recorded), stack and stack_ends; docs/tables.md has all tables.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
@@ -47,9 +47,10 @@ pub struct ExportArgs {
     )]
     to: Vec<String>,
     /// The file to write, or `-` for the standard output; for ctf, the folder. Without it, the
-    /// log's name with .pftrace, .json, .ctf, .parquet or .TABLE.parquet. It is there when all of it is written;
-    /// until then a folder (and a file, where the file system knows no files without a name) is
-    /// called OUT.RANDOM.partial. What a killed export left of that, the next one to OUT removes
+    /// log's name with .pftrace, .json, .ctf, .parquet or .TABLE.parquet. It is there when all of
+    /// it is written; until then a folder (and a file, where the file system knows no files without
+    /// a name) is called OUT.RANDOM.partial. What a killed export left of that, the next one to OUT
+    /// removes
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace what is there already
@@ -123,11 +124,11 @@ impl TryFrom<ExportArgs> for ExportConfig {
 }
 
 /// Returns the table of this name.
-fn table(name: Option<&str>) -> anyhow::Result<&'static Table> {
+fn table(name: Option<&str>) -> anyhow::Result<&'static TableDefinition> {
     let Some(name) = name else {
-        return Ok(Table::events());
+        return Ok(TableDefinition::events());
     };
-    Table::named(name).with_context(|| {
+    TableDefinition::named(name).with_context(|| {
         let known: Vec<_> = TABLES.iter().map(|table| table.name).collect();
         format!("--table {name} is none; known are {}", known.join(", "))
     })

@@ -4,13 +4,13 @@ use tracer_event::event_view::EventView;
 
 use super::columns::{Column, ColumnType};
 use super::deferred::Deferred;
-use super::definition::Table;
-use super::maker::Origin;
-use super::names::{Names, Texts};
+use super::definition::TableDefinition;
+use super::maker::RowOrigin;
+use super::names::{NameDictionary, TextValues};
 
-/// Values of a column.
+/// ColumnValues of a column.
 #[derive(Debug)]
-pub enum Values {
+pub enum ColumnValues {
     /// None: the column was not chosen.
     Nothing,
     /// Integers without a sign.
@@ -24,9 +24,9 @@ pub enum Values {
     /// Truth values.
     Bool(Vec<bool>),
     /// Numbers of names.
-    Name(Vec<i32>, Names),
+    Name(Vec<i32>, NameDictionary),
     /// Text, or any bytes.
-    Texts(Texts),
+    TextValues(TextValues),
 }
 
 /// A column of a batch.
@@ -35,21 +35,21 @@ pub struct BatchColumn {
     /// The column.
     pub column: &'static Column,
     /// Its values; where there is none, any value.
-    pub values: Values,
+    pub values: ColumnValues,
     /// Whether each row has a value; empty where all have.
     pub valid: Vec<bool>,
 }
 
-/// Rows of a table. Values are pushed in the order of the columns, row by row.
+/// Rows of a table. ColumnValues are pushed in the order of the columns, row by row.
 #[derive(Debug)]
-pub struct Batch {
+pub struct RowBatch {
     columns: Vec<BatchColumn>,
     own_columns: usize,
     rows: usize,
     next: usize,
     /// Bytes of text and data.
     bytes: usize,
-    origin: Origin,
+    origin: RowOrigin,
     /// Data that is still to be rendered.
     deferred: Option<Deferred>,
 }
@@ -57,19 +57,23 @@ pub struct Batch {
 /// Bytes of text and data after which a batch is closed, however few its rows are.
 const MOST_BYTES: usize = 8 << 20;
 
-impl Batch {
+impl RowBatch {
     /// Begins a batch of those columns of a table that are chosen, or of all.
     #[must_use]
-    pub fn new(table: &'static Table, chosen: Option<&[String]>, origin: Origin) -> Self {
+    pub fn new(
+        table: &'static TableDefinition,
+        chosen: Option<&[String]>,
+        origin: RowOrigin,
+    ) -> Self {
         let is_chosen = |column: &Column| {
             chosen.is_none_or(|chosen| chosen.iter().any(|name| name == column.name))
         };
         let columns = table.columns().map(|column| BatchColumn {
             column,
             values: if is_chosen(column) {
-                Values::new(column.of, 0)
+                ColumnValues::new(column.of, 0)
             } else {
-                Values::Nothing
+                ColumnValues::Nothing
             },
             valid: Vec::new(),
         });
@@ -90,10 +94,14 @@ impl Batch {
         let capacity = self.rows;
         let columns = self.columns.iter_mut().map(|column| {
             let values = match &mut column.values {
-                Values::Nothing => Values::Nothing,
-                Values::Name(_, names) => Values::Name(Vec::with_capacity(capacity), names.next()),
-                Values::Texts(texts) => Values::Texts(Texts::as_large_as(texts)),
-                _ => Values::new(column.column.of, capacity),
+                ColumnValues::Nothing => ColumnValues::Nothing,
+                ColumnValues::Name(_, names) => {
+                    ColumnValues::Name(Vec::with_capacity(capacity), names.next())
+                }
+                ColumnValues::TextValues(texts) => {
+                    ColumnValues::TextValues(TextValues::as_large_as(texts))
+                }
+                _ => ColumnValues::new(column.column.of, capacity),
             };
             BatchColumn {
                 column: column.column,
@@ -128,19 +136,20 @@ impl Batch {
     /// Returns the columns that were chosen.
     pub fn columns(&self) -> impl Iterator<Item = &BatchColumn> {
         let columns = self.columns.iter();
-        columns.filter(|column| !matches!(column.values, Values::Nothing))
+        columns.filter(|column| !matches!(column.values, ColumnValues::Nothing))
     }
 
     /// Returns the columns that were chosen, to be taken.
     pub fn into_columns(self) -> impl Iterator<Item = BatchColumn> {
         let columns = self.columns.into_iter();
-        columns.filter(|column| !matches!(column.values, Values::Nothing))
+        columns.filter(|column| !matches!(column.values, ColumnValues::Nothing))
     }
 
     /// Tells whether the next column was not chosen, and goes on to the one behind it then.
     pub(crate) fn skips_next(&mut self) -> bool {
         let column = self.columns.get(self.next);
-        let is_chosen = column.is_some_and(|column| !matches!(column.values, Values::Nothing));
+        let is_chosen =
+            column.is_some_and(|column| !matches!(column.values, ColumnValues::Nothing));
         if !is_chosen {
             self.next += 1;
         }
@@ -156,7 +165,7 @@ impl Batch {
     pub(crate) fn u64(&mut self, value: impl Into<Option<u64>>) {
         let value = value.into();
         self.put(value.is_some(), |values| {
-            if let Values::U64(values) = values {
+            if let ColumnValues::U64(values) = values {
                 values.push(value.unwrap_or_default());
                 return true;
             }
@@ -168,7 +177,7 @@ impl Batch {
     pub(crate) fn i64(&mut self, value: impl Into<Option<i64>>) {
         let value = value.into();
         self.put(value.is_some(), |values| {
-            if let Values::I64(values) = values {
+            if let ColumnValues::I64(values) = values {
                 values.push(value.unwrap_or_default());
                 return true;
             }
@@ -180,7 +189,7 @@ impl Batch {
     pub(crate) fn u32(&mut self, value: impl Into<Option<u32>>) {
         let value = value.into();
         self.put(value.is_some(), |values| {
-            if let Values::U32(values) = values {
+            if let ColumnValues::U32(values) = values {
                 values.push(value.unwrap_or_default());
                 return true;
             }
@@ -192,7 +201,7 @@ impl Batch {
     pub(crate) fn i32(&mut self, value: impl Into<Option<i32>>) {
         let value = value.into();
         self.put(value.is_some(), |values| {
-            if let Values::I32(values) = values {
+            if let ColumnValues::I32(values) = values {
                 values.push(value.unwrap_or_default());
                 return true;
             }
@@ -204,7 +213,7 @@ impl Batch {
     pub(crate) fn bool(&mut self, value: impl Into<Option<bool>>) {
         let value = value.into();
         self.put(value.is_some(), |values| {
-            if let Values::Bool(values) = values {
+            if let ColumnValues::Bool(values) = values {
                 values.push(value.unwrap_or_default());
                 return true;
             }
@@ -216,7 +225,7 @@ impl Batch {
     pub(crate) fn name<'a>(&mut self, value: impl Into<Option<&'a [u8]>>) {
         let value = value.into();
         self.put(value.is_some(), |values| {
-            if let Values::Name(values, names) = values {
+            if let ColumnValues::Name(values, names) = values {
                 values.push(names.number(value.unwrap_or_default()));
                 return true;
             }
@@ -227,7 +236,7 @@ impl Batch {
     /// Pushes the name that `key` has for good: any bytes.
     pub(crate) fn keyed_name(&mut self, key: u32, name: &[u8]) {
         self.put(true, |values| {
-            if let Values::Name(values, names) = values {
+            if let ColumnValues::Name(values, names) = values {
                 values.push(names.number_of_key(key, name));
                 return true;
             }
@@ -240,7 +249,7 @@ impl Batch {
         let mut has_value = false;
         let bytes = &mut self.bytes;
         if let Some(BatchColumn {
-            values: Values::Texts(texts),
+            values: ColumnValues::TextValues(texts),
             ..
         }) = self.columns.get_mut(self.next)
         {
@@ -253,7 +262,9 @@ impl Batch {
                 *bytes += out.len() - before;
             });
         }
-        self.put(has_value, |values| matches!(values, Values::Texts(_)));
+        self.put(has_value, |values| {
+            matches!(values, ColumnValues::TextValues(_))
+        });
     }
 
     /// Pushes values of `count` columns that are not known.
@@ -265,14 +276,14 @@ impl Batch {
 
     /// Adds the value that `push` pushes to the next column. Where that is of another type, the row
     /// has none there.
-    fn put(&mut self, has_value: bool, push: impl FnOnce(&mut Values) -> bool) {
+    fn put(&mut self, has_value: bool, push: impl FnOnce(&mut ColumnValues) -> bool) {
         let rows = self.rows;
         let Some(column) = self.columns.get_mut(self.next) else {
             debug_assert!(false, "more values than columns");
             return;
         };
         self.next += 1;
-        if matches!(column.values, Values::Nothing) {
+        if matches!(column.values, ColumnValues::Nothing) {
             return;
         }
         let mut has_value = has_value;
@@ -293,8 +304,9 @@ impl Batch {
     pub(crate) fn defer(&mut self) {
         let index = |name: &str| {
             let mut columns = self.columns.iter();
-            columns
-                .position(|one| one.column.name == name && !matches!(one.values, Values::Nothing))
+            columns.position(|one| {
+                one.column.name == name && !matches!(one.values, ColumnValues::Nothing)
+            })
         };
         self.deferred = index("data").map(|data| Deferred::new(data, index("raw")));
     }
@@ -334,7 +346,7 @@ impl Batch {
         let texts = [origin.host, origin.boot_id, Some(origin.trace_id)];
         let rows = self.rows;
         for (column, text) in self.columns.iter_mut().skip(self.own_columns).zip(texts) {
-            if let Values::Name(values, names) = &mut column.values {
+            if let ColumnValues::Name(values, names) = &mut column.values {
                 let number = names.number(text.as_deref().unwrap_or_default().as_bytes());
                 *values = vec![number; rows];
                 if text.is_none() {
@@ -345,7 +357,7 @@ impl Batch {
     }
 }
 
-impl Values {
+impl ColumnValues {
     fn new(of: ColumnType, capacity: usize) -> Self {
         match of {
             ColumnType::U64 => Self::U64(Vec::with_capacity(capacity)),
@@ -353,9 +365,9 @@ impl Values {
             ColumnType::U32 => Self::U32(Vec::with_capacity(capacity)),
             ColumnType::I32 => Self::I32(Vec::with_capacity(capacity)),
             ColumnType::Bool => Self::Bool(Vec::with_capacity(capacity)),
-            ColumnType::Name => Self::Name(Vec::with_capacity(capacity), Names::default()),
+            ColumnType::Name => Self::Name(Vec::with_capacity(capacity), NameDictionary::default()),
             ColumnType::Text | ColumnType::Json | ColumnType::Bytes => {
-                Self::Texts(Texts::default())
+                Self::TextValues(TextValues::default())
             }
         }
     }
@@ -373,7 +385,7 @@ impl Values {
                 let none = names.number(b"");
                 values.push(none);
             }
-            Self::Texts(texts) => texts.push(|_| {}),
+            Self::TextValues(texts) => texts.push(|_| {}),
         }
     }
 }

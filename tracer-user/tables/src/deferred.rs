@@ -8,10 +8,10 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_event::event_view::EventView;
 use tracer_output::report::push_data;
 
-use super::batch::{BatchColumn, Values};
-use super::names::Texts;
+use super::batch::{BatchColumn, ColumnValues};
+use super::names::TextValues;
 
-/// Names of event types, by type.
+/// NameDictionary of event types, by type.
 type TypeNames = HashMap<EventTypeId, Box<[u8]>>;
 
 /// Data of the events of a batch.
@@ -22,7 +22,7 @@ pub struct Deferred {
     /// Index of the column with the data as it was recorded, where that was chosen.
     raw: Option<usize>,
     /// Data as it was recorded, where that is no column.
-    own: Texts,
+    own: TextValues,
     types: Vec<(EventTypeId, Truncation)>,
     names: Arc<TypeNames>,
     /// Type that was looked up last.
@@ -37,7 +37,7 @@ impl Deferred {
         Self {
             data,
             raw,
-            own: Texts::default(),
+            own: TextValues::default(),
             types: Vec::new(),
             names: Arc::default(),
             last: None,
@@ -48,7 +48,7 @@ impl Deferred {
     /// Begins that of the next batch.
     pub fn next(&mut self) -> Self {
         Self {
-            own: Texts::as_large_as(&self.own),
+            own: TextValues::as_large_as(&self.own),
             types: Vec::with_capacity(self.types.len()),
             names: Arc::clone(&self.names),
             ..Self::new(self.data, self.raw)
@@ -78,12 +78,14 @@ impl Deferred {
             return false;
         };
         // It is taken out while others are looked at.
-        let Values::Texts(mut data) = std::mem::replace(&mut column.values, Values::Nothing) else {
+        let ColumnValues::TextValues(mut data) =
+            std::mem::replace(&mut column.values, ColumnValues::Nothing)
+        else {
             return false;
         };
         let raw = self.raw.and_then(|raw| columns.get(raw));
         let raw = match raw.map(|raw| &raw.values) {
-            Some(Values::Texts(raw)) => raw,
+            Some(ColumnValues::TextValues(raw)) => raw,
             _ => &self.own,
         };
         let from = self.rendered;
@@ -98,7 +100,7 @@ impl Deferred {
             self.rendered += 1;
         }
         if let Some(column) = columns.get_mut(self.data) {
-            column.values = Values::Texts(data);
+            column.values = ColumnValues::TextValues(data);
         }
         self.rendered < self.types.len()
     }

@@ -2,9 +2,9 @@
 
 use super::columns::{Column, ColumnType as Of};
 
-/// Table that is made of a trace.
+/// TableDefinition that is made of a trace.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct TableDefinition {
     /// Its name.
     pub name: &'static str,
     /// Subject of a row, for people.
@@ -13,7 +13,7 @@ pub struct Table {
     own: &'static [Column],
 }
 
-impl Table {
+impl TableDefinition {
     /// Returns the table of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -110,7 +110,7 @@ const BEHIND_PID: Column = Column::optional(
 const BEHIND_TID: Column = Column::optional("behind_tid", Of::I32, "Thread of that process");
 const BEHIND_COMM: Column = Column::optional("behind_comm", Of::Name, "Name of that thread");
 
-static EVENTS: Table = Table {
+static EVENTS: TableDefinition = TableDefinition {
     name: "events",
     about: "An event: what `tracer-user read` shows",
     // Columns are added at the end: files that were written before have these.
@@ -158,9 +158,9 @@ static EVENTS: Table = Table {
 };
 
 /// All tables.
-pub static TABLES: &[&Table] = &[
+pub static TABLES: &[&TableDefinition] = &[
     &EVENTS,
-    &Table {
+    &TableDefinition {
         name: "threads",
         about: "A thread: how long it did what, over the whole log",
         own: &[
@@ -189,7 +189,7 @@ pub static TABLES: &[&Table] = &[
             Column::new("migrations", Of::U64, "Number of changes of its CPU"),
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "states",
         about: "An interval in which a thread was in one state; a thread's intervals leave no time \
                 out. In the order of their ends",
@@ -225,7 +225,7 @@ pub static TABLES: &[&Table] = &[
             BEHIND_COMM,
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "calls",
         about: "A system call, its entry and its exit joined. In the order of their ends",
         own: &[
@@ -269,7 +269,7 @@ pub static TABLES: &[&Table] = &[
             ),
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "spans",
         about: "A span: a time with a beginning and an end, and what its own threads did meanwhile. \
                 In the order of their ends",
@@ -292,7 +292,7 @@ pub static TABLES: &[&Table] = &[
             Column::ns("unknown_ns", "Nothing is known"),
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "path",
         about: "A segment of the critical path of a span: the segments of a span add up to its \
                 length, up to 10,000 of them",
@@ -345,7 +345,7 @@ pub static TABLES: &[&Table] = &[
             BEHIND_COMM,
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "stacks",
         about: "A function of the stack of an event, the innermost first",
         own: &[
@@ -385,7 +385,7 @@ pub static TABLES: &[&Table] = &[
             ),
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "waits",
         about: "Waits of one thread for one lock and one holder, summed up (`--locks`)",
         own: &[
@@ -431,7 +431,7 @@ pub static TABLES: &[&Table] = &[
             Column::new("confirmed", Of::U64, "Waits that the holder ended itself"),
         ],
     },
-    &Table {
+    &TableDefinition {
         name: "losses",
         about: "A loss: events that are missing, by cause. None is missing where there is no row",
         own: &[

@@ -1,8 +1,8 @@
 //! Traces as tables, in bounded memory.
 //!
-//! - [`TABLES`] defines each table once: its columns, their types, units and meaning. Parquet files,
-//!   Arrow batches, SQL views and `docs/tables.md` are made from it;
-//! - [`Batch`] holds rows, column by column;
+//! - [`TABLES`] defines each table once: its columns, their types, units and meaning. Parquet
+//!   files, Arrow batches, SQL views and `docs/tables.md` are made from it;
+//! - [`RowBatch`] holds rows, column by column;
 //! - [`TableMaker`] is the consumer of events that makes the rows of one table, batch by batch.
 
 // Whatever comes from outside is no reason to end the program.
@@ -25,8 +25,8 @@ mod names;
 pub mod page;
 mod rows;
 
-pub use batch::{Batch, BatchColumn, Values};
+pub use batch::{BatchColumn, ColumnValues, RowBatch};
 pub use columns::{Column, ColumnType};
-pub use definition::{ORIGIN, TABLES, Table};
-pub use maker::{MOST_ROWS, Origin, TableMaker, TableSetup};
-pub use names::{Names, Texts};
+pub use definition::{ORIGIN, TABLES, TableDefinition};
+pub use maker::{MOST_ROWS, RowOrigin, TableMaker, TableSetup};
+pub use names::{NameDictionary, TextValues};

@@ -11,13 +11,13 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
 
-use super::batch::Batch;
-use super::definition::Table;
+use super::batch::RowBatch;
+use super::definition::TableDefinition;
 use super::rows::{self, Rows};
 
-/// Origin of the rows of a trace.
+/// RowOrigin of the rows of a trace.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct RowOrigin {
     /// Name of the host, where it is known.
     pub host: Option<Arc<str>>,
     /// Boot of the host, where it is known.
@@ -26,7 +26,7 @@ pub struct Origin {
     pub trace_id: Arc<str>,
 }
 
-impl Origin {
+impl RowOrigin {
     /// Returns the origin of a trace with this name that began at this moment, by which it is told
     /// from others.
     #[must_use]
@@ -50,8 +50,8 @@ impl Origin {
 #[derive(Clone, Debug)]
 pub struct TableSetup {
     /// The table.
-    pub table: &'static Table,
-    /// Names of the columns that are made; all without it.
+    pub table: &'static TableDefinition,
+    /// NameDictionary of the columns that are made; all without it.
     pub columns: Option<Vec<String>>,
     /// Spans that are meant, of `spans` and `path`; empty for all whose names show it.
     pub spans: Vec<SpanSpec>,
@@ -62,16 +62,16 @@ pub struct TableSetup {
     pub tids: Vec<i32>,
     /// Most rows of a batch.
     pub most_rows: usize,
-    /// Whether the data of events is rendered by who takes the batches ([`Batch::render`]).
+    /// Whether the data of events is rendered by who takes the batches ([`RowBatch::render`]).
     pub defers: bool,
-    /// Origin of the rows.
-    pub origin: Origin,
+    /// RowOrigin of the rows.
+    pub origin: RowOrigin,
 }
 
 impl TableSetup {
     /// Returns the setup of a whole table.
     #[must_use]
-    pub fn new(table: &'static Table, origin: Origin) -> Self {
+    pub fn new(table: &'static TableDefinition, origin: RowOrigin) -> Self {
         Self {
             table,
             columns: None,
@@ -120,21 +120,21 @@ impl RowChoice {
 /// Consumer that makes the rows of a table, and gives each batch away.
 pub struct TableMaker<F> {
     rows: Box<dyn Rows>,
-    batch: Batch,
+    batch: RowBatch,
     most_rows: usize,
     give: F,
 }
 
-impl<F: FnMut(Batch) -> anyhow::Result<()>> TableMaker<F> {
+impl<F: FnMut(RowBatch) -> anyhow::Result<()>> TableMaker<F> {
     /// Begins the table. `give` is called with each batch, which has rows.
     pub fn new(setup: &TableSetup, give: F) -> Self {
         let columns = setup.columns.as_deref();
-        let mut batch = Batch::new(setup.table, columns, setup.origin.clone());
-        if setup.defers && setup.table == Table::events() {
+        let mut batch = RowBatch::new(setup.table, columns, setup.origin.clone());
+        if setup.defers && setup.table == TableDefinition::events() {
             batch.defer();
         }
         Self {
-            rows: rows::of(setup, &batch),
+            rows: rows::make(setup, &batch),
             batch,
             most_rows: setup.most_rows.max(1),
             give,
@@ -172,7 +172,7 @@ impl<F: FnMut(Batch) -> anyhow::Result<()>> TableMaker<F> {
     }
 }
 
-impl<F: FnMut(Batch) -> anyhow::Result<()>> Consumer for TableMaker<F> {
+impl<F: FnMut(RowBatch) -> anyhow::Result<()>> Consumer for TableMaker<F> {
     fn learn_types(&mut self, types: &EventTypes) {
         self.rows.learn_types(types);
     }
@@ -209,11 +209,11 @@ mod tests {
     use tracer_log_view::test_log::TestLog;
     use tracer_log_view::{Walk, WantedEvents};
 
-    use super::super::{BatchColumn, TABLES, Values};
+    use super::super::{BatchColumn, ColumnValues, TABLES};
     use super::*;
 
     /// Returns the batches of a table of a log.
-    fn batches(log: TestLog, setup: &TableSetup) -> Vec<Batch> {
+    fn batches(log: TestLog, setup: &TableSetup) -> Vec<RowBatch> {
         let mut batches = Vec::new();
         let mut maker = TableMaker::new(setup, |batch| {
             batches.push(batch);
@@ -228,23 +228,23 @@ mod tests {
 
     fn count(column: &BatchColumn) -> usize {
         match &column.values {
-            Values::Nothing => 0,
-            Values::U64(values) => values.len(),
-            Values::I64(values) => values.len(),
-            Values::U32(values) => values.len(),
-            Values::I32(values) => values.len(),
-            Values::Bool(values) => values.len(),
-            Values::Name(values, names) => {
+            ColumnValues::Nothing => 0,
+            ColumnValues::U64(values) => values.len(),
+            ColumnValues::I64(values) => values.len(),
+            ColumnValues::U32(values) => values.len(),
+            ColumnValues::I32(values) => values.len(),
+            ColumnValues::Bool(values) => values.len(),
+            ColumnValues::Name(values, names) => {
                 let names = i32::try_from(names.texts().count()).unwrap();
                 assert!(values.iter().all(|number| (0..names).contains(number)));
                 values.len()
             }
-            Values::Texts(texts) => texts.count(),
+            ColumnValues::TextValues(texts) => texts.count(),
         }
     }
 
     /// Checks that each column has a value for each row, and text that is UTF-8.
-    fn check(batch: &Batch) {
+    fn check(batch: &RowBatch) {
         for column in batch.columns() {
             let name = column.column.name;
             assert_eq!(count(column), batch.rows(), "{name}");
@@ -254,10 +254,10 @@ mod tests {
                 "{name}"
             );
             match &column.values {
-                Values::Texts(texts) if column.column.of != crate::ColumnType::Bytes => {
+                ColumnValues::TextValues(texts) if column.column.of != crate::ColumnType::Bytes => {
                     assert!(std::str::from_utf8(&texts.bytes).is_ok(), "{name}");
                 }
-                Values::Name(_, names) => {
+                ColumnValues::Name(_, names) => {
                     assert!(std::str::from_utf8(&names.texts().bytes).is_ok(), "{name}");
                 }
                 _ => {}
@@ -295,7 +295,7 @@ mod tests {
                     };
                     log.push_event(header, data, b"a\x1b\xff");
                 }
-                let setup = TableSetup { most_rows, ..TableSetup::new(table, Origin::default()) };
+                let setup = TableSetup { most_rows, ..TableSetup::new(table, RowOrigin::default()) };
                 batches(log, &setup).iter().for_each(check);
             }
         }
@@ -320,7 +320,7 @@ mod tests {
                     columns: columns.clone(),
                     most_rows: 5,
                     defers,
-                    ..TableSetup::new(Table::events(), Origin::default())
+                    ..TableSetup::new(TableDefinition::events(), RowOrigin::default())
                 };
                 let mut texts = Vec::new();
                 for mut batch in batches(log, &setup) {
@@ -328,7 +328,7 @@ mod tests {
                     check(&batch);
                     let mut columns = batch.into_columns();
                     let data = columns.find(|column| column.column.name == "data").unwrap();
-                    let Values::Texts(data) = data.values else {
+                    let ColumnValues::TextValues(data) = data.values else {
                         panic!("no text");
                     };
                     texts.extend((0..data.count()).map(|nth| data.get(nth).to_vec()));
@@ -348,11 +348,11 @@ mod tests {
         let setup = TableSetup {
             columns: Some(vec!["pid".to_owned(), "ns".to_owned()]),
             most_rows: 4,
-            ..TableSetup::new(Table::events(), Origin::default())
+            ..TableSetup::new(TableDefinition::events(), RowOrigin::default())
         };
         let batches = batches(log, &setup);
         assert_eq!(
-            batches.iter().map(Batch::rows).collect::<Vec<_>>(),
+            batches.iter().map(RowBatch::rows).collect::<Vec<_>>(),
             [4, 4, 1]
         );
         for batch in &batches {
@@ -368,7 +368,7 @@ mod tests {
             monotonic: MonotonicNs(monotonic),
             realtime: tracer_engine::event::RealtimeNs(realtime),
         };
-        let id = |name: &[u8], clocks| Origin::from_trace(name, clocks).trace_id;
+        let id = |name: &[u8], clocks| RowOrigin::from_trace(name, clocks).trace_id;
         // As the first version made it: identifiers are in files.
         assert_eq!(&*id(b"", clocks(0, 0)), "88201fb960ff6465");
         assert_eq!(id(b"a", clocks(1, 2)), id(b"a", clocks(1, 2)));

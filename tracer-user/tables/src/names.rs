@@ -1,4 +1,4 @@
-//! Texts, one after the other, and names that many rows have.
+//! TextValues, one after the other, and names that many rows have.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use tracer_text::escape::push_for_people;
 /// Number of names after which a new dictionary is begun with the next batch.
 const MOST_NAMES: usize = 65_536;
 
-/// Values of text or bytes, one after the other.
+/// ColumnValues of text or bytes, one after the other.
 #[derive(Clone, Debug)]
-pub struct Texts {
+pub struct TextValues {
     /// Bytes of all values.
     pub bytes: Vec<u8>,
     /// Borders of the values: 0, and the end of each.
     pub ends: Vec<i32>,
 }
 
-impl Default for Texts {
+impl Default for TextValues {
     fn default() -> Self {
         Self {
             bytes: Vec::new(),
@@ -26,7 +26,7 @@ impl Default for Texts {
     }
 }
 
-impl Texts {
+impl TextValues {
     /// Returns space for as many values and bytes as `before` has.
     pub(crate) fn as_large_as(before: &Self) -> Self {
         let mut ends = Vec::with_capacity(before.ends.len());
@@ -73,27 +73,28 @@ impl Texts {
     }
 }
 
-/// Tells whether two names are the same. Byte by byte: names are short and have just been copied, and
-/// `memcmp` would wait until all of a copy is in the cache, which took a sixth of the whole time.
+/// Tells whether two names are the same. Byte by byte: names are short and have just been copied,
+/// and `memcmp` would wait until all of a copy is in the cache, which took a sixth of the whole
+/// time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
 
-/// Dictionary of names: each has a number. Names of any bytes are in it as harmless text.
+/// Dictionary of names: each has a number. NameDictionary of any bytes are in it as harmless text.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct NameDictionary {
     known: HashMap<Box<[u8]>, i32>,
     /// The name that was asked for last.
     last: Option<(Box<[u8]>, i32)>,
     /// Numbers of names that have a key, by that.
     keyed: Vec<Option<i32>>,
-    texts: Arc<Texts>,
+    texts: Arc<TextValues>,
 }
 
 /// Keys that are remembered.
 const MOST_KEYS: usize = 4096;
 
-impl Names {
+impl NameDictionary {
     /// Returns the number of a name.
     pub(crate) fn number(&mut self, name: &[u8]) -> i32 {
         if let Some((last, number)) = &self.last
@@ -111,7 +112,7 @@ impl Names {
             }
         };
         match &mut self.last {
-            // Names are short, and most as long as the one before.
+            // NameDictionary are short, and most as long as the one before.
             Some((last, of)) if last.len() == name.len() => {
                 last.copy_from_slice(name);
                 *of = number;
@@ -141,7 +142,7 @@ impl Names {
 
     /// Returns the names, by number.
     #[must_use]
-    pub fn texts(&self) -> &Arc<Texts> {
+    pub fn texts(&self) -> &Arc<TextValues> {
         &self.texts
     }
 

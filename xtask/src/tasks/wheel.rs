@@ -1,7 +1,7 @@
 //! Python package: a wheel for Python 3.9 and later, and its tests.
 //!
-//! Tests run in two environments: an empty one, without a network, and one with the packages that take
-//! tables.
+//! Tests run in two environments: an empty one, without a network, and one with the packages that
+//! take tables.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ pub fn for_tests() -> anyhow::Result<()> {
     environments(&build("dev")?)
 }
 
-/// Installs the wheel into an empty environment, and into the one with the packages that take tables.
+/// Installs the wheel into an empty environment, and into the one with packages that take tables.
 fn environments(wheel: &Path) -> anyhow::Result<()> {
     let empty = workspace::target("wheel-alone");
     process::run(

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
-use tracer_tables::{BatchColumn, Texts, Values};
+use tracer_tables::{BatchColumn, ColumnValues, TextValues};
 
 /// Writes the next column of a row group.
 ///
@@ -20,20 +20,20 @@ pub fn write<W: Write + Send>(
     let is_nullable = column.column.is_nullable;
     let valid = column.valid;
     match column.values {
-        Values::Nothing => Ok(()),
-        Values::U64(values) => {
+        ColumnValues::Nothing => Ok(()),
+        ColumnValues::U64(values) => {
             let values = values.into_iter().map(u64::cast_signed).collect();
             put::<Int64Type, W>(group, values, is_nullable, &valid)
         }
-        Values::I64(values) => put::<Int64Type, W>(group, values, is_nullable, &valid),
-        Values::U32(values) => {
+        ColumnValues::I64(values) => put::<Int64Type, W>(group, values, is_nullable, &valid),
+        ColumnValues::U32(values) => {
             let values = values.into_iter().map(u32::cast_signed).collect();
             put::<Int32Type, W>(group, values, is_nullable, &valid)
         }
-        Values::I32(values) => put::<Int32Type, W>(group, values, is_nullable, &valid),
-        Values::Bool(values) => put::<BoolType, W>(group, values, is_nullable, &valid),
-        Values::Name(numbers, names) => {
-            let texts = arrays(Texts::clone(names.texts()));
+        ColumnValues::I32(values) => put::<Int32Type, W>(group, values, is_nullable, &valid),
+        ColumnValues::Bool(values) => put::<BoolType, W>(group, values, is_nullable, &valid),
+        ColumnValues::Name(numbers, names) => {
+            let texts = arrays(TextValues::clone(names.texts()));
             let of = |number: i32| {
                 let text = usize::try_from(number)
                     .ok()
@@ -43,12 +43,14 @@ pub fn write<W: Write + Send>(
             let values = numbers.into_iter().map(of).collect();
             put::<ByteArrayType, W>(group, values, is_nullable, &valid)
         }
-        Values::Texts(texts) => put::<ByteArrayType, W>(group, arrays(texts), is_nullable, &valid),
+        ColumnValues::TextValues(texts) => {
+            put::<ByteArrayType, W>(group, arrays(texts), is_nullable, &valid)
+        }
     }
 }
 
 /// Returns the values of a column of text or bytes, in memory that they share.
-fn arrays(texts: Texts) -> Vec<ByteArray> {
+fn arrays(texts: TextValues) -> Vec<ByteArray> {
     let bytes = Bytes::from(texts.bytes);
     let mut ends = texts
         .ends

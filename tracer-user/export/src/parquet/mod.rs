@@ -1,7 +1,7 @@
 //! Apache Parquet: a table of a trace, in row groups by time, for data bases and data frames.
 //!
-//! `schema` says in Parquet's words what the columns of the table are, `columns` writes a batch of its
-//! rows as a row group.
+//! `schema` says in Parquet's words what the columns of the table are, `columns` writes a batch of
+//! its rows as a row group.
 
 mod columns;
 mod schema;
@@ -17,7 +17,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
-use tracer_tables::{Batch, Origin, TableMaker, TableSetup};
+use tracer_tables::{RowBatch, RowOrigin, TableMaker, TableSetup};
 
 use super::TraceOrigin;
 use tracer_event::consumer::{Consumer, TraceLosses};
@@ -31,7 +31,7 @@ const MOST_ROWS: usize = 122_880;
 type File = Rc<RefCell<SerializedFileWriter<Box<dyn Write + Send>>>>;
 
 /// Function that writes a batch of rows.
-type WriteBatch = Box<dyn FnMut(Batch) -> anyhow::Result<()>>;
+type WriteBatch = Box<dyn FnMut(RowBatch) -> anyhow::Result<()>>;
 
 /// Exporter that writes a file.
 pub struct Parquet {
@@ -48,10 +48,10 @@ impl Parquet {
     pub fn new(out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
         let choice = &origin.table;
         let name = origin.attributes.name();
-        let rows = Origin {
+        let rows = RowOrigin {
             host: choice.host.as_deref().map(Into::into),
             boot_id: choice.boot_id.as_deref().map(Into::into),
-            ..Origin::from_trace(name.as_bytes(), origin.anchor)
+            ..RowOrigin::from_trace(name.as_bytes(), origin.anchor)
         };
         let pairs = [
             ("tracer.table", choice.table.name.to_owned()),
@@ -81,7 +81,7 @@ impl Parquet {
     }
 }
 
-fn write_group(file: &File, batch: Batch) -> Result<(), ParquetError> {
+fn write_group(file: &File, batch: RowBatch) -> Result<(), ParquetError> {
     let mut file = file.borrow_mut();
     let mut group = file.next_row_group()?;
     for column in batch.into_columns() {

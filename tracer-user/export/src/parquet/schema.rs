@@ -8,14 +8,14 @@ use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
-use tracer_tables::{Column, ColumnType, Table};
+use tracer_tables::{Column, ColumnType, TableDefinition};
 
 /// Returns the schema of a table.
 ///
 /// # Errors
 ///
 /// There is none.
-pub fn of_table(table: &Table) -> Result<Type, ParquetError> {
+pub fn of_table(table: &TableDefinition) -> Result<Type, ParquetError> {
     let mut message = format!("message {} {{\n", table.name);
     for column in table.columns() {
         let repetition = if column.is_nullable {
@@ -46,7 +46,7 @@ fn words(of: ColumnType) -> (&'static str, &'static str) {
 }
 
 /// Returns how a table is written.
-pub fn properties(table: &Table, pairs: Vec<KeyValue>) -> WriterProperties {
+pub fn properties(table: &TableDefinition, pairs: Vec<KeyValue>) -> WriterProperties {
     let mut properties = WriterProperties::builder();
     let is_by_time = |column: &Column| matches!(column.name, "time" | "ns");
     for column in table.columns() {
@@ -57,13 +57,13 @@ pub fn properties(table: &Table, pairs: Vec<KeyValue>) -> WriterProperties {
                 .set_column_dictionary_enabled(name(), false)
                 .set_column_encoding(name(), Encoding::DELTA_BINARY_PACKED);
         } else if matches!(column.of, ColumnType::Json | ColumnType::Bytes) {
-            // Values that seldom come twice, and whose least and greatest are of no use.
+            // ColumnValues that seldom come twice, and whose least and greatest are of no use.
             properties = properties
                 .set_column_dictionary_enabled(name(), false)
                 .set_column_statistics_enabled(name(), EnabledStatistics::None);
         }
     }
-    if table == Table::events() {
+    if table == TableDefinition::events() {
         properties = properties.set_sorting_columns(Some(vec![SortingColumn {
             column_idx: 0,
             descending: false,

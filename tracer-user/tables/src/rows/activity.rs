@@ -5,11 +5,11 @@ use tracer_answers::queries::words::inside;
 use tracer_answers::queries::{Functions, tree_json::wait_word};
 use tracer_event::fields::until_null;
 
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 
-/// What a thread did, and how that ended.
+/// State of a thread, and how that ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Activity {
+pub struct IntervalActivity {
     /// Word for its state.
     pub state: &'static str,
     /// Whichever end comes before that of the wait.
@@ -20,7 +20,7 @@ pub struct Activity {
     behind: Option<Behind>,
 }
 
-impl Activity {
+impl IntervalActivity {
     /// Returns the activity of an interval.
     pub fn of_interval(state: State, end: IntervalEnd) -> Self {
         let mut activity = match state {
@@ -92,7 +92,7 @@ impl Activity {
     }
 
     /// Pushes the columns from `wait` to `behind_comm`.
-    pub fn push(&self, functions: &Functions, out: &mut Batch) {
+    pub fn push(&self, functions: &Functions, out: &mut RowBatch) {
         // Why is not known where the trace began with it.
         let wait = self.wait.filter(|wait| *wait != Wait::Unsaid);
         out.name(wait.map(|wait| wait_word(wait).as_bytes()));
@@ -121,7 +121,7 @@ impl Activity {
 }
 
 /// Pushes a process, a thread and its name. Where a task means all of a name, it has no numbers.
-fn push_task(task: Option<Task>, out: &mut Batch) {
+fn push_task(task: Option<Task>, out: &mut RowBatch) {
     let Some(task) = task else {
         return out.nulls(3);
     };

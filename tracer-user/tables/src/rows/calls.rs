@@ -11,7 +11,7 @@ use tracer_output::report::push_field;
 use tracer_syscalls::names::{Table, error_of};
 
 use super::{Rows, push_date};
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
 /// Maker of a row for each call that has returned, and for those that never will.
@@ -49,7 +49,7 @@ impl CallRows {
     }
 
     /// Pushes the row of a call, where it is wanted.
-    fn push(&self, begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut Batch) {
+    fn push(&self, begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut RowBatch) {
         let end = ended.map(|ended| ended.view.event.header);
         let begin = begun.map(|begun| begun.header);
         let Some((from, to)) = begin.or(end).zip(end.or(begin)) else {
@@ -66,7 +66,7 @@ impl CallRows {
         }
     }
 
-    fn enter(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn enter(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         let Some(key) = CallKey::from_enter(view.event.data) else {
             return;
         };
@@ -87,7 +87,7 @@ impl CallRows {
         }
     }
 
-    fn leave(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn leave(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         let Some((key, returned)) = CallKey::from_exit(view.event.data) else {
             return;
         };
@@ -108,7 +108,7 @@ impl CallRows {
         self.push(begun.as_ref(), Some(&ended), out);
     }
 
-    fn give_up(&mut self, out: &mut Batch) {
+    fn give_up(&mut self, out: &mut RowBatch) {
         let mut begun: Vec<Begun> = self.begun.take_all().collect();
         begun.sort_by_key(|begun| begun.header.time);
         for begun in &begun {
@@ -118,11 +118,11 @@ impl CallRows {
 }
 
 impl Rows for CallRows {
-    fn gap(&mut self, _: &Gap, out: &mut Batch) {
+    fn gap(&mut self, _: &Gap, out: &mut RowBatch) {
         self.give_up(out);
     }
 
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         match view.event.header.event_type {
             EventTypeId::SYSCALL_ENTER => self.enter(view, out),
             EventTypeId::SYSCALL_EXIT => self.leave(view, out),
@@ -134,13 +134,13 @@ impl Rows for CallRows {
         }
     }
 
-    fn end(&mut self, _: &Summary, out: &mut Batch) {
+    fn end(&mut self, _: &Summary, out: &mut RowBatch) {
         self.give_up(out);
     }
 }
 
 /// Pushes the row of a call, of which the beginning, the end or both are known.
-fn push(begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut Batch) {
+fn push(begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut RowBatch) {
     let Some(header) = ended
         .map(|ended| &ended.view.event.header)
         .or(begun.map(|begun| &begun.header))
@@ -190,7 +190,7 @@ fn push(begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut Batch) {
 }
 
 /// Pushes what a call returned.
-fn push_end(ended: Option<&Ended<'_>>, out: &mut Batch) {
+fn push_end(ended: Option<&Ended<'_>>, out: &mut RowBatch) {
     let entry: Option<&SystemEventType> = system_event_type(EventTypeId::SYSCALL_EXIT);
     let Some((ended, entry)) = ended.zip(entry) else {
         return out.nulls(4);

@@ -6,7 +6,7 @@ use tracer_event::gap::Gap;
 use tracer_output::report::{CallTimes, push_data};
 
 use super::{Rows, push_date};
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 
 /// Maker of a row for each event.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct EventRows {
 
 impl EventRows {
     /// Begins, with what the columns of `batch` need.
-    pub fn new(batch: &Batch) -> Self {
+    pub fn new(batch: &RowBatch) -> Self {
         Self {
             calls: CallTimes::default(),
             has_durations: batch.has("duration_ns"),
@@ -26,11 +26,11 @@ impl EventRows {
 }
 
 impl Rows for EventRows {
-    fn gap(&mut self, _: &Gap, _: &mut Batch) {
+    fn gap(&mut self, _: &Gap, _: &mut RowBatch) {
         self.calls.forget();
     }
 
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         let took = self.has_durations.then(|| self.calls.took(view)).flatten();
         let header = &view.event.header;
         push_date(view.date, out);

@@ -7,7 +7,7 @@ use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
 
 use super::{Dates, Rows, push_date};
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 
 /// Maker of a row for each cause of each gap.
 #[derive(Debug, Default)]
@@ -26,11 +26,11 @@ impl Rows for LossRows {
         self.losses = losses.clone();
     }
 
-    fn gap(&mut self, _: &Gap, _: &mut Batch) {
+    fn gap(&mut self, _: &Gap, _: &mut RowBatch) {
         self.has_gap = true;
     }
 
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         self.dates.learn(view);
         if !std::mem::take(&mut self.has_gap) {
             return;
@@ -47,7 +47,7 @@ impl Rows for LossRows {
         self.told = self.losses.clone();
     }
 
-    fn end(&mut self, summary: &Summary, out: &mut Batch) {
+    fn end(&mut self, summary: &Summary, out: &mut RowBatch) {
         let told = |name: &str| {
             let causes = LossCause::ALL.into_iter();
             let mut causes = causes.filter(|cause| cause.name() == name);
@@ -74,7 +74,7 @@ impl Rows for LossRows {
     }
 }
 
-fn push_events(cause: &str, count: u64, out: &mut Batch) {
+fn push_events(cause: &str, count: u64, out: &mut RowBatch) {
     out.name(cause.as_bytes());
     out.u64(count);
     out.nulls(2);

@@ -16,7 +16,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
 
-use super::batch::Batch;
+use super::batch::RowBatch;
 use super::maker::TableSetup;
 
 /// Maker of the rows of one table.
@@ -26,17 +26,17 @@ pub trait Rows {
     /// Notes how many events were lost so far.
     fn count_losses(&mut self, _losses: &TraceLosses) {}
     /// Notes that events are missing before the next one.
-    fn gap(&mut self, _gap: &Gap, _out: &mut Batch) {}
+    fn gap(&mut self, _gap: &Gap, _out: &mut RowBatch) {}
     /// Takes the next event.
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch);
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch);
     /// Notes that no event has come up to `now`.
     fn idle(&mut self, _now: MonotonicNs) {}
     /// Takes the end: there are no more events.
-    fn end(&mut self, _summary: &Summary, _out: &mut Batch) {}
+    fn end(&mut self, _summary: &Summary, _out: &mut RowBatch) {}
 }
 
 /// Returns the maker of the rows of a table.
-pub fn of(setup: &TableSetup, batch: &Batch) -> Box<dyn Rows> {
+pub fn make(setup: &TableSetup, batch: &RowBatch) -> Box<dyn Rows> {
     let (specs, choice) = (setup.spans.clone(), setup.choice());
     match setup.table.name {
         "threads" => Box::new(sums::SumRows::new(choice, sums::push_threads)),
@@ -64,13 +64,13 @@ impl Dates {
     }
 
     /// Pushes a moment: its date, and its time.
-    pub fn push(self, at: MonotonicNs, out: &mut Batch) {
+    pub fn push(self, at: MonotonicNs, out: &mut RowBatch) {
         push_date(RealtimeNs(at.0.wrapping_add_signed(self.offset)), out);
         out.u64(at.0);
     }
 }
 
 /// Pushes a date.
-pub fn push_date(date: RealtimeNs, out: &mut Batch) {
+pub fn push_date(date: RealtimeNs, out: &mut RowBatch) {
     out.i64(i64::try_from(date.0).ok());
 }

@@ -7,12 +7,12 @@ use tracer_event::consumer::Consumer as _;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 
-use super::activity::Activity;
+use super::activity::IntervalActivity;
 use super::{Dates, Rows};
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
-/// Table that is made.
+/// TableDefinition that is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A row for each span.
@@ -51,7 +51,7 @@ impl SpanRows {
         kind.map_or(&[], |kind| &kind.name)
     }
 
-    fn push_span(&self, span: &Explained, out: &mut Batch) {
+    fn push_span(&self, span: &Explained, out: &mut RowBatch) {
         out.u64(self.count);
         self.dates.push(span.from, out);
         out.u64(span.ns);
@@ -67,7 +67,7 @@ impl SpanRows {
         out.end_row();
     }
 
-    fn push_path(&self, span: &Explained, out: &mut Batch) {
+    fn push_path(&self, span: &Explained, out: &mut RowBatch) {
         for (nth, step) in (0_u32..).zip(&span.segments) {
             out.u64(self.count);
             out.u32(nth);
@@ -78,7 +78,7 @@ impl SpanRows {
             out.i32(step.thread.pid);
             out.i32(step.thread.tid);
             out.name(self.paths.names().get(step.thread));
-            let activity = Activity::of_part(&step.part);
+            let activity = IntervalActivity::of_part(&step.part);
             out.name(activity.state.as_bytes());
             out.name(activity.still.map(str::as_bytes));
             activity.push(self.paths.functions(), out);
@@ -92,11 +92,11 @@ impl Rows for SpanRows {
         self.paths.learn_types(types);
     }
 
-    fn gap(&mut self, gap: &Gap, _: &mut Batch) {
+    fn gap(&mut self, gap: &Gap, _: &mut RowBatch) {
         self.paths.gap(gap);
     }
 
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         self.dates.learn(view);
         if let Some(stack) = &view.stack {
             self.paths.take_stack(stack);

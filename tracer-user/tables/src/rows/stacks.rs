@@ -5,7 +5,7 @@ use tracer_event::event_view::EventView;
 use tracer_text::digits::push_hex;
 
 use super::{Rows, push_date};
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
 /// Maker of a row for each function of each stack.
@@ -23,7 +23,7 @@ impl StackRows {
 }
 
 impl Rows for StackRows {
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         let Some(stack) = &view.stack else {
             return;
         };

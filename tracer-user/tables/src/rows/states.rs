@@ -7,9 +7,9 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
 
-use super::activity::Activity;
+use super::activity::IntervalActivity;
 use super::{Dates, Rows};
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
 /// Maker of a row for each interval.
@@ -33,15 +33,15 @@ impl StateRows {
         }
     }
 
-    /// Pushes the intervals of all threads, which end at one moment, in an order that is the same each
-    /// time.
-    fn push_all(&mut self, out: &mut Batch) {
+    /// Pushes the intervals of all threads, which end at one moment, in an order that is the same
+    /// each time.
+    fn push_all(&mut self, out: &mut RowBatch) {
         let order = |interval: &Interval| (interval.from, interval.thread, interval.to);
         self.ended.sort_by_key(order);
         self.push_ended(out);
     }
 
-    fn push_ended(&mut self, out: &mut Batch) {
+    fn push_ended(&mut self, out: &mut RowBatch) {
         for interval in self.ended.drain(..) {
             if !self.choice.has(interval.thread, interval.from, interval.to) {
                 continue;
@@ -51,7 +51,7 @@ impl StateRows {
             out.i32(interval.thread.pid);
             out.i32(interval.thread.tid);
             out.name(self.paths.names().get(interval.thread));
-            let activity = Activity::of_interval(interval.state, interval.end);
+            let activity = IntervalActivity::of_interval(interval.state, interval.end);
             out.name(activity.state.as_bytes());
             out.u32(interval.cpu);
             out.bool(interval.is_over());
@@ -72,13 +72,13 @@ fn add(ended: &mut Vec<Interval>, found: &Finding) {
 }
 
 impl Rows for StateRows {
-    fn gap(&mut self, gap: &Gap, out: &mut Batch) {
+    fn gap(&mut self, gap: &Gap, out: &mut RowBatch) {
         let ended = &mut self.ended;
         self.paths.lose_and(*gap, |found| add(ended, found));
         self.push_all(out);
     }
 
-    fn event(&mut self, view: &EventView<'_>, out: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
         self.dates.learn(view);
         if let Some(stack) = &view.stack {
             self.paths.take_stack(stack);
@@ -94,7 +94,7 @@ impl Rows for StateRows {
         self.paths.advance(now);
     }
 
-    fn end(&mut self, _: &Summary, out: &mut Batch) {
+    fn end(&mut self, _: &Summary, out: &mut RowBatch) {
         let ended = &mut self.ended;
         self.paths.finish(|found| add(ended, found));
         self.push_all(out);

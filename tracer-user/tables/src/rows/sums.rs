@@ -11,11 +11,11 @@ use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
 
 use super::Rows;
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
 /// Function that makes rows of sums.
-type Push = fn(&Statistics, &RowChoice, &mut Batch);
+type Push = fn(&Statistics, &RowChoice, &mut RowBatch);
 
 /// Maker of rows that are there at the end.
 pub struct SumRows {
@@ -42,13 +42,13 @@ impl Rows for SumRows {
         }
     }
 
-    fn gap(&mut self, gap: &Gap, _: &mut Batch) {
+    fn gap(&mut self, gap: &Gap, _: &mut RowBatch) {
         if let Some(sums) = &mut self.sums {
             sums.gap(gap);
         }
     }
 
-    fn event(&mut self, view: &EventView<'_>, _: &mut Batch) {
+    fn event(&mut self, view: &EventView<'_>, _: &mut RowBatch) {
         if let Some(sums) = &mut self.sums {
             // Sums do not fail.
             let _ = sums.event(view);
@@ -61,7 +61,7 @@ impl Rows for SumRows {
         }
     }
 
-    fn end(&mut self, summary: &Summary, out: &mut Batch) {
+    fn end(&mut self, summary: &Summary, out: &mut RowBatch) {
         if let Some(sums) = self.sums.take() {
             (self.push)(&Statistics::finish(sums, summary), &self.choice, out);
         }
@@ -69,7 +69,7 @@ impl Rows for SumRows {
 }
 
 /// Pushes a row for each thread.
-pub fn push_threads(statistics: &Statistics, choice: &RowChoice, out: &mut Batch) {
+pub fn push_threads(statistics: &Statistics, choice: &RowChoice, out: &mut RowBatch) {
     for (thread, comm, total) in &statistics.threads {
         if !choice.has_thread(*thread) {
             continue;
@@ -99,7 +99,7 @@ pub fn push_threads(statistics: &Statistics, choice: &RowChoice, out: &mut Batch
 }
 
 /// Pushes a row for each lock, thread that waited for it, and thread that had it.
-pub fn push_waits(statistics: &Statistics, choice: &RowChoice, out: &mut Batch) {
+pub fn push_waits(statistics: &Statistics, choice: &RowChoice, out: &mut RowBatch) {
     for (key, total) in statistics.locks.sorted() {
         for ((waiter, relation), of_it) in total.sorted_pairs() {
             if !choice.has_thread(waiter) {
@@ -139,10 +139,10 @@ fn push_wait(
     (key, total): (Option<LockKey>, &LockTotal),
     pair: Option<(Thread, LockRelation)>,
     of_it: &RelationTotal,
-    out: &mut Batch,
+    out: &mut RowBatch,
 ) {
     let names = statistics.paths.names();
-    let push_thread = |thread: Option<Thread>, out: &mut Batch| {
+    let push_thread = |thread: Option<Thread>, out: &mut RowBatch| {
         out.i32(thread.map(|thread| thread.pid));
         out.i32(thread.map(|thread| thread.tid));
         out.name(thread.map(|thread| names.get(thread)));
