@@ -29,8 +29,8 @@ impl Flow {
         self.last = time;
     }
 
-    /// Returns for how long the reader sleeps before it looks again; `None` where it sleeps until it
-    /// is woken: none has come for a while.
+    /// Returns for how long the reader sleeps before it looks again; `None` where it sleeps until
+    /// it is woken: none has come for a while.
     #[must_use]
     pub fn nap(&self, now: MonotonicNs) -> Option<Duration> {
         let passed = now.0.saturating_sub(self.last.0);
