@@ -199,7 +199,11 @@ fn tells_senders() -> bool {
     let release = read("/proc/sys/kernel/osrelease");
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
-    let is_new = (part(), part()) >= (Some(6), Some(2));
+    let version = (part(), part());
+    if version < (Some(5), Some(15)) {
+        return false;
+    }
+    let is_new = version >= (Some(6), Some(2));
     let names_it = || {
         let names = read("/proc/kallsyms");
         ["__preempt_count", "pcpu_hot"]
