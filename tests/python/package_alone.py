@@ -31,6 +31,8 @@ request = next(log.events(types=["request"]).__iter__())
 assert request.type == "request" and request.time.tzinfo is not None and isinstance(request.data, dict), request
 assert request._asdict()["pid"] == request.pid and "request" in repr(request)
 assert sum(row.events for row in log.losses()) == 12
+# It was completed: there is nothing to wait for.
+assert len(list(log.events(follow=True))) == len(rows)
 stat = log.stat()
 assert stat.lost == 12 and stat["lost"] == 12 and isinstance(stat.threads, list)
 assert log.info().events

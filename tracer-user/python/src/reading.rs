@@ -159,10 +159,7 @@ impl Batches {
         let message = loop {
             match receiver.recv_timeout(TICK) {
                 Ok(message) => break message,
-                Err(RecvTimeoutError::Timeout) => {
-                    // Where Python ends, so does this.
-                    Python::try_attach(|py| py.check_signals()).transpose()?;
-                }
+                Err(RecvTimeoutError::Timeout) => interruption()?,
                 Err(RecvTimeoutError::Disconnected) => break Message::End(None),
             }
         };
@@ -183,6 +180,15 @@ impl Batches {
             }
         }
     }
+}
+
+/// Fails where the user has interrupted the thread that handles that, which is the main one. Another
+/// thread asks nothing: who waits for it may hold Python's lock.
+fn interruption() -> PyResult<()> {
+    let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    let is_main = this.file_name() == this.iter().next();
+    let checked = is_main.then(|| Python::try_attach(|py| py.check_signals()));
+    checked.flatten().transpose().map(drop)
 }
 
 /// Warns, as `tracer.TracerWarning`.
