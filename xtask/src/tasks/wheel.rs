@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use crate::tasks::test::binaries::SELECTION;
 use crate::{process, python, workspace};
 
 /// Arguments of the task.
@@ -102,7 +103,12 @@ fn run_notebook() -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
     let log = folder.join("x.log");
-    process::run(workspace::cargo_for_host("build").args(["--quiet", "--bin=tracer-user"]))?;
+    // As the tests have it, so that it is built once.
+    process::run(
+        workspace::cargo_for_tests("build")
+            .args(SELECTION)
+            .args(["--quiet", "--bin=tracer-user"]),
+    )?;
     process::run(
         Command::new(workspace::target("debug/tracer-user"))
             .args(["run", "--events", RECORDED, "--log"])
