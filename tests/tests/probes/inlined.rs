@@ -1,4 +1,5 @@
-//! Functions that the compiler has inlined, in stacks: beside `addr2line -i` of binutils.
+//! Functions that the compiler has inlined, and lines, in stacks: beside `addr2line -i` of
+//! binutils.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -44,7 +45,9 @@ fn stacks(lines: &str) -> Vec<Vec<(u64, Vec<String>)>> {
         for frame in event["stack"].as_array().unwrap() {
             let name = frame["symbol"].as_str().unwrap_or("?").to_owned();
             let is_last = name == "main";
-            inlined.push(name);
+            let file = frame["file"].as_str().unwrap_or("?");
+            let file = file.rsplit('/').next().unwrap();
+            inlined.push(format!("{name} {file}:{}", frame["line"]));
             if frame["inlined"] != true {
                 assert!(frame["offset"].is_u64(), "{frame}");
                 frames.push((frame["ip"].as_u64().unwrap(), std::mem::take(&mut inlined)));
@@ -58,12 +61,17 @@ fn stacks(lines: &str) -> Vec<Vec<(u64, Vec<String>)>> {
     stacks.collect()
 }
 
-/// Returns the functions that binutils finds at an address.
+/// Returns the functions that binutils finds at an address, with their lines.
 fn addr2line(program: &Path, address: u64) -> Vec<String> {
     let mut theirs = Command::new("addr2line");
     theirs.args(["-f", "-i", "-e"]).arg(program);
     let text = command::text(theirs.arg(format!("{address:#x}"))).unwrap();
-    text.lines().step_by(2).map(str::to_owned).collect()
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).map(|pair| {
+        let place = pair[1].rsplit('/').next().unwrap();
+        format!("{} {}", pair[0], place.split(' ').next().unwrap())
+    });
+    pairs.collect()
 }
 
 fn same_as_theirs(ours: &[Vec<(u64, Vec<String>)>], program: &Path) {
@@ -80,7 +88,8 @@ fn same_as_theirs(ours: &[Vec<(u64, Vec<String>)>], program: &Path) {
         .max_by_key(|stack| stack.len())
         .unwrap()
         .iter()
-        .flat_map(|(_, functions)| functions.iter().map(String::as_str))
+        .flat_map(|(_, functions)| functions.iter())
+        .map(|one| one.split(' ').next().unwrap())
         .collect();
     assert_eq!(
         names,
@@ -161,6 +170,7 @@ fn functions_in_others_are_those_that_binutils_names() {
     // Who does not ask is not shown them.
     let lines = traced(&["--format", "json"], &whole);
     assert!(!lines.contains("\"inlined\":true"), "{lines}");
+    assert!(!lines.contains("\"line\":"), "{lines}");
 }
 
 #[test]
@@ -188,7 +198,7 @@ fn functions_in_others_are_shown_of_logs_and_in_flame_graphs() {
     )
     .unwrap();
     assert!(
-        text.contains("        asks (inlined) (inlined)\n"),
+        text.contains("        asks (inlined) (inlined) at inlined.c:"),
         "{text}"
     );
     let flames = command::text(

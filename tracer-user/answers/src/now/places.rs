@@ -199,6 +199,7 @@ impl Finder {
             function: None,
             mapping,
             is_inlined: false,
+            line: None,
         };
         ThreadPlace {
             frames: vec![frame],

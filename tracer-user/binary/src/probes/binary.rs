@@ -17,12 +17,13 @@ use object::{
 
 use super::bounded::{Bounded, MOST_BYTES, ReadBudget};
 use super::debug_data::DebugData;
-use super::debug_files::{Marks, packed_symbols};
+use super::debug_files::{Alternate, Marks, look_at_places, packed_symbols};
 use super::dwarf::{self, Entries};
 use super::fuse_check::Unsafe;
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
+use super::split_files::SplitPlaces;
 use super::types::Signature;
 use super::unwind_data::{UnwindData, vdso_image};
 use crate::thread_local::{self, ThreadVariable};
@@ -145,7 +146,8 @@ pub struct StaticProbe {
     pub semaphore: Option<u64>,
 }
 
-type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
+/// File that is read within limits.
+pub(super) type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
 
 impl Binary {
     /// Opens the file at `location`, which users know as `path`. `root` is where absolute paths
@@ -292,7 +294,7 @@ impl Binary {
         let mut all = self.read(objects)?;
         if !self.has_symbols()? {
             all.extend(
-                self.for_debuggers(|parsed, _| objects(parsed))
+                self.for_debuggers(|_, parsed, _| objects(parsed))
                     .unwrap_or_default(),
             );
         }
@@ -335,15 +337,31 @@ impl Binary {
         let found = self.read(|parsed| look(parsed, &Segments::read(parsed), left));
         match found {
             Ok(Some(found)) => Some(found),
-            _ => self.for_debuggers(|parsed, segments| look(parsed, &segments, left))?,
+            _ => self.for_debuggers(|_, parsed, segments| look(parsed, &segments, left))?,
         }
     }
 
     /// Returns its debugger's part, or that of the file that has it.
     pub(crate) fn debug_data(&self) -> Option<DebugData> {
-        let own = self.read(|parsed| DebugData::read(Segments::read(parsed), parsed));
-        let others = || self.for_debuggers(|parsed, segments| DebugData::read(segments, parsed));
-        own.ok().flatten().or_else(|| others()?)
+        let read = |file: &File, parsed: &Parsed<'_>, segments| {
+            let split = SplitPlaces::new(&self.path, &self.root);
+            let data = DebugData::read(segments, parsed, split)?;
+            Some((data, Alternate::read(file, parsed)))
+        };
+        let own = self.read(|parsed| read(&self.file, parsed, Segments::read(parsed)));
+        let others = || self.for_debuggers(read);
+        let (mut data, alternate) = own.ok().flatten().or_else(|| others()?)?;
+        if let Some(alternate) = alternate {
+            look_at_places(self.roots(), &alternate.places, |_, parsed| {
+                alternate.is(parsed).then(|| data.add_alternate(parsed))
+            });
+        }
+        Some(data)
+    }
+
+    /// Returns the folders below which files that belong to it may be.
+    fn roots(&self) -> [&Path; 2] {
+        [&self.root, Path::new("/")]
     }
 
     /// Returns its unwind data; `None` where it has none.
@@ -363,7 +381,7 @@ impl Binary {
         });
         let mut found = packed.ok().flatten().unwrap_or_default();
         found.extend(
-            self.for_debuggers(|parsed, segments| functions(parsed, &segments))
+            self.for_debuggers(|_, parsed, segments| functions(parsed, &segments))
                 .unwrap_or_default(),
         );
         found
@@ -371,26 +389,18 @@ impl Binary {
 
     /// Looks at the file with its debugger's part, with the segments of this file; `None` where it
     /// is not there.
-    fn for_debuggers<T>(&self, look: impl FnOnce(&Parsed<'_>, Segments) -> T) -> Option<T> {
+    fn for_debuggers<T>(&self, look: impl FnOnce(&File, &Parsed<'_>, Segments) -> T) -> Option<T> {
         let found = self.read(|parsed| (Marks::read(parsed), Segments::read(parsed)));
         let (marks, segments) = found.ok()?;
         let path = std::path::absolute(&self.path).ok()?;
-        let places = marks.places(&path);
         let mut given = Some((look, segments));
-        // The process may have ended, and its root with it: the other file is told by its marks.
-        let roots = [self.root.as_path(), Path::new("/")].into_iter();
-        let mut places = roots.flat_map(|root| places.iter().map(move |place| (root, place)));
-        places.find_map(|(root, place)| {
-            let file = open_ordinary_below(root, place).ok()?;
-            let cache = ReadCache::new(&file);
-            let budget = ReadBudget::default();
-            let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
-            if !marks.are_of(&file, &parsed) {
+        look_at_places(self.roots(), &marks.places(&path), |file, parsed| {
+            if !marks.are_of(file, parsed) {
                 return None;
             }
             // Addresses are those of the file itself, whose segments the other has only in name.
             let (look, segments) = given.take()?;
-            Some(look(&parsed, segments))
+            Some(look(file, parsed, segments))
         })
     }
 

@@ -16,6 +16,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 use super::binary::Segments;
 use super::bounded::MOST_BYTES;
+use super::split_files::SplitPlaces;
 
 /// Section, as it is read.
 pub type SectionSlice<'a> = EndianSlice<'a, NativeEndian>;
@@ -37,6 +38,10 @@ const READ: [SectionId; 9] = [
 #[derive(Debug)]
 pub(crate) struct DebugData {
     sections: DwarfSections<Box<[u8]>>,
+    /// Those of the file with what it has in common with others.
+    alternate: Option<DwarfSections<Box<[u8]>>>,
+    /// Places of the units that it leaves to files of their own.
+    pub split: SplitPlaces,
     /// Bytes of memory that it takes.
     pub bytes: u64,
     segments: Segments,
@@ -48,30 +53,53 @@ impl DebugData {
     pub(super) fn read<'a, R: ReadRef<'a>>(
         segments: Segments,
         parsed: &object::File<'a, R>,
+        split: SplitPlaces,
     ) -> Option<Self> {
         info_bytes(parsed).filter(|bytes| *bytes > 0)?;
-        let bytes = Cell::new(0);
-        let sections = sections(parsed, |section| {
-            bytes.set(bytes.get() + section.len() as u64);
-            section.into_owned().into_boxed_slice()
-        });
+        let (sections, bytes) = owned_sections(parsed);
         Some(Self {
             sections,
-            bytes: bytes.get(),
+            alternate: None,
+            split,
+            bytes,
             segments,
         })
+    }
+
+    /// Adds what it has in common with others, as another file has it.
+    pub(super) fn add_alternate<'a, R: ReadRef<'a>>(&mut self, parsed: &object::File<'a, R>) {
+        let (sections, bytes) = owned_sections(parsed);
+        self.alternate = Some(sections);
+        self.bytes += bytes;
     }
 
     /// Returns the sections, parsed.
     pub fn dwarf(&self) -> Dwarf<SectionSlice<'_>> {
         self.sections
-            .borrow(|bytes| EndianSlice::new(bytes, NativeEndian))
+            .borrow_with_sup(self.alternate.as_ref(), |bytes| slice(bytes))
     }
 
     /// Returns the address of what is at this offset in the file.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.segments.address(offset)
     }
+}
+
+/// Returns a section as it is read.
+pub(super) fn slice(bytes: &[u8]) -> SectionSlice<'_> {
+    EndianSlice::new(bytes, NativeEndian)
+}
+
+/// Reads the sections of a file into memory; returns how many bytes they have as well.
+fn owned_sections<'a, R: ReadRef<'a>>(
+    parsed: &object::File<'a, R>,
+) -> (DwarfSections<Box<[u8]>>, u64) {
+    let bytes = Cell::new(0);
+    let sections = sections(parsed, |section| {
+        bytes.set(bytes.get() + section.len() as u64);
+        section.into_owned().into_boxed_slice()
+    });
+    (sections, bytes.get())
 }
 
 /// Bytes of the entries of a file, once they are unpacked; `None` where it has none.
@@ -87,17 +115,24 @@ pub fn sections<'a, R: ReadRef<'a>, T: Default>(
 ) -> DwarfSections<T> {
     let mut left = MOST_BYTES;
     let load = |id: SectionId| -> Result<T, Infallible> {
-        let section = READ
-            .contains(&id)
-            .then(|| parsed.section_by_name(id.name()));
-        let data = section.flatten().map(|section| section.compressed_data());
-        let content = data.and_then(|data| content(&data.ok()?, &mut left));
+        let name = READ.contains(&id).then(|| id.name());
+        let content = name.and_then(|name| section(parsed, name, &mut left));
         Ok(content.map_or_else(T::default, &make))
     };
     match DwarfSections::load(load) {
         Ok(sections) => sections,
         Err(never) => match never {},
     }
+}
+
+/// Returns the content of the section of this name; no more than `left` is unpacked.
+pub(super) fn section<'a, R: ReadRef<'a>>(
+    parsed: &object::File<'a, R>,
+    name: &str,
+    left: &mut u64,
+) -> Option<Cow<'a, [u8]>> {
+    let data = parsed.section_by_name(name)?.compressed_data();
+    content(&data.ok()?, left)
 }
 
 /// Returns the content of a section; no more than `left` is unpacked.

@@ -8,13 +8,19 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use flate2::Crc;
 use lzma_rust2::XzReader;
+use object::read::ReadCache;
 use object::{Object, ObjectSection, ReadRef};
+
+use super::binary::Parsed;
+use super::bounded::{Bounded, ReadBudget};
+use super::opening::open_ordinary_below;
 
 /// Bytes of packed symbols, once they are unpacked.
 const MOST_UNPACKED: u64 = 64 << 20;
@@ -53,13 +59,7 @@ impl Marks {
     /// Returns where the file may be of which this one, at `path`, tells: below a root.
     pub fn places(&self, path: &Path) -> Vec<PathBuf> {
         let mut places = Vec::new();
-        if let Some((first, rest)) = self.id.as_deref().and_then(<[u8]>::split_first) {
-            let hex = |bytes: &[u8]| -> String {
-                bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-            };
-            let folder = Path::new("usr/lib/debug/.build-id").join(hex(&[*first]));
-            places.push(folder.join(format!("{}.debug", hex(rest))));
-        }
+        places.extend(self.id.as_deref().and_then(place_by_id));
         if let (Some((name, _)), Some(folder)) = (&self.link, path.parent()) {
             let name = OsStr::from_bytes(name);
             let folder = folder.strip_prefix("/").unwrap_or(folder);
@@ -79,6 +79,68 @@ impl Marks {
             _ => false,
         }
     }
+}
+
+/// Returns where a file with this build identifier is: below a root.
+fn place_by_id(id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = id.split_first()?;
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    let folder = Path::new("usr/lib/debug/.build-id").join(hex(&[*first]));
+    Some(folder.join(format!("{}.debug", hex(rest))))
+}
+
+/// Marks by which the debugger's part of a file tells the file that has what several such parts
+/// have in common (`dwz`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alternate {
+    /// Build identifier.
+    id: Vec<u8>,
+    /// Places at which it may be: below a root.
+    pub places: Vec<PathBuf>,
+}
+
+impl Alternate {
+    /// Reads the marks of a parsed file, which is open as well.
+    pub fn read<'a, R: ReadRef<'a>>(file: &File, parsed: &object::File<'a, R>) -> Option<Self> {
+        let (name, id) = parsed.gnu_debugaltlink().ok().flatten()?;
+        let mut places: Vec<PathBuf> = place_by_id(id).into_iter().collect();
+        // A name that begins nowhere is one in the folder of the file itself, whatever link led to
+        // that.
+        let own = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let folder = own.ok().and_then(|own| Some(own.parent()?.to_owned()));
+        let path = folder.unwrap_or_default().join(OsStr::from_bytes(name));
+        places.push(path);
+        Some(Self {
+            id: id.to_vec(),
+            places,
+        })
+        .filter(|found| !found.id.is_empty())
+    }
+
+    /// Tells whether a file is the one with these marks.
+    pub fn is<'a, R: ReadRef<'a>>(&self, parsed: &object::File<'a, R>) -> bool {
+        parsed.build_id().ok().flatten() == Some(&*self.id)
+    }
+}
+
+/// Opens files at places below one of these roots, the first ones first, until one is what `look`
+/// looks for.
+pub fn look_at_places<T>(
+    roots: [&Path; 2],
+    places: &[PathBuf],
+    mut look: impl FnMut(&File, &Parsed<'_>) -> Option<T>,
+) -> Option<T> {
+    // The process may have ended, and its root with it: the other file is told by its marks.
+    let mut places = roots
+        .into_iter()
+        .flat_map(|root| places.iter().map(move |place| (root, place)));
+    places.find_map(|(root, place)| {
+        let file = open_ordinary_below(root, place).ok()?;
+        let cache = ReadCache::new(&file);
+        let budget = ReadBudget::default();
+        let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
+        look(&file, &parsed)
+    })
 }
 
 /// Returns the sum of the bytes of a file; `None` where it is too large or cannot be read.

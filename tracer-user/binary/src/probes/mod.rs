@@ -5,8 +5,8 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) with the descriptions of
 //!   their arguments (`arguments`, `registers`), the types of a function's arguments (`types`),
-//!   which a file or the one beside it (`debug_files`) may contain (`dwarf`, `debug_data`), and its
-//!   unwind data (`unwind_data`);
+//!   which a file or those beside it (`debug_files`, `split_files`) may contain (`dwarf`,
+//!   `debug_data`), and its unwind data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`fuse_check`), `bounded` reads them within limits;
@@ -29,6 +29,7 @@ mod opening;
 mod registers;
 mod relative;
 mod spec;
+mod split_files;
 mod types;
 mod unwind_data;
 
@@ -45,6 +46,7 @@ pub(crate) use files::{living_thread, root_of};
 pub use find::{FindProbeError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
 pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
+pub(crate) use split_files::{SplitFile, SplitPackage, SplitPlaces, unit_of};
 pub use types::{NotATypeError, Signature, ValueType};
 pub(crate) use unwind_data::UnwindData;
 

@@ -2,13 +2,16 @@
 //!
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
 //! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events
-//! too, and in the symbol tables of those files (`modules`), in their data for debuggers, for
-//! functions in others (`inlined`), in the kernel's symbols (`kernel_symbols`), and in the list of
+//! too, and in the symbol tables of those files (`modules`), in their data for debuggers (`units`,
+//! `split_units`), for functions in others (`inlined`) and lines (`lines`), in the kernel's symbols (`kernel_symbols`), and in the list of
 //! a program that generates code (`perf_map`). `names` asks all of these.
 
+#[cfg(test)]
+mod beside_gdb;
 mod data;
 mod inlined;
 mod kernel_symbols;
+mod lines;
 mod modules;
 mod names;
 mod options;
@@ -16,7 +19,9 @@ mod pending;
 mod perf_map;
 mod shown;
 mod spaces;
+mod split_units;
 mod timed;
+mod units;
 
 #[doc(hidden)]
 pub use data::look_through_parts;

@@ -10,6 +10,7 @@ use tracer_engine::event::Event;
 use super::data::{AddressName, symbol};
 use super::inlined::{Allowance, Inlined};
 use super::kernel_symbols::KernelSymbols;
+use super::lines::Line;
 use super::modules::Module;
 use super::perf_map::PerfMap;
 use super::spaces::{BuildIds, MappedBy, Spaces, binary};
@@ -41,6 +42,9 @@ pub struct Frame {
     pub mapping: Option<Arc<Mapping>>,
     /// Function that the compiler has put into the next one, which has the same address.
     pub is_inlined: bool,
+    /// File of the source, and line in it, that the function is in; `None` where unknown, or not
+    /// asked for.
+    pub line: Option<Line>,
 }
 
 /// Resolver of addresses to names.
@@ -161,8 +165,8 @@ impl SymbolNames {
         Self(Arc::new(Mutex::new(inner)))
     }
 
-    /// Shows also functions that the compiler has put into others, where files describe them. To be
-    /// called before anything is named. `warn` is told of files of which not all are shown.
+    /// Shows also functions that the compiler has put into others, and lines, where files describe
+    /// them. To be called before anything is named. `warn` is told of files of which not all are shown.
     pub fn show_inlined(&self, warn: fn(&str)) {
         self.inner().inlined = Some(InlinedFiles {
             warn: Some(warn),
@@ -213,8 +217,8 @@ impl SymbolNames {
     pub fn frames_at(&self, pid: i32, address: u64, is_return: bool) -> Vec<Frame> {
         let mut inner = self.inner();
         let mut frames = Vec::new();
-        let frame = inner.user_frame((pid, u64::MAX), address, is_return);
-        inner.push_inlined(&mut frames, &frame, is_return);
+        let mut frame = inner.user_frame((pid, u64::MAX), address, is_return);
+        inner.push_inlined(&mut frames, &mut frame, is_return);
         frames.push(frame);
         frames
     }
@@ -280,8 +284,8 @@ impl SymbolNames {
             .any(|id| id.0 == taken.head.event_type);
         for (index, address) in taken.user().enumerate() {
             let is_return = index > 0 || is_in_call;
-            let frame = inner.user_frame((pid, at), address, is_return);
-            inner.push_inlined(&mut frames, &frame, is_return);
+            let mut frame = inner.user_frame((pid, at), address, is_return);
+            inner.push_inlined(&mut frames, &mut frame, is_return);
             frames.push(frame);
         }
         frames
@@ -436,6 +440,7 @@ impl Inner {
             function,
             mapping: None,
             is_inlined: false,
+            line: None,
         }
     }
 
@@ -454,6 +459,7 @@ impl Inner {
             function,
             mapping: place.map(|(mapping, ..)| mapping),
             is_inlined: false,
+            line: None,
         }
     }
 
@@ -489,8 +495,9 @@ impl Inner {
         Some((name, offset + back))
     }
 
-    /// Adds the functions that were put into that of `frame`, and have its address.
-    fn push_inlined(&mut self, frames: &mut Vec<Frame>, frame: &Frame, is_return: bool) {
+    /// Adds the functions that were put into that of `frame`, and have its address, and the line of
+    /// each.
+    fn push_inlined(&mut self, frames: &mut Vec<Frame>, frame: &mut Frame, is_return: bool) {
         let (Some(inlined), Some(mapping)) = (&mut self.inlined, &frame.mapping) else {
             return;
         };
@@ -499,13 +506,16 @@ impl Inner {
             return;
         };
         let offset = offset_in_file(mapping, frame.address, is_return);
-        let names = file.at(offset, &mut inlined.allowance);
+        let described = file.at(offset, &mut inlined.allowance);
         if file.is_given_up(&inlined.allowance) {
             inlined.say_missing(key, "it would take too long to find them");
         }
-        frames.extend(names.iter().map(|name| Frame {
+        frame.line.clone_from(&described.line);
+        let functions = described.inlined.iter();
+        frames.extend(functions.map(|(name, line)| Frame {
             function: Some((Arc::clone(name), 0)),
             is_inlined: true,
+            line: line.clone(),
             ..frame.clone()
         }));
     }

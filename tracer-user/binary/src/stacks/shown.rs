@@ -92,6 +92,12 @@ pub fn push_frames_json(out: &mut Vec<u8>, frames: &[Frame]) {
                 push_decimal(out, *offset);
             }
         }
+        if let Some((file, line)) = &frame.line {
+            out.extend_from_slice(b",\"file\":");
+            push_json_string(out, file.as_bytes());
+            out.extend_from_slice(b",\"line\":");
+            push_decimal(out, u64::from(*line));
+        }
         if frame.is_kernel {
             out.extend_from_slice(b",\"module\":\"[kernel]\"");
         } else if let Some(mapping) = &frame.mapping {
@@ -142,6 +148,12 @@ fn push_frame(out: &mut Vec<u8>, frame: &Frame) {
             out.extend_from_slice(format!("+{offset:#x}").as_bytes());
         }
         out.push(b')');
+    }
+    if let Some((file, line)) = &frame.line {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        out.extend_from_slice(b" at ");
+        push_for_people(out, name.as_bytes());
+        out.extend_from_slice(format!(":{line}").as_bytes());
     }
 }
 
