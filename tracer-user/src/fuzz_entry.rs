@@ -24,11 +24,12 @@ pub fn usdt_arguments(untrusted: &[u8]) {
 }
 
 /// Reads a program: its functions, its static probes, the first code of each, its thread context;
-/// and as what else names functions: packed symbols, a list of generated code, parts of stacks; and
-/// as what a process publishes. Returns how many functions and probes it has.
+/// and as what else names functions: packed symbols, what tells of generated code, parts of stacks;
+/// and as what a process publishes. Returns how many functions and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
     tracer_binary::probes::look_through_packed(untrusted);
     tracer_binary::stacks::look_through_perf_map(untrusted);
+    tracer_binary::stacks::look_through_jit_dump(untrusted);
     tracer_binary::stacks::look_through_parts(untrusted);
     let _ = thread_context::has_thread_contexts(untrusted);
     let _ = thread_context::published_at(untrusted);

@@ -3,18 +3,23 @@
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
 //! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events
 //! too, and in the symbol tables of those files (`modules`), in their data for debuggers (`units`,
-//! `split_units`), for functions in others (`inlined`) and lines (`lines`), in the kernel's symbols (`kernel_symbols`), and in the list of
-//! a program that generates code (`perf_map`). `names` asks all of these.
+//! `split_units`), for functions in others (`inlined`) and lines (`lines`), in the kernel's symbols (`kernel_symbols`), and in what a
+//! program tells of code that it generates (`own_code`: a list, `perf_map`, or records with times,
+//! `jit_dump`). `names` asks all of these.
 
 #[cfg(test)]
 mod beside_gdb;
 mod data;
+mod generated;
 mod inlined;
+mod jit_dump;
 mod kernel_symbols;
 mod lines;
 mod modules;
 mod names;
 mod options;
+mod own_code;
+mod own_files;
 mod pending;
 mod perf_map;
 mod shown;
@@ -26,6 +31,8 @@ mod units;
 #[doc(hidden)]
 pub use data::look_through_parts;
 pub use data::{AddressName, Mapping, RecordedStack, push_mapping, push_symbol};
+#[doc(hidden)]
+pub use jit_dump::look_through_jit_dump;
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
 pub use options::StackOptions;

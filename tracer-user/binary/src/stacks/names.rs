@@ -8,11 +8,13 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::Event;
 
 use super::data::{AddressName, symbol};
+use super::generated::NameSince;
 use super::inlined::{Allowance, Inlined};
+use super::jit_dump::is_mark;
 use super::kernel_symbols::KernelSymbols;
 use super::lines::Line;
 use super::modules::Module;
-use super::perf_map::PerfMap;
+use super::own_code::OwnCode;
 use super::spaces::{BuildIds, MappedBy, Spaces, binary};
 use super::{Mapping, RecordedStack};
 use crate::probes::Binary;
@@ -21,7 +23,7 @@ use crate::probes::Binary;
 const MOST_NAMES: usize = 1 << 20;
 
 /// Programs whose lists of generated code are known. Beyond that, all are forgotten.
-const MOST_PERF_MAPS: usize = 1024;
+const MOST_OWN_CODE: usize = 1024;
 
 /// Bytes of all those lists that are known. Beyond that, all are forgotten.
 const MOST_LISTED_BYTES: u64 = 256 << 20;
@@ -84,7 +86,7 @@ struct Inner {
     build_ids: BuildIds,
     kernel: Option<KernelSymbols>,
     vdso: Option<Arc<Module>>,
-    perf_maps: HashMap<i32, PerfMap>,
+    own_code: HashMap<i32, OwnCode>,
     /// Bytes of all those lists.
     listed_bytes: u64,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
@@ -185,7 +187,7 @@ impl SymbolNames {
         match event.header.event_type {
             EventTypeId::MAPPING => {
                 if let Some(mapping) = Mapping::parse(event.data) {
-                    inner.spaces.map(pid, event.header.time.0, &mapping);
+                    inner.map(pid, event.header.time.0, &mapping);
                 }
             }
             EventTypeId::SYMBOL => {
@@ -197,14 +199,14 @@ impl SymbolNames {
 
     /// Notes code that process `pid` has mapped by this time, in nanoseconds.
     pub fn learn_mapping(&self, pid: i32, at: u64, mapping: &Mapping) {
-        self.inner().spaces.map(pid, at, mapping);
+        self.inner().map(pid, at, mapping);
     }
 
     /// Returns a number that differs where, by a time, addresses of a process have come to mean
     /// something else.
     pub(super) fn space(&self, pid: i32, at: u64) -> u64 {
         let inner = self.inner();
-        let listed = inner.perf_maps.get(&pid).map_or(0, PerfMap::added);
+        let listed = inner.own_code.get(&pid).map_or(0, OwnCode::added);
         let renamed = inner.renamed.get(&pid);
         let renamed = renamed.map_or(0, |times| times.iter().filter(|time| **time <= at).count());
         inner.spaces.gone(pid, at) + listed + renamed as u64
@@ -293,6 +295,13 @@ impl SymbolNames {
 }
 
 impl Inner {
+    fn map(&mut self, pid: i32, at: u64, mapping: &Mapping) {
+        self.spaces.map(pid, at, mapping);
+        if self.is_live && is_mark(mapping) {
+            self.own_code(pid).mark(pid, at, mapping);
+        }
+    }
+
     fn learn_symbol(&mut self, event: &Event<'_>) {
         if let Some(of) = symbol(event.header.pid, event.data)
             && self.of_log_count < MOST_NAMES
@@ -365,24 +374,49 @@ impl Inner {
 
     /// Reads what programs have listed by now of the code that they generate.
     fn look_at_lists(&mut self) {
-        for (pid, map) in &mut self.perf_maps {
+        for (pid, map) in &mut self.own_code {
             map.look(*pid, 0, true);
         }
     }
 
     /// Returns what a process that has had code of its own since a time has listed of it.
-    fn look_at_list(&mut self, pid: i32, since: u64) -> &PerfMap {
-        let is_new = !self.perf_maps.contains_key(&pid);
-        let are_many = is_new && self.perf_maps.len() >= MOST_PERF_MAPS;
+    fn look_at_list(&mut self, pid: i32, since: u64) -> &OwnCode {
+        let code = self.own_code(pid);
+        let before = code.bytes();
+        code.look(pid, since, false);
+        let more = code.bytes().saturating_sub(before);
+        self.listed_bytes += more;
+        self.own_code(pid)
+    }
+
+    /// Looks at that again where more was told in the meantime; `None` where it was not.
+    fn look_again(&mut self, pid: i32, since: u64) -> Option<&OwnCode> {
+        let code = self.own_code(pid);
+        let before = code.bytes();
+        let is_more = code.look_again(pid, since);
+        let more = code.bytes().saturating_sub(before);
+        self.listed_bytes += more;
+        is_more.then(|| self.own_code(pid) as &OwnCode)
+    }
+
+    /// Returns the time since which what a process tells is about its code that is known to be
+    /// there since a time: of what was there before the trace it may have told before.
+    fn told_since(&self, pid: i32, since: u64) -> u64 {
+        if self.spaces.may_be_older(pid, since) {
+            0
+        } else {
+            since
+        }
+    }
+
+    fn own_code(&mut self, pid: i32) -> &mut OwnCode {
+        let is_new = !self.own_code.contains_key(&pid);
+        let are_many = is_new && self.own_code.len() >= MOST_OWN_CODE;
         if are_many || self.listed_bytes > MOST_LISTED_BYTES {
-            self.perf_maps.clear();
+            self.own_code.clear();
             self.listed_bytes = 0;
         }
-        let map = self.perf_maps.entry(pid).or_default();
-        let before = map.bytes();
-        map.look(pid, since, false);
-        self.listed_bytes += map.bytes().saturating_sub(before);
-        map
+        self.own_code.entry(pid).or_default()
     }
 
     /// Appends the names that an address has had in a mapping that is there since a time.
@@ -409,9 +443,11 @@ impl Inner {
         let Some(place) = place else { return };
         let mapping = &*place.0;
         if mapping.may_be_generated()
-            && let Some(map) = self.perf_maps.get(&pid)
+            && let Some(map) = self.own_code.get(&pid)
         {
-            let names = map.names(address.saturating_sub(1), since);
+            let told_since = self.told_since(pid, since);
+            let names = map.names(address.saturating_sub(1), told_since);
+            let names = since_mapped(names, since);
             let is_any = names.iter().any(|(_, name)| name.is_some());
             for (since, name) in names.into_iter().filter(|_| is_any) {
                 let name = name.map(|(name, offset)| (name, offset + 1));
@@ -487,8 +523,12 @@ impl Inner {
             let vdso = self.vdso.get_or_insert_with(|| Arc::new(Module::of_vdso()));
             vdso.find(own.checked_sub(mapping.start)?)?
         } else if mapping.may_be_generated() {
-            let map = self.look_at_list(pid, *since);
-            map.find(own, at, *since)?
+            let told_since = self.told_since(pid, *since);
+            let code = self.look_at_list(pid, *since);
+            match code.find(own, at, told_since) {
+                Some(found) => found,
+                None => self.look_again(pid, *since)?.find(own, at, told_since)?,
+            }
         } else {
             return None;
         };
@@ -577,6 +617,17 @@ impl Inner {
     }
 }
 
+/// Returns names as they count from a time on: of those from before, the last one.
+fn since_mapped(names: Vec<NameSince>, since: u64) -> Vec<NameSince> {
+    let mut counts: Vec<NameSince> = Vec::new();
+    for (time, name) in names {
+        let time = time.max(since);
+        counts.retain(|(of, _)| *of != time);
+        counts.push((time, name));
+    }
+    counts
+}
+
 /// Returns the path and the build identifier of a mapping's file.
 fn key_of(mapping: &Mapping) -> ModuleKey {
     (Arc::clone(&mapping.path), mapping.build_id.clone())
@@ -588,4 +639,18 @@ fn offset_in_file(mapping: &Mapping, address: u64, is_return: bool) -> u64 {
     let at = address.saturating_sub(u64::from(is_return));
     let offset = at.saturating_sub(mapping.start);
     offset.saturating_add(mapping.file_offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_names_from_before_the_last_one_counts() {
+        let name = |of: &str| Some((Arc::from(of), 0));
+        let names = vec![(0, name("a")), (5, None), (9, name("b")), (20, name("c"))];
+        let counts = since_mapped(names.clone(), 10);
+        assert_eq!(counts, [(10, name("b")), (20, name("c"))]);
+        assert_eq!(since_mapped(names.clone(), 0), names);
+    }
 }

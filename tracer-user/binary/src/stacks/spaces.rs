@@ -31,7 +31,16 @@ const LEFT_ALONE_NS: u64 = 20_000_000;
 
 /// The code that each process has mapped, each mapping with what was `found` about its file.
 #[derive(Debug)]
-pub struct Spaces<T>(HashMap<i32, TimedMappings<T>>);
+pub struct Spaces<T>(HashMap<i32, Space<T>>);
+
+/// The code of a process.
+#[derive(Debug)]
+struct Space<T> {
+    mappings: TimedMappings<T>,
+    /// Time of the first mappings of a process that was there before the trace; `None` where the
+    /// trace has its beginning.
+    first: Option<u64>,
+}
 
 impl<T> Default for Spaces<T> {
     fn default() -> Self {
@@ -45,23 +54,39 @@ impl<T: Clone + Default> Spaces<T> {
         if self.0.len() >= MOST_PROCESSES && !self.0.contains_key(&pid) {
             self.0.clear();
         }
-        self.0.entry(pid).or_default().map(time, mapping);
+        let begins = mapping.is_nothing() && mapping.end == u64::MAX;
+        let space = self.0.entry(pid).or_insert_with(|| Space {
+            mappings: TimedMappings::default(),
+            first: Some(time),
+        });
+        if begins {
+            space.first = None;
+        }
+        space.mappings.map(time, mapping);
+    }
+
+    /// Tells whether a mapping that is known since a time may have been there before.
+    pub fn may_be_older(&self, pid: i32, since: u64) -> bool {
+        self.0
+            .get(&pid)
+            .is_some_and(|space| space.first == Some(since))
     }
 
     /// Returns the mapping that had an address at a time.
     pub fn find(&mut self, pid: i32, address: u64, at: u64) -> Option<&mut Mapped<T>> {
-        self.0.get_mut(&pid)?.find_mut(address, at)
+        self.0.get_mut(&pid)?.mappings.find_mut(address, at)
     }
 
     /// Returns the time since when an address is in no mapping, at a time at which it is in none.
     pub fn unknown_since(&self, pid: i32, address: u64, at: u64) -> u64 {
         let space = self.0.get(&pid);
-        space.map_or(0, |space| space.unknown_since(address, at))
+        space.map_or(0, |space| space.mappings.unknown_since(address, at))
     }
 
     /// Returns the number of mappings of a process that had gone by a time.
     pub fn gone(&self, pid: i32, at: u64) -> u64 {
-        self.0.get(&pid).map_or(0, |space| space.gone(at))
+        let space = self.0.get(&pid);
+        space.map_or(0, |space| space.mappings.gone(at))
     }
 }
 
@@ -233,7 +258,7 @@ pub fn binary(owner: MappedBy, mapping: &Mapping, build_ids: &mut BuildIds) -> O
 
 /// Returns the path of a mapping's file: the kernel says of one that has no name any more that it
 /// was deleted.
-fn path_of(mapping: &Mapping) -> PathBuf {
+pub(super) fn path_of(mapping: &Mapping) -> PathBuf {
     let path = mapping.path.strip_suffix(b" (deleted)");
     PathBuf::from(OsStr::from_bytes(path.unwrap_or(&mapping.path)))
 }
