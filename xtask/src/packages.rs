@@ -143,6 +143,15 @@ pub const TO_TEST: &[Need] = &[
         packages: &["bash", "zsh", "fish"],
     },
     Need {
+        what: "tools that make and read data for debuggers",
+        holds: || {
+            ["gdb", "dwz", "debuginfod", "debuginfod-find"]
+                .iter()
+                .all(|tool| process::find(tool).is_some())
+        },
+        packages: &["gdb", "dwz", "debuginfod"],
+    },
+    Need {
         what: "jq",
         holds: || process::find("jq").is_some(),
         packages: &["jq"],

@@ -1,5 +1,6 @@
 //! Probes, tracepoints of programs, spans and stacks.
 
+mod debug_server;
 mod inlined;
 mod names_by_time;
 mod probe_types;

@@ -7,6 +7,7 @@ mod attach;
 mod compare;
 mod completion;
 mod count_options;
+mod debuginfod;
 mod doctor;
 mod events;
 mod exit;

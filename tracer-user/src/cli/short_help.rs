@@ -100,7 +100,12 @@ const SECTIONS: &[(&str, &[Short])] = &[
             ("sample", "So many times a second, of who runs: 99", false),
             ("off_cpu", "Of who was blocked for longer: 1ms", false),
             ("unwind", "Without frame pointers: dwarf", true),
-            ("inlined", "With functions that are put into others", true),
+            ("inlined", "Functions put into others, and lines", true),
+            (
+                "debuginfod",
+                "Names from a server, by build identifier",
+                true,
+            ),
         ],
     ),
     (

@@ -17,7 +17,8 @@ use object::{
 
 use super::bounded::{Bounded, MOST_BYTES, ReadBudget};
 use super::debug_data::DebugData;
-use super::debug_files::{Alternate, Marks, look_at_places, packed_symbols};
+use super::debug_files::{Alternate, Marks, look_at_file, look_at_places, packed_symbols};
+use super::debuginfod;
 use super::dwarf::{self, Entries};
 use super::fuse_check::Unsafe;
 use super::notes::{self, MOST_NOTES, Note};
@@ -352,9 +353,14 @@ impl Binary {
         let others = || self.for_debuggers(read);
         let (mut data, alternate) = own.ok().flatten().or_else(|| others()?)?;
         if let Some(alternate) = alternate {
-            look_at_places(self.roots(), &alternate.places, |_, parsed| {
+            let mut add = |_: &File, parsed: &Parsed<'_>| {
                 alternate.is(parsed).then(|| data.add_alternate(parsed))
-            });
+            };
+            if look_at_places(self.roots(), &alternate.places, &mut add).is_none()
+                && let Some(file) = debuginfod::file_by_id(alternate.id())
+            {
+                look_at_file(&file, add);
+            }
         }
         Some(data)
     }
@@ -394,13 +400,27 @@ impl Binary {
         let (marks, segments) = found.ok()?;
         let path = std::path::absolute(&self.path).ok()?;
         let mut given = Some((look, segments));
-        look_at_places(self.roots(), &marks.places(&path), |file, parsed| {
+        let mut look = |file: &File, parsed: &Parsed<'_>| {
             if !marks.are_of(file, parsed) {
                 return None;
             }
             // Addresses are those of the file itself, whose segments the other has only in name.
             let (look, segments) = given.take()?;
             Some(look(file, parsed, segments))
+        };
+        look_at_places(self.roots(), &marks.places(&path), &mut look)
+            .or_else(|| look_at_file(&debuginfod::file_by_id(marks.id()?)?, look))
+    }
+
+    /// Returns the functions of a file, if that is the debugger's part of this one.
+    #[cfg(test)]
+    pub(super) fn in_file_for_debuggers(&self, file: File) -> Option<Vec<Function>> {
+        let (marks, segments) = self
+            .read(|parsed| (Marks::read(parsed), Segments::read(parsed)))
+            .ok()?;
+        look_at_file(&file, |file, parsed| {
+            let is_it = marks.are_of(file, parsed);
+            is_it.then(|| functions(parsed, &segments))
         })
     }
 

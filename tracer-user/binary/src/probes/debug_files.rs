@@ -70,6 +70,11 @@ impl Marks {
         places
     }
 
+    /// Returns the build identifier.
+    pub fn id(&self) -> Option<&[u8]> {
+        self.id.as_deref()
+    }
+
     /// Tells whether a file is the one with these marks.
     pub fn are_of<'a, R: ReadRef<'a>>(&self, file: &File, parsed: &object::File<'a, R>) -> bool {
         let id = parsed.build_id().ok().flatten();
@@ -117,6 +122,11 @@ impl Alternate {
         .filter(|found| !found.id.is_empty())
     }
 
+    /// Returns the build identifier.
+    pub fn id(&self) -> &[u8] {
+        &self.id
+    }
+
     /// Tells whether a file is the one with these marks.
     pub fn is<'a, R: ReadRef<'a>>(&self, parsed: &object::File<'a, R>) -> bool {
         parsed.build_id().ok().flatten() == Some(&*self.id)
@@ -136,11 +146,19 @@ pub fn look_at_places<T>(
         .flat_map(|root| places.iter().map(move |place| (root, place)));
     places.find_map(|(root, place)| {
         let file = open_ordinary_below(root, place).ok()?;
-        let cache = ReadCache::new(&file);
-        let budget = ReadBudget::default();
-        let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
-        look(&file, &parsed)
+        look_at_file(&file, &mut look)
     })
+}
+
+/// Looks at a file, within limits.
+pub fn look_at_file<T>(
+    file: &File,
+    look: impl FnOnce(&File, &Parsed<'_>) -> Option<T>,
+) -> Option<T> {
+    let cache = ReadCache::new(file);
+    let budget = ReadBudget::default();
+    let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
+    look(file, &parsed)
 }
 
 /// Returns the sum of the bytes of a file; `None` where it is too large or cannot be read.

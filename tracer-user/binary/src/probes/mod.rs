@@ -5,7 +5,7 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) with the descriptions of
 //!   their arguments (`arguments`, `registers`), the types of a function's arguments (`types`),
-//!   which a file or those beside it (`debug_files`, `split_files`) may contain (`dwarf`,
+//!   which a file, those beside it (`debug_files`, `split_files`) or a server's (`debuginfod`) may contain (`dwarf`,
 //!   `debug_data`), and its unwind data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
@@ -18,6 +18,7 @@ mod binary;
 mod bounded;
 mod debug_data;
 mod debug_files;
+pub(crate) mod debuginfod;
 mod dwarf;
 mod exits;
 mod files;
@@ -39,6 +40,7 @@ pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};
 #[doc(hidden)]
 pub use debug_files::look_through_packed;
+pub use debuginfod::{ServerError, Waiting, ask_servers};
 #[cfg(test)]
 pub(crate) use dwarf::tests::build_slow_to_read;
 pub use files::{Used, find_for_command, find_in_process, here, lives_on};

@@ -17,7 +17,7 @@ use super::modules::Module;
 use super::own_code::OwnCode;
 use super::spaces::{BuildIds, MappedBy, Spaces, binary};
 use super::{Mapping, RecordedStack};
-use crate::probes::Binary;
+use crate::probes::{Binary, debuginfod};
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -79,6 +79,8 @@ struct Inner {
     reader: Option<SymbolReader>,
     /// Modules by path and build identifier; `None` where no such file is found.
     modules: HashMap<ModuleKey, Option<Arc<Module>>>,
+    /// Files of which a server is asked, each with the number of answers before that.
+    unanswered: HashMap<ModuleKey, u64>,
     /// Files whose functions are still to be read: they may have no name any more by then.
     open: HashMap<ModuleKey, Binary>,
     /// Functions in others; `None` where they are not asked for.
@@ -246,6 +248,7 @@ impl SymbolNames {
     pub fn take_seen(&self) -> Vec<AddressName> {
         let mut inner = self.inner();
         inner.look_at_lists();
+        inner.wait_for_servers();
         let seen = std::mem::take(&mut inner.seen);
         let mut named = Vec::new();
         for ((pid, address, since), place) in seen {
@@ -366,10 +369,38 @@ impl Inner {
         let key = key_of(&mapping);
         let is_known = self.modules.contains_key(&key) || self.open.contains_key(&key);
         if mapping.build_id.is_empty() || self.open.len() >= MOST_OPEN {
-            place.2 = Some(self.module(of, address, place));
+            let found = self.module(of, address, place);
+            place.2 = (!self.unanswered.contains_key(&key)).then_some(found);
         } else if !is_known && let Some(binary) = self.open_binary(of.0, &mapping, place.1) {
             self.open.insert(key, binary);
         }
+    }
+
+    /// Asks servers for the debugger's parts of all files of addresses that were seen, and waits.
+    fn wait_for_servers(&mut self) {
+        if !debuginfod::asks_servers() {
+            return;
+        }
+        let places: Vec<_> = self
+            .seen
+            .iter()
+            .filter_map(|((pid, address, since), place)| {
+                let place = place.clone().filter(|(mapping, ..)| mapping.is_of_file())?;
+                Some(((*pid, *since), *address, place))
+            })
+            .collect();
+        for (of, address, place) in places {
+            self.module(of, address, &place);
+        }
+        debuginfod::wait_for_all();
+    }
+
+    /// Tells whether the functions of a file are to be read: they were not, or a server has
+    /// answered since.
+    fn is_unread(&self, key: &ModuleKey) -> bool {
+        let answers = self.unanswered.get(key);
+        answers.is_some_and(|answers| *answers != debuginfod::answers())
+            || !self.modules.contains_key(key)
     }
 
     /// Reads what programs have listed by now of the code that they generate.
@@ -574,19 +605,34 @@ impl Inner {
         }
         let key = key_of(mapping);
         let has_id = !mapping.build_id.is_empty();
-        let found = match self.modules.get(&key).filter(|_| has_id) {
-            Some(known) => known.clone(),
+        let known = if has_id && !self.is_unread(&key) {
+            self.modules.get(&key).cloned()
+        } else {
+            None
+        };
+        let found = match known {
+            Some(known) => known,
             None => {
+                // Before it is asked for: the answer may come at once.
+                let answers = debuginfod::answers();
                 let binary = self.open.remove(&key);
                 let binary = binary.or_else(|| self.open_binary(pid, mapping, *since));
                 let found = binary.and_then(|binary| self.read_module(&key, &binary));
                 let found = found.map(Arc::new);
                 if has_id {
-                    self.modules.insert(key, found.clone());
+                    self.unanswered.remove(&key);
+                    let is_answered = debuginfod::answers() != answers;
+                    if is_answered || debuginfod::is_asked(&mapping.build_id) {
+                        self.unanswered.insert(key.clone(), answers);
+                    }
+                    self.modules.insert(key.clone(), found.clone());
                 }
                 found
             }
         };
+        if self.unanswered.contains_key(&key) {
+            return found;
+        }
         if let Some(mapped) = self.spaces.find(pid, address, at)
             && *mapped.mapping == **mapping
         {

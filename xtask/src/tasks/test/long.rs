@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 50] = [
+pub const TESTS: [&str; 51] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -20,6 +20,7 @@ pub const TESTS: [&str; 50] = [
     "a_slow_span_is_explained_in_the_words_of_why",
     "a_stop_is_named",
     "a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record",
+    "a_stripped_program_has_the_names_that_a_server_has",
     "a_thousand_answers_are_the_same_twice_within_their_budgets_and_as_their_schemas_say",
     "a_user_gets_a_share_of_the_subscriptions_and_of_their_memory",
     "a_user_with_all_names_of_events_takes_no_name_of_others",
