@@ -1,16 +1,16 @@
 //! Option that has the debugger's parts of files brought from servers.
 
 use anyhow::Context as _;
-use tracer_binary::probes::{Waiting, ask_servers};
+use tracer_binary::probes::{ServerWait, ask_servers};
 
 /// Servers of the debugger's parts of files.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct DebuginfodArgs {
-    /// For the names of stacks, have the debugger's part of a file that has none here brought from a
-    /// server (debuginfod), by its build identifier: of these URLS, else of DEBUGINFOD_URLS, else of
-    /// /etc/debuginfod. Runs debuginfod-find, as root without rights; a file takes at most a minute
-    /// and 1 GiB, all of them five and 4 GiB. What runs is not held up: a log has the names at its
-    /// end, lines once they are there
+    /// For the names of stacks, have the debugger's part of a file that has none here brought from
+    /// a server (debuginfod), by its build identifier: of these URLS, else of DEBUGINFOD_URLS, else
+    /// of /etc/debuginfod. Runs debuginfod-find, as root without rights; a file takes at most a
+    /// minute and 1 GiB, all of them five and 4 GiB. What runs is not held up: a log has the names
+    /// at its end, lines once they are there
     #[arg(
         long,
         value_name = "URLS",
@@ -27,7 +27,7 @@ impl DebuginfodArgs {
     /// # Errors
     ///
     /// There is no server, or no program that asks it.
-    pub fn ask_servers(&self, waiting: Waiting) -> anyhow::Result<()> {
+    pub fn ask_servers(&self, waiting: ServerWait) -> anyhow::Result<()> {
         self.debuginfod.as_deref().map_or(Ok(()), |typed| {
             ask_servers(typed, waiting).context("--debuginfod")
         })

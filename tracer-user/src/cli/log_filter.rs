@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use super::debuginfod::DebuginfodArgs;
 use super::predicate_options::PredicateArgs;
 use super::trace_options::{PROBE, chosen_syscalls, split_events};
-use tracer_binary::probes::Waiting;
+use tracer_binary::probes::ServerWait;
 use tracer_event::selection::Selection;
 use tracer_log_view::{TimePoint, WantedEvents};
 use tracer_syscalls::choice::SyscallSet;
@@ -70,8 +70,8 @@ pub struct LogFilterArgs {
     /// date in UTC as the JSON lines show it (2026-02-03T14:05:06.789Z)
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     from: Option<String>,
-    /// In stacks, show functions too that the compiler has put into others, and lines of the source,
-    /// where the program, or the file with its debugger's part, is still there to say so
+    /// In stacks, show functions too that the compiler has put into others, and lines of the
+    /// source, where the program, or the file with its debugger's part, is still there to say so
     #[arg(long)]
     inlined: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl LogFilterArgs {
     /// An option makes no sense.
     pub fn wanted(self, to: Option<&str>) -> anyhow::Result<WantedEvents> {
         let args = self;
-        args.debuginfod.ask_servers(Waiting::ForEach)?;
+        args.debuginfod.ask_servers(ServerWait::ForEach)?;
         let (limit, types) = split_events(&args.events, args.limit.as_deref(), true)?;
         let mut words = args.events.iter().flat_map(|list| list.split(','));
         let has_probes = words.any(|word| word.trim() == PROBE);

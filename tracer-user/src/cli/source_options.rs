@@ -18,7 +18,7 @@ use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use tracer_answers::queries::SpanSpec;
 use tracer_binary::probes::ProbeSpec;
-use tracer_binary::probes::Waiting;
+use tracer_binary::probes::ServerWait;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::predicate::Predicate;
 use tracer_event::robots::Callbacks;
@@ -231,7 +231,7 @@ impl SourceArgs {
             if let Some((option, _)) = args.stack.typed() {
                 bail!("{option} goes with processes; a log has what was recorded");
             }
-            args.stack.debuginfod.ask_servers(Waiting::ForEach)?;
+            args.stack.debuginfod.ask_servers(ServerWait::ForEach)?;
             let wanted = WantedEvents {
                 predicate: Predicate {
                     // What threads did is not known without the rest.

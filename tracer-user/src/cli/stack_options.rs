@@ -8,7 +8,7 @@ use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
 use super::debuginfod::DebuginfodArgs;
 use tracer_answers::flame::FlameKind;
-use tracer_binary::probes::Waiting;
+use tracer_binary::probes::ServerWait;
 use tracer_binary::stacks::StackOptions;
 use tracer_event::selection::Selection;
 use tracer_text::quantity::{size, time};
@@ -45,9 +45,9 @@ pub struct StackArgs {
     /// that ends before the beginning of its program says why
     #[arg(long, value_name = "HOW")]
     unwind: Option<String>,
-    /// In stacks, show functions too that the compiler has put into others, and lines of the source,
-    /// where the program, or the file with its debugger's part, says so. A log does not have them:
-    /// give this to what reads it
+    /// In stacks, show functions too that the compiler has put into others, and lines of the
+    /// source, where the program, or the file with its debugger's part, says so. A log does not
+    /// have them: give this to what reads it
     #[arg(long)]
     pub(super) inlined: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ impl StackArgs {
         selection: Selection,
         has_kernel: bool,
     ) -> anyhow::Result<(StackOptions, Selection)> {
-        self.debuginfod.ask_servers(Waiting::GoesOn)?;
+        self.debuginfod.ask_servers(ServerWait::GoesOn)?;
         let typed = self.typed();
         let Some((option, _)) = typed else {
             return Ok((StackOptions::default(), selection));

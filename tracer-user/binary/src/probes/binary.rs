@@ -21,6 +21,7 @@ use super::debug_files::{Alternate, Marks, look_at_file, look_at_places, packed_
 use super::debuginfod;
 use super::dwarf::{self, Entries};
 use super::fuse_check::Unsafe;
+use super::go_table;
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
@@ -376,8 +377,8 @@ impl Binary {
         read.ok().flatten()
     }
 
-    /// Reads the functions that it has packed, and those of the file with its debugger's part, if
-    /// that is there.
+    /// Reads the functions that it has packed, or in the table of Go, and those of the file with
+    /// its debugger's part, if that is there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
         let packed = self.read(|parsed| {
             let bytes = packed_symbols(parsed)?;
@@ -386,6 +387,8 @@ impl Binary {
             Some(functions(&symbols, &Segments::read(parsed)))
         });
         let mut found = packed.ok().flatten().unwrap_or_default();
+        let of_go = self.read(|parsed| go_table::functions(parsed, &Segments::read(parsed)));
+        found.extend(of_go.unwrap_or_default());
         found.extend(
             self.for_debuggers(|_, parsed, segments| functions(parsed, &segments))
                 .unwrap_or_default(),
@@ -572,7 +575,7 @@ impl Segments {
     }
 
     /// Returns the offset in the file of an address of its address space.
-    fn offset(&self, address: u64, is_executable: bool) -> Option<u64> {
+    pub(super) fn offset(&self, address: u64, is_executable: bool) -> Option<u64> {
         let segment = self.0.iter().find(|segment| {
             let inside = address.checked_sub(segment.address);
             (segment.is_executable || !is_executable)

@@ -2,8 +2,8 @@
 //!
 //! The field's own client asks: `debuginfod-find` of elfutils, which knows proxies, certificates,
 //! redirections and its cache. It is a program of its own, has limits of time and of bytes, and
-//! belongs to no one (`nobody`) where root traces. What it brings is untrusted as any file is, and
-//! counts only where it has the identifier that was asked for.
+//! runs without rights (`nobody`) where root traces. What it brings is untrusted as any file is,
+//! and counts only where it has the identifier that was asked for.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -103,7 +103,7 @@ pub enum ServerError {
 
 /// How readers go on while a file is brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum ServerWait {
     /// They wait for it, within the limits.
     ForEach,
     /// They go on without it: names come once it is there.
@@ -118,11 +118,11 @@ enum State {
     None,
 }
 
-/// What asks servers, in a thread of its own.
+/// Client of servers, in a thread of its own.
 #[derive(Debug)]
 struct Fetcher {
     servers: String,
-    waiting: Waiting,
+    waiting: ServerWait,
     limits: Limits,
     cache: Option<PathBuf>,
     state: Mutex<Known>,
@@ -148,7 +148,7 @@ static FETCHER: OnceLock<Arc<Fetcher>> = OnceLock::new();
 /// # Errors
 ///
 /// There is no server, or no program that asks it.
-pub fn ask_servers(typed: &str, waiting: Waiting) -> Result<(), ServerError> {
+pub fn ask_servers(typed: &str, waiting: ServerWait) -> Result<(), ServerError> {
     let servers = servers(typed)?;
     let found = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&found);
@@ -220,7 +220,7 @@ pub(crate) fn wait_for_all() {
 }
 
 impl Fetcher {
-    fn new(servers: String, waiting: Waiting, limits: Limits, cache: Option<PathBuf>) -> Self {
+    fn new(servers: String, waiting: ServerWait, limits: Limits, cache: Option<PathBuf>) -> Self {
         Self {
             servers,
             waiting,
@@ -237,7 +237,7 @@ impl Fetcher {
 
     fn file(self: &Arc<Self>, id: &[u8]) -> Option<File> {
         self.ask(id)?;
-        if self.waiting == Waiting::ForEach {
+        if self.waiting == ServerWait::ForEach {
             self.wait(|known| known.files.get(id) != Some(&State::Asked));
         }
         let state = self.known().files.get(id).cloned();
@@ -432,7 +432,7 @@ mod tests {
             all_bytes: 4 << 20,
         };
         let cache = Some(folder.join("cache"));
-        let fetcher = Fetcher::new(server.to_owned(), Waiting::ForEach, limits, cache);
+        let fetcher = Fetcher::new(server.to_owned(), ServerWait::ForEach, limits, cache);
         is_there.then(|| Arc::new(fetcher))
     }
 

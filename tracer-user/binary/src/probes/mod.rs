@@ -5,8 +5,9 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) with the descriptions of
 //!   their arguments (`arguments`, `registers`), the types of a function's arguments (`types`),
-//!   which a file, those beside it (`debug_files`, `split_files`) or a server's (`debuginfod`) may contain (`dwarf`,
-//!   `debug_data`), and its unwind data (`unwind_data`);
+//!   which a file, those beside it (`debug_files`, `split_files`) or a server's (`debuginfod`) may
+//!   contain (`dwarf`, `debug_data`), its functions by the table of Go (`go_table`), and its unwind
+//!   data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`fuse_check`), `bounded` reads them within limits;
@@ -24,6 +25,7 @@ mod exits;
 mod files;
 mod find;
 mod fuse_check;
+mod go_table;
 mod instructions;
 mod notes;
 mod opening;
@@ -40,7 +42,7 @@ pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};
 #[doc(hidden)]
 pub use debug_files::look_through_packed;
-pub use debuginfod::{ServerError, Waiting, ask_servers};
+pub use debuginfod::{ServerError, ServerWait, ask_servers};
 #[cfg(test)]
 pub(crate) use dwarf::tests::build_slow_to_read;
 pub use files::{Used, find_for_command, find_in_process, here, lives_on};

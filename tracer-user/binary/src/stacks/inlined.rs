@@ -13,7 +13,7 @@ use gimli::{
     AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, Unit, UnitOffset, constants,
 };
 
-use super::lines::{Line, Lines, MOST_NAME_BYTES};
+use super::lines::{LineTables, MOST_NAME_BYTES, SourceLine};
 use super::modules::demangled;
 use super::split_units::SplitUnits;
 use super::units::{Clock, MOST_RANGES, Range, Units, push_ranges};
@@ -55,12 +55,12 @@ impl Default for Allowance {
 
 /// Description of an address.
 #[derive(Debug, Default)]
-pub struct Described {
+pub struct AddressDescription {
     /// Functions that were put into another one, the innermost first, each with the line that it is
     /// in.
-    pub inlined: Vec<(Arc<str>, Option<Line>)>,
+    pub inlined: Vec<(Arc<str>, Option<SourceLine>)>,
     /// Line that the function itself is in.
-    pub line: Option<Line>,
+    pub line: Option<SourceLine>,
 }
 
 /// The functions in others of a file, and its lines.
@@ -73,10 +73,10 @@ pub struct Inlined {
     split: SplitUnits,
     /// Functions of the units in which one was looked for: beginning, end, and entry of each.
     functions: HashMap<usize, Arc<[Range]>>,
-    lines: Lines,
+    lines: LineTables,
     /// Ranges that are in memory.
     ranges: usize,
-    known: HashMap<u64, Arc<Described>>,
+    known: HashMap<u64, Arc<AddressDescription>>,
     /// Time for which it may still be read.
     time: Duration,
 }
@@ -91,7 +91,7 @@ impl Inlined {
             units: None,
             split: SplitUnits::default(),
             functions: HashMap::new(),
-            lines: Lines::default(),
+            lines: LineTables::default(),
             ranges: 0,
             known: HashMap::new(),
             time: LONGEST_OF_FILE,
@@ -100,7 +100,7 @@ impl Inlined {
 
     /// Returns the functions at this offset in the file that were put into another one, and lines;
     /// none where they are unknown, or it would take too long to find out.
-    pub fn at(&mut self, offset: u64, allowance: &mut Allowance) -> Arc<Described> {
+    pub fn at(&mut self, offset: u64, allowance: &mut Allowance) -> Arc<AddressDescription> {
         if let Some(known) = self.known.get(&offset) {
             return Arc::clone(known);
         }
@@ -129,7 +129,7 @@ impl Inlined {
         address: u64,
         mut clock: Clock,
         allowance: &mut Allowance,
-    ) -> Option<Described> {
+    ) -> Option<AddressDescription> {
         clock.look()?;
         let dwarf = self.data.dwarf();
         let units = match &mut self.units {
@@ -143,7 +143,7 @@ impl Inlined {
         let behind = units.ranges.partition_point(|one| one.begin <= address);
         // One within another is rare, and follows it.
         let before = units.ranges.get(..behind)?.iter().rev().take(16);
-        let mut described = Described::default();
+        let mut described = AddressDescription::default();
         for range in before.filter(|one| one.has(address)) {
             clock.look()?;
             let header = dwarf.unit_header(DebugInfoOffset(range.of)).ok()?;
@@ -387,7 +387,7 @@ mod tests {
         Inlined::from_debug_data(binary.debug_data()?, &mut Allowance::default())
     }
 
-    fn names(found: &Described) -> String {
+    fn names(found: &AddressDescription) -> String {
         let names = found.inlined.iter().map(|(name, _)| &**name);
         names.collect::<Vec<_>>().join(" ")
     }

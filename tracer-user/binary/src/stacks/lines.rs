@@ -9,7 +9,7 @@ use super::units::Clock;
 use crate::probes::SectionSlice;
 
 /// File of a source, and line in it.
-pub type Line = (Arc<str>, u32);
+pub type SourceLine = (Arc<str>, u32);
 
 /// Lines of a file's units that are in memory. Beyond that, all are read again.
 const MOST_ROWS: usize = 4 << 20;
@@ -31,21 +31,21 @@ struct Row {
 
 /// Lines of the units of a file, of those in which one was looked for.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineTables {
     units: HashMap<usize, Arc<[Row]>>,
     /// Names of files, by unit and number.
     files: HashMap<(usize, u64), Option<Arc<str>>>,
     rows: usize,
 }
 
-impl Lines {
+impl LineTables {
     /// Returns the line of an address in the unit `of`; `None` where it is unknown.
     pub fn find(
         &mut self,
         (dwarf, unit, of): (&Dwarf<SectionSlice<'_>>, &Unit<SectionSlice<'_>>, usize),
         address: u64,
         clock: &mut Clock,
-    ) -> Option<Line> {
+    ) -> Option<SourceLine> {
         let rows = match self.units.get(&of) {
             Some(known) => Arc::clone(known),
             None => {

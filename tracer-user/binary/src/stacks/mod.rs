@@ -3,9 +3,9 @@
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
 //! looked up in the code that the process had mapped then (`timed`, `spaces`), which are events
 //! too, and in the symbol tables of those files (`modules`), in their data for debuggers (`units`,
-//! `split_units`), for functions in others (`inlined`) and lines (`lines`), in the kernel's symbols (`kernel_symbols`), and in what a
-//! program tells of code that it generates (`own_code`: a list, `perf_map`, or records with times,
-//! `jit_dump`). `names` asks all of these.
+//! `split_units`), for functions in others (`inlined`) and lines (`lines`), in the kernel's symbols
+//! (`kernel_symbols`), and in what a program tells of code that it generates (`own_code`: a list,
+//! `perf_map`, or records with times, `jit_dump`). `names` asks all of these.
 
 #[cfg(test)]
 mod beside_gdb;

@@ -12,7 +12,7 @@ use super::generated::NameSince;
 use super::inlined::{Allowance, Inlined};
 use super::jit_dump::is_mark;
 use super::kernel_symbols::KernelSymbols;
-use super::lines::Line;
+use super::lines::SourceLine;
 use super::modules::Module;
 use super::own_code::OwnCode;
 use super::spaces::{BuildIds, MappedBy, Spaces, binary};
@@ -46,7 +46,7 @@ pub struct Frame {
     pub is_inlined: bool,
     /// File of the source, and line in it, that the function is in; `None` where unknown, or not
     /// asked for.
-    pub line: Option<Line>,
+    pub line: Option<SourceLine>,
 }
 
 /// Resolver of addresses to names.
@@ -170,7 +170,8 @@ impl SymbolNames {
     }
 
     /// Shows also functions that the compiler has put into others, and lines, where files describe
-    /// them. To be called before anything is named. `warn` is told of files of which not all are shown.
+    /// them. To be called before anything is named. `warn` is told of files of which not all are
+    /// shown.
     pub fn show_inlined(&self, warn: fn(&str)) {
         self.inner().inlined = Some(InlinedFiles {
             warn: Some(warn),

@@ -1,4 +1,4 @@
-//! What a process tells of the code that it has made itself, in whatever way.
+//! Code that a process has made itself, as the process tells of it in whatever way.
 
 use std::sync::Arc;
 
