@@ -12,6 +12,7 @@ mod beside_gdb;
 mod data;
 mod generated;
 mod inlined;
+mod inlined_files;
 mod jit_dump;
 mod kernel_symbols;
 mod lines;

@@ -8,25 +8,18 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::Event;
 
 use super::data::{AddressName, symbol};
-use super::generated::NameSince;
-use super::inlined::{Allowance, Inlined};
+use super::inlined_files::InlinedFiles;
 use super::jit_dump::is_mark;
 use super::kernel_symbols::KernelSymbols;
 use super::lines::SourceLine;
 use super::modules::Module;
-use super::own_code::OwnCode;
+use super::own_code::{OwnCode, OwnCodes, since_mapped};
 use super::spaces::{BuildIds, MappedBy, Spaces, binary};
 use super::{Mapping, RecordedStack};
 use crate::probes::{Binary, debuginfod};
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
-
-/// Programs whose lists of generated code are known. Beyond that, all are forgotten.
-const MOST_OWN_CODE: usize = 1024;
-
-/// Bytes of all those lists that are known. Beyond that, all are forgotten.
-const MOST_LISTED_BYTES: u64 = 256 << 20;
 
 /// Files that are open until they are read. Beyond that, a file is read as long as it is there.
 const MOST_OPEN: usize = 128;
@@ -88,9 +81,7 @@ struct Inner {
     build_ids: BuildIds,
     kernel: Option<KernelSymbols>,
     vdso: Option<Arc<Module>>,
-    own_code: HashMap<i32, OwnCode>,
-    /// Bytes of all those lists.
-    listed_bytes: u64,
+    own_code: OwnCodes,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
     seen: BTreeMap<(i32, u64, u64), Option<Place>>,
 }
@@ -104,33 +95,8 @@ type LoggedName = (u64, Arc<str>, u64);
 /// A mapping of a process, the time since which it is there, and the functions of its file.
 type Place = (Arc<Mapping>, u64, FoundModule);
 
-/// Functions in others as files describe them.
-#[derive(Debug, Default)]
-struct InlinedFiles {
-    files: HashMap<ModuleKey, Inlined>,
-    allowance: Allowance,
-    /// Files whose missing functions were reported.
-    said: HashSet<ModuleKey>,
-    /// Takes such reports.
-    warn: Option<fn(&str)>,
-}
-
-impl InlinedFiles {
-    /// Reports, once for a file, that not all of its functions in others are shown.
-    fn say_missing(&mut self, key: ModuleKey, why: &str) {
-        let file = String::from_utf8_lossy(&key.0).into_owned();
-        if self.said.insert(key)
-            && let Some(warn) = self.warn
-        {
-            warn(&format!(
-                "not all inlined functions of {file} are shown: {why}"
-            ));
-        }
-    }
-}
-
 /// A file's path and build identifier.
-type ModuleKey = (Arc<[u8]>, Vec<u8>);
+pub(super) type ModuleKey = (Arc<[u8]>, Vec<u8>);
 
 /// Names of the kernel that the recording itself brings into a stack.
 const OF_RECORDING: [&str; 9] = [
@@ -173,10 +139,7 @@ impl SymbolNames {
     /// them. To be called before anything is named. `warn` is told of files of which not all are
     /// shown.
     pub fn show_inlined(&self, warn: fn(&str)) {
-        self.inner().inlined = Some(InlinedFiles {
-            warn: Some(warn),
-            ..InlinedFiles::default()
-        });
+        self.inner().inlined = Some(InlinedFiles::new(warn));
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -209,7 +172,7 @@ impl SymbolNames {
     /// something else.
     pub(super) fn space(&self, pid: i32, at: u64) -> u64 {
         let inner = self.inner();
-        let listed = inner.own_code.get(&pid).map_or(0, OwnCode::added);
+        let listed = inner.own_code.get(pid).map_or(0, OwnCode::added);
         let renamed = inner.renamed.get(&pid);
         let renamed = renamed.map_or(0, |times| times.iter().filter(|time| **time <= at).count());
         inner.spaces.gone(pid, at) + listed + renamed as u64
@@ -222,9 +185,7 @@ impl SymbolNames {
     pub fn frames_at(&self, pid: i32, address: u64, is_return: bool) -> Vec<Frame> {
         let mut inner = self.inner();
         let mut frames = Vec::new();
-        let mut frame = inner.user_frame((pid, u64::MAX), address, is_return);
-        inner.push_inlined(&mut frames, &mut frame, is_return);
-        frames.push(frame);
+        inner.push_frames(&mut frames, (pid, u64::MAX), address, is_return);
         frames
     }
 
@@ -248,7 +209,7 @@ impl SymbolNames {
     /// Returns the names of all addresses that were noted.
     pub fn take_seen(&self) -> Vec<AddressName> {
         let mut inner = self.inner();
-        inner.look_at_lists();
+        inner.own_code.look_at_all();
         inner.wait_for_servers();
         let seen = std::mem::take(&mut inner.seen);
         let mut named = Vec::new();
@@ -290,9 +251,7 @@ impl SymbolNames {
             .any(|id| id.0 == taken.head.event_type);
         for (index, address) in taken.user().enumerate() {
             let is_return = index > 0 || is_in_call;
-            let mut frame = inner.user_frame((pid, at), address, is_return);
-            inner.push_inlined(&mut frames, &mut frame, is_return);
-            frames.push(frame);
+            inner.push_frames(&mut frames, (pid, at), address, is_return);
         }
         frames
     }
@@ -302,7 +261,7 @@ impl Inner {
     fn map(&mut self, pid: i32, at: u64, mapping: &Mapping) {
         self.spaces.map(pid, at, mapping);
         if self.is_live && is_mark(mapping) {
-            self.own_code(pid).mark(pid, at, mapping);
+            self.own_code.mark(pid, at, mapping);
         }
     }
 
@@ -352,7 +311,7 @@ impl Inner {
         };
         let since = place.1;
         if place.0.may_be_generated() {
-            self.look_at_list(pid, since);
+            self.own_code.look(pid, since);
         }
         let key = (pid, address, since);
         if !self.seen.contains_key(&key) {
@@ -404,33 +363,6 @@ impl Inner {
             || !self.modules.contains_key(key)
     }
 
-    /// Reads what programs have listed by now of the code that they generate.
-    fn look_at_lists(&mut self) {
-        for (pid, map) in &mut self.own_code {
-            map.look(*pid, 0, true);
-        }
-    }
-
-    /// Returns what a process that has had code of its own since a time has listed of it.
-    fn look_at_list(&mut self, pid: i32, since: u64) -> &OwnCode {
-        let code = self.own_code(pid);
-        let before = code.bytes();
-        code.look(pid, since, false);
-        let more = code.bytes().saturating_sub(before);
-        self.listed_bytes += more;
-        self.own_code(pid)
-    }
-
-    /// Looks at that again where more was told in the meantime; `None` where it was not.
-    fn look_again(&mut self, pid: i32, since: u64) -> Option<&OwnCode> {
-        let code = self.own_code(pid);
-        let before = code.bytes();
-        let is_more = code.look_again(pid, since);
-        let more = code.bytes().saturating_sub(before);
-        self.listed_bytes += more;
-        is_more.then(|| self.own_code(pid) as &OwnCode)
-    }
-
     /// Returns the time since which what a process tells is about its code that is known to be
     /// there since a time: of what was there before the trace it may have told before.
     fn told_since(&self, pid: i32, since: u64) -> u64 {
@@ -439,16 +371,6 @@ impl Inner {
         } else {
             since
         }
-    }
-
-    fn own_code(&mut self, pid: i32) -> &mut OwnCode {
-        let is_new = !self.own_code.contains_key(&pid);
-        let are_many = is_new && self.own_code.len() >= MOST_OWN_CODE;
-        if are_many || self.listed_bytes > MOST_LISTED_BYTES {
-            self.own_code.clear();
-            self.listed_bytes = 0;
-        }
-        self.own_code.entry(pid).or_default()
     }
 
     /// Appends the names that an address has had in a mapping that is there since a time.
@@ -475,10 +397,10 @@ impl Inner {
         let Some(place) = place else { return };
         let mapping = &*place.0;
         if mapping.may_be_generated()
-            && let Some(map) = self.own_code.get(&pid)
+            && let Some(code) = self.own_code.get(pid)
         {
             let told_since = self.told_since(pid, since);
-            let names = map.names(address.saturating_sub(1), told_since);
+            let names = code.names(address.saturating_sub(1), told_since);
             let names = since_mapped(names, since);
             let is_any = names.iter().any(|(_, name)| name.is_some());
             for (since, name) in names.into_iter().filter(|_| is_any) {
@@ -510,6 +432,22 @@ impl Inner {
             is_inlined: false,
             line: None,
         }
+    }
+
+    /// Adds the function at an address of a process at a time, after those that were put into it.
+    fn push_frames(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        of: (i32, u64),
+        address: u64,
+        is_return: bool,
+    ) {
+        let mut frame = self.user_frame(of, address, is_return);
+        if let (Some(inlined), Some(mapping)) = (&mut self.inlined, frame.mapping.clone()) {
+            let offset = offset_in_file(&mapping, address, is_return);
+            inlined.push(frames, &mut frame, (&key_of(&mapping), offset));
+        }
+        frames.push(frame);
     }
 
     /// Returns the function at an address of a process at a time. Where it `is_return`, the call
@@ -556,40 +494,11 @@ impl Inner {
             vdso.find(own.checked_sub(mapping.start)?)?
         } else if mapping.may_be_generated() {
             let told_since = self.told_since(pid, *since);
-            let code = self.look_at_list(pid, *since);
-            match code.find(own, at, told_since) {
-                Some(found) => found,
-                None => self.look_again(pid, *since)?.find(own, at, told_since)?,
-            }
+            self.own_code.find((pid, own), at, (*since, told_since))?
         } else {
             return None;
         };
         Some((name, offset + back))
-    }
-
-    /// Adds the functions that were put into that of `frame`, and have its address, and the line of
-    /// each.
-    fn push_inlined(&mut self, frames: &mut Vec<Frame>, frame: &mut Frame, is_return: bool) {
-        let (Some(inlined), Some(mapping)) = (&mut self.inlined, &frame.mapping) else {
-            return;
-        };
-        let key = key_of(mapping);
-        let Some(file) = inlined.files.get_mut(&key) else {
-            return;
-        };
-        let offset = offset_in_file(mapping, frame.address, is_return);
-        let described = file.at(offset, &mut inlined.allowance);
-        if file.is_given_up(&inlined.allowance) {
-            inlined.say_missing(key, "it would take too long to find them");
-        }
-        frame.line.clone_from(&described.line);
-        let functions = described.inlined.iter();
-        frames.extend(functions.map(|(name, line)| Frame {
-            function: Some((Arc::clone(name), 0)),
-            is_inlined: true,
-            line: line.clone(),
-            ..frame.clone()
-        }));
     }
 
     /// Returns the functions of the file of the mapping that has an address, if it is the same one
@@ -652,27 +561,11 @@ impl Inner {
     }
 
     fn read_module(&mut self, key: &ModuleKey, binary: &Binary) -> Option<Module> {
-        if let Some(inlined) = &mut self.inlined
-            && let Some(data) = binary.debug_data()
-        {
-            match Inlined::from_debug_data(data, &mut inlined.allowance) {
-                Some(file) => drop(inlined.files.insert(key.clone(), file)),
-                None => inlined.say_missing(key.clone(), "they would take too much memory"),
-            }
+        if let Some(inlined) = &mut self.inlined {
+            inlined.read(key, binary);
         }
         Some(Module::from_functions(binary.functions().ok()?))
     }
-}
-
-/// Returns names as they count from a time on: of those from before, the last one.
-fn since_mapped(names: Vec<NameSince>, since: u64) -> Vec<NameSince> {
-    let mut counts: Vec<NameSince> = Vec::new();
-    for (time, name) in names {
-        let time = time.max(since);
-        counts.retain(|(of, _)| *of != time);
-        counts.push((time, name));
-    }
-    counts
 }
 
 /// Returns the path and the build identifier of a mapping's file.
@@ -686,18 +579,4 @@ fn offset_in_file(mapping: &Mapping, address: u64, is_return: bool) -> u64 {
     let at = address.saturating_sub(u64::from(is_return));
     let offset = at.saturating_sub(mapping.start);
     offset.saturating_add(mapping.file_offset)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_names_from_before_the_last_one_counts() {
-        let name = |of: &str| Some((Arc::from(of), 0));
-        let names = vec![(0, name("a")), (5, None), (9, name("b")), (20, name("c"))];
-        let counts = since_mapped(names.clone(), 10);
-        assert_eq!(counts, [(10, name("b")), (20, name("c"))]);
-        assert_eq!(since_mapped(names.clone(), 0), names);
-    }
 }

@@ -1,11 +1,18 @@
 //! Code that a process has made itself, as the process tells of it in whatever way.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Mapping;
 use super::generated::NameSince;
 use super::jit_dump::JitDump;
 use super::perf_map::PerfMap;
+
+/// Programs whose own code is known. Beyond that, all are forgotten.
+const MOST_PROGRAMS: usize = 1024;
+
+/// Bytes of all lists that are known. Beyond that, all are forgotten.
+const MOST_LISTED_BYTES: u64 = 256 << 20;
 
 /// Functions that a process has made itself.
 #[derive(Debug, Default)]
@@ -63,5 +70,100 @@ impl OwnCode {
     /// Returns the number of functions that were told of so far.
     pub fn added(&self) -> u64 {
         self.list.code.added() + self.dump.code.added()
+    }
+}
+
+/// Functions that processes have made themselves.
+#[derive(Debug, Default)]
+pub struct OwnCodes {
+    codes: HashMap<i32, OwnCode>,
+    /// Bytes of all lists.
+    listed_bytes: u64,
+}
+
+impl OwnCodes {
+    /// Returns what a process has told by the last look.
+    pub fn get(&self, pid: i32) -> Option<&OwnCode> {
+        self.codes.get(&pid)
+    }
+
+    /// Opens the file with times of which process `pid` has mapped this mark at a time.
+    pub fn mark(&mut self, pid: i32, at: u64, mark: &Mapping) {
+        self.code(pid).mark(pid, at, mark);
+    }
+
+    /// Reads what programs have told by now of the code that they generate.
+    pub fn look_at_all(&mut self) {
+        for (pid, code) in &mut self.codes {
+            code.look(*pid, 0, true);
+        }
+    }
+
+    /// Reads what a process has told that has had code of its own since a time, unless that was
+    /// read just now.
+    pub fn look(&mut self, pid: i32, since: u64) {
+        self.read(pid, |code| code.look(pid, since, false));
+    }
+
+    /// Returns the function that had an address of a process at a time, and the offset in it, where
+    /// the process has had code of its own there since a time, and what it has told since another
+    /// one is about that.
+    pub fn find(
+        &mut self,
+        (pid, address): (i32, u64),
+        at: u64,
+        (since, told_since): (u64, u64),
+    ) -> Option<(Arc<str>, u64)> {
+        self.look(pid, since);
+        let found = self.codes.get(&pid)?.find(address, at, told_since);
+        if found.is_some() || !self.read(pid, |code| code.look_again(pid, since)) {
+            return found;
+        }
+        self.codes.get(&pid)?.find(address, at, told_since)
+    }
+
+    /// Has more of what a process tells read, and counts it.
+    fn read<T>(&mut self, pid: i32, look: impl FnOnce(&mut OwnCode) -> T) -> T {
+        let code = self.code(pid);
+        let before = code.bytes();
+        let found = look(code);
+        let more = code.bytes().saturating_sub(before);
+        self.listed_bytes += more;
+        found
+    }
+
+    fn code(&mut self, pid: i32) -> &mut OwnCode {
+        let is_new = !self.codes.contains_key(&pid);
+        let are_many = is_new && self.codes.len() >= MOST_PROGRAMS;
+        if are_many || self.listed_bytes > MOST_LISTED_BYTES {
+            self.codes.clear();
+            self.listed_bytes = 0;
+        }
+        self.codes.entry(pid).or_default()
+    }
+}
+
+/// Returns names as they count from a time on: of those from before, the last one.
+pub fn since_mapped(names: Vec<NameSince>, since: u64) -> Vec<NameSince> {
+    let mut counts: Vec<NameSince> = Vec::new();
+    for (time, name) in names {
+        let time = time.max(since);
+        counts.retain(|(of, _)| *of != time);
+        counts.push((time, name));
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_names_from_before_the_last_one_counts() {
+        let name = |of: &str| Some((Arc::from(of), 0));
+        let names = vec![(0, name("a")), (5, None), (9, name("b")), (20, name("c"))];
+        let counts = since_mapped(names.clone(), 10);
+        assert_eq!(counts, [(10, name("b")), (20, name("c"))]);
+        assert_eq!(since_mapped(names.clone(), 0), names);
     }
 }
