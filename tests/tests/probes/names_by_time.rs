@@ -150,6 +150,42 @@ fn generated(folder: &Path, words: &[&str], has_log: bool) -> (Vec<String>, Vec<
     (said.lines().map(str::to_owned).collect(), callers(&lines))
 }
 
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_that_ends_at_once_has_the_names_of_its_debug_file_each_time() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let source = "#include <unistd.h>
+        __attribute__((noinline)) static int asks(int of) { return getppid() + of; }
+        int main(int count, char **typed) { return asks(count) + (typed == 0) == 0; }";
+    fs::write(at("a.c"), source).unwrap();
+    let run_here = |words: &str| {
+        let mut words = words.split_whitespace();
+        let mut command = Command::new(words.next().unwrap());
+        command::text(command.args(words).current_dir(folder.path())).unwrap();
+    };
+    run_here("cc -O1 -fno-omit-frame-pointer -Wl,--build-id=sha1 -o whole a.c");
+    run_here("objcopy --only-keep-debug whole whole.debug");
+    run_here("objcopy --strip-all --add-gnu-debuglink=whole.debug whole stripped");
+    let rounds = if is_whole() { 40 } else { 5 };
+    for round in 0..rounds {
+        let mut live = run(&["--unwind", "dwarf"]);
+        live.arg("-o")
+            .arg(at("shown"))
+            .arg("--")
+            .arg(at("stripped"));
+        command::text(&mut live).unwrap();
+        let shown = fs::read_to_string(at("shown")).unwrap();
+        for name in ["asks", "main"] {
+            let named = format!("\"symbol\":\"{name}\"");
+            assert!(shown.contains(&named), "{round}: {shown}");
+        }
+    }
+}
+
 /// Script that is busy in two functions for a second.
 const HOT: &str =
     "function hotInner(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
@@ -176,7 +212,9 @@ fn generated_code_that_is_written_down_with_times_has_its_name_at_each_time() {
     compile_generates(folder.path());
     let dumps = folder.path().to_str().unwrap();
     // Code that takes the place of other code, and is moved, with and without a rest in between.
-    for (has_log, pause_us) in [(true, "0"), (true, "2000"), (false, "0"), (false, "200000")] {
+    let rounds = [(true, "0"), (true, "2000"), (false, "0"), (false, "200000")];
+    // Beside what is shown at once nothing is waited for.
+    for (has_log, pause_us) in rounds.into_iter().take(3 + usize::from(is_whole())) {
         let words = ["20", "3", pause_us, dumps];
         let (said, found) = generated(folder.path(), &words, has_log);
         assert_eq!(said.len(), found.len());
