@@ -182,8 +182,8 @@ impl Batches {
     }
 }
 
-/// Fails where the user has interrupted the thread that handles that, which is the main one. Another
-/// thread asks nothing: who waits for it may hold Python's lock.
+/// Fails where the user has interrupted the thread that handles that, which is the main one.
+/// Another thread asks nothing: who waits for it may hold Python's lock.
 fn interruption() -> PyResult<()> {
     let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     let is_main = this.file_name() == this.iter().next();
