@@ -134,6 +134,11 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 false,
             ),
             ("stacks", "With --now, what called what", true),
+            (
+                "trace_id",
+                "With --now, only for this trace (OpenTelemetry)",
+                true,
+            ),
         ],
     ),
     (
