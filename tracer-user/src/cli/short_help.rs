@@ -163,6 +163,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 false,
             ),
             ("count", "Count in the kernel, and record nothing", false),
+            ("no_times", "Not how long counted calls take", true),
             (
                 "count_interval",
                 "A table of counts every so often: 1s",
