@@ -73,10 +73,11 @@ fn control_file(
             linked(&root, work)?,
             c_library()?
         ),
-        // It is linked with what that package is linked with, and with that.
-        Part::Robots => {
-            format!("Depends: libposixtrace0 (= {version})\nMulti-Arch: same\n")
-        }
+        // It needs that library, and what that one needs, which is laid out before it.
+        Part::Robots => format!(
+            "Depends: libposixtrace0 (= {version}), {}\nMulti-Arch: same\n",
+            linked(&work.join("libposixtrace0"), work)?
+        ),
         Part::Development => format!(
             "Depends: libposixtrace0 (= {version}), libc6-dev\nBuilt-Using: {}\nMulti-Arch: same\n",
             c_library()?

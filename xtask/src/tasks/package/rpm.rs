@@ -60,10 +60,12 @@ pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Formats the part that the packages have in common. They are laid out already, and stripped: rpm
-/// does not change their files any more.
+/// does not change their files any more. The library for robots is preloaded, and provides no
+/// package with the one that is called so.
 fn preamble(release: &Release) -> String {
     format!(
         "%global debug_package %{{nil}}\n\
+         %global __provides_exclude_from /posixtrace/libtracetools[.]so$\n\
          %global __os_install_post %{{nil}}\n\
          Name: tracer-user\nVersion: {}\nRelease: {}\nLicense: MIT OR Apache-2.0\n\
          Packager: {}\n",
