@@ -13,6 +13,7 @@ use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{TASK_FLAGS, USER_WORKER};
 use crate::pids;
+use crate::python;
 use crate::record::record;
 use crate::subject::Subject;
 use crate::task::Task;
@@ -61,6 +62,7 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
             choice::bits(child, child.comm()) | choice::bits_of_newcomer(parent_pid, child_pid)
         };
         maps::set_traced(child_pid, bits);
+        python::inherit(parent_pid, child_pid);
         // What an earlier process of this pid was is forgotten.
         guard::note(bits, child);
         if bits != 0 && !is_added {

@@ -68,6 +68,7 @@ mod packet;
 mod pid;
 mod pids;
 mod probe;
+mod python;
 mod record;
 mod rename;
 mod sample;

@@ -15,6 +15,7 @@ use tracer_common::kernel::{BlockedStack, MOST_FRAMES};
 
 use crate::offsets::{OFF_CPU, OFF_CPU_HIGH, OFF_CPU_LOW};
 use crate::pid::Pid;
+use crate::python;
 use crate::stack;
 use crate::subject::Subject;
 use crate::unwind;
@@ -49,6 +50,9 @@ pub fn blocks(ctx: &impl EbpfContext, thread: &impl Subject) {
     } else {
         stack::user_frames::<MOST_FRAMES>(ctx, at(offset_of!(BlockedStack, user)))
     };
+    if python::is_asked() {
+        python::hold(thread);
+    }
     let sizes = at(offset_of!(BlockedStack, kernel_bytes)).cast::<[i32; 2]>();
     // SAFETY: inside the entry, which is the running thread's.
     unsafe { sizes.write_volatile([kernel, user]) };
@@ -97,6 +101,9 @@ pub fn comes(thread: &impl Subject) {
     if off_cpu_ns <= limit {
         return;
     }
+    if python::is_asked() {
+        python::record_blocked(thread);
+    }
     if unwind::is_asked() {
         unwind::record_blocked(thread, entry, off_cpu_ns);
     } else {
@@ -110,4 +117,5 @@ pub fn forget(Pid(tid): Pid) {
     if is_asked() {
         let _ = BLOCKED.remove(tid);
     }
+    python::forget(Pid(tid));
 }

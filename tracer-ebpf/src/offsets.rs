@@ -371,6 +371,8 @@ globals! {
     STACK_KERNEL_FRAMES = 0;
     /// Addresses of the program that are recorded of a stack; 0: none.
     STACK_USER_FRAMES = 0;
+    /// Python frames that are recorded of a stack; 0: none.
+    STACK_PYTHON_FRAMES = 0;
     /// Bytes that are copied of a program's stack, whose functions the agent finds; 0: none.
     UNWIND_BYTES = 0;
     /// Bytes of the registers of a program (`struct pt_regs`).

@@ -25,6 +25,7 @@ use crate::offsets::{
     REGS_FRAME, STACK_KERNEL_FRAMES, STACK_TYPES_HIGH, STACK_TYPES_LOW, STACK_USER_FRAMES,
 };
 use crate::pid::Pid;
+use crate::python;
 use crate::record::{header, reserve, submit_flags};
 use crate::subject::Subject;
 use crate::unwind;
@@ -154,6 +155,9 @@ impl Reason {
 /// used would be that of several events.
 #[inline(always)]
 fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
+    if python::is_asked() {
+        python::record(subject, reason.record_type);
+    }
     if unwind::is_asked() {
         return unwind::take(ctx, subject, reason);
     }

@@ -20,6 +20,7 @@ mod look;
 mod packet;
 mod probe;
 mod process;
+mod python;
 mod sched;
 mod signal;
 mod stack;
@@ -58,6 +59,12 @@ pub use probe::{
 pub use process::{
     ExecData, ExecRecord, ExitData, ForkData, NAME_RECORD, OomKillData, RenameData, Sight,
     exec_arguments, exec_space,
+};
+pub use python::{
+    BlockedPython, MOST_PYTHON_FRAMES, MOST_PYTHON_PROCESSES, MOST_PYTHON_THREADS, NO_FIELD,
+    PYTHON_CODE_RECORD, PYTHON_CODES, PYTHON_LINES_BYTES, PYTHON_RECORD, PYTHON_TEXT_BYTES,
+    PYTHON_WINDOW, PythonCodeRecord, PythonFrame, PythonLayout, PythonProcess, PythonRecord,
+    PythonText, USUAL_PYTHON_FRAMES,
 };
 pub use sched::{
     MigrateData, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData, SwitchOutData,

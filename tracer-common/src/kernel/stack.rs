@@ -7,7 +7,9 @@ use crate::event_type::declare::{event_data, event_types};
 
 event_data! {
     /// Data of `LINUX_TRACE_STACK`: the functions that the thread was in. The addresses follow, 64
-    /// bits each, the innermost first: those of the kernel, then those of the program.
+    /// bits each, the innermost first: those of the kernel, then those of the program. Of these,
+    /// one whose upper 16 bits are 0x5079 is no address of memory: it stands for a line of a
+    /// function of Python, whose name a `LINUX_TRACE_SYMBOL` has (`--stack python`).
     pub struct StackData {
         /// The type of the event that it belongs to, which is the next one of the thread at that
         /// time; 0: it is an event of its own.
@@ -28,7 +30,8 @@ event_data! {
         pub woken_tid: u32,
         /// Why the addresses of the program end where they do: 0: not known; 1: the program, or the
         /// thread, begins there; 2: what follows was not copied; 3: it is in code of which it is
-        /// not known how it calls; 4: as many as were asked for; 5: damaged.
+        /// not known how it calls; 4: as many as were asked for; 5: damaged; 7: it is in an
+        /// interpreter of which it is not known where its frames are.
         pub ends: u32,
     }
 
@@ -165,6 +168,8 @@ pub mod stack_ends {
     /// It is still to be found, from the registers and the memory that follow in place of the
     /// program's addresses: so the service gives it to a client, and no event of a stream is so.
     pub const COPIED: u32 = 6;
+    /// It is in an interpreter of which it is not known where its frames are.
+    pub const INTERPRETER: u32 = 7;
 }
 
 /// The type of the record of a stack whose part of the program is found by the agent.

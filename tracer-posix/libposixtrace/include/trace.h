@@ -468,7 +468,8 @@ struct linux_trace_throttle {
 };
 
 /* Data of LINUX_TRACE_STACK: the functions that the thread was in. The addresses follow, 64 bits each, the innermost
- * first: those of the kernel, then those of the program. */
+ * first: those of the kernel, then those of the program. Of these, one whose upper 16 bits are 0x5079 is no address
+ * of memory: it stands for a line of a function of Python, whose name a LINUX_TRACE_SYMBOL has (--stack python). */
 struct linux_trace_stack {
     /* The type of the event that it belongs to, which is the next one of the thread at that time; 0: it is an event
      * of its own. */
@@ -482,7 +483,7 @@ struct linux_trace_stack {
     unsigned linux_woken_tid;
     /* Why the addresses of the program end where they do: 0: not known; 1: the program, or the thread, begins there;
      * 2: what follows was not copied; 3: it is in code of which it is not known how it calls; 4: as many as were
-     * asked for; 5: damaged. */
+     * asked for; 5: damaged; 7: it is in an interpreter of which it is not known where its frames are. */
     unsigned linux_ends;
 };
 

@@ -1,0 +1,179 @@
+//! Records of functions: their names and lines, before the first frame in each.
+//!
+//! Each CPU remembers the marks of functions that it has recorded, each at the place that the mark
+//! says. One that takes the place of another costs that a second record, later.
+
+#![expect(clippy::cast_possible_truncation, reason = "words whose size is known")]
+
+use core::mem::offset_of;
+
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
+
+use tracer_common::kernel::{
+    MOST_PYTHON_FRAMES, PYTHON_CODE_RECORD, PYTHON_CODES, PYTHON_LINES_BYTES, PYTHON_TEXT_BYTES,
+    PythonCodeRecord, PythonFrame, PythonLayout, PythonText, RecordHeader,
+};
+
+use super::mark::characters;
+use super::{CODE_BYTES, Space, Walk};
+use crate::cpu::this_cpu;
+use crate::maps::count_ring_full;
+use crate::record::{reserve, submit_flags};
+
+/// The marks of functions that were recorded.
+#[map]
+static PYTHON_TOLD: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+const SMALL: usize = PYTHON_LINES_BYTES[0];
+const LARGE: usize = PYTHON_LINES_BYTES[1];
+
+/// Records the functions of the frames that were found last, as far as they are new.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn tell_python_codes(pid: u32, tid: u32) -> i32 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
+    let count = walk.get(offset_of!(Walk, count));
+    let mut index = 0;
+    while index < MOST_PYTHON_FRAMES {
+        if index as u64 >= count {
+            break;
+        }
+        let frame = walk.at(offset_of!(Walk, frames) + index * size_of::<PythonFrame>());
+        // SAFETY: inside the entry: the first two words of a frame.
+        let [mark, code] = unsafe { frame.cast::<[u64; 2]>().read_volatile() };
+        if mark != 0
+            && let Some(told) = PYTHON_TOLD.get_ptr_mut(mark as u32 & (PYTHON_CODES - 1))
+        {
+            // SAFETY: it points into the map.
+            if unsafe { told.read_volatile() } != mark && walk.is_own() {
+                let is_told = tell_python_code(code, mark, pid, tid);
+                // SAFETY: as above.
+                unsafe { told.write_volatile(if is_told == 0 { 0 } else { mark }) };
+            }
+        }
+        index += 1;
+    }
+    0
+}
+
+/// Records the function at an address: 0 where there is no space.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn tell_python_code(code: u64, mark: u64, pid: u32, tid: u32) -> i32 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
+    if !walk.read(code, CODE_BYTES) {
+        return 0;
+    }
+    let name = walk.word(walk.field(offset_of!(PythonLayout, code_name)));
+    let file = walk.word(walk.field(offset_of!(PythonLayout, code_file)));
+    let lines = walk.word(walk.field(offset_of!(PythonLayout, code_lines)));
+    let first_line = walk.half(walk.field(offset_of!(PythonLayout, code_first_line)));
+    let lines_size = if walk.read(lines, 24) {
+        walk.word(16)
+    } else {
+        0
+    };
+    let told = Told {
+        mark,
+        first_line,
+        lines,
+        lines_size,
+        texts: [name, file],
+        ids: [pid, tid],
+    };
+    if lines_size <= SMALL as u64 {
+        tell::<SMALL>(walk, &told)
+    } else {
+        tell::<LARGE>(walk, &told)
+    }
+}
+
+/// Facts of a function that are recorded.
+struct Told {
+    mark: u64,
+    first_line: u32,
+    lines: u64,
+    lines_size: u64,
+    /// The name and the file.
+    texts: [u64; 2],
+    ids: [u32; 2],
+}
+
+#[inline(always)]
+fn tell<const N: usize>(walk: Space, of: &Told) -> i32 {
+    let cpu = this_cpu();
+    let Some((ring, mut space)) = reserve::<PythonCodeRecord<N>>(cpu) else {
+        count_ring_full(cpu, 1);
+        return 0;
+    };
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let time_ns = unsafe { bpf_ktime_get_ns() };
+    let record = space.as_mut_ptr().cast::<u8>();
+    let [pid, tid] = of.ids;
+    let header = RecordHeader {
+        time_ns,
+        thread_id: 0,
+        program_address: 0,
+        pid,
+        tid,
+        event_type: PYTHON_CODE_RECORD,
+        cpu: cpu as u16,
+        truncated: 0,
+    };
+    // SAFETY: it is where the record begins.
+    unsafe { record.cast::<RecordHeader>().write(header) };
+    let at = |offset| record.wrapping_add(offset);
+    let bytes_at = walk.field(offset_of!(PythonLayout, bytes));
+    let size = of.lines_size.min(N as u64) as u32;
+    let to = at(offset_of!(PythonCodeRecord<N>, lines));
+    let from = of.lines.wrapping_add(bytes_at.into());
+    // SAFETY: the helper writes that many bytes, for which there is space, and checks the address.
+    let failed = unsafe { bpf_probe_read_user(to.cast(), size, from as *const _) };
+    let lines_bytes = if failed == 0 { size } else { u32::MAX };
+    let instructions = walk.field(offset_of!(PythonLayout, code_instructions));
+    let words = at(offset_of!(PythonCodeRecord<N>, mark)).cast::<u64>();
+    let words_of_record = [
+        of.mark,
+        u64::from(super::minor(walk)) << 32 | u64::from(of.first_line),
+        of.lines_size,
+        u64::from(instructions) << 32 | u64::from(lines_bytes),
+    ];
+    for (word, value) in words_of_record.into_iter().enumerate() {
+        // SAFETY: inside the record: four words.
+        unsafe { words.wrapping_add(word).write(value) };
+    }
+    let [name, file] = of.texts;
+    write_text(walk, at(offset_of!(PythonCodeRecord<N>, name)), name);
+    write_text(walk, at(offset_of!(PythonCodeRecord<N>, file)), file);
+    space.submit(submit_flags(ring, time_ns));
+    1
+}
+
+/// Writes a text, of which its head is written in any case.
+#[inline(always)]
+fn write_text(walk: Space, to: *mut u8, text: u64) {
+    let is_read = walk.read(text, 40);
+    let length = walk.word(walk.field(offset_of!(PythonLayout, text_length)));
+    let state = walk.half(walk.field(offset_of!(PythonLayout, text_state)));
+    let (at, bytes) = characters(walk, length, state);
+    let bytes = bytes.min(PYTHON_TEXT_BYTES as u32);
+    let from = text.wrapping_add(at.into());
+    let space = to.wrapping_add(offset_of!(PythonText, text));
+    // SAFETY: the helper writes that many bytes, for which there is space, and checks the address.
+    let failed = unsafe { bpf_probe_read_user(space.cast(), bytes, from as *const _) };
+    let bytes = if is_read && failed == 0 {
+        bytes
+    } else {
+        u32::MAX
+    };
+    let words = [length, u64::from(bytes) << 32 | u64::from(state)];
+    // SAFETY: inside the record: two words.
+    unsafe { to.cast::<[u64; 2]>().write(words) };
+}

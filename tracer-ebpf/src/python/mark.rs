@@ -1,0 +1,186 @@
+//! Marks of functions: made of what their names and lines are, as far as it is cheap to read.
+//!
+//! A text of Python has a hash of all of it, once anything has asked for that; names always have.
+//! Where there is none the text itself counts, as far as it is recorded. Since 3.12 each function
+//! has a number of its own.
+
+#![expect(clippy::cast_possible_truncation, reason = "words whose size is known")]
+
+use core::mem::offset_of;
+
+use tracer_common::kernel::{NO_FIELD, PYTHON_TEXT_BYTES, PythonLayout, PythonProcess};
+
+use super::{CODE_BYTES, FILES, Space, Walk, word_of_program};
+
+/// Bytes of a text before its characters, that are read of every text.
+const TEXT_HEAD: u32 = 40;
+
+/// Bytes that count of the table of lines, with what is before it.
+const LINES_BYTES: u32 = 64;
+
+/// Hash of a text that nothing has asked for.
+const NO_HASH: u64 = u64::MAX;
+
+/// Bit of what is made of a file: it is none (`<string>`), so that another function may have its
+/// name, and begin at its first line, at any time. Only then the lines themselves count.
+const IS_GENERATED: u64 = 1;
+const LESS: u64 = b'<' as u64;
+
+#[inline(always)]
+fn mix(mark: u64, word: u64) -> u64 {
+    let mixed = (mark ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+/// Returns the mark of the function at an address; 0 where there is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn python_mark(code: u64) -> u64 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
+    if !walk.read(code, CODE_BYTES) {
+        return 0;
+    }
+    let of_process = offset_of!(Walk, process);
+    if walk.word(8) != walk.get(of_process + offset_of!(PythonProcess, code_type)) {
+        return 0;
+    }
+    let name = walk.word(walk.field(offset_of!(PythonLayout, code_name)));
+    let file = walk.word(walk.field(offset_of!(PythonLayout, code_file)));
+    let lines = walk.word(walk.field(offset_of!(PythonLayout, code_lines)));
+    let first_line = walk.half(walk.field(offset_of!(PythonLayout, code_first_line)));
+    let mut mark = mix(code, walk.get(offset_of!(Walk, by)) >> 32);
+    let (first, second, third) = (walk.word(24), walk.word(32), walk.word(40));
+    for word in [name, file, lines, first_line.into(), first, second, third] {
+        mark = mix(mark, word);
+    }
+    let version_at = walk.field(offset_of!(PythonLayout, code_version));
+    let version = walk.half(version_at);
+    if version_at != NO_FIELD && version != 0 {
+        mark = mix(mark, walk.get(offset_of!(Walk, interpreter)));
+        return mix(mark, version.into()) | 1;
+    }
+    mark = mix(mark, python_text_mark(name));
+    let of_file = file_mark(walk, file);
+    mark = mix(mark, of_file);
+    if of_file & IS_GENERATED != 0 {
+        mark = mix(mark, lines_mark(walk, lines));
+    }
+    mark | 1
+}
+
+/// Returns what distinguishes the path of a file from another one.
+#[inline(always)]
+fn file_mark(walk: Space, file: u64) -> u64 {
+    let index = (mix(0, file) >> 40) as usize & (FILES - 1);
+    let slot = offset_of!(Walk, files) + index * 16;
+    if walk.get(slot) == file {
+        return walk.get(slot + 8);
+    }
+    let of_text = |at: u16| word_of_program(file.wrapping_add(at.into())) & 0xff;
+    let is_generated = of_text(walk.field(offset_of!(PythonLayout, text_ascii))) == LESS
+        || of_text(walk.field(offset_of!(PythonLayout, text_wide))) == LESS;
+    let mark = python_text_mark(file) & !IS_GENERATED;
+    let mark = if is_generated {
+        mark | IS_GENERATED
+    } else {
+        mark
+    };
+    walk.set(slot, file);
+    walk.set(slot + 8, mark);
+    mark
+}
+
+/// Returns what distinguishes a text from another one; 0 where there is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn python_text_mark(text: u64) -> u64 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
+    if !walk.read(text, TEXT_HEAD) {
+        return 0;
+    }
+    let of_process = offset_of!(Walk, process);
+    if walk.word(8) != walk.get(of_process + offset_of!(PythonProcess, text_type)) {
+        return 0;
+    }
+    let length = walk.word(walk.field(offset_of!(PythonLayout, text_length)));
+    let hash = walk.word(walk.field(offset_of!(PythonLayout, text_hash)));
+    if hash != NO_HASH {
+        return mix(length, hash);
+    }
+    let state = walk.half(walk.field(offset_of!(PythonLayout, text_state)));
+    let (at, bytes) = characters(walk, length, state);
+    if bytes == 0 || !walk.read(text.wrapping_add(at.into()), bytes) {
+        return mix(length, 1);
+    }
+    hash_window(walk, length, bytes)
+}
+
+/// Returns where in a text its characters lie, and how many bytes of them are recorded; 0 bytes
+/// where it is not known where they lie.
+#[inline(always)]
+pub fn characters(walk: Space, length: u64, state: u32) -> (u16, u32) {
+    // `interned` has two bits, `kind` three, then come `compact` and `ascii`.
+    let (kind, is_compact, is_ascii) = (state >> 2 & 7, state >> 5 & 1 != 0, state >> 6 & 1 != 0);
+    let at = if is_ascii {
+        walk.field(offset_of!(PythonLayout, text_ascii))
+    } else {
+        walk.field(offset_of!(PythonLayout, text_wide))
+    };
+    let most = PYTHON_TEXT_BYTES as u64;
+    let bytes = length.min(most) * u64::from(kind);
+    let bytes = if is_compact { bytes.min(most) } else { 0 };
+    (at, bytes as u32)
+}
+
+#[inline(always)]
+fn hash_window(walk: Space, seed: u64, bytes: u32) -> u64 {
+    let mut mark = seed;
+    let mut at = 0_u16;
+    while at < PYTHON_TEXT_BYTES as u16 {
+        let left = bytes.wrapping_sub(u32::from(at));
+        if left as i32 <= 0 {
+            break;
+        }
+        let mut word = walk.word(at);
+        if left < 8 {
+            word &= (1 << ((left * 8) & 63)) - 1;
+        }
+        mark = mix(mark, word);
+        at += 8;
+    }
+    mark
+}
+
+/// Returns what distinguishes a table of lines from another one: its size and its first bytes.
+#[inline(always)]
+fn lines_mark(walk: Space, lines: u64) -> u64 {
+    // One that is shorter may end where the memory does.
+    if !walk.read(lines, LINES_BYTES) && !walk.read(lines, LINES_BYTES / 2) {
+        return 0;
+    }
+    let size = walk.word(16);
+    hash_lines(walk, size)
+}
+
+#[inline(always)]
+fn hash_lines(walk: Space, size: u64) -> u64 {
+    let mut mark = size;
+    let mut at = 0_u64;
+    while at < u64::from(LINES_BYTES - 32) {
+        if at >= size {
+            break;
+        }
+        let mut word = walk.word(32 + at as u16);
+        let left = size - at;
+        if left < 8 {
+            word &= (1 << ((left * 8) & 63)) - 1;
+        }
+        mark = mix(mark, word);
+        at += 8;
+    }
+    mark
+}
