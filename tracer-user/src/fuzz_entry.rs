@@ -31,6 +31,7 @@ pub fn elf(untrusted: &[u8]) -> usize {
     tracer_binary::stacks::look_through_perf_map(untrusted);
     tracer_binary::stacks::look_through_jit_dump(untrusted);
     tracer_binary::stacks::look_through_parts(untrusted);
+    tracer_binary::python::look_through(untrusted);
     let _ = thread_context::has_thread_contexts(untrusted);
     let _ = thread_context::published_at(untrusted);
     let file = file_of(untrusted);

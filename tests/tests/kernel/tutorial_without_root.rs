@@ -130,6 +130,13 @@ const COMMANDS: &[(&str, Tried)] = &[
         As("run --syscalls openat --stack user --events exec -- ls"),
     ),
     (
+        "run --syscalls openat --stack user,python --unwind dwarf,32K --events exec -- python3 job.py",
+        Refused(
+            "run --syscalls openat --stack user,python --unwind dwarf,32K --events exec -- ls",
+            "--stack python",
+        ),
+    ),
+    (
         "run --syscalls getppid --stack user --unwind dwarf --events exec -- ./server",
         As(
             "run --syscalls getppid --stack user --unwind dwarf --events exec --log my.log -- STACKS 10 notes",

@@ -6,6 +6,7 @@ mod names_by_time;
 mod probe_types;
 mod probed_files;
 mod probes;
+mod python_stacks;
 mod spans;
 mod stacks;
 mod types_from_file;

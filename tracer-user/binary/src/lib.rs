@@ -4,6 +4,7 @@
 //!   locations where probes go;
 //! - [`stacks`] names the functions of addresses, of processes that run and of recorded ones;
 //! - [`unwind`] walks the stacks of programs without frame pointers;
+//! - [`python`] finds functions of Python in them;
 //! - [`process_memory`] reads the memory of processes;
 //! - [`thread_local`] finds thread-local variables, and [`thread_context`] what OpenTelemetry
 //!   publishes by one;
@@ -26,6 +27,7 @@
 pub mod bounded_proc;
 pub mod probes;
 pub mod process_memory;
+pub mod python;
 pub mod stacks;
 pub mod thread_context;
 pub mod thread_local;

@@ -60,6 +60,7 @@ mod options;
 mod perf;
 mod probes;
 mod programs;
+mod python;
 mod requirements;
 mod ring;
 mod rings;

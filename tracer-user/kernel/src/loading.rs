@@ -11,8 +11,9 @@ use tracer_binary::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
-    Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, PID_LIMIT, PIDS_PAGE, QUEUED_SLOTS,
-    SENDER_SLOTS, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
+    Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, MOST_PYTHON_PROCESSES,
+    MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS, SENDER_SLOTS,
+    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
@@ -205,6 +206,7 @@ impl<'a> Plan<'a> {
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", stacks.kernel_frames),
             ("STACK_USER_FRAMES", stacks.user_frames),
+            ("STACK_PYTHON_FRAMES", stacks.python_frames),
             ("UNWIND_BYTES", stacks.copied_bytes),
             ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(stacks.off_cpu.is_some())),
@@ -236,6 +238,7 @@ impl<'a> Plan<'a> {
             }),
             holds_blocked: self.options.stacks.off_cpu.is_some(),
             copies_stacks: self.options.stacks.copied_bytes > 0,
+            follows_python: self.options.stacks.python_frames > 0,
             describes: self.describes(),
             is_verbose: self.options.verbose,
         };
@@ -386,6 +389,8 @@ pub(super) struct Parameters<'a> {
     pub holds_blocked: bool,
     /// Retention also of the data from which these are found.
     pub copies_stacks: bool,
+    /// Frames of Python.
+    pub follows_python: bool,
     pub is_verbose: bool,
 }
 
@@ -425,6 +430,12 @@ impl Parameters<'_> {
         } else {
             1
         };
+        let of_python = |entries| if self.follows_python { entries } else { 1 };
+        let blocked_python = if self.holds_blocked {
+            of_python(MOST_BLOCKED_MEMORY)
+        } else {
+            1
+        };
         let calls_with_descriptors = if self.describes {
             2 * tracer_common::kernel::descriptors::CALLS
         } else {
@@ -452,6 +463,10 @@ impl Parameters<'_> {
             .map_max_entries("BIOS", requests)
             .map_max_entries("BLOCKED", blocked)
             .map_max_entries("BLOCKED_MEMORY", blocked_memory)
+            .map_max_entries("PYTHON", of_python(MOST_PYTHON_PROCESSES))
+            .map_max_entries("PYTHON_THREADS", of_python(MOST_PYTHON_THREADS))
+            .map_max_entries("PYTHON_TOLD", of_python(PYTHON_CODES))
+            .map_max_entries("BLOCKED_PYTHON", blocked_python)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
             .map_max_entries(SUMS, self.counts.sums)

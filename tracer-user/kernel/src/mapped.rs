@@ -2,7 +2,7 @@
 //! counts nothing. So code is known even of a process that ended before it was looked at.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::mapping::{self, Access, page_bytes};
@@ -29,6 +29,9 @@ const SAMPLE_TIME: u64 = 1 << 2;
 const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25;
 /// `build_id`, since 5.12.
 const WITH_BUILD_ID: u64 = 1 << 34;
+
+/// `watermark`: a reader is woken by bytes, not by samples.
+const WATERMARK: u64 = 1 << 14;
 
 /// Types of records.
 const LOST: u32 = 2;
@@ -64,7 +67,7 @@ pub struct MappingRings(Vec<Ring>);
 
 #[derive(Debug)]
 struct Ring {
-    _event: OwnedFd,
+    event: OwnedFd,
     memory: mapping::MapMemory,
     /// Time of the last report.
     last: u64,
@@ -77,14 +80,33 @@ impl MappingRings {
     ///
     /// The kernel does not report it.
     pub fn begin() -> io::Result<Self> {
+        Self::begin_with(0)
+    }
+
+    /// Begins the reports, each of which makes its descriptor readable.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not report it.
+    pub fn begin_waking() -> io::Result<Self> {
+        Self::begin_with(WATERMARK)
+    }
+
+    /// Returns descriptors that are readable once there are so many reports.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.iter().map(|ring| ring.event.as_fd()).collect()
+    }
+
+    fn begin_with(more: u64) -> io::Result<Self> {
         let cpus = aya::util::online_cpus();
         let cpus = cpus.map_err(|(_, source)| source)?;
         let rings = cpus.into_iter().map(|cpu| {
-            let event = open(cpu, FLAGS | WITH_BUILD_ID).or_else(|_older| open(cpu, FLAGS))?;
+            let event = open(cpu, more | FLAGS | WITH_BUILD_ID)
+                .or_else(|_older| open(cpu, more | FLAGS))?;
             let length = (1 + PAGES) * page_bytes();
             let memory = mapping::MapMemory::new(event.as_fd(), length, Access::ReadWrite)?;
             Ok(Ring {
-                _event: event,
+                event,
                 memory,
                 last: monotonic_now().0,
             })
@@ -109,6 +131,8 @@ fn open(cpu: u32, flags: u64) -> io::Result<OwnedFd> {
         config: DUMMY,
         sample_type: SAMPLE_TIME,
         flags,
+        // Bytes, where they count: any.
+        wakeup_events: u32::from(flags & WATERMARK != 0),
         clock: libc::CLOCK_MONOTONIC,
         ..EventAttributes::default()
     };

@@ -263,6 +263,8 @@ mod tests {
         frames: u32,
         /// Bytes copied of a program's stack; 0: it is found by frame pointers.
         copied_bytes: u32,
+        /// Python frames; 0: none.
+        python_frames: u32,
         /// Choice of processes by their properties, and noting of interrupts.
         is_choosing: bool,
         /// Descriptions of descriptors.
@@ -283,6 +285,7 @@ mod tests {
         string_bytes: 64,
         frames: 127,
         copied_bytes: 0,
+        python_frames: 0,
         is_choosing: true,
         describes: true,
         has_cpu_rings: false,
@@ -315,6 +318,7 @@ mod tests {
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", variant.frames),
             ("STACK_USER_FRAMES", variant.frames),
+            ("STACK_PYTHON_FRAMES", variant.python_frames),
             ("UNWIND_BYTES", variant.copied_bytes),
             ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(variant.frames > 0)),
@@ -339,6 +343,7 @@ mod tests {
             counts: CountEntries::NONE,
             holds_blocked: variant.frames > 0,
             copies_stacks: variant.copied_bytes > 0,
+            follows_python: variant.python_frames > 0,
             wanted: u64::MAX,
             reads_strings: variant.string_bytes > 0,
             describes: variant.describes,
@@ -421,6 +426,24 @@ mod tests {
             Variant {
                 copied_bytes: 32_768,
                 ..MOST
+            },
+        ]);
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn the_kernel_takes_every_program_that_follows_python() {
+        take_all(&[
+            Variant {
+                python_frames: 64,
+                ..MOST
+            },
+            Variant {
+                python_frames: 1,
+                frames: 1,
+                copied_bytes: 2048,
+                namespace: 1,
+                ..LEAST
             },
         ]);
     }

@@ -16,6 +16,7 @@ use super::look::LookRecords;
 use super::losses::LossReader;
 use super::mapped::MappingReport;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
+use super::python::PythonStacks;
 use super::rings::Rings;
 use super::stacks::{WaitingStacks, is_stack};
 use super::switches::Switches;
@@ -100,10 +101,15 @@ impl KernelSource {
     }
 
     /// Returns the source, which also takes stacks where they are recorded.
-    pub(super) fn with_stacks(self, options: &StackOptions, for_others: bool) -> Self {
+    pub(super) fn with_stacks(
+        self,
+        options: &StackOptions,
+        for_others: bool,
+        python: Option<PythonStacks>,
+    ) -> Self {
         let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(|| WaitingStacks::begin(options, for_others)),
+            stacks: are_recorded.then(|| WaitingStacks::begin(options, for_others, python)),
             ..self
         }
     }

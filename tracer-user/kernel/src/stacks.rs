@@ -14,7 +14,10 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::known_code::KnownCode;
 use super::mapped::MappingReport;
-use tracer_binary::stacks::{NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping};
+use super::python::PythonStacks;
+use tracer_binary::stacks::{
+    AddressName, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping, push_symbol,
+};
 use tracer_binary::unwind::{Copied, ProcessTime, REGISTERS_BYTES, Unwinder, UnwoundStack};
 
 /// Stacks that wait for their events, which follow at once unless they were lost.
@@ -24,6 +27,7 @@ const MOST_WAITING: usize = 4096;
 pub fn is_stack(untrusted: &[u8]) -> bool {
     RecordHeader::ref_from_prefix(untrusted)
         .is_ok_and(|(header, _)| matches!(header.event_type, STACK_RECORD | UNWIND_RECORD))
+        || PythonStacks::is_part(untrusted)
 }
 
 /// Stacks on their way to their events.
@@ -45,6 +49,8 @@ pub struct WaitingStacks {
     are_for_others: bool,
     /// Reports of mappings for those.
     reports: Vec<(u64, MappingReport)>,
+    /// Python frames, where they are recorded.
+    python: Option<PythonStacks>,
 }
 
 /// Event that a stack belongs to. Both records are in one ring, which is that of a CPU. Another
@@ -70,7 +76,7 @@ impl Of {
 
 impl WaitingStacks {
     /// Begins to take stacks with these options; `for_others`, these find the functions.
-    pub fn begin(options: &StackOptions, for_others: bool) -> Self {
+    pub fn begin(options: &StackOptions, for_others: bool, python: Option<PythonStacks>) -> Self {
         Self {
             waiting: HashMap::new(),
             code: KnownCode::begin(),
@@ -80,6 +86,7 @@ impl WaitingStacks {
             are_of_probes: options.types & stacks::PROBES != 0,
             are_for_others: for_others,
             reports: Vec::new(),
+            python,
         }
     }
 
@@ -104,11 +111,27 @@ impl WaitingStacks {
     /// without an event is pushed at once, and so is a waker's, whose event may have come from
     /// another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
-        let (header, event_type, data) = match Raw::parse(untrusted) {
+        if let Some(python) = &mut self.python
+            && PythonStacks::is_part(untrusted)
+        {
+            return python.take(untrusted);
+        }
+        let (header, event_type, mut data) = match Raw::parse(untrusted) {
             Some(raw) if self.are_for_others => raw.as_copied()?,
             Some(raw) => self.unwound(&raw)?,
             None => decode(untrusted)?,
         };
+        if let Some(python) = &mut self.python {
+            let tid = header.tid.cast_unsigned();
+            let cpu = header.cpu.and_then(|cpu| u16::try_from(cpu).ok());
+            let of = (tid, event_type, cpu.unwrap_or(0));
+            python.add((header.pid, of), &mut data);
+            // Of a thread that runs no Python, nothing is known where nothing else is asked for.
+            let taken = RecordedStack::parse(&data)?.head;
+            if (taken.kernel_frames, taken.user_frames, taken.ends) == (0, 0, stack_ends::UNKNOWN) {
+                return Some(());
+            }
+        }
         let is_wakers = RecordedStack::parse(&data).is_some_and(|taken| taken.head.woken_tid != 0);
         if event_type == 0 || is_wakers {
             self.push(header, data, EventTypeId(event_type), batch);
@@ -124,6 +147,9 @@ impl WaitingStacks {
     /// Forgets the stacks that wait, since records were lost: their events may be among those.
     pub fn forget(&mut self) {
         self.waiting.clear();
+        if let Some(python) = &mut self.python {
+            python.forget();
+        }
     }
 
     /// Pushes the stack of the event that is pushed next, if it has one: `record_type` is that of
@@ -183,6 +209,26 @@ impl WaitingStacks {
                     ..of_type(EventTypeId::MAPPING)
                 };
                 batch.push_with(header, |out| push_mapping(out, &mapping));
+            }
+        }
+        if let (Some(python), Some(taken)) = (&mut self.python, RecordedStack::parse(&data)) {
+            for address in taken.user() {
+                let Some((name, line)) = python.codes.take_unsaid(header.pid, address) else {
+                    continue;
+                };
+                let named = AddressName {
+                    pid: header.pid,
+                    address,
+                    offset: line,
+                    name,
+                    since: 0,
+                };
+                // A stack that is read later may be older.
+                let header = EventHeader {
+                    time: MonotonicNs(self.since.0.min(header.time.0)),
+                    ..of_type(EventTypeId::SYMBOL)
+                };
+                batch.push_with(header, |out| push_symbol(out, &named));
             }
         }
         batch.push(of_type(EventTypeId::STACK), &data);
@@ -426,7 +472,7 @@ mod tests {
             types: stacks::PROBES,
             ..StackOptions::default()
         };
-        let mut waiting = WaitingStacks::begin(&options, false);
+        let mut waiting = WaitingStacks::begin(&options, false, None);
         let (mut types, mut events, mut data, mut losses) =
             (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);

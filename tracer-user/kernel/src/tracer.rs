@@ -18,6 +18,7 @@ use super::losses::{LossReader, LostByCpu};
 use super::namespace::ProcessListing;
 use super::options::KernelOptions;
 use super::probes::{ProbeAttachments, ProbeNames};
+use super::python::PythonStacks;
 use super::requirements;
 use super::source::KernelSource;
 use super::traced::{TracedMap, VisibleMap};
@@ -122,8 +123,13 @@ impl KernelTracer {
             Layouts::from_tracepoints(&options.tracepoints),
             maps.log,
         );
+        let python = (options.stacks.python_frames > 0).then(|| PythonStacks::begin(&mut ebpf));
         let source = source
-            .with_stacks(&options.stacks, options.stacks_for_others)
+            .with_stacks(
+                &options.stacks,
+                options.stacks_for_others,
+                python.transpose()?,
+            )
             .with_descriptors(options.descriptors)
             .with_looks(attached.looker.as_ref().map(Looker::found));
         let tracer = Self {

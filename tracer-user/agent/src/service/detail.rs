@@ -101,6 +101,7 @@ pub fn stacks_of(detail: &Detail) -> StackOptions {
         user_events: false,
         kernel_frames: detail.kernel_frames,
         user_frames: detail.user_frames,
+        python_frames: 0,
         copied_bytes: detail.copied_bytes,
         off_cpu: detail.off_cpu_ns.map(Duration::from_nanos),
         samples_per_second: detail.samples_per_second,

@@ -149,7 +149,7 @@ pub struct StaticProbe {
 }
 
 /// File that is read within limits.
-pub(super) type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
+pub(crate) type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
 
 impl Binary {
     /// Opens the file at `location`, which users know as `path`. `root` is where absolute paths
@@ -323,6 +323,12 @@ impl Binary {
     /// It cannot be read.
     pub fn code_address(&self, offset: u64) -> Result<Option<u64>, BinaryError> {
         self.read(|parsed| Segments::read(parsed).mapped_address(offset))
+    }
+
+    /// Returns where in the file what is at an address of its own address space lies.
+    pub(crate) fn offset_of(&self, address: u64) -> Option<u64> {
+        let found = self.read(|parsed| Segments::read(parsed).offset(address, false));
+        found.ok()?
     }
 
     /// Returns the arguments of one of its functions, where it says itself what they are, or the
@@ -499,7 +505,8 @@ impl Binary {
         })
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Parsed<'_>) -> T) -> Result<T, BinaryError> {
+    /// Returns what `look` makes of the file, within limits.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Parsed<'_>) -> T) -> Result<T, BinaryError> {
         let cache = ReadCache::new(&self.file);
         let budget = ReadBudget::default();
         let parsed = object::File::parse(Bounded::new(&cache, &budget));

@@ -46,7 +46,7 @@ pub use debuginfod::{ServerError, ServerWait, ask_servers};
 #[cfg(test)]
 pub(crate) use dwarf::tests::build_slow_to_read;
 pub use files::{Used, find_for_command, find_in_process, here, lives_on};
-pub(crate) use files::{living_thread, root_of};
+pub(crate) use files::{is_there, living_thread, root_of};
 pub use find::{FindProbeError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
 pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};

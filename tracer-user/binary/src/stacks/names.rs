@@ -17,6 +17,7 @@ use super::own_code::{OwnCode, OwnCodes, since_mapped};
 use super::spaces::{BuildIds, MappedBy, Spaces, binary};
 use super::{Mapping, RecordedStack};
 use crate::probes::{Binary, debuginfod};
+use crate::python::is_place;
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -304,6 +305,10 @@ impl Inner {
     }
 
     fn note_address(&mut self, pid: i32, at: u64, address: u64) {
+        if is_place(address) {
+            self.seen.insert((pid, address, 0), None);
+            return;
+        }
         let Some(mut place) = self.place((pid, at), address) else {
             let since = self.spaces.unknown_since(pid, address, at);
             self.seen.insert((pid, address, since), None);
@@ -389,6 +394,16 @@ impl Inner {
                 since,
             });
         };
+        if is_place(address) {
+            let names = self
+                .of_log
+                .get(&(pid, address))
+                .and_then(|names| names.first());
+            if let Some((_, name, line)) = names {
+                push(0, (Arc::clone(name), *line));
+            }
+            return;
+        }
         if pid == 0 {
             let function = self.kernel_frame(address).function;
             function.into_iter().for_each(|function| push(0, function));
@@ -453,6 +468,16 @@ impl Inner {
     /// Returns the function at an address of a process at a time. Where it `is_return`, the call
     /// before it counts: a function may end with a call.
     fn user_frame(&mut self, of: (i32, u64), address: u64, is_return: bool) -> Frame {
+        if is_place(address) {
+            return Frame {
+                address,
+                is_kernel: false,
+                function: self.said_by_log((of.0, u64::MAX), address, 0),
+                mapping: None,
+                is_inlined: false,
+                line: None,
+            };
+        }
         let place = self.place(of, address);
         let function = place
             .as_ref()

@@ -16,6 +16,8 @@ pub struct StackOptions {
     pub kernel_frames: u32,
     /// Addresses of the program, at most; 0: none.
     pub user_frames: u32,
+    /// Frames of Python, at most; 0: none.
+    pub python_frames: u32,
     /// Bytes of the program's stack that are copied, so that its functions are found by the unwind
     /// data of their files; 0: they are found by frame pointers.
     pub copied_bytes: u32,
@@ -31,7 +33,7 @@ impl StackOptions {
     pub fn are_wanted(&self) -> bool {
         let is_any =
             self.recorded_types() != 0 || self.off_cpu.is_some() || self.samples_per_second > 0;
-        is_any && (self.kernel_frames > 0 || self.user_frames > 0)
+        is_any && (self.kernel_frames > 0 || self.user_frames > 0 || self.python_frames > 0)
     }
 
     /// Returns the types of which our programs record stacks, as bits. A user event has the stack

@@ -6,6 +6,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::names::{Frame, SymbolNames};
 use super::{Mapping, RecordedStack};
+use crate::python::{is_place, parts_of_name};
 use tracer_text::digits::{push_decimal, push_hex};
 use tracer_text::escape::{push_for_people, push_json_string};
 
@@ -82,7 +83,9 @@ pub fn push_frames_json(out: &mut Vec<u8>, frames: &[Frame]) {
         }
         out.extend_from_slice(b"{\"ip\":");
         push_decimal(out, frame.address);
-        if let Some((name, offset)) = &frame.function {
+        if is_place(frame.address) {
+            push_place_json(out, frame);
+        } else if let Some((name, offset)) = &frame.function {
             out.extend_from_slice(b",\"symbol\":");
             push_json_string(out, name.as_bytes());
             if frame.is_inlined {
@@ -123,7 +126,46 @@ fn module(mapping: &Mapping) -> &[u8] {
     }
 }
 
+/// Appends the fields of a place in a function of Python.
+fn push_place_json(out: &mut Vec<u8>, frame: &Frame) {
+    if let Some((name, line)) = &frame.function {
+        let (function, file) = parts_of_name(name);
+        out.extend_from_slice(b",\"symbol\":");
+        push_json_string(out, function.as_bytes());
+        if let Some(file) = file {
+            out.extend_from_slice(b",\"file\":");
+            push_json_string(out, file.as_bytes());
+        }
+        if *line != 0 {
+            out.extend_from_slice(b",\"line\":");
+            push_decimal(out, *line);
+        }
+    }
+    out.extend_from_slice(b",\"module\":\"[python]\"");
+}
+
+/// Appends a place in a function of Python as people read it.
+fn push_place(out: &mut Vec<u8>, frame: &Frame) {
+    let Some((name, line)) = &frame.function else {
+        out.extend_from_slice(b"[python]");
+        return;
+    };
+    let (function, file) = parts_of_name(name);
+    push_for_people(out, function.as_bytes());
+    let Some(file) = file else { return };
+    out.extend_from_slice(b" (");
+    push_for_people(out, file.as_bytes());
+    if *line != 0 {
+        out.push(b':');
+        push_decimal(out, *line);
+    }
+    out.push(b')');
+}
+
 fn push_frame(out: &mut Vec<u8>, frame: &Frame) {
+    if is_place(frame.address) {
+        return push_place(out, frame);
+    }
     match &frame.function {
         Some((name, offset)) => {
             push_for_people(out, name.as_bytes());
@@ -170,6 +212,8 @@ pub enum StackEnd {
     Count,
     /// Memory that is no stack.
     Damaged,
+    /// Interpreter of which it is not known where its frames are.
+    Interpreter,
 }
 
 impl StackEnd {
@@ -182,6 +226,7 @@ impl StackEnd {
             stack_ends::CODE => Self::Code,
             stack_ends::COUNT => Self::Count,
             stack_ends::DAMAGED => Self::Damaged,
+            stack_ends::INTERPRETER => Self::Interpreter,
             _ => return None,
         })
     }
@@ -195,6 +240,7 @@ impl StackEnd {
             Self::Code => "code",
             Self::Count => "count",
             Self::Damaged => "damaged",
+            Self::Interpreter => "interpreter",
         }
     }
 
@@ -207,6 +253,9 @@ impl StackEnd {
             Self::Code => Some("its file does not say how it calls"),
             Self::Count => Some("more than were asked for"),
             Self::Damaged => Some("what follows is no stack"),
+            Self::Interpreter => {
+                Some("it is not known where this version of the interpreter has its frames")
+            }
         }
     }
 }

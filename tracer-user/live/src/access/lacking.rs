@@ -16,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 8] = [
+const LACKING: [Lacking; 9] = [
     Lacking {
         is_asked_for: |setup| setup.recording.counting.is_some(),
         options: "--count",
@@ -37,6 +37,11 @@ const LACKING: [Lacking; 8] = [
         is_asked_for: |setup| setup.recording.stacks.user_events,
         options: "--stack-for user",
         instead: "leave `user` out: other events have stacks",
+    },
+    Lacking {
+        is_asked_for: |setup| setup.recording.stacks.python_frames > 0,
+        options: "--stack python",
+        instead: "give --stack user: the service looks into no interpreter of a program",
     },
     Lacking {
         is_asked_for: |setup| {
@@ -133,6 +138,7 @@ mod tests {
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
             (stacks(|it| it.user_events = true), "--stack-for user"),
+            (stacks(|it| it.python_frames = 9), "--stack python"),
             (
                 setup(|it| {
                     let probe = ProbeSpec::function("libc.so.6:malloc").unwrap();

@@ -1,0 +1,253 @@
+//! Frames of Python, beside what `sys._getframe` and faulthandler say at the same points, in each
+//! version that is installed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tests::command;
+use tests::dist;
+use tests::rights::missing_right;
+use tests::target::Target;
+use tests::tracer::Tracer;
+
+/// Frames that are recorded of a thread at most.
+const MOST: usize = 64;
+
+/// Options for Python frames of calls. The first looks at threads say that the trace has begun.
+const STACKS: [&str; 6] = [
+    "--events",
+    "syscall-enter,thread-state",
+    "--stack",
+    "python",
+    "--stack-for",
+    "syscall-enter",
+];
+
+fn source(name: &str) -> PathBuf {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/python");
+    programs.join(name)
+}
+
+/// Returns an interpreter of each version, those of the distribution first.
+fn interpreters() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let versions = fs::read_dir(home.join(".pyenv/versions"));
+    let mut all: Vec<_> = versions
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin/python3"))
+        .collect();
+    all.sort();
+    all.insert(0, PathBuf::from("/usr/bin/python3"));
+    all.retain(|interpreter| minor(interpreter).is_some_and(|minor| (8..=14).contains(&minor)));
+    all
+}
+
+fn minor(interpreter: &Path) -> Option<u32> {
+    let mut said = Command::new(interpreter);
+    let said = said.args(["-c", "import sys; print(sys.version_info[1])"]);
+    command::text(said).ok()?.trim().parse().ok()
+}
+
+fn say(interpreter: &Path, truth: &Path, index: usize) -> Target {
+    let mut says = Command::new(interpreter);
+    says.arg(source("says.py"))
+        .arg(truth)
+        .arg(index.to_string());
+    Target::start(&mut says).unwrap().0
+}
+
+/// Returns what the programs said, by the number of the call.
+fn said(truth: &Path) -> BTreeMap<i64, Vec<String>> {
+    let text = fs::read_to_string(truth).unwrap();
+    let lines = text.lines().map(|line| {
+        let (number, frames) = line.split_once('\t').unwrap();
+        let frames = frames.split('\t').map(str::to_owned);
+        (number.parse().unwrap(), frames.collect())
+    });
+    lines.collect()
+}
+
+/// Returns the Python frames of the stacks, by the number of the call, and why each ends.
+fn recorded(lines: &str) -> BTreeMap<i64, (Vec<String>, String)> {
+    let calls = lines.lines().filter_map(|line| {
+        let event: Value = serde_json::from_str(line).ok()?;
+        (event["type"] == "linux_trace_syscall_enter").then_some(event)
+    });
+    let stacks = calls.map(|call| {
+        let frames = call["stack"].as_array().cloned().unwrap_or_default();
+        let of_python = frames.iter().filter(|frame| frame["module"] == "[python]");
+        let frames = of_python.map(|frame| {
+            let word = |name: &str| frame[name].as_str().unwrap_or("?").to_owned();
+            format!("{} ({}:{})", word("symbol"), word("file"), frame["line"])
+        });
+        let ends = call["stack_ends"].as_str().unwrap_or_default();
+        let number = call["data"]["args"][1].as_i64().unwrap();
+        (number, (frames.collect(), ends.to_owned()))
+    });
+    stacks.collect()
+}
+
+/// Compares what was recorded with what was said.
+fn compare(truth: &Path, lines: &str, what: &str) {
+    let recorded = recorded(lines);
+    let all = said(truth);
+    assert!(all.len() > 90, "{what}: {}", all.len());
+    for (number, said) in all {
+        let (frames, ends) = recorded.get(&number).expect(what);
+        let (most, end) = if said.len() > MOST {
+            (MOST, "count")
+        } else {
+            (said.len(), "beginning")
+        };
+        assert_eq!(frames, &said[..most], "{what} {number}");
+        assert_eq!(ends, end, "{what} {number}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn frames_are_those_that_python_says_in_each_version() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let interpreters = interpreters();
+    assert!(!interpreters.is_empty());
+    let truth = |index: usize| folder.path().join(index.to_string());
+    let targets = interpreters.iter().enumerate();
+    let mut targets: Vec<_> = targets
+        .map(|(index, interpreter)| say(interpreter, &truth(index), index))
+        .collect();
+    let pids: Vec<_> = targets
+        .iter()
+        .map(|target| target.pid().to_string())
+        .collect();
+    let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
+    let options = options.into_iter().map(str::to_owned).chain(pids);
+    let tracer = Tracer::start("attach", options);
+    let mut tracer = tracer.unwrap();
+    tracer
+        .wait_for(|event| event.is_system("thread_state"))
+        .unwrap();
+    for target in &mut targets {
+        target.go().unwrap();
+    }
+    for target in targets {
+        target.wait_until_done().unwrap();
+        target.end().unwrap();
+    }
+    let trace = tracer.finish().unwrap();
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
+    let lines = lines.join("\n");
+    for (index, interpreter) in interpreters.iter().enumerate() {
+        compare(&truth(index), &lines, &interpreter.display().to_string());
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn frames_stand_where_the_interpreter_runs_them_also_in_a_log() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (truth, log) = (folder.path().join("truth"), folder.path().join("log"));
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args([
+        "run",
+        "--syscalls",
+        "fadvise64",
+        "--events",
+        "syscall-enter",
+    ]);
+    run.args([
+        "--stack",
+        "user,python",
+        "--unwind",
+        "dwarf,32K",
+        "--ring-size",
+        "64M",
+    ]);
+    run.arg("--log").arg(&log).args(["--", "/usr/bin/python3"]);
+    run.arg(source("says.py")).arg(&truth).arg("0");
+    let (mut target, _) = Target::start(&mut run).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    target.end().unwrap();
+    let mut read = Command::new(dist::tracer_user().unwrap());
+    let lines = command::text(read.args(["read", "--format", "json"]).arg(&log)).unwrap();
+    let calls = lines.lines().filter_map(|line| {
+        let event: Value = serde_json::from_str(line).ok()?;
+        (event["type"] == "linux_trace_syscall_enter").then_some(event)
+    });
+    let truth = said(&truth);
+    let mut inside = 0;
+    for call in calls {
+        let number = call["data"]["args"][1].as_i64().unwrap();
+        let Some(said) = truth.get(&number).filter(|said| said.len() < MOST) else {
+            continue;
+        };
+        let frames = call["stack"].as_array().unwrap();
+        let names: Vec<_> = frames
+            .iter()
+            .map(|frame| frame["symbol"].as_str().unwrap_or_default())
+            .collect();
+        let of_python = frames.iter().filter(|frame| frame["module"] == "[python]");
+        assert_eq!(of_python.count(), said.len(), "{names:?}");
+        assert!(!names.contains(&"_PyEval_EvalFrameDefault"), "{names:?}");
+        // The C library's function is called by the innermost one.
+        assert!(names[0].contains("fadvise"), "{names:?}");
+        let mark = names.iter().position(|name| *name == "mark").unwrap();
+        assert!(mark > 0 && mark < 6, "{names:?}");
+        // Between functions of Python are those of C that called them.
+        let last = frames
+            .iter()
+            .rposition(|frame| frame["module"] == "[python]");
+        inside += usize::from(last.unwrap() - mark + 1 > said.len());
+        assert_ne!(frames.last().unwrap()["module"], "[python]", "{names:?}");
+    }
+    assert!(inside > 3, "{inside}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_that_lies_about_its_interpreter_is_traced_to_its_end() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("python3-hostile");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-rdynamic", "-o"]).arg(&program);
+    command::text(compiler.arg(source("hostile.c"))).unwrap();
+    let (mut target, _) = Target::start(&mut Command::new(&program)).unwrap();
+    let options = [&STACKS[..], &["--syscalls", "dup2"]].concat();
+    let mut tracer = Tracer::attach(target.pid(), &options).unwrap();
+    tracer
+        .wait_for(|event| event.is_system("thread_state"))
+        .unwrap();
+    target.go().unwrap();
+    let calls = target.wait_until_done().unwrap();
+    target.end().unwrap();
+    let trace = tracer.finish().unwrap();
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
+    let stacks = recorded(&lines.join("\n"));
+    // Two frames that call each other are as many as are recorded.
+    let whole = (vec!["evil (evil:7)".to_owned(); MOST], "count".to_owned());
+    assert_eq!(stacks[&600], whole);
+    assert_eq!(stacks[&602], whole);
+    let tried = lines.iter().filter(|line| line.contains("[0,601]")).count();
+    let said = tests::target::values_after(&calls, "calls").unwrap();
+    assert!(tried as u64 >= said[0][0], "{tried} {said:?}");
+}

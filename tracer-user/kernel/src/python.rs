@@ -1,0 +1,342 @@
+//! The interpreters of processes, for the programs that follow their frames.
+//!
+//! A thread of its own hears of what processes map, and tells the programs at once where the
+//! interpreter is: before it has begun to run functions. A child has what its parent has, which the
+//! programs note themselves.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aya::Ebpf;
+use aya::maps::MapData;
+use tracer_binary::bounded_proc;
+use tracer_binary::python::{Codes, Frames, Interpreter, PythonFile, merged};
+use tracer_binary::stacks::{BuildIds, MappedBy, Mapping, binary, read_mappings};
+use tracer_common::kernel::{PYTHON_RECORD, PythonProcess, RecordHeader, StackData, stack_ends};
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+use super::error::LoadError;
+use super::mapped::{MappingReport, MappingRings};
+
+const PYTHON: &str = "PYTHON";
+
+/// Words of what the programs are told of a process.
+const WORDS: usize = size_of::<PythonProcess>() / size_of::<u64>();
+
+/// The map from which the programs know of interpreters.
+type Processes = aya::maps::HashMap<MapData, u32, [u64; WORDS]>;
+
+/// Files that are known at a time. Beyond that, all are forgotten.
+const MOST_FILES: usize = 1024;
+
+/// Bytes of `maps` that are looked through for an interpreter.
+const MOST_MAPS_BYTES: u64 = 4 << 20;
+
+/// Interval of looks in `/proc` where the kernel does not report what is mapped.
+const LOOK_AGAIN_MS: i32 = 100;
+
+/// Time for which an interpreter is known after its process has ended: stacks may still come.
+const KNOWN_AFTER_END: Duration = Duration::from_secs(10);
+
+/// Frames that wait for their stacks, which follow at once unless they were lost.
+const MOST_WAITING: usize = 4096;
+
+/// Interpreters of processes.
+type Known = Arc<Mutex<HashMap<i32, Arc<Interpreter>>>>;
+
+/// Python frames on their way to their stacks.
+#[derive(Debug)]
+pub(super) struct PythonStacks {
+    /// The functions that were recorded.
+    pub codes: Codes,
+    known: Known,
+    waiting: HashMap<(u32, u32, u16), Frames>,
+    /// End of a pair whose other end the thread waits for: closed, it tells that one to end.
+    _stop: UnixStream,
+}
+
+fn lock(known: &Known) -> MutexGuard<'_, HashMap<i32, Arc<Interpreter>>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PythonStacks {
+    /// Begins to tell the programs of interpreters.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn begin(ebpf: &mut Ebpf) -> Result<Self, LoadError> {
+        let missing = || LoadError::PartMissing { name: PYTHON };
+        let map = ebpf.take_map(PYTHON).ok_or_else(missing)?;
+        let processes = Processes::try_from(map).map_err(|_other_kind| missing())?;
+        let failed = |source| LoadError::MapCall {
+            call: "thread",
+            name: PYTHON,
+            source,
+        };
+        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
+        let known = Known::default();
+        let rings = MappingRings::begin_waking();
+        if let Err(error) = &rings {
+            tracing::debug!(
+                error = error as &dyn std::error::Error,
+                "mappings are not reported, and looked up in /proc"
+            );
+        }
+        let mut watch = Watch {
+            processes,
+            known: Arc::clone(&known),
+            ended: Vec::new(),
+            files: HashMap::new(),
+            build_ids: BuildIds::new(),
+        };
+        let mut rings = rings.ok();
+        // What is there when the trace begins.
+        watch.look_at_all();
+        let watcher = thread::Builder::new().name("python".to_owned());
+        let watching = watcher.spawn(move || watch.go_on(rings.as_mut(), &stopped));
+        watching.map_err(failed)?;
+        Ok(Self {
+            codes: Codes::default(),
+            known,
+            waiting: HashMap::new(),
+            _stop: stop,
+        })
+    }
+
+    /// Tells whether a record is one of those that are taken here.
+    pub fn is_part(untrusted: &[u8]) -> bool {
+        let header = RecordHeader::ref_from_prefix(untrusted);
+        let is_frames = header.is_ok_and(|(header, _)| header.event_type == PYTHON_RECORD);
+        is_frames || Codes::is_code(untrusted)
+    }
+
+    /// Takes the record of a function, or of frames; `None` where our programs do not write such a
+    /// record.
+    pub fn take(&mut self, untrusted: &[u8]) -> Option<()> {
+        if Codes::is_code(untrusted) {
+            return self.codes.take(untrusted);
+        }
+        let frames = Frames::parse(untrusted)?;
+        if self.waiting.len() >= MOST_WAITING {
+            self.waiting.clear();
+        }
+        let of = (frames.header.tid, frames.event_type, frames.header.cpu);
+        self.waiting.insert(of, frames);
+        Some(())
+    }
+
+    /// Forgets the frames that wait, since records were lost.
+    pub fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Adds the Python frames of a stack to its data, where it has some: those of the thread and
+    /// the type of the record of its event, from the same CPU.
+    pub fn add(&mut self, (pid, of): (i32, (u32, u32, u16)), data: &mut Vec<u8>) {
+        let Some(frames) = self.waiting.remove(&of) else {
+            return;
+        };
+        let Ok((mut head, rest)) = StackData::read_from_prefix(data.as_slice()) else {
+            return;
+        };
+        let kernel = usize::from(head.kernel_frames) * size_of::<u64>();
+        let Some((kernel, user)) = rest.split_at_checked(kernel) else {
+            return;
+        };
+        let (native, _) = user.as_chunks::<{ size_of::<u64>() }>();
+        let native: Vec<u64> = native
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word))
+            .collect();
+        let interpreter = lock(&self.known).get(&pid).cloned();
+        let runs = |address| interpreter.as_ref().is_some_and(|of| of.runs(address));
+        let user = merged(&mut self.codes, &frames, pid, &native, runs);
+        let is_open = matches!(head.ends, stack_ends::UNKNOWN | stack_ends::BEGINNING);
+        if is_open && (native.is_empty() || frames.ends != stack_ends::BEGINNING) {
+            head.ends = frames.ends;
+        }
+        head.user_frames = u16::try_from(user.len()).unwrap_or(0);
+        *data = [head.as_bytes(), kernel, user.as_bytes()].concat();
+    }
+}
+
+/// Path and build identifier of a file.
+type FileKey = (Arc<[u8]>, Vec<u8>);
+
+/// Watch over what processes map.
+struct Watch {
+    processes: Processes,
+    known: Known,
+    /// Interpreters of processes that have ended, or run another program.
+    ended: Vec<(Instant, i32, Arc<Interpreter>)>,
+    /// Files by path and build identifier; `None` for one without an interpreter.
+    files: HashMap<FileKey, Option<Arc<PythonFile>>>,
+    build_ids: BuildIds,
+}
+
+impl Watch {
+    /// Goes on until the other end is closed.
+    fn go_on(&mut self, mut rings: Option<&mut MappingRings>, stopped: &UnixStream) {
+        loop {
+            let fds = rings.as_deref().map(MappingRings::fds).unwrap_or_default();
+            let timeout = if fds.is_empty() { LOOK_AGAIN_MS } else { -1 };
+            if waits(&fds, stopped, timeout) {
+                return;
+            }
+            drop(fds);
+            match &mut rings {
+                None => self.look_at_all(),
+                Some(rings) => {
+                    for (time, report) in rings.take() {
+                        self.report(time, report);
+                    }
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, time: u64, report: MappingReport) {
+        match report {
+            MappingReport::Mapped(pid, mapping) => self.look_at(pid, time, &mapping),
+            MappingReport::Forked(child, parent) if child != parent => {
+                let of_parent = lock(&self.known).get(&parent).cloned();
+                match of_parent {
+                    Some(interpreter) => self.tell(child, interpreter),
+                    None => self.forget(child),
+                }
+            }
+            MappingReport::Forked(..) => {}
+            MappingReport::Began(pid) => self.forget(pid),
+            MappingReport::Ended(pid) => {
+                if !tracer_binary::probes::lives_on(pid) {
+                    self.forget(pid);
+                }
+            }
+            MappingReport::Lost(_) => self.look_at_all(),
+        }
+    }
+
+    /// Looks at every process.
+    fn look_at_all(&mut self) {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        for pid in pids.collect::<Vec<i32>>() {
+            if !may_have_one(pid) {
+                continue;
+            }
+            let now = tracer_area::monotonic_now().0;
+            for mapping in read_mappings(pid, &mut self.build_ids) {
+                self.look_at(pid, now, &mapping);
+            }
+        }
+    }
+
+    fn look_at(&mut self, pid: i32, time: u64, mapping: &Mapping) {
+        if !PythonFile::may_be(&mapping.path) {
+            return;
+        }
+        let owner = MappedBy {
+            pid,
+            at: Some(time),
+        };
+        let Some(binary) = binary(owner, mapping, &mut self.build_ids) else {
+            return;
+        };
+        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+        let known = self.files.get(&key).filter(|_| !key.1.is_empty());
+        if let Some(known) = known {
+            if let Some(interpreter) = known.as_ref().and_then(|it| it.mapped(&binary, mapping)) {
+                self.tell(pid, Arc::new(interpreter));
+            }
+            return;
+        }
+        let mut file = PythonFile::read(&binary);
+        if let Some(file) = &mut file
+            && let Some(interpreter) = file.mapped(&binary, mapping)
+        {
+            self.tell(pid, Arc::new(interpreter));
+            // It has begun meanwhile.
+            file.add_parts(&binary);
+            if let Some(interpreter) = file.mapped(&binary, mapping) {
+                self.tell(pid, Arc::new(interpreter));
+            }
+        }
+        if self.files.len() >= MOST_FILES {
+            self.files.clear();
+        }
+        self.files.insert(key, file.map(Arc::new));
+    }
+
+    fn tell(&mut self, pid: i32, interpreter: Arc<Interpreter>) {
+        let words = <[u64; WORDS]>::read_from_bytes(interpreter.process.as_bytes());
+        if let (Ok(key), Ok(words)) = (u32::try_from(pid), words) {
+            if let Err(error) = self.processes.insert(key, words, 0) {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    pid,
+                    "the interpreter of a process is left out"
+                );
+            }
+            lock(&self.known).insert(pid, interpreter);
+        }
+    }
+
+    fn forget(&mut self, pid: i32) {
+        let known = lock(&self.known).get(&pid).cloned();
+        if let (Some(interpreter), Ok(key)) = (known, u32::try_from(pid)) {
+            let _ = self.processes.remove(&key);
+            self.ended.push((Instant::now(), pid, interpreter));
+        }
+        let is_over = |(at, ..): &(Instant, i32, _)| at.elapsed() > KNOWN_AFTER_END;
+        while self.ended.first().is_some_and(is_over) {
+            let (_, pid, interpreter) = self.ended.remove(0);
+            let mut known = lock(&self.known);
+            if known
+                .get(&pid)
+                .is_some_and(|now| Arc::ptr_eq(now, &interpreter))
+            {
+                known.remove(&pid);
+            }
+        }
+    }
+}
+
+/// Tells whether a process may have mapped an interpreter.
+fn may_have_one(pid: i32) -> bool {
+    let text = bounded_proc::ask_process(pid, move || {
+        let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
+        let mut text = Vec::new();
+        maps.take(MOST_MAPS_BYTES).read_to_end(&mut text)?;
+        std::io::Result::Ok(text)
+    });
+    let Ok(Ok(text)) = text else {
+        return false;
+    };
+    let mut lines = text.split(|byte| *byte == b'\n');
+    lines.any(PythonFile::may_be)
+}
+
+/// Waits until one of the descriptors is readable, at most so many milliseconds, or without an
+/// end: true where the other end of `stopped` is closed.
+fn waits(fds: &[BorrowedFd<'_>], stopped: &UnixStream, timeout: i32) -> bool {
+    let all = fds.iter().map(|fd| fd.as_raw_fd());
+    let mut polled: Vec<libc::pollfd> = std::iter::once(stopped.as_raw_fd())
+        .chain(all)
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let count = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
+    // SAFETY: it has that many entries, which it writes to.
+    unsafe { libc::poll(polled.as_mut_ptr(), count, timeout) };
+    polled.first().is_some_and(|stopped| stopped.revents != 0)
+}
