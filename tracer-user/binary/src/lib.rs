@@ -6,7 +6,7 @@
 //! - [`unwind`] walks the stacks of programs without frame pointers;
 //! - [`python`] finds functions of Python in them;
 //! - [`process_memory`] reads the memory of processes;
-//! - [`thread_local`] finds thread-local variables, and [`thread_context`] what OpenTelemetry
+//! - [`mod@thread_local`] finds thread-local variables, and [`thread_context`] what OpenTelemetry
 //!   publishes by one;
 //! - [`bounded_proc`] asks the kernel for what a process may keep it from answering.
 //!
