@@ -304,8 +304,17 @@ fn counting_takes_processes_and_what_it_knows() {
     for (typed, says) in [
         (
             &["stat", "--count=calls", "-p", "1"][..],
-            "syscalls, switches and faults",
+            "syscalls, switches, faults and points",
         ),
+        (
+            &["stat", "--count=points", "-p", "1"],
+            "add --probe, --usdt or --tracepoint",
+        ),
+        (
+            &["stat", "--tracepoint", "sched:sched_switch", log],
+            "a log has what was recorded",
+        ),
+        (&["stat", "--no-times", "-p", "1"], "--count"),
         (&["stat", "--count", log], "a log has what was recorded"),
         (&["stat", "--interval", "1s", "-p", "1"], "--count"),
         (

@@ -191,17 +191,20 @@ fn a_file_is_stripped_where_readelf_finds_no_table_of_symbols() {
     assert_eq!(tracer_user(&old).stdout, tracer_user(&new).stdout);
 }
 
-/// The words in the first columns of the tables below a heading of a page.
-fn described(page: &str, heading: &str) -> BTreeSet<String> {
-    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let page = std::fs::read_to_string(pages.join(page)).unwrap();
-    let (_, below) = page.split_once(&format!("\n## {heading}\n")).unwrap();
-    let section = below.split("\n## ").next().unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-    let cells = rows.filter_map(|row| row.split(" | ").next());
-    let words = cells.flat_map(|cell| cell.split(", "));
-    words
-        .map(|word| word.trim_matches('`').to_owned())
+/// The words in the first columns of the tables below headings of the page of members.
+fn described(headings: &[&str]) -> BTreeSet<String> {
+    let page = include_str!("../../../docs/json-members.md");
+    let rows_below = |heading: &&str| {
+        let (_, below) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+        let section = below.split("\n## ").next().unwrap_or_default();
+        section.lines().filter_map(|line| line.strip_prefix("| `"))
+    };
+    let cells = headings
+        .iter()
+        .flat_map(rows_below)
+        .filter_map(|row| row.split(" | ").next());
+    cells
+        .map(|cell| cell.trim_matches('`').to_owned())
         .collect()
 }
 
@@ -225,24 +228,25 @@ fn every_object_has_the_version_and_no_member_is_not_described() {
     let log = Log::written_by(made_slices::write).unwrap();
     let path = log.path();
     let path = path.to_str().unwrap();
-    for (arguments, page, heading) in [
-        (&["doctor"][..], "json.md", "What the machine has"),
-        (&["events"], "json.md", "Types of events"),
-        (&["events", "--tracepoints"], "json.md", "Tracepoints"),
-        (&["probes", program], "json.md", "Probes"),
-        (&["info", path], "json.md", "A log"),
-        (&["explain", path], "explain.md", "For programs"),
-        (&["read", path], "json.md", "Events"),
-        (&["stat", path], "statistics.md", "For programs"),
-        (&["why", path], "why.md", "For programs"),
-        (&["top", "--once", path], "json.md", "A screen of `top`"),
+    for (arguments, headings) in [
+        (&["doctor"][..], &["machine"][..]),
+        (&["events"], &["event_type"]),
+        (&["events", "--tracepoints"], &["tracepoint"]),
+        (&["probes", program], &["probe"]),
+        (&["info", path], &["log"]),
+        (&["explain", path], &["explanation"]),
+        (&["read", path], &["event", "end_of_events", "summary"]),
+        (&["stat", path], &["statistics"]),
+        (&["why", path], &["reasons"]),
+        (&["top", "--once", path], &["screen"]),
     ] {
         let output = tracer_user(&[arguments, &["--format", "json"]].concat());
         // Without rights the tool cannot list tracepoints.
         if arguments.contains(&"--tracepoints") && output.status.code() == Some(2) {
             continue;
         }
-        let described = described(page, heading);
+        let mut described = described(headings);
+        described.insert("schema".to_owned());
         let mut written = BTreeSet::new();
         for object in objects(&output) {
             assert_eq!(object["schema"], 1, "{arguments:?}: {object}");
