@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
@@ -237,8 +238,17 @@ fn the_descriptor_can_be_read_while_there_is_an_event() {
 fn a_stream_that_is_not_woken_is_looked_at_again_and_again() {
     let _alone = alone();
     // It never has the library. It is there before its exec has closed this process's descriptors,
-    // the area's among them.
-    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    // the area's among them, which is passed on while the recorder of another test ends.
+    let mut child = Command::new("sleep");
+    let close_at_exec = || {
+        let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        // SAFETY: takes no pointers.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+        Ok(())
+    };
+    // SAFETY: it makes one system call.
+    unsafe { child.pre_exec(close_at_exec) };
+    let mut child = child.arg("60").spawn().unwrap();
     let pid = child.id().cast_signed();
     let has_area = || {
         let mut files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
