@@ -168,7 +168,7 @@ impl Run {
             let mut chain = ["proxy", "server"].map(|name| self.role(name)).into_iter();
             let mut parts = &request["parts"];
             let mut is_known = true;
-            let mut asker = Some(self.role("client"));
+            let (mut asker, mut asked) = (None, Some(self.role("client")));
             while let Some(wait) = of_socket(parts, asker) {
                 let waker = &wait["waker"];
                 is_known &= waker["kind"] == "thread";
@@ -178,7 +178,7 @@ impl Run {
                 // What the server waits for is of the next request, and not within this one.
                 let by = waker["thread"]["tid"].as_u64();
                 assert!(by == chain.next(), "{request}");
-                asker = by;
+                (asker, asked) = (asked, by);
                 parts = &wait["within"];
             }
             exact += usize::from(is_known);

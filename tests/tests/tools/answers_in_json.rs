@@ -197,14 +197,16 @@ fn described(headings: &[&str]) -> BTreeSet<String> {
     let rows_below = |heading: &&str| {
         let (_, below) = page.split_once(&format!("\n## {heading}\n")).unwrap();
         let section = below.split("\n## ").next().unwrap_or_default();
-        section.lines().filter_map(|line| line.strip_prefix("| `"))
+        // Those that may not be there are slanted.
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+        rows.filter(|row| row.starts_with(['`', '*']))
     };
     let cells = headings
         .iter()
         .flat_map(rows_below)
         .filter_map(|row| row.split(" | ").next());
     cells
-        .map(|cell| cell.trim_matches('`').to_owned())
+        .map(|cell| cell.trim_matches(['`', '*']).to_owned())
         .collect()
 }
 
