@@ -14,8 +14,8 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, COUNT, COUNT_WITHOUT_TIMES, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours,
-    OursCounting, OursIntoLog, PerfTrace, Strace, Tool, What,
+    Bpftrace, COUNT, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog,
+    PerfTrace, Strace, Tool, What,
 };
 use super::super::workbench::{Workbench, has};
 use super::add_tools;
@@ -79,7 +79,6 @@ pub fn counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         COUNT,
         Goal::PartOf("programs that read the clock", MOST_COUNTED),
     );
-    contest.goal(COUNT_WITHOUT_TIMES, Goal::PartOf(LOG_WITHOUT_TEXTS, HALF));
     Ok(contest)
 }
 
