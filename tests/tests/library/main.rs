@@ -5,6 +5,7 @@ mod disabled;
 mod inline_check;
 mod linking;
 mod race_tools;
+mod reader_looks;
 mod streams;
 mod symbols;
 mod untraced;
