@@ -86,6 +86,16 @@ const UNTIL: ToolField = field(
     FieldValues::Text,
     "until this time since the start: 2s",
 );
+const COMM: ToolField = field(
+    "comm",
+    FieldValues::Text,
+    "processes of this name: 'redis*'",
+);
+const CGROUP: ToolField = field(
+    "cgroup",
+    FieldValues::Text,
+    "a control group: path, unit, or container",
+);
 const PIDS: ToolField = field("pid", FieldValues::List, "these processes alone");
 
 /// The tools.
@@ -263,16 +273,8 @@ pub const TOOLS: &[Tool] = &[
                 "the command and its arguments, each a text; no shell",
             ),
             PIDS,
-            field(
-                "comm",
-                FieldValues::Text,
-                "processes of this name: 'redis*'",
-            ),
-            field(
-                "cgroup",
-                FieldValues::Text,
-                "a control group: path, unit, or container",
-            ),
+            COMM,
+            CGROUP,
             field(
                 "duration",
                 FieldValues::Text,
@@ -296,16 +298,8 @@ pub const TOOLS: &[Tool] = &[
         subject: ToolSubject::Processes,
         fields: &[
             PIDS,
-            field(
-                "comm",
-                FieldValues::Text,
-                "processes of this name: 'redis*'",
-            ),
-            field(
-                "cgroup",
-                FieldValues::Text,
-                "a control group: path, unit, or container",
-            ),
+            COMM,
+            CGROUP,
             field("stack", FieldValues::Flag, "what called what, too"),
         ],
         budget: 4096,
