@@ -169,21 +169,8 @@ fn interpreter() -> anyhow::Result<PathBuf> {
 ///
 /// The package is missing, or fails.
 pub fn json_by_schema(answers: &[Value]) -> anyhow::Result<Vec<String>> {
-    let mut lines = tempfile::tempfile()?;
-    for answer in answers {
-        writeln!(lines, "{answer}")?;
-    }
-    lines.rewind()?;
-    let output = Command::new(interpreter()?)
-        .arg(here().join("python/json_by_schema.py"))
-        .stdin(lines)
-        .output()
-        .with_context(|| format!("no Python; {REMEDY}"))?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let lines: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
+    let output = output_for("python/json_by_schema.py", &lines)?;
     let said = String::from_utf8(output.stdout)?;
     Ok(said.lines().map(str::to_owned).collect())
 }
@@ -204,20 +191,24 @@ pub fn mcp_client(
     let asked = serde_json::json!({
         "command": program, "args": args, "mode": mode, "calls": calls,
     });
-    let mut lines = tempfile::tempfile()?;
-    write!(lines, "{asked}")?;
-    lines.rewind()?;
-    let output = Command::new(interpreter()?)
-        .arg(here().join("python/mcp_client.py"))
-        .stdin(lines)
-        .output()
-        .with_context(|| format!("no Python; {REMEDY}"))?;
+    let output = output_for("python/mcp_client.py", &asked.to_string())?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Runs a script of Python with this at its standard input.
+fn output_for(script: &str, input: &str) -> anyhow::Result<Output> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(input.as_bytes())?;
+    file.rewind()?;
+    let mut python = Command::new(interpreter()?);
+    let output = python.arg(here().join(script)).stdin(file).output();
+    let output = output.with_context(|| format!("no Python; {REMEDY}"))?;
     ensure!(
         output.status.success(),
-        "{}",
+        "{script}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(serde_json::from_slice(&output.stdout)?)
+    Ok(output)
 }
 
 /// The folder of Perfetto's user interface, which a Python package has.

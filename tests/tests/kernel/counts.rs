@@ -81,6 +81,30 @@ fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     object[name].as_array().unwrap()
 }
 
+/// A program that makes known calls, with its arguments, and what strace counts of it.
+struct Work {
+    command: [String; 2],
+    expected: BTreeMap<String, (u64, u64)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Work {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let command = super::syscalls::program(&folder).unwrap();
+        Self {
+            expected: strace::table(&command).unwrap(),
+            command,
+            _folder: folder,
+        }
+    }
+
+    /// Counts what it does.
+    fn counted(&self, options: &[&str]) -> Value {
+        counted(options, &self.command.each_ref().map(String::as_str))
+    }
+}
+
 /// Calls and errors by name, over all rows.
 fn calls<'a>(rows: impl IntoIterator<Item = &'a Value>) -> BTreeMap<String, (u64, u64)> {
     let mut calls = BTreeMap::new();
@@ -105,14 +129,11 @@ fn calls_are_counted_as_often_as_strace_counts_them_and_fail_as_often() {
     if missing_right().is_some() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let command = super::syscalls::program(&folder).unwrap();
-    let expected = strace::table(&command).unwrap();
-    let words = command.each_ref().map(String::as_str);
+    let work = Work::new();
     for by in [&["--count"][..], &["--count=syscalls", "--by", "process"]] {
-        let object = counted(by, &words);
+        let object = work.counted(by);
         assert_whole(&object);
-        assert_eq!(calls(list(&object, "sums")), expected);
+        assert_eq!(calls(list(&object, "sums")), work.expected);
         // Of a command, the exec that starts it has begun before.
         let all = list(&object, "sums")
             .iter()
@@ -126,8 +147,8 @@ fn calls_are_counted_as_often_as_strace_counts_them_and_fail_as_often() {
             assert_eq!(in_ranges, timed, "{call}");
         }
     }
-    let object = counted(&["--count", "--syscalls", "getppid,close"], &words);
-    let mut expected = expected;
+    let object = work.counted(&["--count", "--syscalls", "getppid,close"]);
+    let mut expected = work.expected;
     expected.retain(|name, _| ["getppid", "close"].contains(&&**name));
     assert_eq!(calls(list(&object, "sums")), expected);
 }
@@ -138,14 +159,11 @@ fn calls_without_times_are_as_many_and_fail_as_often() {
     if missing_right().is_some() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let command = super::syscalls::program(&folder).unwrap();
-    let expected = strace::table(&command).unwrap();
-    let words = command.each_ref().map(String::as_str);
-    let object = counted(&["--count=syscalls", "--no-times"], &words);
+    let work = Work::new();
+    let object = work.counted(&["--count=syscalls", "--no-times"]);
     assert_whole(&object);
     let rows = list(&object, "sums");
-    assert_eq!(calls(rows), expected);
+    assert_eq!(calls(rows), work.expected);
     let took = rows.iter().flat_map(|row| list(row, "syscalls"));
     let took: Vec<&Value> = took.map(|call| &call["took"]["count"]).collect();
     assert!(took.iter().all(|count| **count == 0), "{object}");
@@ -165,10 +183,7 @@ fn probes_and_tracepoints_are_passed_as_often_as_strace_counts_their_calls() {
     if missing_right().is_some() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let command = super::syscalls::program(&folder).unwrap();
-    let expected = strace::table(&command).unwrap();
-    let words = command.each_ref().map(String::as_str);
+    let work = Work::new();
     let options = [
         "--tracepoint",
         "syscalls:sys_enter_getppid",
@@ -176,7 +191,7 @@ fn probes_and_tracepoints_are_passed_as_often_as_strace_counts_their_calls() {
         "libc:write",
     ];
     for by in [&["--count=points"][..], &["--count=points", "--by", "comm"]] {
-        let object = counted(&[by, &options].concat(), &words);
+        let object = work.counted(&[by, &options].concat());
         assert_whole(&object);
         let points: Vec<(&str, u64)> = list(&object, "sums")
             .iter()
@@ -184,10 +199,10 @@ fn probes_and_tracepoints_are_passed_as_often_as_strace_counts_their_calls() {
             .map(|point| (point["name"].as_str().unwrap(), number(&point["count"])))
             .collect();
         let expected = [
-            ("probe:write", expected["write"].0),
+            ("probe:write", work.expected["write"].0),
             (
                 "tracepoint:syscalls:sys_enter_getppid",
-                expected["getppid"].0,
+                work.expected["getppid"].0,
             ),
         ];
         assert_eq!(points, expected, "{object}");
