@@ -2,6 +2,7 @@
 
 mod debug_server;
 mod inlined;
+mod listed_code;
 mod names_by_time;
 mod probe_types;
 mod probed_files;

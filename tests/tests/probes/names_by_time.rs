@@ -4,20 +4,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, sleep};
-use std::time::Duration;
+use std::process::Command;
 
 use tests::comes_and_goes::{NAMED, Play};
 use tests::command;
 use tests::rights::missing_right;
-use tests::tracer::Tracer;
 use tests::{dist, is_whole};
 
-fn run(options: &[&str]) -> Command {
+pub fn run(options: &[&str]) -> Command {
     let mut run = Command::new(dist::tracer_user().unwrap());
     run.args(["run", "--ring-size", "64M", "--format", "json"]);
     run.args(["--syscalls", "getppid", "--stack", "user"]);
@@ -33,7 +28,7 @@ fn unwinding(by: &'static str) -> &'static [&'static str] {
     }
 }
 
-fn read(log: &Path) -> String {
+pub fn read(log: &Path) -> String {
     let mut read = Command::new(dist::tracer_user().unwrap());
     command::text(read.args(["read", "--format", "json"]).arg(log)).unwrap()
 }
@@ -112,44 +107,6 @@ fn where_the_kernel_reports_no_mappings_no_name_is_wrong_either() {
     }
 }
 
-/// Names of what called `point` in each stack, with `?` where there is none.
-fn callers(lines: &str) -> Vec<String> {
-    let calls = lines.lines().filter_map(|line| {
-        let event: serde_json::Value = serde_json::from_str(line).ok()?;
-        (event["type"] == "linux_trace_syscall_enter").then_some(event)
-    });
-    let names = calls.map(|call| {
-        call["stack"][1]["symbol"]
-            .as_str()
-            .unwrap_or("?")
-            .to_owned()
-    });
-    names.collect()
-}
-
-/// Runs the program that makes functions, live or into a log, and returns what it says and the
-/// names that are shown.
-fn generated(folder: &Path, words: &[&str], has_log: bool) -> (Vec<String>, Vec<String>) {
-    let program = folder.join("generates");
-    let [notes, shown, log] = ["notes", "shown", "log"].map(|name| folder.join(name));
-    let mut tool = run(&["--force"]);
-    if has_log {
-        tool.arg("--log").arg(&log);
-    } else {
-        tool = run(&[]);
-        tool.arg("-o").arg(&shown);
-    }
-    tool.arg("--").arg(&program).arg(&notes).args(words);
-    command::text(&mut tool).unwrap();
-    let lines = if has_log {
-        read(&log)
-    } else {
-        fs::read_to_string(&shown).unwrap()
-    };
-    let said = fs::read_to_string(&notes).unwrap();
-    (said.lines().map(str::to_owned).collect(), callers(&lines))
-}
-
 #[test]
 #[ignore = "loads eBPF"]
 fn a_program_that_ends_at_once_has_the_names_of_its_debug_file_each_time() {
@@ -184,208 +141,6 @@ fn a_program_that_ends_at_once_has_the_names_of_its_debug_file_each_time() {
             assert!(shown.contains(&named), "{round}: {shown}");
         }
     }
-}
-
-/// Script that is busy in two functions for a second.
-const HOT: &str =
-    "function hotInner(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
-    function hotOuter(n) { return hotInner(n) + 1; }
-    const end = Date.now() + 1000; let t = 0;
-    while (Date.now() < end) t += hotOuter(20000);
-    console.log(process.pid);";
-
-fn compile_generates(folder: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/generates.c");
-    let program = folder.join("generates");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O0", "-fno-omit-frame-pointer", "-o"]);
-    command::text(compiler.arg(&program).arg(&source)).unwrap();
-}
-
-#[test]
-#[ignore = "loads eBPF"]
-fn generated_code_that_is_written_down_with_times_has_its_name_at_each_time() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    compile_generates(folder.path());
-    let dumps = folder.path().to_str().unwrap();
-    // Code that takes the place of other code, and is moved, with and without a rest in between.
-    let rounds = [(true, "0"), (true, "2000"), (false, "0"), (false, "200000")];
-    // Beside what is shown at once nothing is waited for.
-    for (has_log, pause_us) in rounds.into_iter().take(3 + usize::from(is_whole())) {
-        let words = ["20", "3", pause_us, dumps];
-        let (said, found) = generated(folder.path(), &words, has_log);
-        assert_eq!(said.len(), found.len());
-        let is_wrong = |(said, found): &(&String, &String)| *found != "?" && said != found;
-        let wrong = said.iter().zip(&found).find(is_wrong);
-        assert_eq!(wrong, None, "{has_log} {pause_us}");
-        // What is shown while the program runs is shown before it was read, or after.
-        if has_log {
-            assert_eq!(said, found, "{pause_us}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "loads eBPF"]
-fn code_that_was_made_before_the_trace_has_its_name() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    compile_generates(folder.path());
-    for more in [None, folder.path().to_str()] {
-        let mut program = Command::new(folder.path().join("generates"));
-        program
-            .arg(folder.path().join("notes"))
-            .args(["1", "1", "-"]);
-        program.args(more).stdin(Stdio::piped());
-        let mut program = program.stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        let mut output = BufReader::new(program.stdout.take().unwrap());
-        output.read_line(&mut said).unwrap();
-        // Times of files are those of the last tick.
-        sleep(Duration::from_millis(100));
-        let pid = i32::try_from(program.id()).unwrap();
-        let options = ["--syscalls", "getppid", "--stack", "user"];
-        let mut tracer = Tracer::attach(pid, &options).unwrap();
-        let mut to = program.stdin.take().unwrap();
-        let (done, is_done) = mpsc::channel::<()>();
-        let asks = thread::spawn(move || {
-            while is_done.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout)
-            {
-                to.write_all(b"\n").unwrap();
-            }
-        });
-        let call = tracer.wait_for(|event| event.event_type == "syscall_enter");
-        drop(done);
-        asks.join().unwrap();
-        assert!(program.wait().unwrap().success());
-        let callers = callers(&call.unwrap().line);
-        assert_eq!(callers, ["made_0"], "{more:?}");
-    }
-}
-
-#[test]
-#[ignore = "loads eBPF"]
-fn functions_of_node_have_the_names_that_it_writes_down_with_times() {
-    if missing_right().is_some() || Command::new("node").arg("-v").output().is_err() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let (script, log) = (folder.path().join("a.js"), folder.path().join("log"));
-    fs::write(&script, HOT).unwrap();
-    let mut tool = Command::new(dist::tracer_user().unwrap());
-    tool.args(["run", "--sample", "499", "--stack", "user"]);
-    tool.args(["--stack-for", "none", "--log"]).arg(&log);
-    tool.args([
-        "--",
-        "node",
-        "--perf-prof",
-        "--interpreted-frames-native-stack",
-    ]);
-    command::text(tool.arg(&script).current_dir(folder.path())).unwrap();
-    let text = read(&log);
-    let hot = text.matches("hotInner ").count();
-    assert!(hot > 50, "{hot}: {text}");
-    for name in text.split("\"symbol\":\"JS:").skip(1) {
-        let name = name.split('"').next().unwrap();
-        // The function, its file, its line and column.
-        let place = name.rsplit(' ').next().unwrap();
-        assert!(
-            place.split(':').count() >= 3 || !name.contains("hot"),
-            "{name}"
-        );
-    }
-}
-
-#[test]
-#[ignore = "loads eBPF"]
-fn generated_code_has_the_names_that_its_program_has_listed_then() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    compile_generates(folder.path());
-    for has_log in [true, false] {
-        // A program that ends first.
-        let (said, found) = generated(folder.path(), &["50", "50", "0"], has_log);
-        assert_eq!((said.len(), &said), (50, &found), "{has_log}");
-        // Code that takes the place of other code.
-        let pauses = ["0", "200000"];
-        // Beside what is shown at once nothing is waited for.
-        let has_both = has_log || is_whole();
-        for pause_us in pauses.into_iter().take(1 + usize::from(has_both)) {
-            let words = ["20", "3", pause_us];
-            let (said, found) = generated(folder.path(), &words, has_log);
-            assert_eq!(said.len(), found.len());
-            let pairs = said.iter().zip(&found);
-            let is_wrong = |(said, found): &(&String, &String)| *found != "?" && said != found;
-            assert_eq!(pairs.clone().find(is_wrong), None, "{has_log} {pause_us}");
-            let named = pairs.filter(|(said, found)| said == found).count();
-            let is_named = pause_us == "0" || named >= 20;
-            assert!(is_named, "{has_log} {named}: {found:?}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "loads eBPF"]
-fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
-    if missing_right().is_some() || Command::new("node").arg("-v").output().is_err() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let (script, log) = (folder.path().join("a.js"), folder.path().join("log"));
-    fs::write(&script, HOT).unwrap();
-    let mut tool = Command::new(dist::tracer_user().unwrap());
-    tool.args([
-        "run",
-        "--sample",
-        "499",
-        "--stack",
-        "user",
-        "--stack-for",
-        "none",
-    ]);
-    tool.arg("--log")
-        .arg(&log)
-        .args(["--", "node", "--perf-basic-prof"]);
-    tool.arg("--interpreted-frames-native-stack").arg(&script);
-    // It writes a log of its own where it is.
-    tool.current_dir(folder.path());
-    let pid = command::text(&mut tool).unwrap();
-    let list = fs::read_to_string(format!("/tmp/perf-{}.map", pid.trim())).unwrap();
-    let listed: Vec<(u64, u64, &str)> = list
-        .lines()
-        .map(|line| {
-            let mut words = line.splitn(3, ' ');
-            let mut number = || u64::from_str_radix(words.next().unwrap(), 16).unwrap();
-            (number(), number(), words.next().unwrap())
-        })
-        .collect();
-    let (mut named, mut hot) = (0, 0);
-    for line in read(&log).lines() {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        let frames = event["stack"].as_array().cloned().unwrap_or_default();
-        for frame in frames {
-            let name = frame["symbol"].as_str().unwrap_or_default();
-            if !name.starts_with("JS:") {
-                continue;
-            }
-            // perf takes the line that has the address.
-            let ip = frame["ip"].as_u64().unwrap();
-            let is_listed = listed.iter().any(|(start, bytes, listed)| {
-                (*start..=start + bytes).contains(&ip) && *listed == name
-            });
-            assert!(is_listed, "{frame}");
-            named += 1;
-            hot += usize::from(name.contains("hot"));
-        }
-    }
-    assert!(named > 100 && hot > 50, "{named} {hot}");
 }
 
 /// A program that removes its own file, or puts another one in its place, and then makes calls.
