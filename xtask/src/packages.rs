@@ -275,6 +275,13 @@ pub const FOR_PICTURES: &[Need] = &[
     },
 ];
 
+/// Prerequisites of tests that are left out where not all are run.
+pub const TO_TEST_WHOLE: &[Need] = &[Need {
+    what: "a compiler for Go",
+    holds: || process::find("go").is_some(),
+    packages: &["golang-go"],
+}];
+
 /// Prerequisites of the test that traces PostgreSQL.
 pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
     what: "PostgreSQL and pgbench",

@@ -75,6 +75,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         workspace::lint_tests();
     }
     setup::for_c_programs()?;
+    if args.whole {
+        packages::install_missing(packages::TO_TEST_WHOLE)?;
+    }
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }
