@@ -99,7 +99,9 @@ mod tests {
 
     #[test]
     fn each_is_the_name_of_one_test_and_in_the_list_for_readers() {
-        let tests = sources(&workspace::root().join("tests/tests"));
+        let folders = ["tests/tests", "tracer-user"];
+        let tests = folders.map(|folder| sources(&workspace::root().join(folder)));
+        let tests = tests.concat();
         // A case in C has its name alone on a line of a table.
         let names: Vec<&str> = tests
             .lines()
