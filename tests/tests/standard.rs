@@ -250,6 +250,7 @@ cases! {
         another_process_is_traced
         what_a_process_recorded_can_be_read_after_its_end
         a_process_without_the_library_is_traced_without_events_of_its_own
+        a_program_that_was_started_just_now_is_traced_from_its_first_event_on
         a_process_that_is_not_there_cannot_be_traced
         a_zombie_is_a_process
         zero_and_ones_own_pid_are_the_same_process

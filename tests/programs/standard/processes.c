@@ -1,6 +1,8 @@
 /* Streams of other processes, their limits, and streams whose controllers end. */
 #define _GNU_SOURCE
 #include "processes.h"
+#include <sched.h>
+#include <spawn.h>
 
 /* clause: create.pid trid_open.target stream.several */
 CASE(another_process_is_traced)
@@ -70,6 +72,52 @@ CASE(a_process_without_the_library_is_traced_without_events_of_its_own)
     kill(child, SIGKILL);
     CHECK(waitpid(child, NULL, 0) == child);
     OK(posix_trace_shutdown(trid));
+}
+
+/* clause: create.pid */
+CASE(a_program_that_was_started_just_now_is_traced_from_its_first_event_on)
+{
+    char *argv[] = {"target", "wait", "slow to start", NULL};
+    posix_spawn_file_actions_t actions;
+    cpu_set_t one, all;
+    trace_event_id_t own;
+    trace_attr_t attr;
+    int in[2], out[2];
+    pid_t busy, child;
+    trace_id_t trid;
+
+    /* Slow to start: nice, on a CPU that another process keeps busy. */
+    CPU_ZERO(&one);
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    busy = fork();
+    if (busy == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            ;
+    }
+    CHECK(nice(5) == 5);
+    CHECK_EQUAL(posix_spawn_file_actions_init(&actions), 0);
+    CHECK_EQUAL(posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO), 0);
+    CHECK_EQUAL(posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO), 0);
+    CHECK_EQUAL(posix_spawn(&child, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+    CHECK_EQUAL(posix_trace_attr_init(&attr), 0);
+    trid = running_of(child, &attr);
+    kill(busy, SIGKILL);
+    waitpid(busy, NULL, 0);
+    CHECK(write(in[1], "g", 1) == 1);
+    CHECK(read(out[0], &own, sizeof own) == sizeof own);
+    close(in[1]);
+    close(in[0]);
+    expect_end(child);
+    EXPECT(trid, own);
+    CHECK_EQUAL(info.posix_pid, child);
+    EXPECT_NONE(trid);
 }
 
 /* clause: create.no_process create.pid_values */

@@ -38,12 +38,13 @@ pub(crate) fn has_thread_ended(tid: i32) -> bool {
 /// Tells whether a thread that is there is one no more, for certain. `stat` says that too, but in
 /// some kernels waits for a process that runs another program, for as long as that takes.
 pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
+    state_of(pid, tid).is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
+}
+
+/// Returns the state of a thread by the kernel's letter for it; `None` where it is not shown.
+pub(super) fn state_of(pid: i32, tid: i32) -> Option<u8> {
     let status = fs::read(format!("/proc/{pid}/task/{tid}/status"));
-    status
-        .ok()
-        .as_deref()
-        .and_then(state)
-        .is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
+    status.ok().as_deref().and_then(state)
 }
 
 /// Returns the state in what `/proc/<pid>/status` says. A name has no line of its own in it: the

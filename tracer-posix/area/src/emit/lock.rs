@@ -27,6 +27,7 @@ use super::thread;
 use super::tls;
 use crate::system::errno;
 use crate::system::pids;
+use crate::system::thread::pause;
 
 /// The word of a free lock.
 const FREE: u32 = 0;
@@ -34,11 +35,8 @@ const FREE: u32 = 0;
 /// The bits of a lock's word that are the tid of the thread that has it.
 const HOLDER: u32 = 0x3fff_ffff;
 
-/// How often a thread looks again where the kernel has no such locks.
-const AGAIN: libc::timespec = libc::timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000,
-};
+/// Time after which a thread looks again where the kernel has no such locks.
+const AGAIN: Duration = Duration::from_micros(50);
 
 const NO_TIME: *const libc::timespec = std::ptr::null();
 
@@ -159,7 +157,7 @@ impl<T> PiLock<T> {
                 Asked::TimeOut => return false,
                 Asked::Again => {}
                 Asked::Cannot => {
-                    pause();
+                    pause(AGAIN);
                     if self.take(own_tid()) {
                         return true;
                     }
@@ -174,7 +172,7 @@ impl<T> PiLock<T> {
         let before = errno::get();
         let asked = self.ask(left);
         if matches!(asked, Asked::Cannot) {
-            pause();
+            pause(AGAIN);
         }
         errno::set(before);
         matches!(asked, Asked::Taken)
@@ -310,20 +308,6 @@ pub fn monotonic_in(time: Duration) -> libc::timespec {
             .saturating_add(nanoseconds / 1_000_000_000),
         tv_nsec: nanoseconds % 1_000_000_000,
     }
-}
-
-/// Lets other threads run. (By a system call: in the C library's function a thread may be
-/// cancelled.)
-fn pause() {
-    let time = AGAIN;
-    // SAFETY: a valid time; what is left of it is not asked for.
-    unsafe {
-        libc::syscall(
-            libc::SYS_nanosleep,
-            &raw const time,
-            std::ptr::null_mut::<libc::timespec>(),
-        )
-    };
 }
 
 #[cfg(test)]

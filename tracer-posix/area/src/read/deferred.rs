@@ -8,6 +8,7 @@ use tracer_common::event_type::EventTypeId;
 
 use super::slot::{SlotError, StreamRequest};
 use super::source::{AreaSource, memory_to_be_needed};
+use crate::discover::beginning;
 use crate::discover::find::Area;
 use crate::discover::find_error::FindError;
 use crate::layout::ticks::monotonic_now;
@@ -56,13 +57,15 @@ impl TargetError {
 }
 
 impl DeferredSource {
-    /// Opens a stream on process `pid`; one without an area is looked at again and again.
+    /// Opens a stream on process `pid`; one without an area is looked at again and again. A process
+    /// that was started just now is waited for, until it has an area or has begun without one:
+    /// some milliseconds, a second at most.
     ///
     /// # Errors
     ///
     /// See [`TargetError`].
     pub fn open(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
-        let area = Area::find(pid)?;
+        let area = beginning::find(pid)?;
         Self::open_in(area, pid, request)
     }
 

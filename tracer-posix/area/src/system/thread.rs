@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::Duration;
 
 /// Signals that the processor raises at an instruction: held back, they would end the process.
 const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
@@ -104,4 +105,16 @@ pub(crate) fn membarrier() {
     const GLOBAL_EXPEDITED: libc::c_long = 1 << 1;
     // SAFETY: takes no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL_EXPEDITED, 0, 0) };
+}
+
+/// Lets other threads run for less than a second. (By a system call: in the C library's function a
+/// thread may be cancelled.)
+pub(crate) fn pause(time: Duration) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    let nowhere = std::ptr::null_mut::<libc::timespec>();
+    // SAFETY: a valid time; the rest of it is not asked for.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, nowhere) };
 }
