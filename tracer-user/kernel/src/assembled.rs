@@ -11,6 +11,8 @@ pub const CALL: u8 = 0x85;
 pub const SET: u8 = 0xb7;
 /// Loads 64 bits from an address into a register.
 pub const READ: u8 = 0x79;
+/// Loads 32 bits from an address into a register.
+pub const READ_HALF: u8 = 0x61;
 /// Loads a constant of 64 bits; its upper half is in the instruction that follows.
 pub const LOAD: u8 = 0x18;
 /// Jumps; by 0 it does nothing.

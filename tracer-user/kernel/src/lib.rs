@@ -10,7 +10,8 @@
 //! - `counts` has what the programs count where that is asked for, instead of recording it.
 //! - `look` records what threads do when a trace begins.
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
-//!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`).
+//!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`,
+//!   `unended`).
 //! - `opened` tells whose memory an open file is, for the service (`assembled`).
 //! - `memory` gives back what loading took.
 //! - [`named_tracepoints`] are those that are recorded by their names.
@@ -72,6 +73,7 @@ mod traced;
 mod tracepoints;
 mod tracer;
 mod types;
+mod unended;
 mod unmet;
 mod withheld;
 

@@ -66,7 +66,7 @@ const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
 const AT_ENTRY: &str = "sys_enter";
 
 /// Requests to block devices that are remembered at a time.
-const MOST_REQUESTS: u32 = 8192;
+pub(super) const MOST_REQUESTS: u32 = 8192;
 
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";

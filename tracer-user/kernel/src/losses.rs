@@ -11,6 +11,7 @@ use tracer_common::kernel::LostOnCpu;
 use tracer_engine::event::MonotonicNs;
 
 use super::mapping::MapMemory;
+use super::unended::UnendedRequests;
 
 /// Interval between questions for missed runs: a few system calls a program, for something that
 /// hardly ever happens.
@@ -90,6 +91,9 @@ pub struct LossReader {
     returns: Reported,
     /// Count of ends of requests that the kernel did not report.
     untold_ends: MapMemory,
+    /// Requests whose end may not have been reported, where ends are recorded.
+    unended: Option<UnendedRequests>,
+    looks_at_unended: bool,
     ends: Reported,
 }
 
@@ -99,6 +103,7 @@ impl LossReader {
         programs: Vec<OwnedFd>,
         unseen_returns: MapMemory,
         untold_ends: MapMemory,
+        unended: Option<UnendedRequests>,
     ) -> Self {
         Self {
             by_cpu,
@@ -108,6 +113,8 @@ impl LossReader {
             unseen_returns,
             returns: Reported::default(),
             untold_ends,
+            unended,
+            looks_at_unended: false,
             ends: Reported::default(),
         }
     }
@@ -147,10 +154,18 @@ impl LossReader {
     }
 
     /// Ends of requests that the kernel did not report since the last call, as their reuse has
-    /// shown.
+    /// shown; after [`ask_soon`](Self::ask_soon) also those of requests that were not reused yet.
     pub fn untold_ends(&mut self) -> u64 {
-        let count = self.untold_ends.word(0);
-        let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
+        let reused = || {
+            let count = self.untold_ends.word(0);
+            count.map_or(0, |count| count.load(Ordering::Relaxed))
+        };
+        // Read first: an end counts here once its request is reused, and no longer there.
+        let before = reused();
+        let unended = self.unended.as_ref().filter(|_| self.looks_at_unended);
+        let idle = unended.map_or(0, UnendedRequests::count);
+        let count = before.saturating_add(idle).max(reused());
+        self.looks_at_unended = false;
         self.ends.growth(count)
     }
 
@@ -168,9 +183,10 @@ impl LossReader {
         self.missed.growth(count)
     }
 
-    /// Makes the next call of [`missed`](Self::missed) ask.
+    /// Makes the next calls of [`missed`](Self::missed) and [`untold_ends`](Self::untold_ends) ask.
     pub fn ask_soon(&mut self) {
         self.missed_read = None;
+        self.looks_at_unended = true;
     }
 }
 

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use crate::assembled::{
-    self, ADD, Assembly, COPY, Instruction, READ, SET, WRITE, helper, register,
+    self, ADD, Assembly, COPY, Instruction, READ, READ_HALF, SET, WRITE, helper, register,
 };
 use crate::btf::reader::Btf;
 use crate::call;
@@ -117,8 +117,6 @@ impl Places {
 const ADD_REGISTER: u8 = 0x0f;
 const MULTIPLY: u8 = 0x27;
 const SHIFT: u8 = 0x67;
-/// Loads 32 bits from an address into a register.
-const READ_HALF: u8 = 0x61;
 /// Jumps where a register is 0.
 const JUMP_IF: u8 = 0x15;
 /// Jumps where a register is less than another one.

@@ -31,6 +31,8 @@ pub struct Kernel {
     pub namespace: Option<Nested>,
     /// The variables that programs read of it.
     pub variables: Vec<Variable>,
+    /// Place of the state of a request to a block device.
+    pub request_state: Option<u32>,
 }
 
 impl Kernel {
@@ -77,6 +79,7 @@ pub fn examine(given: Option<&Path>) -> Result<Kernel, Unmet> {
         tracepoints,
         namespace,
         variables,
+        request_state: btf.member_offset("request", &["state"]),
     })
 }
 

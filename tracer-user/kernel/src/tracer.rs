@@ -19,11 +19,12 @@ use super::namespace::ProcessListing;
 use super::options::KernelOptions;
 use super::probes::{ProbeAttachments, ProbeNames};
 use super::python::PythonStacks;
-use super::requirements;
+use super::requirements::{self, Kernel};
 use super::source::KernelSource;
 use super::traced::{TracedMap, VisibleMap};
 use super::tracepoints::{self, Layouts};
 use super::types;
+use super::unended::UnendedRequests;
 use super::withheld::{Withheld, WithheldMap};
 use tracer_syscalls::choice::SyscallSet;
 
@@ -110,6 +111,7 @@ impl KernelTracer {
             attached.programs,
             maps.unseen_returns,
             maps.untold_ends,
+            unended(&mut ebpf, &kernel, attached.recorded),
         );
         let source = KernelSource::new(
             maps.rings,
@@ -386,6 +388,23 @@ impl KernelTracer {
         let found = processes.filter(|process| pids.contains(&process.here));
         found.map(|process| checked(process.first)).collect()
     }
+}
+
+/// Returns the reader of requests whose end was not reported, where ends are recorded. Without it,
+/// these are counted when their requests are reused.
+fn unended(ebpf: &mut Ebpf, kernel: &Kernel, recorded: u64) -> Option<UnendedRequests> {
+    let state = kernel.request_state?;
+    if recorded & wanted::bit(EventTypeId::BLOCK_COMPLETE) == 0 {
+        return None;
+    }
+    UnendedRequests::take(ebpf, state)
+        .inspect_err(|error| {
+            tracing::debug!(
+                error = error as &dyn std::error::Error,
+                "requests are not looked at in the end"
+            );
+        })
+        .ok()
 }
 
 /// Returns the index of a process, by its pid in the first pid namespace.

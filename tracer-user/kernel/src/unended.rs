@@ -1,0 +1,233 @@
+//! Requests to block devices whose end the kernel did not report, found while nothing has taken
+//! their place yet.
+//!
+//! The programs note each request when it starts and forget it when it ends. One that is noted, was
+//! handed to the device and is idle has ended without a word. Idle is what the kernel calls it
+//! itself: a small program reads that, when it is asked, in the thread that asks.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::thread;
+use std::time::Duration;
+
+use aya::Ebpf;
+use aya::maps::{HashMap, MapData};
+use tracer_common::kernel::{Issuer, NOT_TRACED};
+
+use super::assembled::{self, ADD, Assembly, Instruction, READ, READ_HALF, register};
+use super::call;
+use super::error::LoadError;
+use super::loading::{MOST_REQUESTS, usize_of};
+
+/// Map of the programs' notes.
+const ISSUERS: &str = "ISSUERS";
+
+/// Words of a note.
+const WORDS: usize = size_of::<Issuer>() / size_of::<u64>();
+
+/// Result of the program for a request that is idle: `MQ_RQ_IDLE`, and 1 for that it could be read.
+const IDLE: u32 = 1;
+
+/// Interval between two looks at a request. It is idle for a moment too after it is noted as handed
+/// over.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// Reader of the requests that are noted.
+#[derive(Debug)]
+pub struct UnendedRequests {
+    issuers: HashMap<MapData, u64, [u64; WORDS]>,
+    /// Program that reads the state of a request.
+    program: OwnedFd,
+}
+
+impl UnendedRequests {
+    /// Takes the map of the notes, and loads the program. `state` is the place of a request's state.
+    ///
+    /// # Errors
+    ///
+    /// The object has no such map, or the kernel does not take the program.
+    pub fn take(ebpf: &mut Ebpf, state: u32) -> Result<Self, LoadError> {
+        let map = ebpf.take_map(ISSUERS);
+        let map = map.ok_or(LoadError::PartMissing { name: ISSUERS })?;
+        let issuers = HashMap::try_from(map).map_err(|source| LoadError::Map {
+            name: ISSUERS,
+            source: Box::new(source),
+        })?;
+        let program = assembled::load(&assemble(state)).map_err(|source| LoadError::MapCall {
+            call: "bpf(BPF_PROG_LOAD)",
+            name: ISSUERS,
+            source,
+        })?;
+        Ok(Self { issuers, program })
+    }
+
+    /// Returns the number of requests of traced processes that have ended, and whose end was not
+    /// reported. A kernel before 5.10 runs no program when it is asked: there it is 0.
+    pub fn count(&self) -> u64 {
+        let idle = self.idle();
+        if idle.is_empty() {
+            return 0;
+        }
+        thread::sleep(BETWEEN_LOOKS);
+        let both = idle.into_iter().filter(|request| self.is_idle(*request));
+        u64::try_from(both.count()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the addresses of such requests at this moment.
+    fn idle(&self) -> BTreeSet<u64> {
+        // A key that goes as it is passed makes the kernel begin anew.
+        let most = 2 * usize_of(MOST_REQUESTS);
+        let requests = self.issuers.keys().take(most).filter_map(Result::ok);
+        requests.filter(|request| self.is_idle(*request)).collect()
+    }
+
+    fn is_idle(&self, request: u64) -> bool {
+        let Ok(words) = self.issuers.get(&request, 0) else {
+            return false;
+        };
+        let issuer: Issuer = zerocopy::transmute!(words);
+        issuer.issued != 0
+            && issuer.pid != NOT_TRACED
+            && self.state(request).is_ok_and(|state| state == IDLE)
+    }
+
+    fn state(&self, request: u64) -> io::Result<u32> {
+        call::run(self.program.as_fd(), &[request])
+    }
+}
+
+/// Returns a program that is given the address of a request. Its result is the request's state and
+/// 1, or 0 where that cannot be read.
+fn assemble(state: u32) -> Vec<Instruction> {
+    let mut program = Assembly::default();
+    program.put_at(READ, register::THIRD, register::FIRST, 0, 0);
+    program.put(ADD, register::THIRD, 0, i32::try_from(state).unwrap_or(0));
+    program.read_word(size_of::<u32>());
+    program.leave_unless(register::RESULT, 0);
+    program.put_at(
+        READ_HALF,
+        register::RESULT,
+        register::FRAME,
+        Assembly::WORD,
+        0,
+    );
+    program.put(ADD, register::RESULT, 0, 1);
+    program.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::fs::{self, File, OpenOptions};
+    use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+    use std::path::Path;
+    use std::sync::atomic::Ordering;
+
+    use aya::programs::Program;
+    use tracer_common::event_type::EventTypeId;
+    use tracer_common::kernel::{traced, wanted};
+
+    use super::*;
+    use crate::loading::{Maps, Plan};
+    use crate::options::KernelOptions;
+    use crate::requirements;
+    use crate::traced::TracedMap;
+
+    /// Bytes of a request.
+    const BLOCK: usize = 64 * 1024;
+
+    /// Reads a file past the page cache, a request at a time.
+    fn read_directly(path: &Path, blocks: usize) {
+        let file = OpenOptions::new();
+        let file = { file }
+            .read(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(path)
+            .unwrap();
+        let layout = Layout::from_size_align(BLOCK, 4096).unwrap();
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc_zeroed(layout) };
+        // SAFETY: it is that long, and nothing else has it.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(memory, BLOCK) };
+        for block in 0..blocks {
+            let at = u64::try_from(block * BLOCK).unwrap();
+            file.read_exact_at(buffer, at).unwrap();
+        }
+        // SAFETY: it is from there, by this layout.
+        unsafe { dealloc(memory, layout) };
+    }
+
+    /// Ends that a later request has shown to be missing, and those that the requests show.
+    fn missing(maps: &Maps, requests: &UnendedRequests) -> u64 {
+        let reused = maps.untold_ends.word(0).unwrap().load(Ordering::Relaxed);
+        reused + requests.count()
+    }
+
+    /// Takes the program of ends away.
+    fn detach(ebpf: &mut Ebpf) {
+        for name in ["block_rq_complete", "block_rq_complete_raw"] {
+            let _is_the_other_kind = match ebpf.program_mut(name).unwrap() {
+                Program::BtfTracePoint(program) => program.unload(),
+                Program::RawTracePoint(program) => program.unload(),
+                _ => unreachable!(),
+            };
+        }
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn ends_that_are_not_reported_are_counted_before_their_requests_are_reused() {
+        const BLOCKS: usize = 40;
+        const READERS: usize = 16;
+        const ROUNDS: usize = 10;
+        if let Err(lacking) = requirements::capabilities() {
+            let is_required = std::env::var_os("TRACER_REQUIRE_PRIVILEGED");
+            assert!(is_required.is_none_or(|value| value != "1"), "{lacking}");
+            return;
+        }
+        // The folder for temporary files need not be on a disk.
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, vec![0x5a; BLOCKS * BLOCK]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let options = KernelOptions {
+            wanted: vec![EventTypeId::BLOCK_ISSUE, EventTypeId::BLOCK_COMPLETE],
+            ..KernelOptions::default()
+        };
+        let kernel = requirements::examine(None).unwrap();
+        let plan = Plan::new(&options, &kernel, options.rounded_ring_bytes().unwrap());
+        let mut ebpf = plan.load(crate::loading::object()).unwrap();
+        let maps = plan.map(&mut ebpf).unwrap();
+        let attached = plan.attach(&mut ebpf).unwrap();
+        let types =
+            wanted::bit(EventTypeId::BLOCK_ISSUE) | wanted::bit(EventTypeId::BLOCK_COMPLETE);
+        assert_eq!(attached.recorded & types, types);
+        maps.wanted.set_recorded(types);
+        maps.wanted.set_types(types);
+        let requests = UnendedRequests::take(&mut ebpf, kernel.request_state.unwrap()).unwrap();
+        let own = usize::try_from(std::process::id()).unwrap();
+        let all_traced = TracedMap::from_object(&ebpf).unwrap();
+        all_traced.set(own, traced::TRACED).unwrap();
+
+        // None is taken for one that has ended while it is under way, which with so many readers
+        // there always are.
+        let mut most = 0;
+        thread::scope(|scope| {
+            let read = || (0..ROUNDS).for_each(|_| read_directly(&path, BLOCKS));
+            let readers = [(); READERS].map(|()| scope.spawn(read));
+            while !readers.iter().all(|reader| reader.is_finished()) {
+                most = most.max(requests.count());
+            }
+        });
+        // The machine's own kernel misses some, on a virtual machine up to one in twenty.
+        let before = missing(&maps, &requests);
+        detach(&mut ebpf);
+        read_directly(&path, BLOCKS);
+        let after = missing(&maps, &requests);
+        assert_eq!(after - before, u64::try_from(BLOCKS).unwrap(), "{before}");
+        assert!(most <= before, "{most} {before}");
+        let all = u64::try_from(READERS * ROUNDS * BLOCKS).unwrap();
+        assert!(before < all / 4, "{before} of {all}");
+    }
+}
