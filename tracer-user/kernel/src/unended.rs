@@ -42,7 +42,8 @@ pub struct UnendedRequests {
 }
 
 impl UnendedRequests {
-    /// Takes the map of the notes, and loads the program. `state` is the place of a request's state.
+    /// Takes the map of the notes, and loads the program. `state` is the place of a request's
+    /// state.
     ///
     /// # Errors
     ///
