@@ -6,11 +6,14 @@ mod beginnings;
 mod columns;
 mod dependencies;
 mod directions;
+mod doctests;
 mod names;
 
 use std::env;
 use std::fs::{self, File};
+use std::panic::resume_unwind;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context as _, ensure};
 
@@ -93,17 +96,22 @@ pub fn run_beside() -> anyhow::Result<()> {
 
 /// Runs the checks that need no compiler, and reports all their findings at once.
 fn text() -> anyhow::Result<()> {
-    let checks = [
-        columns::check(),
-        beginnings::check(),
-        actors::check(),
-        names::check(),
-        process::run(workspace::cargo("fmt").args(["--all", "--", "--check"])),
+    let format = || process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]));
+    let checks: [fn() -> anyhow::Result<()>; 6] = [
+        format,
+        columns::check,
+        beginnings::check,
+        actors::check,
+        names::check,
+        doctests::check,
     ];
-    let failures: Vec<String> = checks
-        .into_iter()
-        .filter_map(|check| check.err().map(|error| error.to_string()))
-        .collect();
+    let failures: Vec<String> = thread::scope(|scope| {
+        let checks = checks.map(|check| scope.spawn(check));
+        let outcomes =
+            checks.map(|check| check.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let failures = outcomes.into_iter().filter_map(Result::err);
+        failures.map(|error| error.to_string()).collect()
+    });
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
 }
