@@ -1,7 +1,8 @@
 //! Lanes of tests that run as root. Most look at processes of their own and wait most of the time,
-//! so that two of them run side by side. Those that count what the whole machine does, or need its
-//! processors, run alone after them.
+//! so that there are more lanes than processors of a small machine. Those that count what the whole
+//! machine does, or need its processors, run alone after them.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -11,7 +12,7 @@ use super::totals::Outcome;
 use super::{Run, Variables, joined};
 
 /// Lanes side by side.
-const LANES: usize = 2;
+const LANES: usize = 3;
 
 /// Executable whose tests share users, so that all of it is in one lane.
 const IN_ONE_LANE: &str = "security";
@@ -69,10 +70,12 @@ pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec
     Ok(ended)
 }
 
-/// Divides runs into lots that stay in a lane, the longest one first.
+/// Divides runs into lots that stay in a lane, the longest one first and then those with the most
+/// tests: one that takes long must not be the last.
 fn lots<'a>(runs: Vec<&'a Run<'a>>) -> VecDeque<Vec<&'a Run<'a>>> {
     let is_in_one = |run: &&Run<'_>| run.binary.name() == IN_ONE_LANE;
-    let (together, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(is_in_one);
+    let (together, mut others): (Vec<_>, Vec<_>) = runs.into_iter().partition(is_in_one);
+    others.sort_by_key(|run| Reverse(run.names.len()));
     let others = others.into_iter().map(|run| vec![run]);
     std::iter::once(together).chain(others).collect()
 }
