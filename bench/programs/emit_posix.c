@@ -1,11 +1,13 @@
 /*
- * emit_posix THREADS EVENTS STREAMS POLICY READERS PAUSE: user events through libposixtrace, into so many streams
+ * emit_posix THREADS EVENTS STREAMS POLICY READERS PAUSE PREPARED: user events through libposixtrace, into so many streams
  * (0: not traced) with the policy POSIX_TRACE_LOOP (0) or POSIX_TRACE_UNTIL_FULL (1), and a thread that reads each
  * event as it comes, or none. Compiled with -DOUT_OF_LINE, the function is called by its address, so that the header
  * cannot look whether the process is traced; with -DLATENCY, it says how long single events take, with so many
- * microseconds between them.
+ * microseconds between them, in a thread that has prepared itself (1) or not.
  */
 #include <trace.h>
+
+#include <stdlib.h>
 
 static trace_event_id_t type;
 #ifdef OUT_OF_LINE
@@ -15,6 +17,15 @@ static void (*volatile point)(trace_event_id_t, const void *, size_t) = posix_tr
 #define POINT(payload) posix_trace_event(type, &(payload), sizeof(payload))
 #endif
 #ifdef LATENCY
+static int is_prepared;
+#define PREPARE() prepare()
+
+static void prepare(void)
+{
+    if (is_prepared && posix_trace_prefault_np() != 0)
+        abort();
+}
+
 #include "latency.h"
 #else
 #include "emit.h"
@@ -58,6 +69,7 @@ int main(int argc, char **argv)
 #ifdef LATENCY
     (void)threads;
     pause_us = argument(argc, argv, 6, 0);
+    is_prepared = argument(argc, argv, 7, 0) != 0;
     measure_and_print();
 #else
     emit_and_print(threads);

@@ -1,16 +1,20 @@
 /*
  * How long single events take: the loop of emit.h, with the clock read around each, in a thread of SCHED_FIFO whose
  * memory is locked. It pauses after each burst, so that the kernel does not take the processor from it for others; or
- * for so many microseconds after each event.
+ * for so many microseconds after each event. The tracer's own file may define PREPARE(), which the thread does first.
  *
- * Prints "p50", "p9999" and "longest" in nanoseconds, "first" (a thread's first event) and "events". The clock's own
- * time is in all of them: it is that of the loop without a point.
+ * Prints "p50", "p99", "p9999" and "longest" in nanoseconds, "first" (a thread's first event) and "events". The
+ * clock's own time is in all of them: it is that of the loop without a point.
  */
 #ifndef LATENCY_H
 #define LATENCY_H
 
 #include "emit.h"
 #include <sys/mman.h>
+
+#ifndef PREPARE
+#define PREPARE() ((void)0)
+#endif
 
 /* Ranges of durations: of each power of two so many. */
 enum { PARTS = 32, RANGES = 40 * PARTS };
@@ -73,6 +77,7 @@ static void *measure(void *unused)
     (void)unused;
     pin(sysconf(_SC_NPROCESSORS_ONLN) - 1);
     must("SCHED_FIFO", pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority));
+    PREPARE();
     first = one_event(0);
     for (uint64_t i = 0; i < BURST && pause_us == 0; i++)
         one_event(i);
@@ -87,8 +92,9 @@ static void *measure(void *unused)
         else if (i % BURST == BURST - 1)
             usleep(1000);
     }
-    printf("p50 %llu\np9999 %llu\nlongest %llu\nfirst %llu\nevents %llu\n", (unsigned long long)up_to(0.5, events),
-           (unsigned long long)up_to(0.9999, events), (unsigned long long)longest, (unsigned long long)first,
+    printf("p50 %llu\np99 %llu\np9999 %llu\n", (unsigned long long)up_to(0.5, events),
+           (unsigned long long)up_to(0.99, events), (unsigned long long)up_to(0.9999, events));
+    printf("longest %llu\nfirst %llu\nevents %llu\n", (unsigned long long)longest, (unsigned long long)first,
            (unsigned long long)events);
     return NULL;
 }

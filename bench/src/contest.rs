@@ -47,9 +47,9 @@ pub enum Goal {
     Below(f64),
     /// Our value is at least this.
     Above(f64),
-    /// Our value is at most this part of the named peer's, pair by pair.
+    /// Our value is at most this part of the named contestant's, round by round.
     PartOf(&'static str, f64),
-    /// Our value is at least this many times the named peer's, pair by pair.
+    /// Our value is at least this many times the named contestant's, round by round.
     TimesOf(&'static str, f64),
 }
 
@@ -62,6 +62,7 @@ pub struct Contest<'a> {
     contestants: Vec<Contestant<'a>>,
     missing: Vec<String>,
     goals: Vec<(&'static str, Goal)>,
+    is_asked_once: bool,
 }
 
 impl<'a> Contest<'a> {
@@ -75,7 +76,14 @@ impl<'a> Contest<'a> {
             contestants: Vec::new(),
             missing: Vec::new(),
             goals: Vec::new(),
+            is_asked_once: false,
         }
+    }
+
+    /// Declares that one round is enough.
+    pub fn once(mut self) -> Self {
+        self.is_asked_once = true;
+        self
     }
 
     /// Sets a measure other than the value itself.
@@ -95,7 +103,7 @@ impl<'a> Contest<'a> {
         self.add(name, false, Box::new(run));
     }
 
-    /// Adds a contestant of this project. Ratios and goals refer to the first one.
+    /// Adds a contestant of this project. The ratios that are shown are of the first one.
     pub fn ours(&mut self, name: &str, run: impl FnMut() -> anyhow::Result<Run> + 'a) {
         self.add(name, true, Box::new(run));
     }
@@ -118,11 +126,11 @@ impl<'a> Contest<'a> {
         self.goals.push((who, goal));
     }
 
-    /// Runs all contestants in turn, `rounds` times.
+    /// Runs all contestants in turn, `rounds` times, or once where that is enough.
     pub fn run(mut self, name: &str, rounds: usize) -> Outcome {
         let mut contenders: Vec<Contender> = self.contestants.iter().map(newcomer).collect();
         let mut facts: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); contenders.len()];
-        for _ in 0..rounds {
+        for _ in 0..if self.is_asked_once { 1 } else { rounds } {
             for ((contestant, contender), facts) in self
                 .contestants
                 .iter_mut()
@@ -147,11 +155,12 @@ impl<'a> Contest<'a> {
         for (contender, facts) in contenders.iter_mut().zip(facts) {
             contender.facts = middles(facts);
         }
-        self.show(&mut contenders);
+        let measured = self.measured(&contenders);
+        show(self.measure, &mut contenders, &measured);
         let verdicts = self
             .goals
             .iter()
-            .map(|goal| self.judge(&contenders, *goal))
+            .map(|goal| self.judge(&contenders, &measured, *goal))
             .collect();
         Outcome {
             name: name.to_owned(),
@@ -162,28 +171,6 @@ impl<'a> Contest<'a> {
             contenders,
             missing: self.missing,
             verdicts,
-        }
-    }
-
-    fn show(&self, contenders: &mut [Contender]) {
-        let measured: Vec<Vec<f64>> = self.measured(contenders);
-        let ours = contenders.iter().position(|contender| contender.is_ours);
-        let ours = ours
-            .and_then(|index| measured.get(index))
-            .cloned()
-            .unwrap_or_default();
-        for (contender, measured) in contenders.iter_mut().zip(&measured) {
-            contender.spread = Spread::compute(contender.values.iter().copied());
-            if self.measure != Measure::Value {
-                contender.measured = Spread::compute(measured.iter().copied());
-            }
-            if !contender.is_ours {
-                contender.ratio = Spread::compute(ratios(&ours, measured));
-            }
-        }
-        // What was not measured has no value in JSON either.
-        for contender in contenders {
-            contender.values.retain(|value| value.is_finite());
         }
     }
 
@@ -204,11 +191,20 @@ impl<'a> Contest<'a> {
             .collect()
     }
 
-    fn judge(&self, contenders: &[Contender], (who, goal): (&'static str, Goal)) -> Verdict {
-        let find = |name: &str| contenders.iter().find(|contender| contender.name == name);
-        let shown = |contender: &Contender| contender.measured.or(contender.spread);
-        let ours = find(who).and_then(shown).map(|spread| spread.median);
-        let ratio = |peer: &str| find(peer)?.ratio.map(|ratio| ratio.median);
+    fn judge(
+        &self,
+        contenders: &[Contender],
+        measured: &[Vec<f64>],
+        (who, goal): (&'static str, Goal),
+    ) -> Verdict {
+        let figures = |name: &str| {
+            let mut all = contenders.iter().zip(measured);
+            let (_, figures) = all.find(|(contender, _)| contender.name == name)?;
+            Some(figures)
+        };
+        let middle = |figures: Vec<f64>| Spread::compute(figures).map(|spread| spread.median);
+        let ours = figures(who).cloned().and_then(middle);
+        let ratio = |other: &str| middle(ratios(figures(who)?, figures(other)?));
         let what = match self.measure {
             Measure::Value => self.unit.sign(),
             Measure::Added => "ns added",
@@ -244,6 +240,23 @@ impl Goal {
             | Self::PartOf(_, bound)
             | Self::TimesOf(_, bound) => bound,
         }
+    }
+}
+
+/// Sets what is shown of each contestant beside its values.
+fn show(measure: Measure, contenders: &mut [Contender], measured: &[Vec<f64>]) {
+    let ours = contenders.iter().position(|contender| contender.is_ours);
+    let ours = ours.and_then(|index| measured.get(index));
+    for (contender, measured) in contenders.iter_mut().zip(measured) {
+        contender.spread = Spread::compute(contender.values.iter().copied());
+        if measure != Measure::Value {
+            contender.measured = Spread::compute(measured.iter().copied());
+        }
+        if let (false, Some(ours)) = (contender.is_ours, ours) {
+            contender.ratio = Spread::compute(ratios(ours, measured));
+        }
+        // What was not measured has no value in JSON either.
+        contender.values.retain(|value| value.is_finite());
     }
 }
 
@@ -304,6 +317,20 @@ mod tests {
         assert_eq!(outcome.contenders[1].measured.unwrap().median, 10.0);
         assert_eq!(outcome.contenders[2].ratio.unwrap().median, 0.25);
         assert_eq!(outcome.contenders[0].ratio, None);
+    }
+
+    #[test]
+    fn a_goal_may_be_beside_another_of_ours() {
+        let mut contest = Contest::new("?", Unit::Ns);
+        contest.ours("one", || Ok(Run::new(8.0)));
+        contest.ours("other", || Ok(Run::new(4.0)));
+        contest.peer("peer", || Ok(Run::new(16.0)));
+        contest.goal("other", Goal::PartOf("one", 0.5));
+        contest.goal("other", Goal::PartOf("peer", 0.3));
+        let outcome = contest.run("q", 5);
+
+        let measured = outcome.verdicts.iter().map(|verdict| verdict.measured);
+        assert_eq!(measured.collect::<Vec<_>>(), [Some(0.5), Some(0.25)]);
     }
 
     #[test]

@@ -46,8 +46,17 @@ pub fn write(results: &Results) -> anyhow::Result<()> {
 fn introduction(results: &Results) -> String {
     let machine = &results.machine;
     let mut again = String::new();
-    for (name, commit) in &results.again {
-        let _ = writeln!(again, "- Asked again later, at commit {commit}: {name}");
+    for (name, machine) in &results.again {
+        let _ = writeln!(
+            again,
+            "- Asked at another time, {}, at commit {}, on {}, {} CPUs, {}, load before it {:.2}: {name}",
+            machine.date,
+            machine.commit,
+            machine.processor,
+            machine.cpus,
+            machine.kernel,
+            machine.load,
+        );
     }
     let kind = if results.is_quick {
         " This was a quick run: a tenth of the work."

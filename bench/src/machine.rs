@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use xtask::{packages, process, workspace};
 
 /// Machine, and the versions that ran on it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor's own name.
     pub processor: String,

@@ -37,11 +37,14 @@ use xtask::{packages, privilege, tracefs, workspace};
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
 struct Args {
-    /// Only questions whose name contains this (see the names in docs/performance.md)
-    filter: Option<String>,
-    /// Less work in each run: about four minutes instead of fifteen
+    /// Only questions whose name contains one of these (see the names in docs/performance.md)
+    filters: Vec<String>,
+    /// Less work in each run
     #[arg(long)]
     quick: bool,
+    /// Ask also how memory grows over so many seconds: 3600 for an hour
+    #[arg(long, value_name = "SECONDS")]
+    long: Option<u64>,
     /// Install the peers from the system's packages, and measure nothing
     #[arg(long)]
     setup: bool,
@@ -84,16 +87,20 @@ fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_c_programs()?;
     dist::run()?;
     let results = measure(args)?;
-    let is_whole = args.filter.is_none() && !args.quick;
+    let is_whole = args.filters.is_empty() && !args.quick;
     if is_whole || args.keep {
-        let results = match args.filter {
-            Some(_) => {
-                let mut all = Results::load(&latest)?;
-                all.take_again(results);
-                all
+        let mut results = if args.filters.is_empty() {
+            let mut all = results;
+            if let Ok(before) = Results::load(&latest) {
+                all.keep(before, questions::LONG);
             }
-            None => results,
+            all
+        } else {
+            let mut all = Results::load(&latest)?;
+            all.take_again(results);
+            all
         };
+        results.sort_by(&names());
         results.save(&latest)?;
         document::write(&results)?;
         println!("Written: bench/results/, docs/performance.md");
@@ -107,11 +114,11 @@ fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Args) -> anyhow::Result<Results> {
-    let bench = Workbench::prepare(args.quick)?;
+    let bench = Workbench::prepare(args.quick, args.long.unwrap_or_default())?;
     let is_wanted = |name: &str| {
-        args.filter
-            .as_deref()
-            .is_none_or(|part| name.contains(part))
+        let is_chosen =
+            args.filters.is_empty() || args.filters.iter().any(|part| name.contains(part));
+        is_chosen && (name != questions::LONG || args.long.is_some())
     };
     let mut results = Results::new(machine::look()?, args.quick);
     for question in questions::ALL {
@@ -139,8 +146,8 @@ fn measure(args: &Args) -> anyhow::Result<Results> {
     }
     ensure!(
         !results.is_empty(),
-        "no question's name contains {:?}; there are: {}",
-        args.filter.as_deref().unwrap_or_default(),
+        "no question's name contains any of {:?}, or only one that --long asks; there are: {}",
+        args.filters,
         names().join(", ")
     );
     Ok(results)

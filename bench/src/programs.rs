@@ -39,6 +39,16 @@ pub const OWN: &[Recipe] = &[
         flags: &["-DEMPTY_CALL", "-lempty"],
     },
     Recipe {
+        name: "emit_counter",
+        source: "emit_none.c",
+        flags: &["-DCOUNTER"],
+    },
+    Recipe {
+        name: "emit_fenced_counter",
+        source: "emit_none.c",
+        flags: &["-DCOUNTER", "-DFENCE"],
+    },
+    Recipe {
         name: "emit_posix",
         source: "emit_posix.c",
         flags: OURS,
@@ -91,6 +101,11 @@ pub const OWN: &[Recipe] = &[
     Recipe {
         name: "floor",
         source: "floor.c",
+        flags: &[],
+    },
+    Recipe {
+        name: "forks",
+        source: "forks.c",
         flags: &[],
     },
     Recipe {

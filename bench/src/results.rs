@@ -58,9 +58,9 @@ pub struct Results {
     pub curves: Vec<Curve>,
     /// The micro-benchmarks.
     pub micro: Vec<Micro>,
-    /// Questions that were measured again after the whole run, by name, and the commit of each.
+    /// Questions that were not measured in the whole run but at another time, by name.
     #[serde(default)]
-    pub again: BTreeMap<String, String>,
+    pub again: BTreeMap<String, Machine>,
 }
 
 impl Results {
@@ -78,19 +78,40 @@ impl Results {
 
     /// Replaces results by those that were measured again later.
     pub fn take_again(&mut self, later: Self) {
-        let commit = later.machine.commit;
+        let machine = later.machine;
         for outcome in later.outcomes {
-            self.again.insert(outcome.name.clone(), commit.clone());
+            self.again.insert(outcome.name.clone(), machine.clone());
             replace(&mut self.outcomes, outcome, |one| &one.name);
         }
         for curve in later.curves {
-            self.again.insert(curve.name.clone(), commit.clone());
+            self.again.insert(curve.name.clone(), machine.clone());
             replace(&mut self.curves, curve, |one| &one.name);
         }
         if !later.micro.is_empty() {
-            self.again.insert(MICRO.to_owned(), commit);
+            self.again.insert(MICRO.to_owned(), machine);
             self.micro = later.micro;
         }
+    }
+
+    /// Takes the outcome of this question from earlier results, unless it was asked again.
+    pub fn keep(&mut self, mut before: Self, name: &str) {
+        let is_it = |outcome: &Outcome| outcome.name == name;
+        if self.outcomes.iter().any(is_it) {
+            return;
+        }
+        if let Some(at) = before.outcomes.iter().position(is_it) {
+            let machine = before.again.remove(name).unwrap_or(before.machine);
+            self.again.insert(name.to_owned(), machine);
+            self.outcomes.push(before.outcomes.swap_remove(at));
+        }
+    }
+
+    /// Puts the contests and the growth in the order of these names.
+    pub fn sort_by(&mut self, names: &[&str]) {
+        let at = |name: &str| names.iter().position(|other| *other == name);
+        let place = |name: &str| at(name).unwrap_or(names.len());
+        self.outcomes.sort_by_key(|outcome| place(&outcome.name));
+        self.curves.sort_by_key(|curve| place(&curve.name));
     }
 
     /// Tells whether nothing was measured.
@@ -127,6 +148,34 @@ fn replace<T>(all: &mut Vec<T>, one: T, name: impl Fn(&T) -> &String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn results(names: &[&str]) -> Results {
+        let outcome = |name: &&str| {
+            let contest = crate::contest::Contest::new("?", crate::outcome::Unit::Ns);
+            contest.run(name, 0)
+        };
+        Results {
+            outcomes: names.iter().map(outcome).collect(),
+            ..Results::new(crate::machine::Machine::default(), false)
+        }
+    }
+
+    #[test]
+    fn a_question_that_was_not_asked_keeps_its_outcome_and_machine() {
+        let mut before = results(&["long", "other"]);
+        before.machine.commit = "earlier".to_owned();
+        let mut all = results(&["b", "a"]);
+        all.keep(before.clone(), "long");
+        all.sort_by(&["a", "b", "long"]);
+
+        let names = all.outcomes.iter().map(|outcome| outcome.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "long"]);
+        assert_eq!(all.again["long"].commit, "earlier");
+
+        let mut asked = results(&["long"]);
+        asked.keep(before, "long");
+        assert_eq!((asked.outcomes.len(), asked.again.len()), (1, 0));
+    }
 
     #[test]
     fn what_is_asked_again_replaces_what_was() {

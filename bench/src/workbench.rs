@@ -12,6 +12,8 @@ use xtask::{packages, process, workspace};
 /// Prepared benchmark.
 pub struct Workbench {
     is_quick: bool,
+    /// Length of the question that takes long, in seconds.
+    pub long_seconds: u64,
     /// Whether LTTng-UST takes part.
     pub has_lttng: bool,
     /// Whether uftrace takes part.
@@ -22,7 +24,7 @@ pub struct Workbench {
 
 impl Workbench {
     /// Compiles the programs of all contestants that are installed.
-    pub fn prepare(is_quick: bool) -> anyhow::Result<Self> {
+    pub fn prepare(is_quick: bool, long_seconds: u64) -> anyhow::Result<Self> {
         fs::create_dir_all(folder())
             .with_context(|| format!("cannot make {}", folder().display()))?;
         for recipe in OWN {
@@ -41,6 +43,7 @@ impl Workbench {
         let has_uftrace = has("uftrace") && programs::compile(&UFTRACE).is_ok();
         Ok(Self {
             is_quick,
+            long_seconds,
             has_lttng,
             has_uftrace,
             has_logs,

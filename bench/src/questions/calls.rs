@@ -14,8 +14,9 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, COUNT, Floor, Ftrace, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog,
-    PerfTrace, Strace, Tool, What,
+    Bpftrace, COUNT, COUNT_WITHOUT_TIMES, EMPTY, Floor, Ftrace, LOG, LOG_OF_RESULTS,
+    LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog, PerfTrace, READING_CLOCK, Strace, Tool,
+    What,
 };
 use super::super::workbench::{Workbench, has};
 use super::add_tools;
@@ -25,6 +26,9 @@ use xtask::process;
 
 /// Greatest additional time of a program that reaches the goal, with and without texts.
 const MOST_PERCENT: [f64; 2] = [30.0, 20.0];
+
+/// The same where calls are recorded as they end.
+const MOST_PERCENT_OF_RESULTS: f64 = 15.0;
 
 /// Greatest cost of a counted call, beside that of programs that read the clock, that reaches the
 /// goal.
@@ -46,16 +50,37 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
          nothing, and such that read the clock once each.",
         Whom::It,
         vec![
-            floor(false),
-            floor(true),
+            floor(What::Calls, false),
+            floor(What::Calls, true),
             Box::new(OursIntoLog::Whole(What::Calls)),
             Box::new(OursIntoLog::WithoutTexts(What::Calls)),
             Box::new(Ftrace(What::Calls)),
             Box::new(Bpftrace::Counting(What::Calls)),
         ],
     );
-    contest.goal(LOG, Goal::PartOf("ftrace", 1.0));
+    for log in [LOG, LOG_WITHOUT_TEXTS] {
+        contest.goal(log, Goal::PartOf("ftrace", 1.0));
+    }
     Ok(contest)
+}
+
+/// Compares what recording calls as they end adds to a call that does nothing.
+pub fn results(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    Ok(one_call(
+        bench,
+        "What does it add to a call of getppid() that it is recorded as it ends, with its result, and not how long \
+         it took? The first lines are the least: a program at the end that does nothing, and one that reads the \
+         clock.",
+        Whom::It,
+        vec![
+            floor(What::Results, false),
+            floor(What::Results, true),
+            Box::new(OursIntoLog::Whole(What::Results)),
+            Box::new(OursIntoLog::WithoutTexts(What::Results)),
+            Box::new(OursIntoLog::WithoutTexts(What::Calls)),
+            Box::new(Bpftrace::Counting(What::Results)),
+        ],
+    ))
 }
 
 /// Compares what counting adds to a call that does nothing.
@@ -64,21 +89,22 @@ pub fn counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         bench,
         "What does it add to a call of getppid() that it is counted in the kernel, with its result and how long \
          it took, and not recorded? The first lines are the least that any tracer by eBPF costs which measures \
-         that.",
+         that; of one that takes no times, the least is a program at the end that does nothing.",
         Whom::It,
         vec![
-            floor(false),
-            floor(true),
+            floor(What::Calls, false),
+            floor(What::Calls, true),
+            floor(What::Results, false),
             Box::new(OursCounting::WithTimes),
             Box::new(OursCounting::WithoutTimes),
             Box::new(OursIntoLog::WithoutTexts(What::Calls)),
             Box::new(Bpftrace::Counting(What::Calls)),
         ],
     );
-    contest.goal(
-        COUNT,
-        Goal::PartOf("programs that read the clock", MOST_COUNTED),
-    );
+    contest.goal(COUNT, Goal::PartOf(READING_CLOCK, MOST_COUNTED));
+    for count in [COUNT, COUNT_WITHOUT_TIMES] {
+        contest.goal(count, Goal::PartOf(LOG_WITHOUT_TEXTS, HALF));
+    }
     Ok(contest)
 }
 
@@ -87,15 +113,21 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = one_call(
         bench,
         "What does it add to a call of getppid() of a process that is not traced, that all calls of another one \
-         are?",
+         are? The first lines are the kernel's part: a call of programs at entry and exit that do nothing, and at \
+         the exit alone.",
         Whom::Another,
         vec![
-            floor(false),
+            floor(What::Calls, false),
+            floor(What::Results, false),
             Box::new(OursIntoLog::Whole(What::Calls)),
+            Box::new(OursIntoLog::Whole(What::Results)),
+            Box::new(OursIntoLog::WithDescriptors),
+            Box::new(OursCounting::WithTimes),
             Box::new(Ftrace(What::Calls)),
+            Box::new(Bpftrace::Counting(What::Results)),
         ],
     );
-    contest.goal(LOG, Goal::PartOf("empty programs", MOST_UNTRACED));
+    contest.goal(LOG, Goal::PartOf(EMPTY, MOST_UNTRACED));
     Ok(contest)
 }
 
@@ -110,6 +142,7 @@ pub fn sqlite_counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         contest,
         rows,
         vec![
+            floor(What::Calls, true),
             Box::new(OursCounting::WithTimes),
             Box::new(OursCounting::WithoutTimes),
             Box::new(OursIntoLog::WithoutTexts(What::Calls)),
@@ -118,11 +151,28 @@ pub fn sqlite_counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     )
 }
 
-fn floor(reads_clock: bool) -> Box<dyn Tool> {
-    Box::new(Floor {
-        of: What::Calls,
-        reads_clock,
-    })
+/// Compares recording the calls of a database as they end with recording them whole.
+pub fn sqlite_results(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let rows = bench.work(4000);
+    let question = "What does it add to sqlite3 when all of its system calls are recorded as they end, with their \
+                    results and without times, while it inserts rows as above?";
+    let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
+    contest.goal(LOG_OF_RESULTS, Goal::Below(MOST_PERCENT_OF_RESULTS));
+    inserting_rows(
+        contest,
+        rows,
+        vec![
+            floor(What::Results, false),
+            floor(What::Results, true),
+            Box::new(OursIntoLog::Whole(What::Results)),
+            Box::new(OursIntoLog::WithoutTexts(What::Results)),
+            Box::new(OursIntoLog::WithoutTexts(What::Calls)),
+        ],
+    )
+}
+
+fn floor(of: What, reads_clock: bool) -> Box<dyn Tool> {
+    Box::new(Floor { of, reads_clock })
 }
 
 fn one_call<'a>(
@@ -144,12 +194,16 @@ fn contest<'a>(question: &'static str) -> Contest<'a> {
     let [with_texts, without] = MOST_PERCENT;
     contest.goal(LOG, Goal::Below(with_texts));
     contest.goal(LOG_WITHOUT_TEXTS, Goal::Below(without));
-    contest.goal(LOG, Goal::PartOf("ftrace", 1.0));
+    for log in [LOG, LOG_WITHOUT_TEXTS] {
+        contest.goal(log, Goal::PartOf("ftrace", 1.0));
+    }
     contest
 }
 
 fn tools() -> Vec<Box<dyn Tool>> {
     vec![
+        floor(What::Calls, false),
+        floor(What::Calls, true),
         Box::new(OursIntoLog::Whole(What::Calls)),
         Box::new(OursIntoLog::WithoutTexts(What::Calls)),
         Box::new(Ours(What::Calls)),
@@ -166,7 +220,8 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let contest = contest(
         "What does it add to sqlite3 when all of its system calls are traced, while it inserts rows \
          into a file in memory, each in a transaction of its own? tracer-user, strace and perf \
-         trace print each call with its arguments; ftrace notes registers in its ring.",
+         trace print each call with its arguments; ftrace notes registers in its ring. Programs that do nothing, \
+         and such that read the clock, are the least that a tracer by eBPF costs.",
     );
     inserting_rows(contest, rows, tools())
 }

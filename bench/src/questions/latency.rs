@@ -10,28 +10,34 @@ const NONE: &str = "no trace point";
 const RUNNING: &str = "libposixtrace";
 const FULL: &str = "libposixtrace, full stream";
 const READ: &str = "libposixtrace, read as they come";
+const PREPARED: &str = "libposixtrace, prepared";
+const PREPARED_AND_READ: &str = "libposixtrace, prepared, read as they come";
 
-/// Nanoseconds that an event in 10,000 may take longer than the loop without one.
+/// Nanoseconds that the slowest events may take longer than the loop without one.
 const MOST_NS: f64 = 500.0;
 
 /// Compares events in bursts, as fast as they go.
 pub fn bursts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = Contest::new(
         "How long does the slowest of 10,000 user events hold up a thread of SCHED_FIFO with locked memory, which \
-         emits as fast as it can? The first line is the loop without a point: the machine, and reading the clock. \
-         The medians, the longest and a thread's first event are beside it.",
+         emits a hundred million as fast as it can? The first line is the loop without a point: the machine, and \
+         reading the clock. The medians, the longest and a thread's first event are beside it; who is prepared has \
+         called posix_trace_prefault_np().",
         Unit::Ns,
     )
     .showing(Measure::Added);
-    let events = bench.work(20_000_000);
-    contest.peer(NONE, move || one("latency_none", &[1, events, 0]));
-    contest.ours(RUNNING, move || {
-        one("latency_posix", &[1, events, 1, 0, 0, 0])
-    });
-    contest.ours(FULL, move || one("latency_posix", &[1, events, 1, 1, 0, 0]));
-    contest.ours(READ, move || one("latency_posix", &[1, events, 1, 0, 1, 0]));
+    let events = bench.work(100_000_000);
+    let posix = move |full, reader, prepared| {
+        let arguments = [1, events, 1, full, reader, 0, prepared];
+        one("latency_posix", &arguments, "p9999")
+    };
+    contest.peer(NONE, move || one("latency_none", &[1, events, 0], "p9999"));
+    contest.ours(RUNNING, move || posix(0, 0, 0));
+    contest.ours(FULL, move || posix(1, 0, 0));
+    contest.ours(READ, move || posix(0, 1, 0));
+    contest.ours(PREPARED_AND_READ, move || posix(0, 1, 1));
     add_lttng(&mut contest, bench, events, 0);
-    for name in [RUNNING, FULL, READ] {
+    for name in [RUNNING, FULL, READ, PREPARED_AND_READ] {
         contest.goal(name, Goal::Below(MOST_NS));
     }
     Ok(contest)
@@ -40,19 +46,22 @@ pub fn bursts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
 /// Compares events that come one by one, a thousand a second, to a reader that waits for each.
 pub fn read_as_they_come(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = Contest::new(
-        "The same for a thousand events a second, while another thread takes each from the stream as it comes.",
+        "How long does the slowest of a hundred user events hold up such a thread, of a thousand a second, while \
+         another thread takes each from the stream as it comes, and while none does?",
         Unit::Ns,
     )
     .showing(Measure::Added);
     let events = bench.work(20_000);
-    contest.peer(NONE, move || one("latency_none", &[1, events, 1000]));
-    contest.ours(READ, move || {
-        one("latency_posix", &[1, events, 1, 0, 1, 1000])
-    });
-    contest.ours(RUNNING, move || {
-        one("latency_posix", &[1, events, 1, 0, 0, 1000])
-    });
+    let posix = move |reader, prepared| {
+        let arguments = [1, events, 1, 0, reader, 1000, prepared];
+        one("latency_posix", &arguments, "p99")
+    };
+    contest.peer(NONE, move || one("latency_none", &[1, events, 1000], "p99"));
+    contest.ours(PREPARED_AND_READ, move || posix(1, 1));
+    contest.ours(PREPARED, move || posix(0, 1));
+    contest.ours(READ, move || posix(1, 0));
     add_lttng(&mut contest, bench, events, 1000);
+    contest.goal(PREPARED_AND_READ, Goal::Below(MOST_NS));
     Ok(contest)
 }
 
@@ -63,15 +72,16 @@ fn add_lttng(contest: &mut Contest<'_>, bench: &Workbench, events: u64, pause_us
     }
     contest.peer("LTTng-UST, to disk", move || {
         let _session = Session::start(Keeping::Disk, &[])?;
-        one("latency_lttng", &[1, events, 1, pause_us])
+        let part = if pause_us == 0 { "p9999" } else { "p99" };
+        one("latency_lttng", &[1, events, 1, pause_us], part)
     });
 }
 
-/// Runs a program once.
-fn one(program: &str, arguments: &[u64]) -> anyhow::Result<Run> {
+/// Runs a program once, whose figure is that part of the distribution.
+fn one(program: &str, arguments: &[u64], part: &str) -> anyhow::Result<Run> {
     let printed = Printed::by(&mut command(program, arguments))?;
     let get = |name| printed.get(name);
-    Ok(Run::new(get("p9999")?)
+    Ok(Run::new(get(part)?)
         .with("median_ns", get("p50")?)
         .with("longest_ns", get("longest")?)
         .with("first_ns", get("first")?))

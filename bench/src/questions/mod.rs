@@ -23,6 +23,9 @@ pub struct Question {
     pub ask: fn(&Workbench) -> anyhow::Result<Contest<'_>>,
 }
 
+/// Name of the question that is asked only where its time is given.
+pub const LONG: &str = "memory-over-time";
+
 /// All questions, in the report's order.
 pub const ALL: &[Question] = &[
     Question {
@@ -32,6 +35,10 @@ pub const ALL: &[Question] = &[
     Question {
         name: "user-event-2-threads",
         ask: user_events::two_threads,
+    },
+    Question {
+        name: "user-event-4-threads",
+        ask: user_events::four_threads,
     },
     Question {
         name: "user-event-latency",
@@ -78,6 +85,10 @@ pub const ALL: &[Question] = &[
         ask: calls::traced,
     },
     Question {
+        name: "call-results",
+        ask: calls::results,
+    },
+    Question {
         name: "call-untraced",
         ask: calls::untraced,
     },
@@ -88,6 +99,10 @@ pub const ALL: &[Question] = &[
     Question {
         name: "calls-sqlite",
         ask: calls::sqlite,
+    },
+    Question {
+        name: "calls-sqlite-results",
+        ask: calls::sqlite_results,
     },
     Question {
         name: "calls-sqlite-counted",
@@ -132,6 +147,14 @@ pub const ALL: &[Question] = &[
     Question {
         name: "memory",
         ask: memory::resident,
+    },
+    Question {
+        name: "memory-of-long-traces",
+        ask: memory::of_long_traces,
+    },
+    Question {
+        name: LONG,
+        ask: memory::over_time,
     },
 ];
 

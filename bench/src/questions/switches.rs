@@ -7,7 +7,7 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, Floor, Ftrace, Ours, OursByService, PerfSched, Pinned, Tool, What, as_user,
+    Bpftrace, EMPTY, Floor, Ftrace, Ours, OursByService, PerfSched, Pinned, Tool, What, as_user,
     run_traced,
 };
 use super::super::workbench::{Workbench, has};
@@ -18,7 +18,10 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = contest(
         bench,
         "What CPU time does tracing add to each context switch of two traced processes on one CPU?",
-        switch_tools(),
+        [vec![floor(false), floor(true)], switch_tools()]
+            .into_iter()
+            .flatten()
+            .collect(),
         Whom::ItAndChildren,
     );
     contest.goal(ATTACH, Goal::Below(250.0));
@@ -34,18 +37,22 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
          not traced?",
         vec![
             Box::new(Ours(What::Switches)),
-            Box::new(Floor {
-                of: What::Switches,
-                reads_clock: false,
-            }),
+            floor(false),
             Box::new(Ftrace(What::Switches)),
             Box::new(Bpftrace::CountingAnother),
         ],
         Whom::Another,
     );
     contest.goal(ATTACH, Goal::Below(60.0));
-    contest.goal(ATTACH, Goal::PartOf("empty programs", 1.2));
+    contest.goal(ATTACH, Goal::PartOf(EMPTY, 1.2));
     Ok(contest)
+}
+
+fn floor(reads_clock: bool) -> Box<dyn Tool> {
+    Box::new(Floor {
+        of: What::Switches,
+        reads_clock,
+    })
 }
 
 fn switch_tools() -> Vec<Box<dyn Tool>> {

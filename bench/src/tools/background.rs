@@ -134,6 +134,10 @@ impl Drop for Background {
 pub struct Ended {
     /// CPU time of the child and of those of its children that it waited for.
     pub cpu_seconds: f64,
+    /// Greatest resident memory that it had, in bytes.
+    pub peak_bytes: f64,
+    /// Whether it has succeeded.
+    pub is_success: bool,
 }
 
 /// Reaps a child that was not waited for yet; `None` when it has not ended.
@@ -149,6 +153,8 @@ pub fn ended(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<Ended>
     let usage = unsafe { usage.assume_init() };
     Ok((found == pid).then(|| Ended {
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        peak_bytes: as_float(usage.ru_maxrss.unsigned_abs()) * 1024.0,
+        is_success: status == 0,
     }))
 }
 

@@ -19,6 +19,7 @@ pub enum Bpftrace {
 impl Tool for Bpftrace {
     fn name(&self) -> String {
         match self {
+            Self::Counting(What::Results) => "bpftrace counting, one tracepoint",
             Self::Counting(_) => "bpftrace counting",
             Self::Printing(_) => "bpftrace printing",
             Self::CountingAnother => "bpftrace counting, by a filter",
@@ -56,7 +57,7 @@ impl Tool for Bpftrace {
                 "printf(\"%llu %d event %s %d -> %s %d\\n\", nsecs, cpu, args->prev_comm, \
                  args->prev_pid, args->next_comm, args->next_pid);",
             ),
-            Self::Printing(what @ (What::Processes | What::Calls)) => {
+            Self::Printing(what @ (What::Processes | What::Calls | What::Results)) => {
                 for name in what.tracepoints() {
                     add(
                         name,

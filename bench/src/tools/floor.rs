@@ -4,6 +4,12 @@ use super::super::programs;
 use super::background::Background;
 use super::{Attached, Seen, Tool, What};
 
+/// Name in the report of programs that do nothing.
+pub const EMPTY: &str = "empty programs";
+
+/// Name of those that read the clock.
+pub const READING_CLOCK: &str = "programs that read the clock";
+
 /// Programs that do nothing or read the clock.
 #[derive(Clone, Copy)]
 pub struct Floor {
@@ -15,10 +21,11 @@ pub struct Floor {
 
 impl Tool for Floor {
     fn name(&self) -> String {
-        if self.reads_clock {
-            "programs that read the clock"
-        } else {
-            "empty programs"
+        match (self.of, self.reads_clock) {
+            (What::Results, false) => "an empty program at the end",
+            (What::Results, true) => "a program at the end that reads the clock",
+            (_, false) => EMPTY,
+            (_, true) => READING_CLOCK,
         }
         .to_owned()
     }

@@ -12,15 +12,15 @@ pub mod program_time;
 mod service;
 mod strace;
 
-pub use background::{Background, as_float, count_before, size};
+pub use background::{Background, as_float, count_before, ended, size};
 pub use bpftrace::Bpftrace;
-pub use floor::Floor;
+pub use floor::{EMPTY, Floor, READING_CLOCK};
 pub use ftrace::Ftrace;
 pub use ours::{
-    COUNT, COUNT_WITHOUT_TIMES, LOG, LOG_WITHOUT_TEXTS, Ours, OursCounting, OursIntoLog, OursWhy,
-    attach_with,
+    COUNT, COUNT_WITHOUT_TIMES, LOG, LOG_OF_RESULTS, LOG_WITHOUT_TEXTS, Ours, OursCounting,
+    OursIntoLog, OursWhy, attach_with,
 };
-pub use paused::{Pinned, run_traced};
+pub use paused::{Paused, Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
 pub use service::{OursByService, as_user};
 pub use strace::Strace;
@@ -36,6 +36,8 @@ pub enum What {
     Processes,
     /// All system calls, with their arguments and results.
     Calls,
+    /// The same, recorded as they end, without how long they take.
+    Results,
 }
 
 impl What {
@@ -44,7 +46,7 @@ impl What {
         match self {
             Self::Switches => "switch",
             Self::Processes => "fork,exec,exit",
-            Self::Calls => "syscall",
+            Self::Calls | Self::Results => "syscall",
         }
     }
 
@@ -52,7 +54,7 @@ impl What {
     pub fn group(self) -> &'static str {
         match self {
             Self::Switches | Self::Processes => "sched",
-            Self::Calls => "raw_syscalls",
+            Self::Calls | Self::Results => "raw_syscalls",
         }
     }
 
@@ -66,6 +68,7 @@ impl What {
                 "sched_process_exit",
             ],
             Self::Calls => &["sys_enter", "sys_exit"],
+            Self::Results => &["sys_exit"],
         }
     }
 }
@@ -95,7 +98,7 @@ impl Seen {
 
 /// Tracer that can be attached.
 pub trait Tool {
-    /// Returns its name in the report.
+    /// Returns its name in the report. That of two of one question is not the same.
     fn name(&self) -> String;
     /// Returns the program that has to be installed.
     fn program(&self) -> &'static str;

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use super::background::{Background, Finished, count_before, count_shown, size};
+use super::program_time::all_attached;
 use super::{Attached, Seen, Tool, What};
 use crate::folder;
 use xtask::workspace;
@@ -16,6 +17,9 @@ pub const LOG: &str = "tracer-user attach --log";
 
 /// Name in the report, where what arguments of system calls point to is not read.
 pub const LOG_WITHOUT_TEXTS: &str = "tracer-user attach --log --string-size 0";
+
+/// Name in the report, where calls are recorded as they end.
+pub const LOG_OF_RESULTS: &str = "tracer-user attach --log --calls exit";
 
 /// Our command line, printing text to a file.
 #[derive(Clone, Copy)]
@@ -42,13 +46,20 @@ pub enum OursIntoLog {
     Whole(What),
     /// Without what arguments of system calls point to.
     WithoutTexts(What),
+    /// System calls, with what their descriptors are.
+    WithDescriptors,
 }
 
 impl Tool for OursIntoLog {
     fn name(&self) -> String {
         match self {
+            Self::Whole(What::Results) => LOG_OF_RESULTS,
+            Self::WithoutTexts(What::Results) => {
+                "tracer-user attach --log --calls exit --string-size 0"
+            }
             Self::Whole(_) => LOG,
             Self::WithoutTexts(_) => LOG_WITHOUT_TEXTS,
+            Self::WithDescriptors => "tracer-user attach --log -y",
         }
         .to_owned()
     }
@@ -62,6 +73,7 @@ impl Tool for OursIntoLog {
         let (what, to): (_, &[&str]) = match *self {
             Self::Whole(what) => (what, &["--force", "--log"]),
             Self::WithoutTexts(what) => (what, &["--string-size", "0", "--force", "--log"]),
+            Self::WithDescriptors => (What::Calls, &["-y", "--force", "--log"]),
         };
         attach(what, pids, to, "tracer-user.log")
     }
@@ -103,8 +115,8 @@ impl Tool for OursCounting {
         for pid in pids {
             command.args(["-p", &pid.to_string()]);
         }
-        let mut running = Background::start(&mut command, "tracer-user")?;
-        running.wait_a_moment()?;
+        let running = Background::start(&mut command, "tracer-user")?;
+        all_attached(running.pid())?;
         Ok(Box::new(Counting(running)))
     }
 }
@@ -117,9 +129,9 @@ impl Attached for Counting {
             cpu_seconds, out, ..
         } = self.0.stop()?;
         let counted: Value = serde_json::from_str(&std::fs::read_to_string(&out)?)?;
-        let calls = counted["sums"][0]["syscalls"].as_array();
-        let calls = calls.context("it has counted nothing")?.iter();
-        let count = calls.filter_map(|call| call["count"].as_f64());
+        let sums = counted["sums"].as_array().context("it has no sums")?;
+        let calls = sums.iter().filter_map(|sum| sum["syscalls"].as_array());
+        let count = calls.flatten().filter_map(|call| call["count"].as_f64());
         Ok(Seen {
             events: count.sum(),
             lost: counted["without_space"]["events"].as_f64().unwrap_or(0.0),
@@ -166,6 +178,7 @@ fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<B
     let calls: &[&str] = match what {
         What::Switches | What::Processes => &[],
         What::Calls => &["--syscalls", "all"],
+        What::Results => &["--syscalls", "all", "--calls", "exit"],
     };
     let output = folder().join(file);
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
@@ -176,8 +189,8 @@ fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<B
 }
 
 fn start(command: &mut Command, output: PathBuf) -> anyhow::Result<Box<dyn Attached>> {
-    let mut running = Background::start(command, "tracer-user")?;
-    running.wait_a_moment()?;
+    let running = Background::start(command, "tracer-user")?;
+    all_attached(running.pid())?;
     Ok(Box::new(Running { running, output }))
 }
 

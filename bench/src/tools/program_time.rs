@@ -43,21 +43,10 @@ impl ProgramTimes {
 
     /// Returns the programs that a process has attached, once it attaches no further ones.
     pub fn programs_of(&self, pid: u32) -> anyhow::Result<Vec<OwnedFd>> {
-        let start = Instant::now();
-        let (mut ids, mut since) = (BTreeSet::new(), Instant::now());
-        while start.elapsed() < TIMEOUT {
-            let now = attached(pid)?;
-            if now != ids {
-                (ids, since) = (now, Instant::now());
-            } else if !ids.is_empty() && since.elapsed() > QUIET {
-                let programs = ids.iter().map(|id| bpf(PROGRAM_BY_ID, *id));
-                return programs
-                    .collect::<io::Result<_>>()
-                    .context("a program is gone");
-            }
-            sleep(Duration::from_millis(50));
-        }
-        bail!("process {pid} attaches no programs")
+        let ids = all_attached(pid)?;
+        let programs = ids.iter().map(|id| bpf(PROGRAM_BY_ID, *id));
+        let programs = programs.collect::<io::Result<_>>();
+        programs.context("a program is gone")
     }
 
     /// Sums the counts of these programs so far.
@@ -71,6 +60,22 @@ impl ProgramTimes {
         }
         Ok(all)
     }
+}
+
+/// Waits until a process has attached programs and attaches no further ones, and returns which.
+pub fn all_attached(pid: u32) -> anyhow::Result<BTreeSet<u32>> {
+    let start = Instant::now();
+    let (mut ids, mut since) = (BTreeSet::new(), Instant::now());
+    while start.elapsed() < TIMEOUT {
+        let now = attached(pid)?;
+        if now != ids {
+            (ids, since) = (now, Instant::now());
+        } else if !ids.is_empty() && since.elapsed() > QUIET {
+            return Ok(ids);
+        }
+        sleep(Duration::from_millis(50));
+    }
+    bail!("process {pid} attaches no programs")
 }
 
 /// Finds the programs of the links that a process has.
