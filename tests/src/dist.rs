@@ -44,8 +44,62 @@ pub enum Linkage {
     Static,
 }
 
-/// Compiles `tests/programs/NAME.c`, or `NAME.cc`, into `into` as a user of the library would, and
-/// returns the program.
+/// Beginning of the line of a source with several programs before one of them; its name follows. The
+/// source is compiled with that macro.
+const ONE_OF_SEVERAL: &str = "#ifdef PROGRAM_";
+
+/// Source of a program.
+struct Source {
+    /// Name of the program.
+    name: String,
+    path: PathBuf,
+    /// The source has several programs.
+    is_one_of_several: bool,
+}
+
+impl Source {
+    /// Finds the source of the program `name` among those in `folder`.
+    fn find(folder: &Path, name: &str) -> anyhow::Result<Self> {
+        let mut all = Self::all(folder)?.into_iter();
+        all.find(|source| source.name == name)
+            .with_context(|| format!("{} has no program {name}", folder.display()))
+    }
+
+    /// Returns the sources of all programs in `folder`.
+    fn all(folder: &Path) -> anyhow::Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            let extension = path.extension().unwrap_or_default();
+            if extension != "c" && extension != "cc" {
+                continue;
+            }
+            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let of_several = |name: &str| Self {
+                name: name.to_owned(),
+                path: path.clone(),
+                is_one_of_several: true,
+            };
+            let several = text
+                .lines()
+                .filter_map(|line| line.strip_prefix(ONE_OF_SEVERAL));
+            let before = all.len();
+            all.extend(several.map(of_several));
+            if all.len() == before {
+                let name = path.file_stem().unwrap_or_default();
+                all.push(Self {
+                    name: name.to_string_lossy().into_owned(),
+                    path,
+                    is_one_of_several: false,
+                });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Compiles the program `name` of `tests/programs` into `into` as a user of the library would, and
+/// returns the program. Its source is `NAME.c` or `NAME.cc`, or one with several programs.
 ///
 /// Where `TRACER_PROGRAMS` names a folder that has it, the program is taken from there instead: in
 /// a virtual machine a compiler takes long.
@@ -71,21 +125,8 @@ pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
 ///
 /// The folder cannot be read.
 pub fn program_names() -> anyhow::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(programs()).context("tests/programs")? {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "c" || extension == "cc")
-        {
-            names.extend(
-                path.file_stem()
-                    .and_then(|name| name.to_str())
-                    .map(str::to_owned),
-            );
-        }
-    }
-    Ok(names)
+    let sources = Source::all(&programs())?.into_iter();
+    Ok(sources.map(|source| source.name).collect())
 }
 
 fn programs() -> PathBuf {
@@ -102,21 +143,32 @@ pub fn compile_static(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn compile_program(name: &str, into: &Path, linkage: Linkage) -> anyhow::Result<PathBuf> {
-    let source = programs().join(name);
-    let of_cpp = source.with_extension("cc");
-    let (compiler, source) = if of_cpp.exists() {
-        ("g++", of_cpp)
-    } else {
-        ("cc", source.with_extension("c"))
-    };
+    compile_from(&programs(), name, into, &[], linkage)
+}
+
+/// Compiles the program `name` of the sources in `folder` as [`compile`] does, with more `options`.
+///
+/// # Errors
+///
+/// There is no such program; the compiler or pkg-config fails; the error has its complaint.
+pub fn compile_from(
+    folder: &Path,
+    name: &str,
+    into: &Path,
+    options: &[&str],
+    linkage: Linkage,
+) -> anyhow::Result<PathBuf> {
+    let source = Source::find(folder, name)?;
+    let is_cpp = source.path.extension().is_some_and(|kind| kind == "cc");
+    let selects = format!("-DPROGRAM_{name}");
+    let mut all = vec!["-Wall", "-Wextra", "-Werror"];
+    if source.is_one_of_several {
+        all.push(&selects);
+    }
+    all.extend(options);
     let program = into.join(name);
-    compile_file(
-        compiler,
-        &source,
-        &program,
-        &["-Wall", "-Wextra", "-Werror"],
-        linkage,
-    )?;
+    let compiler = if is_cpp { "g++" } else { "cc" };
+    compile_file(compiler, &source.path, &program, &all, linkage)?;
     Ok(program)
 }
 

@@ -1,4 +1,4 @@
-//! Logs of programs that emit sequences of events (`tests/programs/crash.c`, `flood.c`): the data
+//! Logs of programs that emit sequences of events (`crash` and `flood` of `tests/programs`): the data
 //! of each is its thread's index and its own among the events of that thread.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail, ensure};
 use tracer_engine::source::LossCause;
 use tracer_log::{FinalStatus, LogReader};
 
-/// Threads of `crash.c`.
+/// Threads of `crash`.
 pub const THREADS: usize = 3;
 
 /// Time that a log may take to be completed after its controller is gone.

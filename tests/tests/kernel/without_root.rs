@@ -580,9 +580,9 @@ fn a_slow_program_is_explained_without_root() {
         return;
     }
     let scene = Scene::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/slow/row_lock.c");
-    let program = scene.stage.path().join("row_lock");
-    dist::compile_file("cc", &source, &program, &["-g"], dist::Linkage::Shared).unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/slow");
+    let (into, shared) = (scene.stage.path(), dist::Linkage::Shared);
+    let program = dist::compile_from(&sources, "row_lock", into, &["-g"], shared).unwrap();
     open_to_all(scene.stage.path()).unwrap();
     give(&scene.stage.path().join("made"), VICTIM).unwrap();
     let mut explain = scene.tool();

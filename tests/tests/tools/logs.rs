@@ -15,7 +15,7 @@ use tests::{dist, log_reader, tools, wait_until};
 use tracer_engine::Inheritance;
 use tracer_log::LogReader;
 
-/// Name of the events with sequence numbers of `flood.c`.
+/// Name of the events with sequence numbers of `flood`.
 const FLOOD: &str = "flood";
 
 struct Scene {

@@ -26,7 +26,7 @@ fn as_nobody_with(options: &[&str], program: &Path) -> Command {
     command
 }
 
-/// Traces `flood.c` as compiled by `compile`, both without rights.
+/// Traces `flood` as compiled by `compile`, both without rights.
 fn trace_flood(compile: impl Fn(&str, &Path) -> anyhow::Result<PathBuf>) -> anyhow::Result<Trace> {
     let folder = tempfile::tempdir()?;
     let everyones = dist::copy_for_everyone(folder.path())?;

@@ -30,23 +30,22 @@ enum Kind {
 impl Program {
     fn new(name: &str, kind: Kind) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("programs/slow")
-            .join(name);
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/slow");
+        let source = sources.join(name);
         let mut command: Vec<PathBuf> = match source.extension().and_then(OsStr::to_str) {
             // Not what stands before it in the path, which may be a script.
             Some("py") => vec!["/usr/bin/python3".into(), source],
             Some("sh") => vec!["sh".into(), source],
             _ => {
-                let program = folder.path().join(source.file_stem().unwrap());
-                let mut options = vec!["-g", "-Wall", "-Wextra", "-Werror", "-lresolv"];
+                let mut options = vec!["-g", "-lresolv"];
                 if kind == Kind::Fixed {
                     options.push("-DFIXED");
                 }
-                dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
+                let into = folder.path();
+                let program = dist::compile_from(&sources, name, into, &options, Linkage::Shared);
                 return Self {
                     folder,
-                    command: vec![program],
+                    command: vec![program.unwrap()],
                 };
             }
         };
@@ -155,7 +154,7 @@ fn check(name: &str, rule: &str, words: &[&str]) {
 #[ignore = "loads eBPF"]
 fn a_lock_of_a_file_is_named_with_its_holder() {
     check(
-        "row_lock.c",
+        "row_lock",
         "lock",
         &["worker", "fcntl", "holder", "set_lock"],
     );
@@ -164,7 +163,7 @@ fn a_lock_of_a_file_is_named_with_its_holder() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_lock_of_threads_is_named_with_the_function_that_waits() {
-    check("lock_convoy.c", "lock", &["convoy", "futex", "work"]);
+    check("lock_convoy", "lock", &["convoy", "futex", "work"]);
 }
 
 #[test]
@@ -173,7 +172,7 @@ fn where_holders_are_recorded_the_lock_and_who_had_it_are_named() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Program::new("lock_convoy.c", Kind::Slow);
+    let slow = Program::new("lock_convoy", Kind::Slow);
     let explained = slow.explain_with(&["--locks"], &[slow.file()]);
     explained.names_first(
         "lock",
@@ -188,10 +187,10 @@ fn interrupts_are_named_with_what_they_are_for() {
         return;
     }
     let options = ["--add-events", "softirq"];
-    let slow = Program::new("interrupts.c", Kind::Slow);
+    let slow = Program::new("interrupts", Kind::Slow);
     let explained = slow.explain_with(&options, &NOTHING);
     explained.names_first("interrupts", &["NET_RX"]);
-    let fixed = Program::new("interrupts.c", Kind::Fixed);
+    let fixed = Program::new("interrupts", Kind::Fixed);
     fixed.explain_with(&options, &NOTHING).names_nothing();
 }
 
@@ -205,7 +204,7 @@ fn the_lock_of_an_interpreter_is_named_with_who_has_it() {
 #[ignore = "loads eBPF"]
 fn a_disk_is_named_with_the_call_and_the_file() {
     check(
-        "slow_disk.c",
+        "slow_disk",
         "disk",
         &["slow_disk", "fdatasync", "main", "data"],
     );
@@ -214,20 +213,20 @@ fn a_disk_is_named_with_the_call_and_the_file() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_disk_behind_io_uring_is_named() {
-    check("uring.c", "disk", &["io_uring"]);
+    check("uring", "disk", &["io_uring"]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn a_command_that_takes_long_is_named() {
-    check("slow_command.c", "child", &["wait4", "sleep"]);
+    check("slow_command", "child", &["wait4", "sleep"]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn page_faults_of_a_snapshot_are_named_as_copies() {
     check(
-        "fork_snapshot.c",
+        "fork_snapshot",
         "faults",
         &["fork_snapshot", "copy", "main"],
     );
@@ -237,7 +236,7 @@ fn page_faults_of_a_snapshot_are_named_as_copies() {
 #[ignore = "loads eBPF"]
 fn page_faults_that_wait_for_a_disk_are_named() {
     check(
-        "major_faults.c",
+        "major_faults",
         "faults",
         // Where it was is known of waits of a millisecond: a good disk is faster.
         &["major_faults", "device"],
@@ -247,14 +246,14 @@ fn page_faults_that_wait_for_a_disk_are_named() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_name_server_is_named_with_the_name_that_is_asked_for() {
-    check("dns.c", "dns", &["slow.example", "poll", "no answer"]);
+    check("dns", "dns", &["slow.example", "poll", "no answer"]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn a_connection_that_is_not_accepted_is_named_with_its_address() {
     check(
-        "slow_connect.c",
+        "slow_connect",
         "connect",
         // That no answer came is said where a timer ended the wait, and no thread that runs timers.
         &["127.0.0.1:", "connect"],
@@ -264,7 +263,7 @@ fn a_connection_that_is_not_accepted_is_named_with_its_address() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_budget_that_is_used_up_is_named() {
-    check("deadline.c", "throttling", &["deadline", "SCHED_DEADLINE"]);
+    check("deadline", "throttling", &["deadline", "SCHED_DEADLINE"]);
 }
 
 #[test]
@@ -281,10 +280,10 @@ fn a_group_that_has_used_up_its_time_is_named() {
         .to_str()
         .unwrap()
         .to_owned();
-    let slow = Program::new("cpu_quota.c", Kind::Slow);
+    let slow = Program::new("cpu_quota", Kind::Slow);
     let explained = slow.explain(&[group.path()]);
     explained.names_first("throttling", &["cpu_quota", &name, "cpu.max"]);
-    let fixed = Program::new("cpu_quota.c", Kind::Fixed);
+    let fixed = Program::new("cpu_quota", Kind::Fixed);
     fixed.explain(&[group.path()]).names_nothing();
 }
 
@@ -304,12 +303,12 @@ fn who_has_the_cpu_is_named() {
     if missing_right().is_some() {
         return;
     }
-    let explained = Program::new("noisy_neighbour.c", Kind::Slow).explain(&NOTHING);
+    let explained = Program::new("noisy_neighbour", Kind::Slow).explain(&NOTHING);
     let first = &explained.0["findings"][0];
     assert_eq!(first["rule"], "cpu", "{:#}", explained.0);
     assert!(text(&first["who"]).starts_with("worker "), "{first}");
     assert!(text(&first["what"]).contains("neighbour "), "{first}");
-    let fixed = Program::new("noisy_neighbour.c", Kind::Fixed).explain(&NOTHING);
+    let fixed = Program::new("noisy_neighbour", Kind::Fixed).explain(&NOTHING);
     fixed.names_nothing();
     assert!(!fixed.0.to_string().contains("neighbour "), "{:#}", fixed.0);
 }
@@ -318,7 +317,7 @@ fn who_has_the_cpu_is_named() {
 #[ignore = "loads eBPF"]
 fn sleeps_are_named_with_how_long_each_takes() {
     check(
-        "timer_slack.c",
+        "timer_slack",
         "sleep",
         &["timer_slack", "nanosleep", "main"],
     );
@@ -330,9 +329,9 @@ fn a_loop_that_does_not_wait_is_named() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Program::new("busy_loop.c", Kind::Slow).explain(&["300000"]);
+    let slow = Program::new("busy_loop", Kind::Slow).explain(&["300000"]);
     slow.names_first("polling", &["busy_loop", "epoll_wait", "main"]);
-    let fixed = Program::new("busy_loop.c", Kind::Fixed).explain(&["300000"]);
+    let fixed = Program::new("busy_loop", Kind::Fixed).explain(&["300000"]);
     fixed.names_nothing();
 }
 
@@ -340,7 +339,7 @@ fn a_loop_that_does_not_wait_is_named() {
 #[ignore = "loads eBPF"]
 fn small_reads_are_named_with_their_size_and_file() {
     check(
-        "small_reads.c",
+        "small_reads",
         "small-io",
         &["read()", "1 bytes each", "data"],
     );
@@ -350,7 +349,7 @@ fn small_reads_are_named_with_their_size_and_file() {
 #[ignore = "loads eBPF"]
 fn calls_that_fail_are_named_with_error_and_file() {
     check(
-        "failing_opens.c",
+        "failing_opens",
         "failing",
         &["openat", "ENOENT", "/nowhere/slow.conf"],
     );
@@ -359,19 +358,19 @@ fn calls_that_fail_are_named_with_error_and_file() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_single_hot_thread_is_named_with_its_function() {
-    check("hot_thread.c", "hot-thread", &["hot ", "compute"]);
+    check("hot_thread", "hot-thread", &["hot ", "compute"]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn a_herd_that_is_woken_in_vain_is_named() {
-    check("herd.c", "herd", &["herd", "futex", "threads at a time"]);
+    check("herd", "herd", &["herd", "futex", "threads at a time"]);
 }
 
 #[test]
 #[ignore = "loads eBPF"]
 fn a_stop_is_named() {
-    check("stopped.c", "stopped", &["stopped", "SIGSTOP"]);
+    check("stopped", "stopped", &["stopped", "SIGSTOP"]);
 }
 
 #[test]
@@ -380,10 +379,10 @@ fn an_inverted_priority_is_named_with_all_three_threads() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Program::new("priority_inversion.c", Kind::Slow).explain(&NOTHING);
+    let slow = Program::new("priority_inversion", Kind::Slow).explain(&NOTHING);
     slow.names_first("inversion", &["high ", "low ", "middle "]);
     // With inheritance of priorities the lock is there at once; `low` still comes after `middle`.
-    let fixed = Program::new("priority_inversion.c", Kind::Fixed).explain(&NOTHING);
+    let fixed = Program::new("priority_inversion", Kind::Fixed).explain(&NOTHING);
     assert!(!fixed.has("inversion"), "{:#}", fixed.0);
 }
 
@@ -393,7 +392,7 @@ fn a_deadlock_is_named_and_the_next_command_finds_its_circle() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Program::new("deadlock.c", Kind::Slow);
+    let slow = Program::new("deadlock", Kind::Slow);
     let (target, _) = Target::start(&mut Command::new(&slow.command[0])).unwrap();
     let pid = target.pid().to_string();
     let output = Command::new(dist::tracer_user().unwrap())
@@ -419,7 +418,7 @@ fn a_deadlock_is_named_and_the_next_command_finds_its_circle() {
         .unwrap();
     let said = String::from_utf8(now.stdout).unwrap();
     assert!(said.contains("circle"), "{said}");
-    Program::new("deadlock.c", Kind::Fixed)
+    Program::new("deadlock", Kind::Fixed)
         .explain(&NOTHING)
         .names_nothing();
 }
@@ -448,7 +447,7 @@ fn a_log_says_the_same_as_a_running_trace_and_the_same_bytes_each_time() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Program::new("lock_convoy.c", Kind::Slow);
+    let slow = Program::new("lock_convoy", Kind::Slow);
     let log = slow.file();
     let run = Command::new(dist::tracer_user().unwrap())
         .args(["run", "--syscalls", "all", "--string-size", "64"])
@@ -517,7 +516,7 @@ fn what_looks_alike_is_not_taken_for_it() {
         }
     }
     // What has its CPU taken by a quota lacks none; a holder that sleeps has lost none.
-    let convoy = Program::new("lock_convoy.c", Kind::Slow).explain(&NOTHING);
+    let convoy = Program::new("lock_convoy", Kind::Slow).explain(&NOTHING);
     assert!(
         !convoy.has("inversion") && !convoy.has("hung"),
         "{:#}",

@@ -22,17 +22,15 @@ struct Slow {
 impl Slow {
     fn new(name: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("programs/slow")
-            .join(name);
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/slow");
+        let source = sources.join(name);
         let command = match source.extension().and_then(OsStr::to_str) {
             Some("py") => vec!["python3".into(), source],
             Some("sh") => vec!["sh".into(), source],
             _ => {
-                let program = folder.path().join(source.file_stem().unwrap());
-                let options = ["-g", "-Wall", "-Wextra", "-Werror", "-lresolv"];
-                dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
-                vec![program]
+                let options = ["-g", "-lresolv"];
+                let into = folder.path();
+                vec![dist::compile_from(&sources, name, into, &options, Linkage::Shared).unwrap()]
             }
         };
         Self { folder, command }
@@ -101,7 +99,7 @@ fn a_row_that_is_locked_says_who_has_it() {
     if missing_right().is_some() {
         return;
     }
-    let said = Slow::new("row_lock.c").why(&NOTHING);
+    let said = Slow::new("row_lock").why(&NOTHING);
     said.has_most("blocked in fcntl, woken by holder");
 }
 
@@ -111,7 +109,7 @@ fn a_slow_disk_is_waited_for_in_fdatasync() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("slow_disk.c");
+    let slow = Slow::new("slow_disk");
     let said = slow.ask(&["stat", "--syscalls", "write,fdatasync"], &[slow.file()]);
     assert_eq!(column(&said, "fdatasync", 1), 200, "{said}");
     let line = said.lines().find(|line| line.starts_with("slow_disk"));
@@ -124,7 +122,7 @@ fn a_slow_command_of_a_program_has_the_time_that_it_takes() {
     if missing_right().is_some() {
         return;
     }
-    let said = Slow::new("slow_command.c").why(&NOTHING);
+    let said = Slow::new("slow_command").why(&NOTHING);
     said.has_most("blocked in wait4, woken by sleep");
 }
 
@@ -134,7 +132,7 @@ fn a_snapshot_by_fork_costs_a_page_fault_for_each_page_that_is_written_to() {
     if missing_right().is_some() {
         return;
     }
-    let said = Slow::new("fork_snapshot.c").ask(
+    let said = Slow::new("fork_snapshot").ask(
         &["stat", "--add-events", "fault", "--ring-size", "32M"],
         &NOTHING,
     );
@@ -150,7 +148,7 @@ fn a_name_server_that_does_not_answer_is_waited_for_in_poll() {
     if missing_right().is_some() {
         return;
     }
-    let said = Slow::new("dns.c").why(&NOTHING);
+    let said = Slow::new("dns").why(&NOTHING);
     said.has("blocked in poll, woken by a timer", 90.0);
 }
 
@@ -161,7 +159,7 @@ fn a_quota_of_a_control_group_is_told_as_the_kernel_counts_it() {
         return;
     }
     let group = Cgroup::with("cpu").unwrap();
-    let slow = Slow::new("cpu_quota.c");
+    let slow = Slow::new("cpu_quota");
     let said = slow.why(&[group.path()]);
     said.has("throttled by its control group", 30.0);
     let (times, ns) = group.throttled().unwrap();
@@ -199,7 +197,7 @@ fn the_group_is_named_that_has_the_quota_and_not_one_within_it() {
     let outer = Cgroup::with("cpu").unwrap();
     let inner = outer.child("inner").unwrap();
     let innermost = inner.child("most").unwrap();
-    let slow = Slow::new("cpu_quota.c");
+    let slow = Slow::new("cpu_quota");
     let groups = [outer.path(), innermost.path()];
 
     let said = slow.why(&groups);
@@ -229,7 +227,7 @@ fn each_of_two_groups_with_quotas_is_named_for_its_own_processes_in_a_log_and_on
         return;
     }
     let groups = [Cgroup::with("cpu").unwrap(), Cgroup::with("cpu").unwrap()];
-    let slow = Slow::new("cpu_quota.c");
+    let slow = Slow::new("cpu_quota");
     let log = slow.file();
     let script = r#""$0" "$1" & "$0" "$2" & wait"#;
     let run = Command::new(dist::tracer_user().unwrap())
@@ -304,7 +302,7 @@ fn top_names_the_group_for_which_a_thread_waits_now() {
         return;
     }
     let group = Cgroup::with("cpu").unwrap();
-    let slow = Slow::new("cpu_quota.c");
+    let slow = Slow::new("cpu_quota");
     let path = path_from_root(&group, "");
     let mut again_and_again = Command::new("sh")
         .args(["-c", r#"while "$0" "$1"; do :; done"#])
@@ -336,7 +334,7 @@ fn a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("deadline.c");
+    let slow = Slow::new("deadline");
     let output = Command::new(dist::tracer_user().unwrap())
         .args(["stat", "--format", "json", "--"])
         .args(&slow.command)
@@ -365,7 +363,7 @@ fn a_noisy_neighbour_is_named() {
     if missing_right().is_some() {
         return;
     }
-    let said = Slow::new("noisy_neighbour.c").why(&NOTHING);
+    let said = Slow::new("noisy_neighbour").why(&NOTHING);
     // Both have a half of what others leave of the CPU.
     let (ran, gave_way) = (
         said.share("  ran "),
@@ -380,7 +378,7 @@ fn major_page_faults_wait_for_a_device() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("major_faults.c");
+    let slow = Slow::new("major_faults");
     let said = slow.why(&[slow.file()]);
     said.has("blocked in page fault for a device", 15.0);
 }
@@ -391,7 +389,7 @@ fn a_lock_that_all_need_is_waited_for_in_futex_behind_each_other() {
     if missing_right().is_some() {
         return;
     }
-    let said = Slow::new("lock_convoy.c").ask(&["stat"], &NOTHING);
+    let said = Slow::new("lock_convoy").ask(&["stat"], &NOTHING);
     let mostly = said.lines().filter(|line| line.starts_with("convoy"));
     assert!(mostly.clone().count() == 8, "{said}");
     assert!(mostly.clone().all(|line| line.contains("futex")), "{said}");
@@ -403,7 +401,7 @@ fn io_uring_waits_for_its_workers_which_wait_for_a_device() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("uring.c");
+    let slow = Slow::new("uring");
     let said = slow.why(&[slow.file()]);
     said.has("blocked in io_uring_enter, woken by iou-wrk", 80.0);
 }
@@ -414,7 +412,7 @@ fn the_slack_of_timers_is_seen_in_how_long_a_sleep_takes() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("timer_slack.c");
+    let slow = Slow::new("timer_slack");
     slow.why(&NOTHING)
         .has("blocked in clock_nanosleep, woken by a timer", 80.0);
     let said = slow.ask(&["stat", "--syscalls", "clock_nanosleep"], &NOTHING);
@@ -432,7 +430,7 @@ fn a_busy_event_loop_runs_and_asks_again_and_again() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("busy_loop.c");
+    let slow = Slow::new("busy_loop");
     slow.why(&["2000000"]).has("  ran ", 20.0);
     let options = ["stat", "--syscalls", "epoll_wait", "--ring-size", "32M"];
     let said = slow.ask(&options, &["50000"]);
@@ -478,7 +476,7 @@ fn a_deadlock_is_seen_though_nothing_happens() {
     if missing_right().is_some() {
         return;
     }
-    let slow = Slow::new("deadlock.c");
+    let slow = Slow::new("deadlock");
     let (target, _) = Target::start(&mut Command::new(&slow.command[0])).unwrap();
     let pid = target.pid().to_string();
     let output = Command::new(dist::tracer_user().unwrap())

@@ -147,7 +147,7 @@ fn a_moment_of_a_log_is_that_of_what_was_before() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// Starts `flood.c` as a user without rights, and watches it as that user: one screen.
+/// Starts `flood` as a user without rights, and watches it as that user: one screen.
 #[test]
 fn user_events_of_ones_own_processes_are_watched_without_rights() {
     let folder = tempfile::tempdir().unwrap();

@@ -321,26 +321,43 @@ fn programs(root: &Path, dist: &Path, into: &Path) -> anyhow::Result<()> {
         if source.extension().is_none_or(|kind| kind != "c") {
             continue;
         }
-        let name = source.file_stem().context("no name")?;
-        let mut compile = Command::new(format!("{}gcc", arm64::TOOLS));
-        compile
-            .args(["-O2", "-pthread", "-w", "-o"])
-            .arg(into.join(name))
-            .arg(&source)
-            .arg("-I")
-            .arg(dist.join("include"))
-            // What the cross compiler's own headers lack.
-            .arg("-isystem")
-            .arg(root.join("usr/include/aarch64-linux-gnu"))
-            .arg("-L")
-            .arg(dist.join("lib"))
-            .args(["-Wl,--as-needed", "-lposixtrace"])
-            .arg(format!("-Wl,-rpath,{TRACER}/dist/lib"));
-        if let Err(error) = process::output(&mut compile) {
-            eprintln!("not for arm64: {error:#}");
+        let text = fs::read_to_string(&source)?;
+        // As `tests::dist` finds programs: a source may have several.
+        let several = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("#ifdef PROGRAM_"));
+        let mut named: Vec<_> = several
+            .map(|name| (name, format!("-DPROGRAM_{name}")))
+            .collect();
+        if named.is_empty() {
+            let name = source.file_stem().and_then(|name| name.to_str());
+            named.push((name.context("no name")?, "-DPROGRAM".to_owned()));
+        }
+        for (name, selects) in named {
+            compile_program(root, dist, &source, &selects, &into.join(name));
         }
     }
     Ok(())
+}
+
+/// Compiles a program of a source: that which `selects` selects in it.
+fn compile_program(root: &Path, dist: &Path, source: &Path, selects: &str, program: &Path) {
+    let mut compile = Command::new(format!("{}gcc", arm64::TOOLS));
+    compile
+        .args(["-O2", "-pthread", "-w", selects, "-o"])
+        .args([program, source])
+        .arg("-I")
+        .arg(dist.join("include"))
+        // What the cross compiler's own headers lack.
+        .arg("-isystem")
+        .arg(root.join("usr/include/aarch64-linux-gnu"))
+        .arg("-L")
+        .arg(dist.join("lib"))
+        .args(["-Wl,--as-needed", "-lposixtrace"])
+        .arg(format!("-Wl,-rpath,{TRACER}/dist/lib"));
+    if let Err(error) = process::output(&mut compile) {
+        eprintln!("not for arm64: {error:#}");
+    }
 }
 
 /// Returns the newest kernel whose package's name begins with `prefix`; fetches it if necessary.

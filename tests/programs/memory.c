@@ -1,0 +1,115 @@
+/*
+ * Programs that touch and take memory. Each is compiled with `-DPROGRAM_NAME`.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#ifdef PROGRAM_faults
+/*
+ * Touches pages for the first time: by itself, and by having the kernel write to them.
+ *
+ * faults PAGES; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults COUNT" for
+ * what the kernel counted meanwhile.
+ */
+#include "handshake.h"
+
+static char *region(size_t bytes)
+{
+    char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (start == MAP_FAILED)
+        must("mmap", errno);
+    /* One fault a page, whatever the machine's settings. */
+    madvise(start, bytes, MADV_NOHUGEPAGE);
+    return start;
+}
+
+static long faults(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+int main(int argc, char **argv)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = page * (size_t)(argc > 1 ? atoi(argv[1]) : 1000);
+    char *touched = region(bytes), *filled = region(bytes);
+    int zero = open("/dev/zero", O_RDONLY);
+    long before, after;
+
+    printf("touched %lu %lu\n", (unsigned long)touched, (unsigned long)touched + bytes);
+    printf("filled %lu %lu\n", (unsigned long)filled, (unsigned long)filled + bytes);
+    puts("ready");
+    wait_for_go(NULL);
+    before = faults();
+    for (size_t at = 0; at < bytes; at += page)
+        ((volatile char *)touched)[at] = 1;
+    for (size_t at = 0; at < bytes; at += page)
+        if (read(zero, filled + at, 1) != 1)
+            must("read", errno);
+    after = faults();
+    printf("faults %ld\n", after - before);
+    wait_for_end();
+    return EXIT_SUCCESS;
+}
+#endif
+
+#ifdef PROGRAM_majors
+/* majors FILE PAGES: touches so many pages of a file that is in no cache, far from each other, and prints "major N", the
+ * major faults that the kernel counts for that. */
+#include "handshake.h"
+
+enum { FAR = 64 * 4096 };
+
+static long majors(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		must("getrusage", errno);
+	return usage.ru_majflt;
+}
+
+int main(int argc, char **argv)
+{
+	long pages = argc > 2 ? atol(argv[2]) : 1, before;
+	int file = argc > 1 ? open(argv[1], O_RDONLY) : -1;
+	volatile char sum = 0;
+	char *all;
+
+	if (file < 0)
+		must("FILE", errno);
+	must("fadvise", posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED));
+	all = mmap(NULL, (size_t)pages * FAR, PROT_READ, MAP_PRIVATE, file, 0);
+	if (all == MAP_FAILED || madvise(all, (size_t)pages * FAR, MADV_RANDOM))
+		must("mmap", errno);
+	puts("ready");
+	wait_for_go(NULL);
+	before = majors();
+	for (long page = 0; page < pages; page++)
+		sum += all[page * FAR];
+	printf("major %ld\n", majors() - before);
+	wait_for_end();
+	return sum == 1;
+}
+#endif
+
+#ifdef PROGRAM_hog
+/* Takes memory until it is killed, but no more than BYTES. */
+int main(int argc, char **argv)
+{
+    size_t bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return EXIT_FAILURE;
+    for (size_t at = 0; at < bytes; at += 4096)
+        ((volatile char *)memory)[at] = 1;
+    return EXIT_SUCCESS;
+}
+#endif
