@@ -6,7 +6,7 @@
 mod columns;
 mod schema;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +37,7 @@ type WriteBatch = Box<dyn FnMut(RowBatch) -> anyhow::Result<()>>;
 pub struct Parquet {
     file: File,
     maker: TableMaker<WriteBatch>,
+    rows: Rc<Cell<u64>>,
 }
 
 impl Parquet {
@@ -46,6 +47,19 @@ impl Parquet {
     ///
     /// It cannot be written.
     pub fn new(out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
+        Self::in_groups(out, origin, MOST_ROWS)
+    }
+
+    /// Begins a file whose row groups have `most_rows` at most: what is held in memory is a group.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn in_groups(
+        out: Box<dyn Write + Send>,
+        origin: &TraceOrigin,
+        most_rows: usize,
+    ) -> anyhow::Result<Self> {
         let choice = &origin.table;
         let name = origin.attributes.name();
         let rows = RowOrigin {
@@ -68,16 +82,27 @@ impl Parquet {
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
         let file = Rc::new(RefCell::new(file.context(CANNOT_WRITE)?));
         let setup = TableSetup {
-            most_rows: MOST_ROWS,
+            most_rows,
             ..TableSetup::new(choice.table, rows)
         };
         let written = Rc::clone(&file);
-        let write: WriteBatch =
-            Box::new(move |batch| write_group(&written, batch).context(CANNOT_WRITE));
+        let rows = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&rows);
+        let write: WriteBatch = Box::new(move |batch| {
+            counted.set(counted.get() + u64::try_from(batch.rows()).unwrap_or(u64::MAX));
+            write_group(&written, batch).context(CANNOT_WRITE)
+        });
         Ok(Self {
             maker: TableMaker::new(&setup, write),
             file,
+            rows,
         })
+    }
+
+    /// Returns the number of rows so far, which goes on being counted.
+    #[must_use]
+    pub fn rows(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.rows)
     }
 }
 
