@@ -15,7 +15,7 @@ struct Crate {
 /// do not know each other; only the C library has C functions. Of the tool's crates only those of
 /// the agent and of running traces know the kernel's, and answers and exports know neither; only
 /// the command line knows all.
-const CRATES: [Crate; 25] = [
+const CRATES: [Crate; 26] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -217,6 +217,20 @@ const CRATES: [Crate; 25] = [
             "tracer-log-view",
             "tracer-answers",
             "tracer-tables",
+        ],
+    },
+    // At run time the tool starts it; neither is built of the other.
+    Crate {
+        of: "tracer-ship",
+        may_use: &[
+            "tracer-engine",
+            "tracer-log",
+            "tracer-text",
+            "tracer-event",
+            "tracer-log-view",
+            "tracer-answers",
+            "tracer-tables",
+            "tracer-export",
         ],
     },
     Crate {

@@ -11,11 +11,12 @@ use crate::tasks::test::totals::{self, Outcome};
 use crate::{privilege, process, workspace};
 
 /// Crates whose tests run on the host.
-pub const SELECTION: [&str; 4] = [
+pub const SELECTION: [&str; 5] = [
     "--workspace",
     "--exclude=tracer-ebpf",
     "--exclude=area-model",
     "--exclude=tracer-python",
+    "--exclude=tracer-ship",
 ];
 
 /// Crate with the model of the trace area. A model checker takes long to build and to run.
