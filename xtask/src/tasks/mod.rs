@@ -8,6 +8,7 @@ pub mod build_ebpf;
 pub mod conformance;
 pub mod demo;
 pub mod dist;
+pub mod fleet;
 pub mod for_c;
 pub mod fuzz;
 pub mod header;

@@ -1,0 +1,48 @@
+//! Traces of many hosts: the questions of `docs/fleet.md`, asked of each engine that it names.
+
+use crate::tasks::{dist, recorder};
+use crate::{packages, privilege, process, python, workspace};
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Instead of comparing the answers, measure how long they take of so many hosts, which are
+    /// made of those of the last test
+    #[arg(long, value_name = "HOSTS")]
+    scale: Option<u32>,
+    /// With --scale, the number of slices that each host has
+    #[arg(long, value_name = "COUNT", default_value_t = 1, requires = "scale")]
+    slices: u32,
+    /// Only these engines: DuckDB, DataFusion, ClickHouse, Spark; may be given more than once
+    #[arg(long, value_name = "ENGINE")]
+    engine: Vec<String>,
+}
+
+/// Folder of the scripts.
+const SCRIPTS: &str = "tests/fleet";
+
+/// Records three hosts that work for each other, and compares the answers of the engines with each
+/// other and with those of the tool; or measures.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    packages::install_missing(
+        packages::TO_TEST_FLEETS
+            .iter()
+            .chain(packages::TO_TEST_POSTGRESQL),
+    )?;
+    let python = python::with_engines()?;
+    let scripts = workspace::root().join(SCRIPTS);
+    let folder = workspace::target("fleet");
+    recorder::run()?;
+    let dist = dist::run_for_tests()?;
+    let tool = dist.join("bin/tracer-user");
+    let mut command = privilege::as_root(python, "trace the programs of three hosts")?;
+    if let Some(hosts) = args.scale {
+        let counts = [hosts, args.slices].map(|count| count.to_string());
+        command.arg(scripts.join("scale.py"));
+        command.arg(tool).arg(folder).args(counts);
+    } else {
+        command.arg(scripts.join("same_answers.py")).arg(tool);
+        command.arg(dist.join("lib/libposixtrace.so.0")).arg(folder);
+    }
+    process::run(command.args(&args.engine))
+}
