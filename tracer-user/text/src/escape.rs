@@ -127,10 +127,12 @@ fn replaced(
 /// Appends bytes as a JSON string with its quotation marks. What is not UTF-8 becomes U+FFFD; what
 /// is not harmless is written as an escape, since people look at JSON on terminals too.
 pub fn push_json_string(out: &mut Vec<u8>, untrusted: &[u8]) {
+    // As above: all of it at once.
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') & (*byte != b'\\') & (*byte != b'"');
     out.push(b'"');
     if untrusted
         .iter()
-        .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'"'))
+        .fold(true, |so_far, byte| so_far & is_plain(byte))
     {
         out.extend_from_slice(untrusted);
     } else {
