@@ -115,6 +115,7 @@ pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
     let data = line.event.data;
     out.push(b'{');
     if let Some(entry) = line.entry {
+        let mut described = None;
         for (index, field) in entry.fields.iter().enumerate() {
             out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(field.name.as_bytes());
@@ -123,11 +124,19 @@ pub fn push_data(out: &mut Vec<u8>, line: &EventView<'_>) {
                 Some(value) => {
                     push_value(out, &value);
                     push_beside(out, field.name, &value);
+                    if matches!(
+                        field.kind,
+                        FieldKind::NamedArguments | FieldKind::FilledArguments
+                    ) {
+                        described = described.or(Some(value));
+                    }
                 }
                 None => out.extend_from_slice(b"null"),
             }
         }
-        push_descriptors(out, entry, data);
+        if let Some(call) = described {
+            push_descriptors(out, &call);
+        }
     } else if let Some(arguments) = ArgumentValues::parse(line.name, data) {
         arguments.push_json(out);
     } else if let Some(typed) = Typed::parse_event(line.name, data) {
@@ -250,16 +259,12 @@ fn push_all_beside(out: &mut Vec<u8>, key: &str, texts: &[&[u8]]) {
     out.push(b']');
 }
 
-/// Appends descriptions of a call's descriptors, by the names of its arguments, where they are
-/// known.
-fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
-    let described = entry.fields.iter().find_map(|field| match field.kind {
-        FieldKind::NamedArguments | FieldKind::FilledArguments => value(field, data),
-        _ => None,
-    });
-    let all = match described {
-        Some(FieldValue::NamedArguments(call, texts)) => Named::from_texts(texts).all(&call),
-        Some(FieldValue::Filled(call, texts, _)) => Named::from_texts(texts).all(&call),
+/// Appends descriptions of the descriptors of a call, whose arguments these are, by the names of
+/// its arguments, where they are known.
+fn push_descriptors(out: &mut Vec<u8>, arguments: &FieldValue<'_>) {
+    let all = match arguments {
+        FieldValue::NamedArguments(call, texts) => Named::from_texts(*texts).all(call),
+        FieldValue::Filled(call, texts, _) => Named::from_texts(*texts).all(call),
         _ => return,
     };
     for (nth, (name, words)) in all.iter().enumerate() {
