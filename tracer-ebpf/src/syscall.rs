@@ -376,20 +376,14 @@ pub extern "C" fn ended_exec(nr: u32) -> u32 {
 }
 
 /// Returns the running thread, and whether its call is one of a 32-bit program; `None` where the
-/// call is not to be recorded.
+/// call is not to be recorded. `early` is the thread, where that was asked before; else the call is
+/// asked for first: which thread runs is the answer of a helper, whose call costs several times
+/// what the look-ups do.
 ///
-/// The call is asked for first: which thread runs is the answer of a helper, whose call costs
-/// several times what the look-ups do.
+/// It may be known by which call a program was replaced: see [`ended_exec`]. Where the thread is
+/// guarded and may not be looked into, so many events are counted.
 #[inline(always)]
-pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
-    caller_of(wanted, NO_CALL, 0, None)
-}
-
-/// Finds the caller as [`caller`] does, where it may be known by which call a program was replaced:
-/// see [`ended_exec`]. Where it is guarded and may not be looked into, so many events are counted.
-/// `early` is the thread, where that was asked before.
-#[inline(always)]
-fn caller_of<C: Tracepoint>(
+pub fn caller_of<C: Tracepoint>(
     wanted: CallWanted,
     exec: u32,
     events: u64,
@@ -414,7 +408,7 @@ fn caller_of<C: Tracepoint>(
 }
 
 /// The running thread, which is traced, with the [`traced`] bits of its process.
-struct Caller<C> {
+pub struct Caller<C> {
     task: Task<C>,
     state: u8,
 }
@@ -432,7 +426,7 @@ impl<C: Tracepoint> Caller<C> {
 /// Returns the running thread where all calls are wanted: then nothing else needs to be asked of a
 /// thread that is not traced, for which that is `None`.
 #[inline(always)]
-fn early<C: Tracepoint>() -> Option<Option<Caller<C>>> {
+pub fn early<C: Tracepoint>() -> Option<Option<Caller<C>>> {
     if ALL_CALLS.load() == 0 {
         return Some(None);
     }

@@ -22,6 +22,7 @@ use tracer_common::kernel::descriptors::{
     ARGUMENT_BITS, PAIR_AT, POLLED_AT, RECEIVES, RETURNED, RETURNS, RETURNS_COPY, SENDS, SETS,
     WHICH, WITHOUT_FLAGS,
 };
+use tracer_common::kernel::globals::NO_CALL;
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -30,7 +31,7 @@ use crate::offsets::{
     TABLE_SIZE, TASK_FILES, TASK_FS,
 };
 use crate::socketcall::called;
-use crate::syscall::caller;
+use crate::syscall::{caller_of, early};
 use crate::user::Registers;
 
 use space::{Space, word_at};
@@ -47,14 +48,17 @@ const POLLED_BYTES: u64 = 8;
 /// Runs in the thread that calls, before the call.
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
+    let Some(early) = early::<C>() else {
+        return;
+    };
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
     let call = ctx.argument::<1>() as u32;
     // SAFETY: the arguments are the registers and the system call number.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     let called = called(call, &registers);
     let call = called.nr;
-    let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_ENTER, call))
-    else {
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, call);
+    let Some((task, is_compat)) = caller_of::<C>(wanted, NO_CALL, 0, early) else {
         return;
     };
     let bits = maps::call_descriptors(call, is_compat);
@@ -91,12 +95,15 @@ fn exit<C: Tracepoint>(ctx: &C) {
     if returned.cast_signed() < 0 {
         return;
     }
+    let Some(early) = early::<C>() else {
+        return;
+    };
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     let called = called(registers.call(), &registers);
     let call = called.nr;
-    let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_EXIT, call))
-    else {
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, call);
+    let Some((task, is_compat)) = caller_of::<C>(wanted, NO_CALL, 0, early) else {
         return;
     };
     let bits = maps::call_descriptors(call, is_compat);
