@@ -2,16 +2,18 @@
 
 What is run is what stands in the page: a block of Python for each engine, and of SQL for each question.
 
-    engines.py ENGINE FOLDER SCRATCH
+    engines.py ENGINE PLACE SCRATCH
 
-asks each question of the tables in FOLDER, and prints a line of JSON for each.
+asks each question of the tables in a folder, or in the bucket of a server, and prints a line of JSON for each.
 """
 
+import contextlib
 import datetime
 import decimal
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -20,7 +22,11 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "fleet.md"
 ENGINES = ["DuckDB", "DataFusion", "ClickHouse", "Spark"]
+FROM_BUCKET = ["DataFusion from a bucket", "ClickHouse from a bucket"]
 CATALOGS = ["Delta", "Iceberg"]
+
+# A bucket of a server that runs as long as the test.
+BUCKET = {"BUCKET": "fleet", "KEY": "key", "SECRET": "secret"}
 
 
 def blocks(language):
@@ -52,15 +58,21 @@ def prepare_spark(scratch):
             member = "org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so"
             (scratch / "libsnappyjava.so").write_bytes(archive.read(member))
         options += [f"-Dorg.xerial.snappy.lib.path={scratch}", "-Dorg.xerial.snappy.lib.name=libsnappyjava.so"]
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["JAVA_TOOL_OPTIONS"] = " ".join(options)
-    ready = ["--master local[2]", "--conf spark.driver.host=127.0.0.1", "--conf spark.ui.enabled=false", "--conf spark.sql.shuffle.partitions=2"]
+    ready = [
+        "--master local[2]",
+        "--conf spark.driver.host=127.0.0.1",
+        "--conf spark.ui.enabled=false",
+        "--conf spark.sql.shuffle.partitions=2",
+    ]
     ready += [f"--conf spark.sql.warehouse.dir={scratch}", f"--conf spark.local.dir={scratch}", "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(ready)
 
 
 def session(engine, folder):
-    """A session of an engine, which has the tables in the folder."""
-    known = {"FOLDER": str(folder)}
+    """A session of an engine, which has the tables in the folder, or in the bucket of the server there."""
+    known = {"FOLDER": str(folder), "ENDPOINT": str(folder), **BUCKET}
     parts = blocks("python")
     exec(parts["Opening it"], known)
     exec(parts[engine], known)
@@ -87,6 +99,55 @@ def spans_of(catalog, folder, scratch):
     return known["spans"]
 
 
+@contextlib.contextmanager
+def bucket(lake, scratch):
+    """A server of S3 on loopback that has the tables in its bucket: its address."""
+    import pyarrow.fs
+
+    parts = ["master", "volume", "filer", "s3"]
+    ports = {f"{part}.{port}": _free_port() for part in parts for port in ["port", "port.grpc"]}
+    keys = {"accessKey": BUCKET["KEY"], "secretKey": BUCKET["SECRET"]}
+    user = {"name": "test", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List"]}
+    (scratch / "s3.json").write_text(json.dumps({"identities": [user]}))
+    words = [Path(sys.executable).parent / "weed", "server", "-s3", "-ip=127.0.0.1", f"-dir={scratch}"]
+    words += [f"-s3.config={scratch}/s3.json", "-master.volumeSizeLimitMB=64", "-volume.max=20"]
+    words += [f"-{name}={port}" for name, port in ports.items()]
+    with open(scratch / "s3.said", "w") as said:
+        server = subprocess.Popen(list(map(str, words)), stdout=said, stderr=said)
+    try:
+        address = f"127.0.0.1:{ports['s3.port']}"
+        store = pyarrow.fs.S3FileSystem(
+            access_key=keys["accessKey"],
+            secret_key=keys["secretKey"],
+            endpoint_override=address,
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        end = time.monotonic() + 120
+        while True:
+            try:
+                store.create_dir(BUCKET["BUCKET"])
+                break
+            except OSError:
+                assert server.poll() is None and time.monotonic() < end, (scratch / "s3.said").read_text()[-2000:]
+                time.sleep(0.5)
+        for file in lake.rglob("*.parquet"):
+            with store.open_output_stream(f"{BUCKET['BUCKET']}/{file.relative_to(lake)}") as out:
+                out.write(file.read_bytes())
+        yield f"http://{address}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _free_port():
+    """A port of loopback that is free at this moment."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 def plain(value):
     """A value as all engines have it: times in whole microseconds, whole numbers as such."""
     if isinstance(value, datetime.datetime):
@@ -99,6 +160,7 @@ def plain(value):
 
 def ask(engine, session, question):
     """The rows of an answer."""
+    engine = engine.split()[0]
     if engine == "DuckDB":
         rows = session.sql(question).fetchall()
     elif engine == "DataFusion":
@@ -124,7 +186,7 @@ def _of_arrow(table):
 
 def main():
     """Asks one engine."""
-    engine, folder, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    engine, folder, scratch = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     prepare_spark(scratch)
     begin = time.monotonic()
     asked = session(engine, folder)

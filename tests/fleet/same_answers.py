@@ -210,17 +210,24 @@ def main():
         for name, question in questions.items()
     }
     compare_with_the_tool(whole, Truth(tool, slices))
-    first = None
-    for engine in chosen:
-        opened, answers = engines.answers(engine, lake, scratch)
+    first = {}
+
+    def compare(engine, place):
+        """Compares the answers of an engine with those of the first one."""
+        opened, answers = engines.answers(engine, place, scratch)
         print(f"{engine}: opened in {opened:.2f} s, asked in {sum(one['took_s'] for one in answers.values()):.2f} s")
-        if first is None:
-            first = answers
         for name, answer in answers.items():
-            rows, others = answer["rows"], first[name]["rows"]
+            rows, others = answer["rows"], first.setdefault(name, answer["rows"])
             different = [pair for pair in zip(rows, others) if pair[0] != pair[1]][:3]
             assert rows and rows == others, (engine, name, len(rows), len(others), different)
         print(f"  {len(answers)} answers are those of {chosen[0]}")
+
+    for engine in chosen:
+        compare(engine, lake)
+    with engines.bucket(lake, scratch) as address:
+        for engine in engines.FROM_BUCKET:
+            if engine.split()[0] in chosen:
+                compare(engine, address)
     for catalog in engines.CATALOGS:
         place = scratch / catalog
         place.mkdir()

@@ -10,6 +10,7 @@ FOLDER/merged.
 import datetime
 import hashlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -26,6 +27,7 @@ import same_answers
 MOST_BYTES = 5_000_000_000
 # What stands in a file for the host and its boot. Names of one length are one as good as the other in a file.
 HOST = "host-000000"
+DAY = "2026-02-03"
 BOOT = str(uuid.uuid5(uuid.NAMESPACE_DNS, HOST))
 
 
@@ -65,7 +67,7 @@ def make(found, count, slices, lake):
         boot = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
         folders = {}
         for table in same_answers.TABLES:
-            folders[table] = lake / table / "date=2026-02-03" / f"host={name}"
+            folders[table] = lake / table / f"date={DAY}" / f"host={name}"
             folders[table].mkdir(parents=True)
         for nth in range(slices):
             # A host stays what it is.
@@ -85,16 +87,13 @@ def make(found, count, slices, lake):
 
 
 def merge(lake, merged):
-    """Makes one file of each day's files of a table."""
+    """Makes one file of each day's files of a table, as the page says."""
     begin = time.monotonic()
     session = engines.session("DuckDB", lake)
     session.sql("set memory_limit = '2GB'")
     session.sql(f"set temp_directory = '{merged.parent / 'scratch'}'")
-    for table in same_answers.TABLES:
-        into = merged / table / "date=2026-02-03" / "part=0"
-        into.mkdir(parents=True)
-        # In the order of the files' names, so each host's rows are together.
-        session.sql(f"copy (select * exclude (date) from {table}) to '{into}/0.parquet' (compression zstd)")
+    known = {"session": session, "os": os, "TABLES": same_answers.TABLES, "MERGED": str(merged), "DAY": DAY}
+    exec(engines.blocks("python")["How long questions take"], known)
     size = sum(file.stat().st_size for file in merged.rglob("*.parquet"))
     print(f"merged in {time.monotonic() - begin:.0f} s: {size} bytes")
 
