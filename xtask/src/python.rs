@@ -58,7 +58,7 @@ const WITH_FRAMES: &[&str] = &[
 
 /// Engines and catalogs that are asked about many hosts.
 const ENGINES: &[&str] = &[
-    "duckdb==2.0.0",
+    "duckdb==2.0.1",
     "datafusion==55.0.0",
     // ClickHouse within Python.
     "chdb==4.4.0",
