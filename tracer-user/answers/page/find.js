@@ -1,6 +1,12 @@
-// What lies where in the timeline.
+// What lies where in the timeline, and how tables and hits of a search lead into it; the box in which words are searched
+// for.
 
 import { Slices, firstAfter } from "./slices.js";
+import { MOST_HITS, search } from "./details.js";
+import { byId, element } from "./dom.js";
+import { RULER } from "./draw.js";
+import { LISTED } from "./forest.js";
+import { tableElement, tables } from "./tables.js";
 
 /** @typedef {import("./page.js").Page} Page */
 /** @typedef {import("./details.js").Selection} Selection */
@@ -90,4 +96,127 @@ export function wakeUpOf(page, selection) {
         }
     }
     return null;
+}
+
+/** @param {Page} page */
+export function showTables(page) {
+    const all = tables(page.model);
+    byId("contents").replaceChildren(...all.map((table) => {
+        const link = /** @type {HTMLAnchorElement} */ (element("a", table.title));
+        link.href = `#table-${table.id}`;
+        return link;
+    }));
+    if ((page.model.header.flames ?? []).length > 0) {
+        const link = /** @type {HTMLAnchorElement} */ (element("a", "Flame graphs"));
+        link.href = "#flames";
+        byId("contents").prepend(link);
+    }
+    byId("tables").replaceChildren(...all.map((table) => {
+        const box = document.createElement("div");
+        // A long one scrolls in a space of its own.
+        if (table.rows.length > LISTED) {
+            box.className = "long";
+            box.tabIndex = 0;
+            box.role = "region";
+            box.ariaLabel = `${table.title}, ${table.rows.length} rows`;
+        }
+        box.append(tableElement(table, (target) => follow(page, target)));
+        return box;
+    }));
+}
+
+/** @param {Page} page @param {import("./tables.js").Target} target */
+function follow(page, target) {
+    const { model } = page;
+    byId("title").scrollIntoView();
+    page.scroller.focus({ preventScroll: true });
+    if (target.slowest !== undefined) {
+        showSlowest(page, target.slowest);
+    } else if (target.thread !== undefined) {
+        const row = model.rowOf(...target.thread);
+        if (row === undefined) {
+            return;
+        }
+        const [from, to] = [target.from ?? 0, target.to ?? model.end];
+        const index = target.to === undefined ? -1 : row.track.find(Math.max(target.to - 1, 0));
+        /** @type {Selection} */
+        const selection = { kind: index < 0 ? "time" : "state", thread: row.index, index, level: 0, from, to, label: row.label };
+        reveal(page, selection);
+        page.select(selection);
+        page.fit();
+    } else if (target.search !== undefined) {
+        /** @type {HTMLInputElement} */ (byId("search")).value = target.search;
+        searchFor(page, target.search);
+        nextHit(page, 1);
+    }
+}
+
+/** @param {Page} page @param {number} index */
+function showSlowest(page, index) {
+    const { model } = page;
+    const one = model.header.slowest[index];
+    const row = model.rowOf(one.pid, one.tid);
+    const from = one.from_ns - model.shift;
+    if (row === undefined) {
+        return;
+    }
+    for (let level = 0; level < row.levels.length; level++) {
+        const slices = row.levels[level];
+        for (let at = firstAfter(slices.from, from) - 1; at >= 0 && slices.from[at] === from; at--) {
+            if (slices.to[at] === from + one.ns && slices.what[at] === one.kind) {
+                /** @type {Selection} */
+                const selection = { kind: "spans", thread: row.index, index: at, level, from, to: from + one.ns, label: "" };
+                reveal(page, selection);
+                page.select(selection);
+                page.fit();
+                return;
+            }
+        }
+    }
+}
+
+/** Shows the row of what is selected. @param {Page} page @param {Selection} selection */
+export function reveal(page, selection) {
+    if (page.model.threads[selection.thread] !== undefined) {
+        page.open(selection.thread);
+    }
+    const kind = selection.kind === "time" ? "state" : selection.kind;
+    const shown = page.rows.find((one) => one.kind === kind && one.thread === selection.thread && one.level === selection.level);
+    if (shown === undefined) {
+        return;
+    }
+    const height = page.scroller.clientHeight - RULER;
+    if (shown.top < page.scroller.scrollTop || shown.top + 40 > page.scroller.scrollTop + height) {
+        page.scroller.scrollTop = Math.max(shown.top - height / 3, 0);
+    }
+}
+
+/** @param {Page} page @param {string} typed */
+export function searchFor(page, typed) {
+    page.found = search(page.model, typed);
+    page.hit = -1;
+    sayHits(page);
+    page.draw();
+}
+
+/** @param {Page} page */
+function sayHits(page) {
+    const { count, hits } = page.found;
+    const words = /** @type {HTMLInputElement} */ (byId("search")).value.trim() === "" ? ""
+        : count === 0 ? "nothing" : page.hit < 0 ? `${count} found` : `${page.hit + 1} of ${count}`;
+    byId("hits").textContent = count > hits.length ? `${words}, the first ${MOST_HITS.toLocaleString("en")} of which can be reached` : words;
+}
+
+/** Goes to another hit. @param {Page} page @param {number} by */
+export function nextHit(page, by) {
+    const { hits } = page.found;
+    if (hits.length === 0) {
+        return;
+    }
+    page.hit = (page.hit + by + hits.length) % hits.length;
+    const { selection } = hits[page.hit];
+    reveal(page, selection);
+    page.select(selection);
+    page.approach();
+    sayHits(page);
 }

@@ -2,8 +2,7 @@
 
 import { describe, statesAt } from "./details.js";
 import { byId } from "./dom.js";
-import { findAt, stepAlong } from "./find.js";
-import { nextHit, searchFor } from "./leads.js";
+import { findAt, nextHit, searchFor, stepAlong } from "./find.js";
 import { showDetails } from "./panel.js";
 
 /** @typedef {import("./page.js").Page} Page */

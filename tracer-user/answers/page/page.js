@@ -6,14 +6,12 @@ import { palette } from "./colours.js";
 import { Painter, RULER, drawGaps, drawGrid, drawRuler, layOutRows } from "./draw.js";
 import { byId, element } from "./dom.js";
 import { duration } from "./words.js";
-import { findAt, wakeUpOf } from "./find.js";
+import { findAt, showTables, wakeUpOf } from "./find.js";
 import { forest, groupsOf } from "./forest.js";
 import { showFlames } from "./flames.js";
 import { KEYS, listen } from "./input.js";
-import { drawLabels, drawPath, drawSelection, drawSliceNames } from "./overlay.js";
-import { drawOverview } from "./overview.js";
+import { drawLabels, drawOverview, drawPath, drawSelection, drawSliceNames } from "./overlay.js";
 import { showDetails } from "./panel.js";
-import { showTables } from "./leads.js";
 
 /** @typedef {import("./details.js").Selection} Selection */
 /** @typedef {import("./draw.js").Row} Row */

@@ -2,8 +2,7 @@
 
 import { byId, element, simpleTable } from "./dom.js";
 import { callsBetween, describe, options, totalsBetween } from "./details.js";
-import { wakeUpOf } from "./find.js";
-import { reveal } from "./leads.js";
+import { reveal, wakeUpOf } from "./find.js";
 import { STATES } from "./slices.js";
 import { duration, moment, share } from "./words.js";
 

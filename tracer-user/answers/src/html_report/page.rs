@@ -15,7 +15,7 @@ use super::letters::Letters;
 use tracer_text::escape::push_for_people;
 
 /// Modules of the program, in the order in which they need each other.
-const MODULES: [&str; 22] = [
+const MODULES: [&str; 20] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
     include_str!("../../page/slices.js"),
@@ -30,12 +30,10 @@ const MODULES: [&str; 22] = [
     include_str!("../../page/tables.js"),
     include_str!("../../page/dom.js"),
     include_str!("../../page/find.js"),
-    include_str!("../../page/leads.js"),
     include_str!("../../page/panel.js"),
     include_str!("../../page/flames.js"),
     include_str!("../../page/input.js"),
     include_str!("../../page/overlay.js"),
-    include_str!("../../page/overview.js"),
     include_str!("../../page/page.js"),
     include_str!("../../page/main.js"),
 ];
