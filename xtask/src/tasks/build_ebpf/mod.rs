@@ -3,12 +3,15 @@
 //! The object is a part of the repository, so that other developers need neither its linker nor
 //! LLVM. Its bytes do not depend on where it is built: paths are removed from the compiler's input,
 //! and lines of files are no part of it.
+//!
+//! Digest of what the eBPF object is built from, and of the object. While the one that is noted
+//! beside the object is right, nothing has to be built to know that the object is.
 
-mod sources;
-
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use anyhow::{Context as _, bail, ensure};
@@ -72,7 +75,7 @@ pub fn run() -> anyhow::Result<PathBuf> {
 /// Tells whether the object was built from its sources as they are now. Then the lint has nothing
 /// to say of them: they are linted before they are built.
 pub fn is_noted() -> anyhow::Result<bool> {
-    let digest = sources::digest()?;
+    let digest = digest()?;
     let noted = String::from_utf8(read(BUILT_WITH)?)?;
     let noted = noted.lines().find_map(|line| line.strip_prefix(SOURCES));
     Ok(noted == Some(&*digest))
@@ -84,7 +87,7 @@ fn renew() -> anyhow::Result<()> {
     if write(OBJECT, &build()?)? {
         eprintln!("{OBJECT} is another one now: commit it with what changed it");
     }
-    let note = format!("{}{SOURCES}{}\n", tools()?, sources::digest()?);
+    let note = format!("{}{SOURCES}{}\n", tools()?, digest()?);
     if write(BUILT_WITH, note.as_bytes())? {
         eprintln!("{BUILT_WITH} notes other sources or tools now: commit it too");
     }
@@ -210,4 +213,120 @@ fn cargo_for_ebpf(subcommand: &str, more_flags: impl IntoIterator<Item = OsStrin
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join(OsStr::new(SEPARATOR)))
         .env_remove("RUSTFLAGS");
     command
+}
+
+/// Files and folders: the sources, the toolchain, what turns the compiler's output into the object,
+/// and what the lint is told.
+const PATHS: [&str; 10] = [
+    "clippy.toml",
+    "rust-toolchain.toml",
+    "tracer-common/Cargo.toml",
+    "tracer-common/src",
+    "tracer-ebpf/Cargo.toml",
+    "tracer-ebpf/src",
+    "xtask/src/bpf_linker.rs",
+    "xtask/src/debug_sections.rs",
+    "xtask/src/tasks/build_ebpf",
+    OBJECT,
+];
+
+/// Manifest with the profiles, of which this one builds the object, and with the lints.
+const MANIFEST: &str = "Cargo.toml";
+const PROFILE: &str = "release";
+
+/// Returns the digest, in hexadecimal digits.
+pub fn digest() -> anyhow::Result<String> {
+    let mut all = format!("{TARGET} {}\n", FLAGS.join(" ")).into_bytes();
+    all.extend_from_slice(settings()?.as_bytes());
+    for package in packages()? {
+        writeln!(all, "{package}")?;
+    }
+    for path in PATHS {
+        for file in files(Path::new(path))? {
+            let bytes = fs::read(workspace::root().join(&file));
+            let bytes = bytes.with_context(|| file.display().to_string())?;
+            writeln!(all, "{} {}", file.display(), bytes.len())?;
+            all.extend_from_slice(&bytes);
+        }
+    }
+    hash(&all)
+}
+
+/// Returns the settings of the profile and of the lints.
+fn settings() -> anyhow::Result<String> {
+    let manifest = fs::read_to_string(workspace::root().join(MANIFEST)).context(MANIFEST)?;
+    let manifest: toml::Table = manifest.parse().context(MANIFEST)?;
+    let profile = manifest.get("profile").and_then(|all| all.get(PROFILE));
+    let profile = profile.with_context(|| format!("{MANIFEST} has no profile {PROFILE}"))?;
+    let lints = manifest.get("workspace").and_then(|all| all.get("lints"));
+    let lints = lints.with_context(|| format!("{MANIFEST} has no lints"))?;
+    Ok(format!("{profile:?}\n{lints:?}\n"))
+}
+
+/// Returns the names and versions of the crates that the programs are made of.
+fn packages() -> anyhow::Result<BTreeSet<String>> {
+    let tree = process::output(
+        workspace::cargo("tree")
+            .args(["--package=tracer-ebpf", "--edges=normal"])
+            .args(["--prefix=none", "--format={p}"]),
+    )?;
+    let words = |line: &str| {
+        let words: Vec<&str> = line.split(' ').take(2).collect();
+        words.join(" ")
+    };
+    Ok(tree.lines().map(words).collect())
+}
+
+/// Lists the files of a folder, however deep, in order; or the file itself.
+fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let whole = workspace::root().join(path);
+    if !whole.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut inside = BTreeSet::new();
+    for entry in fs::read_dir(&whole).with_context(|| whole.display().to_string())? {
+        inside.insert(path.join(entry?.file_name()));
+    }
+    let lists: anyhow::Result<Vec<_>> = inside.iter().map(|path| files(path)).collect();
+    Ok(lists?.concat())
+}
+
+fn hash(bytes: &[u8]) -> anyhow::Result<String> {
+    let mut hash = workspace::git("hash-object");
+    let mut hash = hash
+        .arg("--stdin")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run git")?;
+    hash.stdin.take().context("no input")?.write_all(bytes)?;
+    let output = hash.wait_with_output()?;
+    ensure!(output.status.success(), "git cannot make a digest");
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_and_the_object_are_among_the_files() {
+        let files = |path: &str| files(Path::new(path)).unwrap();
+        assert!(files("tracer-ebpf/src").contains(&PathBuf::from("tracer-ebpf/src/main.rs")));
+        let deep = PathBuf::from("tracer-common/src/kernel/mod.rs");
+        assert!(files("tracer-common/src").contains(&deep));
+        assert_eq!(files(OBJECT), [PathBuf::from(OBJECT)]);
+    }
+
+    #[test]
+    fn other_bytes_have_another_digest() {
+        assert_eq!(hash(b"a").unwrap(), hash(b"a").unwrap());
+        assert_ne!(hash(b"a").unwrap(), hash(b"b").unwrap());
+    }
+
+    #[test]
+    fn the_crates_are_named_with_their_versions() {
+        let packages = packages().unwrap();
+        assert!(packages.contains("tracer-common v0.1.0"), "{packages:?}");
+    }
 }

@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     man::run(&man::Args { check: true })?;
     header::run(&header::Args { check: true })?;
     json::run(&json::Args { check: true })?;
-    vmtest::table::check()?;
+    vmtest::results::check()?;
     directions::check()?;
     dependencies::check()?;
     process::run(&mut page())?;

@@ -13,10 +13,9 @@ mod console;
 mod initramfs;
 mod kernels;
 mod machine;
-mod results;
+pub mod results;
 mod run;
 mod selection;
-pub mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +72,7 @@ fn names() -> Vec<&'static str> {
 /// Builds once, boots one kernel after the other, and prints the result of each.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.table {
-        return table::write();
+        return results::write();
     }
     if let Some(Arch::Aarch64) = args.arch {
         return arm64::run(args);
@@ -123,7 +122,7 @@ type Ended = (&'static str, anyhow::Result<run::Outcome>);
 /// Writes the document, and prints the result of each kernel: one that could not run keeps no other
 /// from running.
 fn say(outcomes: &[Ended], processors: Processors) -> anyhow::Result<()> {
-    table::write()?;
+    results::write()?;
     println!();
     for (test, why) in selection::impossible(processors) {
         println!("left out: {test}: {why}");
