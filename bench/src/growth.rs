@@ -110,7 +110,7 @@ impl Series {
     pub fn measure(&self, bench: &Workbench) -> anyhow::Result<Curve> {
         let sizes = (self.sizes)();
         let mut values = vec![Vec::new(); sizes.len()];
-        for _ in 0..bench.rounds() {
+        for _ in 0..bench.rounds {
             for (size, values) in sizes.iter().zip(&mut values) {
                 values.push((self.at)(bench, *size)?.value);
             }

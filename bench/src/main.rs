@@ -45,6 +45,9 @@ struct Args {
     /// Ask also how memory grows over so many seconds: 3600 for an hour
     #[arg(long, value_name = "SECONDS")]
     long: Option<u64>,
+    /// Rounds of each question, instead of seven, or five of a quick run
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: Option<u8>,
     /// Install the peers from the system's packages, and measure nothing
     #[arg(long)]
     setup: bool,
@@ -114,7 +117,10 @@ fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Args) -> anyhow::Result<Results> {
-    let bench = Workbench::prepare(args.quick, args.long.unwrap_or_default())?;
+    let mut bench = Workbench::prepare(args.quick, args.long.unwrap_or_default())?;
+    if let Some(rounds) = args.rounds {
+        bench.rounds = rounds.into();
+    }
     let is_wanted = |name: &str| {
         let is_chosen =
             args.filters.is_empty() || args.filters.iter().any(|part| name.contains(part));
@@ -126,7 +132,7 @@ fn measure(args: &Args) -> anyhow::Result<Results> {
             println!("\n== {}", question.name);
             let contest = (question.ask)(&bench)
                 .with_context(|| format!("{} cannot be asked", question.name))?;
-            let outcome = contest.run(question.name, bench.rounds());
+            let outcome = contest.run(question.name, bench.rounds);
             print!("{}", text::outcome(&outcome));
             results.outcomes.push(outcome);
         }

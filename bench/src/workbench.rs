@@ -12,6 +12,8 @@ use xtask::{packages, process, workspace};
 /// Prepared benchmark.
 pub struct Workbench {
     is_quick: bool,
+    /// Number of rounds of each contestant.
+    pub rounds: usize,
     /// Length of the question that takes long, in seconds.
     pub long_seconds: u64,
     /// Whether LTTng-UST takes part.
@@ -43,16 +45,12 @@ impl Workbench {
         let has_uftrace = has("uftrace") && programs::compile(&UFTRACE).is_ok();
         Ok(Self {
             is_quick,
+            rounds: if is_quick { 5 } else { 7 },
             long_seconds,
             has_lttng,
             has_uftrace,
             has_logs,
         })
-    }
-
-    /// Returns the number of rounds of each contestant.
-    pub fn rounds(&self) -> usize {
-        if self.is_quick { 5 } else { 7 }
     }
 
     /// Returns the length of a measured phase.

@@ -250,7 +250,7 @@ fn inserting_rows<'a>(
 
 /// Compares tracers of a server that answers one request after the other.
 pub fn redis(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let requests = bench.work(200_000);
+    let requests = bench.work(50_000);
     let mut contest = contest(
         "What does it add to the time in which redis answers requests (SET, GET) of redis-benchmark \
          over loopback, 50 connections, when all system calls of the server are traced?",

@@ -13,6 +13,9 @@ const READ: &str = "libposixtrace, read as they come";
 const PREPARED: &str = "libposixtrace, prepared";
 const PREPARED_AND_READ: &str = "libposixtrace, prepared, read as they come";
 
+const LTTNG_IN_MEMORY: (&str, Keeping) = ("LTTng-UST, snapshot", Keeping::Snapshot);
+const LTTNG_TO_DISK: (&str, Keeping) = ("LTTng-UST, to disk", Keeping::Disk);
+
 /// Nanoseconds that the slowest events may take longer than the loop without one.
 const MOST_NS: f64 = 500.0;
 
@@ -36,7 +39,7 @@ pub fn bursts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     contest.ours(FULL, move || posix(1, 0, 0));
     contest.ours(READ, move || posix(0, 1, 0));
     contest.ours(PREPARED_AND_READ, move || posix(0, 1, 1));
-    add_lttng(&mut contest, bench, events, 0);
+    add_lttng(&mut contest, bench, LTTNG_IN_MEMORY, [events, 0]);
     for name in [RUNNING, FULL, READ, PREPARED_AND_READ] {
         contest.goal(name, Goal::Below(MOST_NS));
     }
@@ -51,7 +54,7 @@ pub fn read_as_they_come(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         Unit::Ns,
     )
     .showing(Measure::Added);
-    let events = bench.work(20_000);
+    let events = bench.work(5000);
     let posix = move |reader, prepared| {
         let arguments = [1, events, 1, 0, reader, 1000, prepared];
         one("latency_posix", &arguments, "p99")
@@ -60,19 +63,24 @@ pub fn read_as_they_come(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     contest.ours(PREPARED_AND_READ, move || posix(1, 1));
     contest.ours(PREPARED, move || posix(0, 1));
     contest.ours(READ, move || posix(1, 0));
-    add_lttng(&mut contest, bench, events, 1000);
+    add_lttng(&mut contest, bench, LTTNG_TO_DISK, [events, 1000]);
     contest.goal(PREPARED_AND_READ, Goal::Below(MOST_NS));
     Ok(contest)
 }
 
-fn add_lttng(contest: &mut Contest<'_>, bench: &Workbench, events: u64, pause_us: u64) {
+fn add_lttng(
+    contest: &mut Contest<'_>,
+    bench: &Workbench,
+    (name, keeping): (&str, Keeping),
+    [events, pause_us]: [u64; 2],
+) {
     if !bench.has_lttng {
         contest.missing("LTTng-UST: lttng-tools or liblttng-ust-dev is not installed");
         return;
     }
-    contest.peer("LTTng-UST, to disk", move || {
-        let _session = Session::start(Keeping::Disk, &[])?;
-        let part = if pause_us == 0 { "p9999" } else { "p99" };
+    let part = if pause_us == 0 { "p9999" } else { "p99" };
+    contest.peer(name, move || {
+        let _session = Session::start(keeping, &[])?;
         one("latency_lttng", &[1, events, 1, pause_us], part)
     });
 }
