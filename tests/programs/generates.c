@@ -4,7 +4,7 @@
  *
  * generates NOTES FUNCTIONS PLACES PAUSE_US [FOLDER]
  *
- * With a folder it writes them down there with their times (jitdump), and moves each to the next
+ * With a folder it writes them down there with their times and lines (jitdump), and moves each to the next
  * place after its calls, where it calls it once more.
  *
  * Where PAUSE_US is `-`, it calls it once more for each byte of the standard input.
@@ -46,9 +46,9 @@ static const unsigned char CODE[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0
 #endif
 
 #if defined(__x86_64__)
-enum { MACHINE = 62 };
+enum { MACHINE = 62, CALL_AT = 4, CALL_BYTES = 2 };
 #elif defined(__aarch64__)
-enum { MACHINE = 183 };
+enum { MACHINE = 183, CALL_AT = 8, CALL_BYTES = 4 };
 #endif
 
 static int dump = -1;
@@ -95,6 +95,31 @@ static void load(const char *at, int nth)
         exit(5);
 }
 
+/* Tells of the lines of a function: the call in it is in the second one. */
+static void tell_lines(const char *at, int nth)
+{
+    const char same[] = {(char)0xff, 0}, file[] = "made.x";
+    uint64_t offsets[] = {0, CALL_AT, CALL_AT + CALL_BYTES};
+    char bytes[256];
+    size_t end = 32;
+    for (int line = 0; line < 3; line++) {
+        uint64_t address = (uintptr_t)at + offsets[line];
+        int32_t numbers[] = {10 * nth + line + 1, 0};
+        memcpy(bytes + end, &address, 8);
+        memcpy(bytes + end + 8, numbers, 8);
+        end += 16;
+        const char *name = line == 1 ? same : file;
+        strcpy(bytes + end, name);
+        end += strlen(name) + 1;
+    }
+    uint32_t head[] = {2, (uint32_t)end};
+    uint64_t words[] = {now(), (uintptr_t)at, 3};
+    memcpy(bytes, head, 8);
+    memcpy(bytes + 8, words, 24);
+    if (write(dump, bytes, end) != (ssize_t)end)
+        exit(7);
+}
+
 static void move(const char *from, const char *to, int nth)
 {
     struct record record = {1, sizeof record, now(), (uint32_t)getpid(), (uint32_t)getpid(),
@@ -129,8 +154,10 @@ int main(int count, char **typed)
         __builtin___clear_cache(at, at + sizeof CODE);
         fprintf(list, "%lx %x made_%d\n", (unsigned long)at, PLACE_BYTES, nth);
         fflush(list);
-        if (dump >= 0)
+        if (dump >= 0) {
+            tell_lines(at, nth);
             load(at, nth);
+        }
         ((void (*)(void (*)(void)))at)(point);
         fprintf(notes, "made_%d\n", nth);
         if (pause != 0) {

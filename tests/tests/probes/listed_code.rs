@@ -100,6 +100,57 @@ fn generated_code_that_is_written_down_with_times_has_its_name_at_each_time() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn generated_code_has_the_lines_that_its_program_tells_of() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    compile_generates(folder.path());
+    let at = |name: &str| folder.path().join(name);
+    for has_log in [true, false] {
+        let mut tool = run(&[]);
+        if has_log {
+            tool.arg("--log").arg(at("log"));
+        } else {
+            tool.arg("--inlined").arg("-o").arg(at("shown"));
+        }
+        tool.arg("--").arg(at("generates")).arg(at("notes"));
+        // Each is called where it was made, and where it was moved to.
+        tool.args(["20", "3", "0"]).arg(folder.path());
+        command::text(&mut tool).unwrap();
+        let lines = if has_log {
+            let mut read = Command::new(dist::tracer_user().unwrap());
+            read.args(["read", "--inlined", "--format", "json"]);
+            command::text(read.arg(at("log"))).unwrap()
+        } else {
+            fs::read_to_string(at("shown")).unwrap()
+        };
+        let said = fs::read_to_string(at("notes")).unwrap();
+        let calls = lines.lines().filter_map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).ok()?;
+            (event["type"] == "linux_trace_syscall_enter").then_some(event)
+        });
+        let calls: Vec<_> = calls.collect();
+        assert_eq!(calls.len(), said.lines().count());
+        let mut told = 0;
+        for (call, said) in calls.iter().zip(said.lines()) {
+            let caller = &call["stack"][1];
+            let nth: u64 = said.trim_start_matches("made_").parse().unwrap();
+            if caller["symbol"].is_null() && !has_log {
+                continue;
+            }
+            // The call is in the second line of each.
+            assert_eq!(caller["symbol"], said, "{has_log} {call}");
+            assert_eq!(caller["file"], "made.x", "{has_log} {call}");
+            assert_eq!(caller["line"], 10 * nth + 2, "{has_log} {call}");
+            told += 1;
+        }
+        assert!(told == 40 || !has_log, "{told}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn code_that_was_made_before_the_trace_has_its_name() {
     if missing_right().is_some() {
         return;

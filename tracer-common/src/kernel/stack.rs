@@ -72,7 +72,8 @@ event_data! {
         #[shown(U64)]
         pub offset: u64,
         /// The name of the function; none where it is unknown. Behind its null the time since which
-        /// the name counts, in nanoseconds (64 bits), where it does not count always.
+        /// the name counts, in nanoseconds (64 bits), where it does not count always; behind that,
+        /// for code that a program has made, the line in its source (32 bits) and that one's file.
         #[shown(Text)]
         pub name: [u8; SYMBOL_NAME_BYTES],
     }

@@ -222,6 +222,7 @@ impl WaitingStacks {
                     offset: line,
                     name,
                     since: 0,
+                    line: None,
                 };
                 // A stack that is read later may be older.
                 let header = EventHeader {

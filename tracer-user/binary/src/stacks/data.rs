@@ -191,18 +191,30 @@ pub struct AddressName {
     pub name: Arc<str>,
     /// Time since which the name counts, in nanoseconds; 0: always.
     pub since: u64,
+    /// File and line of the source, of code that a program has made; `None` where unknown.
+    pub line: Option<(Arc<str>, u32)>,
 }
 
 /// Appends the data of the event of a name.
 pub fn push_symbol(out: &mut Vec<u8>, of: &AddressName) {
     out.extend_from_slice(of.address.as_bytes());
     out.extend_from_slice(of.offset.as_bytes());
-    let bytes = SYMBOL_NAME_BYTES - size_of::<u64>();
-    push_text(out, of.name.as_bytes(), bytes);
-    if of.since != 0 {
+    // Part of a file's name is another one.
+    let line = of.line.as_ref();
+    let line = line.filter(|(file, _)| file.len() < SOURCE_FILE_BYTES);
+    let behind = size_of::<u64>() + line.map_or(0, |_| size_of::<u32>() + SOURCE_FILE_BYTES);
+    push_text(out, of.name.as_bytes(), SYMBOL_NAME_BYTES - behind);
+    if of.since != 0 || line.is_some() {
         out.extend_from_slice(of.since.as_bytes());
     }
+    if let Some((file, line)) = line {
+        out.extend_from_slice(line.as_bytes());
+        push_text(out, file.as_bytes(), SOURCE_FILE_BYTES);
+    }
 }
+
+/// Bytes of the name of a source's file, its null counted.
+const SOURCE_FILE_BYTES: usize = 256;
 
 fn push_text(out: &mut Vec<u8>, text: &[u8], most: usize) {
     out.extend(text.iter().take(most - 1));
@@ -214,15 +226,20 @@ pub fn symbol(pid: i32, untrusted: &[u8]) -> Option<AddressName> {
     let (address, rest) = u64::read_from_prefix(untrusted).ok()?;
     let (offset, rest) = u64::read_from_prefix(rest).ok()?;
     let name = text(rest);
-    let since = rest
-        .get(name.len() + 1..)
-        .and_then(|behind| behind.first_chunk());
+    let behind = rest.get(name.len() + 1..).unwrap_or_default();
+    let since = behind.first_chunk();
+    let line = || {
+        let (line, file) = u32::read_from_prefix(behind.get(size_of::<u64>()..)?).ok()?;
+        let file = text(file.get(..SOURCE_FILE_BYTES).unwrap_or(file));
+        (!file.is_empty() && line != 0).then(|| (String::from_utf8_lossy(file).into(), line))
+    };
     Some(AddressName {
         pid,
         address,
         offset,
         name: String::from_utf8_lossy(name).into(),
         since: since.map_or(0, |since| u64::from_ne_bytes(*since)),
+        line: line(),
     })
 }
 
@@ -283,6 +300,7 @@ mod tests {
             offset: 2,
             name: "main".into(),
             since: 0,
+            line: None,
         };
         push_symbol(&mut data, &name);
         assert_eq!(data.len(), 16 + 5);
@@ -292,6 +310,21 @@ mod tests {
         push_symbol(&mut data, &name);
         assert_eq!(data.len(), 16 + SYMBOL_NAME_BYTES);
         assert_eq!(symbol(1, &data).map(|found| found.since), Some(9));
+        for (file, has_line) in [
+            ("a.js", true),
+            (&*"x".repeat(255), true),
+            (&"x".repeat(256), false),
+        ] {
+            name.line = Some((file.into(), 77));
+            data.clear();
+            push_symbol(&mut data, &name);
+            assert!(data.len() <= 16 + SYMBOL_NAME_BYTES);
+            let found = symbol(1, &data).unwrap();
+            assert_eq!(
+                (found.since, found.line),
+                (9, name.line.clone().filter(|_| has_line))
+            );
+        }
         for length in 0..data.len() {
             let _ = symbol(1, &data[..length]);
         }

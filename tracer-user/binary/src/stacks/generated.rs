@@ -9,6 +9,19 @@ pub const MOST_FUNCTIONS: usize = 1 << 20;
 /// Functions of a process that others have replaced and that are known.
 const MOST_PAST: usize = 4096;
 
+/// Lines of a function, in order of where in its code each begins.
+pub type CodeLines = Arc<[CodeLine]>;
+
+/// File and line of instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeLine {
+    /// Offset in the function's code from which on it counts.
+    pub from: u64,
+    pub file: Arc<str>,
+    /// Number of the line; 0: it is unknown.
+    pub line: u32,
+}
+
 /// Function of a program, and the times at which it is known to be where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
@@ -19,6 +32,7 @@ pub struct Generated {
     pub from: u64,
     /// Time by which it was listed.
     pub listed: u64,
+    pub lines: Option<CodeLines>,
 }
 
 impl Generated {
@@ -126,15 +140,20 @@ impl GeneratedCode {
     /// Returns the function that had an address at a time, and the offset in it, where the process
     /// has had code of its own there since a time.
     pub fn find(&self, address: u64, at: u64, since: u64) -> Option<(Arc<str>, u64)> {
+        let found = self.function(address, at, since)?;
+        Some((Arc::clone(&found.name), address - found.start))
+    }
+
+    /// Returns the function that had an address at a time, as [`find`](Self::find) does.
+    pub fn function(&self, address: u64, at: u64, since: u64) -> Option<&Generated> {
         let is_it = |one: &&Generated| one.has(address) && one.listed >= since && one.from <= at;
         let before = self.functions.range(..=address).next_back();
         let now = before.map(|(_, one)| one).filter(is_it);
-        let found = now.or_else(|| {
+        now.or_else(|| {
             let mut past = self.past.iter().rev();
             past.find(|(until, one)| at < *until && is_it(&one))
                 .map(|(_, one)| one)
-        })?;
-        Some((Arc::clone(&found.name), address - found.start))
+        })
     }
 
     /// Returns the number of functions that were told of so far.
@@ -174,6 +193,7 @@ mod tests {
             name: words[2].into(),
             from: 0,
             listed,
+            lines: None,
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Mapping;
-use super::generated::{Generated, GeneratedCode};
+use super::generated::{CodeLine, CodeLines, Generated, GeneratedCode};
 use super::own_files::{has_more, is_own, open_own, own_pid};
 use super::spaces::{path_of, time_now};
 use crate::probes::{living_thread, open_ordinary};
@@ -21,6 +21,25 @@ const MOST_AT_A_LOOK: u64 = 1 << 18;
 
 /// Bytes of a name; more of it is left out.
 const MOST_NAME_BYTES: usize = 4096;
+
+/// Bytes of what is said of the lines of a function, beyond which they are left out; and lines in
+/// all.
+const MOST_LINES_BYTES: u64 = 1 << 20;
+const MOST_LINES: usize = 4 << 20;
+
+/// Bytes of what is said of lines before the first one, and of a line before the name of its file.
+const LINES_BYTES: usize = 32;
+const LINE_BYTES: usize = 16;
+
+/// Name of a file that is the one of the line before.
+const SAME_FILE: &[u8] = &[0xff];
+
+/// Bytes of the header of an object file. V8 adds them to the addresses of lines, most of which are
+/// those of its bytecode: lines count once one is before that.
+const OBJECT_HEADER_BYTES: u64 = 64;
+
+/// Bytes by which a record may be larger than what it tells: records begin at multiples of 8.
+const MOST_PADDING: usize = 7;
 
 /// Bytes of the code of a function.
 const MOST_CODE_BYTES: u64 = 1 << 32;
@@ -42,6 +61,7 @@ const MOVE_BYTES: usize = 64;
 /// Kinds of records that are read.
 const LOAD: u32 = 0;
 const MOVE: u32 = 1;
+const DEBUG_INFO: u32 = 2;
 const CLOSE: u32 = 3;
 
 const MAGIC: u32 = 0x4A69_5444;
@@ -73,6 +93,12 @@ pub struct JitDump {
     own_pid: u32,
     /// Whether the times are not those of our clock.
     has_own_clock: bool,
+    /// Lines that were told, of the function that comes next.
+    told: Option<ToldLines>,
+    /// Number of lines of all functions.
+    lines: usize,
+    /// Whether addresses of lines are those of the code, as the program has shown.
+    has_plain_lines: bool,
     /// Time of the last look, and bytes of the file at that.
     looked: u64,
     length: u64,
@@ -160,13 +186,42 @@ impl JitDump {
                 break;
             }
             let time = if self.has_own_clock { now } else { time };
-            if self.take(kind, size, untrusted, (before, time)).is_none() {
+            if kind == DEBUG_INFO {
+                let bytes = u64::from(size).min(MOST_LINES_BYTES);
+                let mut whole = vec![0; usize::try_from(bytes).unwrap_or(0)];
+                let bytes = read(self.at, &mut whole);
+                let whole = whole.get(..bytes).filter(|_| bytes == size as usize);
+                self.told = whole.and_then(ToldLines::parse);
+            } else if self.take(kind, size, untrusted, (before, time)).is_none() {
                 self.next = Next::Nothing;
             }
             self.at = end;
             self.records += 1;
             left -= 1;
         }
+    }
+
+    /// Returns the line of an address at a time, as [`GeneratedCode::find`] does the function; `None`
+    /// where the program has not told it, or it is not known yet that its addresses of lines mean that.
+    pub fn line(&self, address: u64, at: u64, since: u64) -> Option<(Arc<str>, u32)> {
+        let found = self.code.function(address, at, since)?;
+        let place = address - found.start;
+        let lines = found.lines.as_ref().filter(|_| self.has_plain_lines)?;
+        let behind = lines.partition_point(|line| line.from <= place);
+        let line = lines.get(behind.checked_sub(1)?)?;
+        (line.line != 0).then(|| (Arc::clone(&line.file), line.line))
+    }
+
+    /// Returns the lines of a function with so many bytes of code; `None` where they cannot be its
+    /// own.
+    fn lines_of(&mut self, told: ToldLines, bytes: u64) -> Option<CodeLines> {
+        let (first, last) = (told.lines.first()?.from, told.lines.last()?.from);
+        if last > bytes {
+            return None;
+        }
+        self.has_plain_lines |= first < OBJECT_HEADER_BYTES;
+        self.lines = self.lines.saturating_add(told.lines.len());
+        (self.lines <= MOST_LINES).then(|| told.lines.into())
     }
 
     fn begin(&mut self, untrusted: &[u8]) {
@@ -213,7 +268,9 @@ impl JitDump {
                     return None;
                 }
                 let name = String::from_utf8_lossy(name);
-                self.add(start, bytes, name.as_ref().into(), (before, time));
+                let told = self.told.take().filter(|told| told.start == start);
+                let lines = told.and_then(|told| self.lines_of(told, bytes));
+                self.add(start, bytes, (name.as_ref().into(), lines), (before, time));
             }
             MOVE => {
                 let [from, to, bytes] = [32, 40, 48].map(|at| long(untrusted, at));
@@ -222,7 +279,7 @@ impl JitDump {
                     return None;
                 }
                 let old = self.code.at(from).filter(|old| old.end - from == bytes);
-                let name = old.map(|old| Arc::clone(&old.name));
+                let name = old.map(|old| (Arc::clone(&old.name), old.lines.clone()));
                 let end = from.checked_add(bytes)?;
                 self.code.remove(from, end, time);
                 match name {
@@ -237,7 +294,13 @@ impl JitDump {
         Some(())
     }
 
-    fn add(&mut self, start: u64, bytes: u64, name: Arc<str>, (before, time): (u64, u64)) {
+    fn add(
+        &mut self,
+        start: u64,
+        bytes: u64,
+        (name, lines): (Arc<str>, Option<CodeLines>),
+        (before, time): (u64, u64),
+    ) {
         let Some(end) = start.checked_add(bytes).filter(|end| *end > start) else {
             return;
         };
@@ -247,12 +310,56 @@ impl JitDump {
             name,
             from: if self.has_own_clock { 0 } else { time },
             listed: time,
+            lines,
         };
         if self.has_own_clock {
             self.code.add(new, before);
         } else {
             self.code.add_at(new);
         }
+    }
+}
+
+/// Lines that a program tells of a function before that itself.
+#[derive(Debug)]
+struct ToldLines {
+    /// Address of the function.
+    start: u64,
+    /// In order.
+    lines: Vec<CodeLine>,
+}
+
+impl ToldLines {
+    /// Reads a record of them; `None` where it is damaged, or tells of nothing.
+    fn parse(untrusted: &[u8]) -> Option<Self> {
+        let (start, count) = (long(untrusted, 16)?, long(untrusted, 24)?);
+        let mut rest = untrusted.get(LINES_BYTES..)?;
+        let mut lines: Vec<CodeLine> = Vec::new();
+        let mut file: Arc<str> = Arc::from("");
+        for _ in 0..count {
+            let (address, line) = (long(rest, 0)?, word(rest, 8)?);
+            rest = rest.get(LINE_BYTES..)?;
+            let name = rest.split(|byte| *byte == 0).next()?;
+            rest = rest.get(name.len() + 1..)?;
+            if name != SAME_FILE && *name != *file.as_bytes() {
+                let name = name.get(..MOST_NAME_BYTES).unwrap_or(name);
+                let name = std::str::from_utf8(name).ok()?;
+                // Some programs write what is no name any more.
+                file = (!name.chars().any(char::is_control)).then(|| Arc::from(name))?;
+            }
+            lines.push(CodeLine {
+                from: address.checked_sub(start)?,
+                file: Arc::clone(&file),
+                line,
+            });
+        }
+        let is_whole = rest.len() <= MOST_PADDING && rest.iter().all(|byte| *byte == 0);
+        if !is_whole || file.is_empty() {
+            return None;
+        }
+        // Of several for one address the last one counts.
+        lines.sort_by_key(|line| line.from);
+        (!lines.is_empty()).then_some(Self { start, lines })
     }
 }
 
@@ -317,6 +424,7 @@ pub fn look_through_jit_dump(untrusted: &[u8]) {
         dump.read_on(length as u64, (1, u64::MAX), read);
     }
     for address in [0, 0x1000, u64::MAX] {
+        let _ = dump.line(address, 5, 0);
         let _ = (dump.code.find(address, 5, 0), dump.code.names(address, 0));
     }
 }
@@ -416,6 +524,96 @@ mod tests {
         assert_eq!(dump.code.find(0x300f, 50, 41), None);
     }
 
+    /// Tells of lines, each with its distance, number and file.
+    fn lines(start: u64, all: &[(u64, u32, &[u8])]) -> Vec<u8> {
+        let mut rest = Vec::new();
+        for (from, line, file) in all {
+            rest.extend((start + from).to_ne_bytes());
+            rest.extend(line.to_ne_bytes());
+            rest.extend(7_u32.to_ne_bytes());
+            rest.extend(*file);
+            rest.push(0);
+        }
+        record(DEBUG_INFO, 9, &[start, all.len() as u64], &rest)
+    }
+
+    #[test]
+    fn an_address_has_the_line_that_was_told_before_its_function() {
+        let of_two = [
+            (0, 5, &b"a.x"[..]),
+            (8, 6, SAME_FILE),
+            (12, 0, SAME_FILE),
+            (16, 7, b"b.x"),
+        ];
+        let mut file = header(0);
+        file.extend(lines(0x1000, &of_two));
+        file.extend(record(4, 9, &[8, 0, 0], &[1; 8]));
+        file.extend(load(10, 0x1000, 32, "one"));
+        // Of another function, and of none.
+        file.extend(lines(0x3000, &of_two));
+        file.extend(load(11, 0x2000, 32, "two"));
+        file.extend(load(11, 0x3000, 32, "three"));
+        file.extend(record(MOVE, 20, &[0x1000, 0x1000, 0x4000, 32, 1], b""));
+        let mut whole = dump();
+        read(&mut whole, &file, (1, 100));
+        let at = |address, at| {
+            let found = whole.line(address, at, 0);
+            found.map_or(String::new(), |(file, line)| format!("{file}:{line}"))
+        };
+        assert_eq!(at(0x1007, 9), "");
+        assert_eq!([at(0x1007, 10), at(0x1008, 10)], ["a.x:5", "a.x:6"]);
+        assert_eq!([at(0x100c, 10), at(0x101f, 10)], ["", "b.x:7"]);
+        assert_eq!(
+            [at(0x1020, 10), at(0x2000, 15), at(0x3000, 15)],
+            ["", "", ""]
+        );
+        assert_eq!(
+            [at(0x1008, 20), at(0x4008, 19), at(0x4008, 20)],
+            ["", "", "a.x:6"]
+        );
+    }
+
+    #[test]
+    fn lines_that_may_be_others_are_none() {
+        let line = |dump: &JitDump, address| {
+            let found = dump.line(address, 50, 0);
+            found.map(|(_, line)| line)
+        };
+        let add = |file: &mut Vec<u8>, start: u64, told: &[(u64, u32, &[u8])]| {
+            file.extend(lines(start, told));
+            file.extend(load(10, start, 100, "f"));
+        };
+        let mut file = header(0);
+        // As of bytecode, as far as can be seen.
+        add(&mut file, 0x1000, &[(64, 5, b"a"), (72, 6, b"a")]);
+        add(&mut file, 0x2000, &[(64, 5, b"a"), (101, 6, b"a")]);
+        let mut of_v8 = dump();
+        read(&mut of_v8, &file, (1, 100));
+        assert_eq!([line(&of_v8, 0x1048), line(&of_v8, 0x2048)], [None, None]);
+        add(&mut file, 0x3000, &[(0, 7, b"a")]);
+        // Behind the code, without a name, and with what cannot be one.
+        add(&mut file, 0x4000, &[(0, 7, b"a"), (101, 6, b"a")]);
+        add(&mut file, 0x5000, &[(0, 7, b"")]);
+        add(&mut file, 0x6000, &[(0, 7, b"\x03a")]);
+        add(&mut file, 0x7000, &[(0, 7, b"\x86a")]);
+        // More of the record than it tells.
+        let mut longer = lines(0x8000, &[(0, 7, b"a")]);
+        longer.extend([0; 8]);
+        let size = u32::try_from(longer.len()).unwrap();
+        longer[4..8].copy_from_slice(&size.to_ne_bytes());
+        file.extend(longer);
+        file.extend(load(10, 0x8000, 100, "f"));
+        let mut plain = dump();
+        read(&mut plain, &file, (1, 100));
+        assert_eq!(
+            [line(&plain, 0x1048), line(&plain, 0x3000)],
+            [Some(6), Some(7)]
+        );
+        for start in (0x4000..=0x8000).step_by(0x1000) {
+            assert_eq!(line(&plain, start), None, "{start:#x}");
+        }
+    }
+
     #[test]
     fn what_is_closed_of_others_or_damaged_names_nothing() {
         let named = |file: &[u8]| {
@@ -470,6 +668,7 @@ mod tests {
     fn damage_does_no_harm() {
         let mut good = header(0);
         for nth in 0..20 {
+            good.extend(lines(0x1000 + 8 * nth, &[(0, 5, b"a"), (9, 6, SAME_FILE)]));
             good.extend(load(nth, 0x1000 + 8 * nth, 16, "function"));
             good.extend(record(
                 MOVE,

@@ -90,8 +90,9 @@ struct Inner {
 /// Functions of the file of a mapping, once that was looked for.
 type FoundModule = Option<Option<Arc<Module>>>;
 
-/// Name in a log: the time since which it counts, the name, and the offset in the function.
-type LoggedName = (u64, Arc<str>, u64);
+/// Name in a log: the time since which it counts, the name, the offset in the function, and the
+/// line.
+type LoggedName = (u64, Arc<str>, u64, Option<SourceLine>);
 
 /// A mapping of a process, the time since which it is there, and the functions of its file.
 type Place = (Arc<Mapping>, u64, FoundModule);
@@ -227,6 +228,7 @@ impl SymbolNames {
                     offset: 0,
                     name: "".into(),
                     since,
+                    line: None,
                 });
             }
         }
@@ -276,7 +278,7 @@ impl Inner {
                 self.renamed.entry(of.pid).or_default().insert(of.since);
             }
             let behind = names.partition_point(|(since, ..)| *since <= of.since);
-            names.insert(behind, (of.since, of.name, of.offset));
+            names.insert(behind, (of.since, of.name, of.offset, of.line));
         }
     }
 
@@ -287,15 +289,16 @@ impl Inner {
         (pid, at): (i32, u64),
         address: u64,
         since: u64,
-    ) -> Option<(Arc<str>, u64)> {
+    ) -> Option<LoggedName> {
         if let Some(SymbolReader(read)) = self.reader.take() {
             read(&mut |event| self.learn_symbol(event));
         }
         let names = self.of_log.get(&(pid, address))?;
         let behind = names.partition_point(|(since, ..)| *since <= at);
-        let (from, name, offset) = names.get(behind.checked_sub(1)?)?;
+        let found = names.get(behind.checked_sub(1)?)?;
+        let (from, name, ..) = found;
         let is_of_mapping = *from == 0 || *from >= since;
-        (is_of_mapping && !name.is_empty()).then(|| (Arc::clone(name), *offset))
+        (is_of_mapping && !name.is_empty()).then(|| found.clone())
     }
 
     /// Returns the mapping that had an address at a time.
@@ -385,13 +388,14 @@ impl Inner {
         (pid, address, since): (i32, u64, u64),
         place: Option<&Place>,
     ) {
-        let mut push = |since, (name, offset)| {
+        let mut push = |since, (name, offset), line| {
             to.push(AddressName {
                 pid,
                 address,
                 offset,
                 name,
                 since,
+                line,
             });
         };
         if is_place(address) {
@@ -399,14 +403,16 @@ impl Inner {
                 .of_log
                 .get(&(pid, address))
                 .and_then(|names| names.first());
-            if let Some((_, name, line)) = names {
-                push(0, (Arc::clone(name), *line));
+            if let Some((_, name, line, _)) = names {
+                push(0, (Arc::clone(name), *line), None);
             }
             return;
         }
         if pid == 0 {
             let function = self.kernel_frame(address).function;
-            function.into_iter().for_each(|function| push(0, function));
+            function
+                .into_iter()
+                .for_each(|function| push(0, function, None));
             return;
         }
         let Some(place) = place else { return };
@@ -419,8 +425,9 @@ impl Inner {
             let names = since_mapped(names, since);
             let is_any = names.iter().any(|(_, name)| name.is_some());
             for (since, name) in names.into_iter().filter(|_| is_any) {
+                let line = code.line(address.saturating_sub(1), since, told_since);
                 let name = name.map(|(name, offset)| (name, offset + 1));
-                push(since, name.unwrap_or_else(|| ("".into(), 0)));
+                push(since, name.unwrap_or_else(|| ("".into(), 0)), line);
             }
             if is_any {
                 return;
@@ -429,7 +436,7 @@ impl Inner {
         let function = self.function((pid, since), address, true, place);
         function
             .into_iter()
-            .for_each(|function| push(since, function));
+            .for_each(|function| push(since, function, None));
     }
 
     fn kernel_frame(&mut self, address: u64) -> Frame {
@@ -437,7 +444,8 @@ impl Inner {
             let kernel = self.kernel.get_or_insert_with(KernelSymbols::read);
             kernel.find(address)
         } else {
-            self.said_by_log((0, u64::MAX), address, 0)
+            let said = self.said_by_log((0, u64::MAX), address, 0);
+            said.map(|(_, name, offset, _)| (name, offset))
         };
         Frame {
             address,
@@ -472,7 +480,9 @@ impl Inner {
             return Frame {
                 address,
                 is_kernel: false,
-                function: self.said_by_log((of.0, u64::MAX), address, 0),
+                function: self
+                    .said_by_log((of.0, u64::MAX), address, 0)
+                    .map(|(_, name, line, _)| (name, line)),
                 mapping: None,
                 is_inlined: false,
                 line: None,
@@ -483,15 +493,41 @@ impl Inner {
             .as_ref()
             .and_then(|place| self.function(of, address, is_return, place));
         let since = place.as_ref().map_or(0, |(_, since, _)| *since);
-        let function = function.or_else(|| self.said_by_log(of, address, since));
+        let mut line = None;
+        let function = if let Some(function) = function {
+            line = place
+                .as_ref()
+                .and_then(|place| self.own_line(of, address, is_return, place));
+            Some(function)
+        } else {
+            let said = self.said_by_log(of, address, since);
+            said.map(|(_, name, offset, said)| {
+                line = said.filter(|_| self.inlined.is_some());
+                (name, offset)
+            })
+        };
         Frame {
             address,
             is_kernel: false,
             function,
             mapping: place.map(|(mapping, ..)| mapping),
             is_inlined: false,
-            line: None,
+            line,
         }
+    }
+
+    /// Returns the line of an address in code that its process has made, where lines are shown.
+    fn own_line(
+        &self,
+        (pid, at): (i32, u64),
+        address: u64,
+        is_return: bool,
+        (mapping, since, _): &Place,
+    ) -> Option<SourceLine> {
+        let is_asked = self.inlined.is_some() && mapping.may_be_generated();
+        let code = self.own_code.get(pid).filter(|_| is_asked)?;
+        let own = address.checked_sub(u64::from(is_return))?;
+        code.line(own, at, self.told_since(pid, *since))
     }
 
     /// Returns the function at an address that is in this mapping, as its file or its process says.

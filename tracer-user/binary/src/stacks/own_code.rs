@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Mapping;
 use super::generated::NameSince;
 use super::jit_dump::JitDump;
+use super::lines::SourceLine;
 use super::perf_map::PerfMap;
 
 /// Programs whose own code is known. Beyond that, all are forgotten.
@@ -50,6 +51,11 @@ impl OwnCode {
     pub fn find(&self, address: u64, at: u64, since: u64) -> Option<(Arc<str>, u64)> {
         let found = self.dump.code.find(address, at, since);
         found.or_else(|| self.list.code.find(address, at, since))
+    }
+
+    /// Returns the line that an address had at a time, as [`find`](Self::find) does the function.
+    pub fn line(&self, address: u64, at: u64, since: u64) -> Option<SourceLine> {
+        self.dump.line(address, at, since)
     }
 
     /// Returns the names that an address has had, in order of time, where the process has had code

@@ -150,6 +150,7 @@ fn parse(line: &[u8], listed: u64) -> Option<Generated> {
         name: name.into(),
         from: 0,
         listed,
+        lines: None,
     })
 }
 
