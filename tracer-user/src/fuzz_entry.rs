@@ -28,6 +28,7 @@ pub fn usdt_arguments(untrusted: &[u8]) {
 /// and as what a process publishes. Returns how many functions and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
     tracer_binary::probes::look_through_packed(untrusted);
+    tracer_binary::probes::look_through_go_lines(untrusted);
     tracer_binary::stacks::look_through_perf_map(untrusted);
     tracer_binary::stacks::look_through_jit_dump(untrusted);
     tracer_binary::stacks::look_through_parts(untrusted);

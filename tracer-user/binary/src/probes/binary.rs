@@ -21,6 +21,7 @@ use super::debug_files::{Alternate, Marks, look_at_file, look_at_places, packed_
 use super::debuginfod;
 use super::dwarf::{self, Entries};
 use super::fuse_check::Unsafe;
+use super::go_lines::GoLines;
 use super::go_table;
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
@@ -372,6 +373,12 @@ impl Binary {
         Some(data)
     }
 
+    /// Returns the lines of a program in Go by its own table; `None` where it is not one.
+    pub(crate) fn go_lines(&self) -> Option<GoLines> {
+        let read = self.read(|parsed| GoLines::read(parsed, Segments::read(parsed)));
+        read.ok().flatten()
+    }
+
     /// Returns the folders below which files that belong to it may be.
     fn roots(&self) -> [&Path; 2] {
         [&self.root, Path::new("/")]
@@ -557,7 +564,7 @@ struct Segment {
 }
 
 /// Parts of a file that are mapped, few enough to be looked through for each address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Segments(Vec<Segment>);
 
 /// Segments that are looked at; programs have a dozen.

@@ -9,24 +9,69 @@ use object::{Object, ObjectSection, ReadRef};
 use super::binary::{Function, Segments};
 
 /// Functions of a program.
-const MOST_FUNCTIONS: u64 = 1 << 20;
+pub(super) const MOST_FUNCTIONS: u64 = 1 << 20;
 
 /// Bytes of a name.
 const MOST_NAME_BYTES: usize = 4096;
 
 /// Names of the section: of programs at fixed addresses, and of others.
-const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+pub(super) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 
 /// Form of the table.
-struct Form {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// Number by which it is told from others.
+    magic: u32,
     /// Where the names begin, and what else tells of functions.
     names: u64,
     functions: u64,
     /// Address to which those of functions are relative.
     base: u64,
     /// Bytes of an address in the list.
-    width: usize,
+    pub width: usize,
+    /// Where it has what leads to lines.
+    lines: LinePlaces,
 }
+
+/// Places of what leads from an instruction to its line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LinePlaces {
+    /// The tables of values by instruction.
+    pub values: u64,
+    /// The files, by unit.
+    pub files_of_units: u64,
+    /// The names of files.
+    pub files: u64,
+    /// Where a function's record, behind its address, has its unit; `None` in the oldest form.
+    pub unit: Option<u64>,
+    /// Where that record has the tables that not each function has.
+    pub tables: u64,
+}
+
+/// Where a program has its code, and where it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code {
+    start: u64,
+    entry: u64,
+}
+
+impl Code {
+    pub fn read<'a, R: ReadRef<'a>>(parsed: &object::File<'a, R>) -> Option<Self> {
+        let start = parsed.section_by_name(".text")?.address();
+        let entry = parsed.entry();
+        Some(Self { start, entry })
+    }
+}
+
+/// Beginning of the names of functions with which programs in Go begin, where it is Go that has
+/// linked them.
+const ENTRY: &str = "_rt0_";
+
+/// The oldest form, that of Go 1.2, and the newest.
+const OLDEST: u32 = 0xffff_fffb;
+const OF_1_16: u32 = 0xffff_fffa;
+const OF_1_18: u32 = 0xffff_fff0;
+const NEWEST: u32 = 0xffff_fff1;
 
 /// Reads the functions of a program in Go; none where it is not one, or its table is damaged.
 pub fn functions<'a, R: ReadRef<'a>>(
@@ -36,36 +81,25 @@ pub fn functions<'a, R: ReadRef<'a>>(
     let sections = SECTIONS.iter();
     let section = sections.filter_map(|name| parsed.section_by_name(name)?.data().ok());
     let table = { section }.next().unwrap_or_default();
-    let found = read(table, |address| segments.offset(address, true));
+    let code = Code::read(parsed);
+    let found = read(table, code, |address| segments.offset(address, true));
     found.unwrap_or_default()
 }
 
 /// Reads the functions of a table; `offset` returns where in the file an address is.
-fn read(untrusted: &[u8], offset: impl Fn(u64) -> Option<u64>) -> Option<Vec<Function>> {
-    // Instructions of one or four bytes, addresses of eight.
-    let is_sane = matches!(untrusted.get(4..8)?, [0, 0, 1 | 4, 8]);
+fn read(
+    untrusted: &[u8],
+    code: Option<Code>,
+    offset: impl Fn(u64) -> Option<u64>,
+) -> Option<Vec<Function>> {
+    let form = Form::read(untrusted, code)?;
     let count = long(untrusted, 8)?;
-    if !is_sane || count > MOST_FUNCTIONS {
-        return None;
-    }
-    let form = form(untrusted)?;
-    let entry = |nth: u64| {
-        let at = form
-            .functions
-            .checked_add(nth.checked_mul(2 * form.width as u64)?)?;
-        let address = number(untrusted, at, form.width)?.checked_add(form.base)?;
-        Some((address, at))
-    };
     let mut found = Vec::new();
     for nth in 0..count {
-        let ((begin, at), (end, _)) = (entry(nth)?, entry(nth + 1)?);
+        let (begin, record) = form.entry(untrusted, nth)?;
         // In order, or it is no such table.
-        let size = end.checked_sub(begin)?;
-        let record = number(untrusted, at + form.width as u64, form.width)?;
-        // The address comes first there, too.
-        let name = form.functions_at(record)?.checked_add(form.width as u64)?;
-        let name = number(untrusted, name, 4)?.checked_add(form.names)?;
-        let name = text(untrusted, name)?;
+        let size = form.address(untrusted, nth + 1)?.checked_sub(begin)?;
+        let name = form.name(untrusted, record)?;
         if let Some(offset) = offset(begin).filter(|_| !name.is_empty()) {
             found.push(Function {
                 name,
@@ -78,49 +112,141 @@ fn read(untrusted: &[u8], offset: impl Fn(u64) -> Option<u64>) -> Option<Vec<Fun
     Some(found)
 }
 
-/// Returns the form of a table; `None` where it is none that is known.
-fn form(untrusted: &[u8]) -> Option<Form> {
-    let at = |nth: usize| long(untrusted, 8 * nth);
-    let magic = u32::from_ne_bytes(*untrusted.first_chunk()?);
-    Some(match magic {
-        0xffff_fffb => Form {
+impl Form {
+    /// Returns the form of a table; `None` where it is none that is known.
+    pub fn read(untrusted: &[u8], code: Option<Code>) -> Option<Self> {
+        // Instructions of one or four bytes, addresses of eight.
+        let is_sane = matches!(untrusted.get(4..8)?, [0, 0, 1 | 4, 8]);
+        if !is_sane || long(untrusted, 8)? > MOST_FUNCTIONS {
+            return None;
+        }
+        let at = |nth: usize| long(untrusted, 8 * nth);
+        let magic = u32::from_ne_bytes(*untrusted.first_chunk()?);
+        let oldest = Self {
+            magic,
             names: 0,
             functions: 16,
             base: 0,
             width: 8,
-        },
-        0xffff_fffa => Form {
-            names: at(3)?,
-            functions: at(7)?,
-            base: 0,
-            width: 8,
-        },
-        0xffff_fff0 | 0xffff_fff1 => Form {
-            names: at(4)?,
-            functions: at(8)?,
-            // Unknown where the dynamic linker would have to fill it in.
-            base: at(3).filter(|base| *base != 0)?,
-            width: 4,
-        },
-        _ => return None,
-    })
-}
+            lines: LinePlaces {
+                tables: 32,
+                ..LinePlaces::default()
+            },
+        };
+        // In order: units, files, values.
+        let lines = |first: usize, tables| {
+            Some(LinePlaces {
+                files_of_units: at(first)?,
+                files: at(first + 1)?,
+                values: at(first + 2)?,
+                unit: Some(28),
+                tables,
+            })
+        };
+        let form = match magic {
+            OLDEST => oldest,
+            OF_1_16 => Self {
+                names: at(3)?,
+                functions: at(7)?,
+                lines: lines(4, 36)?,
+                ..oldest
+            },
+            OF_1_18 | NEWEST => Self {
+                names: at(4)?,
+                functions: at(8)?,
+                base: at(3)?,
+                width: 4,
+                // The newest also has the line in which a function begins.
+                lines: lines(5, if magic == NEWEST { 40 } else { 36 })?,
+                ..oldest
+            },
+            _ => return None,
+        };
+        form.with_base(untrusted, code)
+    }
 
-impl Form {
+    /// Returns the form with the address to which those of functions are relative. In newer versions it
+    /// is not in the table, nor where the dynamic linker would have to fill it in: then it is where
+    /// the code begins, if the program's entry is where it should be.
+    fn with_base(self, untrusted: &[u8], code: Option<Code>) -> Option<Self> {
+        if self.width == 8 || self.base != 0 {
+            return Some(self);
+        }
+        let code = code?;
+        let form = Self {
+            base: code.start,
+            ..self
+        };
+        let (begin, record) = form.function(untrusted, code.entry)?;
+        let name = form.name(untrusted, record)?;
+        (begin == code.entry && name.starts_with(ENTRY)).then_some(form)
+    }
+
+    /// Returns the beginning of the function that has an address, and what leads to its record.
+    pub fn function(&self, untrusted: &[u8], address: u64) -> Option<(u64, u64)> {
+        let count = long(untrusted, 8).filter(|count| *count <= MOST_FUNCTIONS)?;
+        let (mut from, mut to) = (0, count);
+        while from < to {
+            let middle = u64::midpoint(from, to);
+            if self.address(untrusted, middle + 1)? <= address {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        let found = self.entry(untrusted, from).filter(|_| from < count)?;
+        (found.0 <= address).then_some(found)
+    }
+
+    /// Returns the name of the function to whose record this leads.
+    fn name(&self, untrusted: &[u8], record: u64) -> Option<String> {
+        // The address comes first there, too.
+        let name = self.functions_at(record)?.checked_add(self.width as u64)?;
+        let name = number(untrusted, name, 4)?.checked_add(self.names)?;
+        text(untrusted, name)
+    }
+
+    /// Tells whether it is the form of Go before 1.16.
+    pub fn is_oldest(&self) -> bool {
+        self.magic == OLDEST
+    }
+
+    /// Returns the places of what leads to lines.
+    pub fn places(&self) -> LinePlaces {
+        self.lines
+    }
+
+    /// Returns the address of a function by its number, or the end of the last one.
+    fn address(&self, untrusted: &[u8], nth: u64) -> Option<u64> {
+        number(untrusted, self.at(nth)?, self.width)?.checked_add(self.base)
+    }
+
+    /// Returns the address of a function by its number, and what leads to its record.
+    pub fn entry(&self, untrusted: &[u8], nth: u64) -> Option<(u64, u64)> {
+        let record = self.at(nth)?.checked_add(self.width as u64)?;
+        let record = number(untrusted, record, self.width)?;
+        Some((self.address(untrusted, nth)?, record))
+    }
+
+    fn at(&self, nth: u64) -> Option<u64> {
+        let behind = nth.checked_mul(2 * self.width as u64)?;
+        self.functions.checked_add(behind)
+    }
+
     /// Returns where what is said of a function is.
-    fn functions_at(&self, record: u64) -> Option<u64> {
+    pub fn functions_at(&self, record: u64) -> Option<u64> {
         // In the oldest form it is relative to the table, as names are.
         let begin = if self.names == 0 { 0 } else { self.functions };
         record.checked_add(begin)
     }
 }
 
-fn long(untrusted: &[u8], at: usize) -> Option<u64> {
+pub(super) fn long(untrusted: &[u8], at: usize) -> Option<u64> {
     number(untrusted, at as u64, 8)
 }
 
 /// Returns the number of four or eight bytes at an offset.
-fn number(untrusted: &[u8], at: u64, width: usize) -> Option<u64> {
+pub(super) fn number(untrusted: &[u8], at: u64, width: usize) -> Option<u64> {
     let bytes = untrusted.get(usize::try_from(at).ok()?..)?;
     if width == 8 {
         return bytes.first_chunk().map(|long| u64::from_ne_bytes(*long));
@@ -129,7 +255,7 @@ fn number(untrusted: &[u8], at: u64, width: usize) -> Option<u64> {
     Some(u64::from(u32::from_ne_bytes(word)))
 }
 
-fn text(untrusted: &[u8], at: u64) -> Option<String> {
+pub(super) fn text(untrusted: &[u8], at: u64) -> Option<String> {
     let bytes = untrusted.get(usize::try_from(at).ok()?..)?;
     let bytes = bytes.get(..MOST_NAME_BYTES).unwrap_or(bytes);
     let name = bytes.split(|byte| *byte == 0).next()?;
@@ -137,7 +263,7 @@ fn text(untrusted: &[u8], at: u64) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::Path;
     use std::process::Command;
 
@@ -158,7 +284,7 @@ func main() { println(compute(&shape{2}) > 0) }
 ";
 
     /// Makes a table of two functions in a form.
-    fn table(magic: u32) -> Vec<u8> {
+    pub fn table(magic: u32) -> Vec<u8> {
         let mut table = magic.to_ne_bytes().to_vec();
         table.extend([0, 0, 1, 8]);
         let names = b"main.one\0main.two\0";
@@ -215,14 +341,19 @@ func main() { println(compute(&shape{2}) > 0) }
     }
 
     fn named(table: &[u8]) -> Vec<String> {
-        let found = read(table, |address| address.checked_sub(0x1000)).unwrap_or_default();
+        let code = Some(Code {
+            start: 0x1000,
+            entry: 0x1010,
+        });
+        let found = read(table, code, |address| address.checked_sub(0x1000));
+        let found = found.unwrap_or_default();
         let found = found.iter();
         found
             .map(|one| format!("{} {:#x} {}", one.name, one.offset, one.size))
             .collect()
     }
 
-    const FORMS: [u32; 4] = [0xffff_fffb, 0xffff_fffa, 0xffff_fff0, 0xffff_fff1];
+    pub const FORMS: [u32; 4] = [0xffff_fffb, 0xffff_fffa, 0xffff_fff0, 0xffff_fff1];
 
     #[test]
     fn each_form_is_read() {
@@ -230,6 +361,24 @@ func main() { println(compute(&shape{2}) > 0) }
             let names = named(&table(magic));
             assert_eq!(names, ["main.one 0x0 16", "main.two 0x10 32"], "{magic:#x}");
         }
+    }
+
+    #[test]
+    fn a_table_that_does_not_say_where_the_code_is_is_read_by_where_the_program_begins() {
+        let mut table = table(NEWEST);
+        table[24..32].copy_from_slice(&0_u64.to_ne_bytes());
+        assert_eq!(named(&table), Vec::<String>::new());
+        // The second function is called as those are with which a program begins.
+        let at = table
+            .windows(8)
+            .position(|name| name == b"main.two")
+            .unwrap();
+        table[at..at + 8].copy_from_slice(b"_rt0_two");
+        assert_eq!(named(&table), ["main.one 0x0 16", "_rt0_two 0x10 32"]);
+        for (start, entry) in [(0x1000, 0x1000), (0x1000, 0x1011), (0x2000, 0x1010)] {
+            assert!(read(&table, Some(Code { start, entry }), Some).is_none());
+        }
+        assert!(read(&table, None, Some).is_none());
     }
 
     #[test]
@@ -257,22 +406,28 @@ func main() { println(compute(&shape{2}) > 0) }
         }
     }
 
-    #[test]
-    fn functions_of_a_stripped_program_are_those_of_its_twin() {
+    /// Builds a program in Go, whole and stripped, in a folder; `None` where there is no Go.
+    pub fn go(source: &str) -> Option<tempfile::TempDir> {
         if Command::new("go").arg("version").output().is_err() {
             // It is installed for the tests that leave nothing out.
             assert_eq!(std::env::var_os("TRACER_WHOLE"), None, "no Go");
-            return;
+            return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        std::fs::write(at("main.go"), SOURCE).unwrap();
+        std::fs::write(folder.path().join("main.go"), source).unwrap();
         for (flags, name) in [("", "whole"), ("-s -w", "stripped")] {
             let mut go = Command::new("go");
             go.args(["build", "-o", name, "-ldflags", flags, "main.go"]);
             let made = go.current_dir(folder.path()).status();
             assert!(made.unwrap().success());
         }
+        Some(folder)
+    }
+
+    #[test]
+    fn functions_of_a_stripped_program_are_those_of_its_twin() {
+        let Some(folder) = go(SOURCE) else { return };
+        let at = |name: &str| folder.path().join(name);
         let functions = |name: &str| {
             let binary = Binary::open(&at(name), &at(name), Path::new("/")).unwrap();
             binary.functions().unwrap()

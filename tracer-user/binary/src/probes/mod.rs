@@ -6,8 +6,8 @@
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) with the descriptions of
 //!   their arguments (`arguments`, `registers`), the types of a function's arguments (`types`),
 //!   which a file, those beside it (`debug_files`, `split_files`) or a server's (`debuginfod`) may
-//!   contain (`dwarf`, `debug_data`), its functions by the table of Go (`go_table`), and its unwind
-//!   data (`unwind_data`);
+//!   contain (`dwarf`, `debug_data`), its functions and lines by the table of Go (`go_table`,
+//!   `go_lines`), and its unwind data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
 //!   (`fuse_check`), `bounded` reads them within limits;
@@ -25,6 +25,7 @@ mod exits;
 mod files;
 mod find;
 mod fuse_check;
+mod go_lines;
 mod go_table;
 mod instructions;
 mod notes;
@@ -48,6 +49,9 @@ pub(crate) use dwarf::tests::build_slow_to_read;
 pub use files::{Used, find_for_command, find_in_process, here, lives_on};
 pub(crate) use files::{is_there, living_thread, root_of};
 pub use find::{FindProbeError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
+pub(crate) use go_lines::GoLines;
+#[doc(hidden)]
+pub use go_lines::look_through_go_lines;
 pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
 pub(crate) use split_files::{SplitFile, SplitPackage, SplitPlaces, unit_of};

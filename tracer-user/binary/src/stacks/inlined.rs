@@ -44,6 +44,14 @@ pub struct Allowance {
     time: Duration,
 }
 
+impl Allowance {
+    /// Takes so many bytes of it; `None` where there are not as many.
+    pub fn take(&mut self, bytes: u64) -> Option<()> {
+        self.bytes = self.bytes.checked_sub(bytes)?;
+        Some(())
+    }
+}
+
 impl Default for Allowance {
     fn default() -> Self {
         Self {
@@ -85,7 +93,7 @@ impl Inlined {
     /// Reads the functions in others from the debugger's part of a file; `None` where that is
     /// larger than may be read.
     pub fn from_debug_data(data: DebugData, allowance: &mut Allowance) -> Option<Self> {
-        allowance.bytes = allowance.bytes.checked_sub(data.bytes)?;
+        allowance.take(data.bytes)?;
         Some(Self {
             data,
             units: None,

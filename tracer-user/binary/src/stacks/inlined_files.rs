@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use super::inlined::{Allowance, Inlined};
 use super::names::{Frame, ModuleKey};
-use crate::probes::Binary;
+use crate::probes::{Binary, GoLines};
 
 /// Functions in others as files describe them.
 #[derive(Debug)]
 pub struct InlinedFiles {
     files: HashMap<ModuleKey, Inlined>,
+    /// Lines of programs in Go that say nothing to debuggers.
+    of_go: HashMap<ModuleKey, GoLines>,
     allowance: Allowance,
     /// Files whose missing functions were reported.
     said: HashSet<ModuleKey>,
@@ -23,6 +25,7 @@ impl InlinedFiles {
     pub fn new(warn: fn(&str)) -> Self {
         Self {
             files: HashMap::new(),
+            of_go: HashMap::new(),
             allowance: Allowance::default(),
             said: HashSet::new(),
             warn,
@@ -32,6 +35,12 @@ impl InlinedFiles {
     /// Reads what a file says to debuggers, if it says something.
     pub fn read(&mut self, key: &ModuleKey, binary: &Binary) {
         let Some(data) = binary.debug_data() else {
+            if let Some(lines) = binary.go_lines() {
+                match self.allowance.take(lines.bytes()) {
+                    Some(()) => drop(self.of_go.insert(key.clone(), lines)),
+                    None => self.say_missing(key, "they would take too much memory"),
+                }
+            }
             return;
         };
         match Inlined::from_debug_data(data, &mut self.allowance) {
@@ -49,6 +58,9 @@ impl InlinedFiles {
         (key, offset): (&ModuleKey, u64),
     ) {
         let Some(file) = self.files.get_mut(key) else {
+            if let Some(lines) = self.of_go.get(key) {
+                frame.line = lines.line(offset);
+            }
             return;
         };
         let described = file.at(offset, &mut self.allowance);

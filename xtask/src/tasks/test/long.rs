@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 61] = [
+pub const TESTS: [&str; 62] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -38,6 +38,7 @@ pub const TESTS: [&str; 61] = [
     "files_whose_closing_waits_hold_no_other_client_up",
     "functions_of_a_stripped_program_are_those_of_its_twin",
     "in_pid_namespaces_stacks_are_those_of_their_threads",
+    "lines_of_a_stripped_program_are_those_that_go_says",
     "many_short_processes_are_named_with_their_names",
     "no_answer_is_longer_than_its_budget_and_each_is_the_same_twice",
     "no_call_needs_an_allocator",
