@@ -105,8 +105,13 @@ fn compile(source: &Path, program: &Path, options: &[&str]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Names of what called `point` in the stack of each call of the kernel; `None` where it has none.
-fn callers_of_point(lines: &str) -> anyhow::Result<Vec<Option<String>>> {
+/// Returns the names of what called `point` in the stack of each call of the kernel; `None` where it
+/// has none.
+///
+/// # Errors
+///
+/// One has no stack.
+pub fn callers_of_point(lines: &str) -> anyhow::Result<Vec<Option<String>>> {
     let events = lines.lines().filter_map(|line| {
         let event: Value = serde_json::from_str(line).ok()?;
         (event["type"] == "linux_trace_syscall_enter").then_some(event)

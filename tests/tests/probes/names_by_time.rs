@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tests::comes_and_goes::{NAMED, Play};
+use tests::comes_and_goes::{NAMED, Play, callers_of_point};
 use tests::command;
 use tests::rights::missing_right;
 use tests::{dist, is_whole};
@@ -76,6 +76,71 @@ fn code_that_comes_and_goes_has_the_name_that_it_had_then() {
             if !is_copied {
                 assert_eq!((live, logged), (NAMED, NAMED), "{what}");
             }
+        }
+    }
+}
+
+/// A library with two functions, each in pages of its own, which call what they are given.
+const TWO_PLACES: &str = "
+    #define OWN_PAGES __attribute__((noinline, aligned(65536)))
+    OWN_PAGES void in_a(void (*of)(void)) { of(); __asm__ volatile(\"\"); }
+    OWN_PAGES void in_b(void (*of)(void)) { of(); __asm__ volatile(\"\"); }";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn code_that_is_moved_has_its_name_where_it_is_then() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    fs::write(file("library.c"), TWO_PLACES).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/moves_code.c");
+    for (source, program, options) in [
+        (source, "moves_code", &["-O0"][..]),
+        (
+            file("library.c"),
+            "library.so",
+            &["-O1", "-shared", "-fPIC", "-Wl,--build-id=sha1"],
+        ),
+    ] {
+        let mut compiler = Command::new("cc");
+        compiler.arg("-fno-omit-frame-pointer").args(options);
+        command::text(compiler.arg(source).arg("-o").arg(file(program))).unwrap();
+    }
+    let seeds = if is_whole() { 10 } else { 2 };
+    for seed in 0..seeds {
+        for (has_log, unwind) in [(false, ""), (true, ""), (true, "dwarf")] {
+            let mut tool = run(unwinding(unwind));
+            tool.args(if has_log {
+                &["--force", "--log"][..]
+            } else {
+                &["-o"]
+            });
+            tool.arg(file("made")).arg("--").arg(file("moves_code"));
+            tool.arg(file("notes")).args(["100", &seed.to_string()]);
+            command::text(tool.arg(file("library.so"))).unwrap();
+            let lines = if has_log {
+                read(&file("made"))
+            } else {
+                fs::read_to_string(file("made")).unwrap()
+            };
+            let said = fs::read_to_string(file("notes")).unwrap();
+            let found = callers_of_point(&lines).unwrap();
+            let found: Vec<_> = found
+                .iter()
+                .map(|name| name.as_deref().unwrap_or("?"))
+                .collect();
+            let said: Vec<_> = said.lines().collect();
+            assert_eq!(said.len(), found.len());
+            let mut pairs = said.iter().zip(&found);
+            let wrong = pairs.position(|(said, found)| *found != "?" && said != found);
+            assert_eq!(wrong, None, "{seed} {has_log} {unwind}: {said:?} {found:?}");
+            // Where a call has failed, or has left what it moved, that is not known at once.
+            let named = |all: &[&str]| all.iter().filter(|name| **name != "?").count();
+            let (said, found) = (named(&said), named(&found));
+            let is_named = said > 100 && found * 10 >= said * 3;
+            assert!(is_named, "{seed} {has_log} {unwind}: {said} {found}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use tracer_binary::probes::lives_on;
 use tracer_binary::stacks::{Mapping, TimedMappings};
-use tracer_kernel::MappingReport;
+use tracer_kernel::{MappingReport, Step};
 
 /// Mappings of a process that are kept; its user looks up the others.
 const MOST_OF_PROCESS: usize = 1024;
@@ -75,6 +75,16 @@ impl MappedCode {
                 {
                     let (since, mappings) = (parent.since, parent.mappings.clone());
                     self.insert(child, since, mappings);
+                }
+            }
+            MappingReport::Moves(pid, _, of, step) => {
+                // Where it is now its user looks up.
+                let unknown: Vec<_> = match step {
+                    Step::Begins => of.unknown_before().collect(),
+                    Step::Ended(result) => of.unknown_after(result).into_iter().collect(),
+                };
+                for unknown in unknown {
+                    self.map(time, pid, unknown);
                 }
             }
             MappingReport::Ended(pid) => {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::call::{PROGRAM_LOAD, ProgramAttributes, bpf};
+use super::call::{self, PROGRAM_LOAD, ProgramAttributes, bpf};
 
 /// Calls a helper, or a function of the kernel's.
 pub const CALL: u8 = 0x85;
@@ -160,6 +160,33 @@ impl Assembly {
     }
 }
 
+/// Attaches a program to a function of the kernel, which has this identifier among its types: to its
+/// beginning, or to its end.
+///
+/// # Errors
+///
+/// The kernel does not take it, or does not attach it.
+pub fn attach_to_function(
+    program: &[Instruction],
+    function: u32,
+    is_end: bool,
+) -> io::Result<OwnedFd> {
+    /// `BPF_PROG_TYPE_TRACING`, `BPF_TRACE_FENTRY`, `BPF_TRACE_FEXIT`.
+    const TRACING: u32 = 26;
+    const BEGINNING: u32 = 24;
+    const END: u32 = 25;
+    let program = load_as(
+        program,
+        ProgramAttributes {
+            kind: TRACING,
+            expected_attach_type: if is_end { END } else { BEGINNING },
+            function,
+            ..ProgramAttributes::default()
+        },
+    )?;
+    call::attach(&program, None)
+}
+
 /// Loads a program for raw tracepoints.
 ///
 /// # Errors
@@ -168,12 +195,21 @@ impl Assembly {
 pub fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     const RAW_TRACEPOINT: u32 = 17;
+    load_as(
+        program,
+        ProgramAttributes {
+            kind: RAW_TRACEPOINT,
+            ..ProgramAttributes::default()
+        },
+    )
+}
+
+fn load_as(program: &[Instruction], attributes: ProgramAttributes) -> io::Result<OwnedFd> {
     let attributes = ProgramAttributes {
-        kind: RAW_TRACEPOINT,
         count: u32::try_from(program.len()).unwrap_or(0),
         instructions: program.as_ptr().expose_provenance() as u64,
         license: c"GPL".as_ptr().expose_provenance() as u64,
-        ..ProgramAttributes::default()
+        ..attributes
     };
     // SAFETY: what it names lives until after the call.
     unsafe { bpf(PROGRAM_LOAD, &attributes) }

@@ -24,6 +24,17 @@ pub(super) struct ProgramAttributes {
     pub(super) name: [u8; 16],
     pub(super) device: u32,
     pub(super) expected_attach_type: u32,
+    pub(super) types: u32,
+    pub(super) function_size: u32,
+    pub(super) functions: u64,
+    pub(super) function_count: u32,
+    pub(super) line_size: u32,
+    pub(super) lines: u64,
+    pub(super) line_count: u32,
+    /// Identifier, in the kernel's types, of the function that the program is attached to.
+    pub(super) function: u32,
+    pub(super) target: u32,
+    pub(super) nothing: u32,
 }
 
 /// `union bpf_attr` of `BPF_PROG_TEST_RUN`, as far as it is needed.
@@ -69,6 +80,63 @@ pub(super) fn run(program: BorrowedFd<'_>, context: &[u64]) -> io::Result<u32> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Puts a descriptor into an array at an index.
+///
+/// # Errors
+///
+/// The kernel does not take it.
+pub(super) fn set_descriptor(map: &OwnedFd, index: u32, descriptor: &OwnedFd) -> io::Result<()> {
+    /// `union bpf_attr` of `BPF_MAP_UPDATE_ELEM`.
+    #[repr(C)]
+    struct UpdateAttributes {
+        map: u32,
+        nothing: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    const UPDATE: libc::c_int = 2;
+    let value = descriptor.as_raw_fd();
+    let attributes = UpdateAttributes {
+        map: map.as_raw_fd().cast_unsigned(),
+        nothing: 0,
+        key: (&raw const index).expose_provenance() as u64,
+        value: (&raw const value).expose_provenance() as u64,
+        flags: 0,
+    };
+    let bytes = size_of_val(&attributes);
+    // SAFETY: the attributes are as long as is said, and what they name lives until after the call.
+    let failed = unsafe { libc::syscall(libc::SYS_bpf, UPDATE, &raw const attributes, bytes) };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Opens a link to the tracepoint of this name, or without one to what the program was loaded for.
+///
+/// # Errors
+///
+/// The kernel does not attach it.
+pub(super) fn attach(program: &OwnedFd, name: Option<&std::ffi::CStr>) -> io::Result<OwnedFd> {
+    /// `union bpf_attr` of `BPF_RAW_TRACEPOINT_OPEN`.
+    #[repr(C)]
+    struct OpenAttributes {
+        name: u64,
+        program: u32,
+        nothing: u32,
+    }
+    const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+    let attributes = OpenAttributes {
+        name: name.map_or(0, |name| name.as_ptr().expose_provenance() as u64),
+        program: program.as_raw_fd().cast_unsigned(),
+        nothing: 0,
+    };
+    // SAFETY: the name lives until after the call.
+    unsafe { bpf(RAW_TRACEPOINT_OPEN, &attributes) }
 }
 
 /// Makes a call of `bpf(2)` that returns a descriptor.

@@ -6,9 +6,11 @@
 //! code that runs for the first time makes a page fault.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use aya::Btf;
 use tracer_area::monotonic_now;
 use tracer_binary::probes::lives_on;
 use tracer_binary::python::is_place;
@@ -16,12 +18,16 @@ use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
 use tracer_binary::unwind::{Copied, ProcessTime, Space, Unwinder, UnwoundStack};
 
 use super::mapped::{MappingReport, MappingRings};
+use super::moves::{Move, Step};
 
 /// Processes whose mappings are known; beyond that, all are forgotten.
 const MOST_PROCESSES: usize = 16_384;
 
 /// Mappings of a process that wait to be events. Beyond that, those that are gone are left out.
 const MOST_UNSAID: usize = 16_384;
+
+/// Threads of a process that move code at a time. What others move is unknown after that.
+const MOST_MOVING: usize = 64;
 
 /// Retention after process exit.
 const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
@@ -65,6 +71,10 @@ struct Process {
     /// Time since which all that it maps is reported.
     since: u64,
     looked: Option<Look>,
+    /// Code that threads are moving: what was there as each began.
+    moving: HashMap<i32, Vec<Mapping>>,
+    /// Where something was moved from or to since the last look, and when.
+    touched: Vec<(u64, Range<u64>)>,
 }
 
 /// A look at a process.
@@ -135,6 +145,67 @@ impl Process {
         inherited
     }
 
+    /// Notes that a thread moves code: until it has, that is unknown, since another one may run it.
+    fn moves(&mut self, time: u64, tid: i32, of: &Move, step: Step) {
+        let (start, end) = (of.moved().start, of.moved().end);
+        self.touch(time, of, step);
+        let Step::Ended(result) = step else {
+            let parts = self.space.parts(start, end);
+            self.moving.remove(&tid);
+            if !parts.is_empty() && self.moving.len() < MOST_MOVING {
+                self.moving.insert(tid, parts);
+            }
+            for unknown in of.unknown_before() {
+                self.map(time, unknown);
+            }
+            return;
+        };
+        let parts = self.moving.remove(&tid).unwrap_or_default();
+        let unknown = of.unknown_after(result);
+        // What another thread has put there since may be what was moved.
+        if !self.space.parts(start, end).is_empty() {
+            let gone = of.unknown_before().chain(unknown);
+            gone.for_each(|unknown| self.map(time, unknown));
+            return;
+        }
+        if let Some(unknown) = unknown {
+            self.map(time, unknown);
+        }
+        for part in parts {
+            if let Some(moved) = of.place(&part, result) {
+                self.map(time, moved);
+            }
+        }
+    }
+
+    /// Notes where something is moved from or to.
+    fn touch(&mut self, time: u64, of: &Move, step: Step) {
+        let after = match step {
+            Step::Begins => None,
+            Step::Ended(result) => of.unknown_after(result),
+        };
+        for one in of.unknown_before().chain(after) {
+            self.touched.push((time, one.start..one.end));
+        }
+        if self.touched.len() > MOST_MOVING {
+            let start = self.touched.iter().map(|(_, range)| range.start).min();
+            let end = self.touched.iter().map(|(_, range)| range.end).max();
+            self.touched = vec![(time, start.unwrap_or(0)..end.unwrap_or(u64::MAX))];
+        }
+    }
+
+    /// Leaves out of what a look that began at a time has found whatever may have been moved
+    /// meanwhile.
+    fn leave_out_touched(&mut self, began: u64, there: &mut Vec<Mapping>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.retain(|(time, _)| *time >= began);
+        let is_touched = |mapping: &Mapping| {
+            let mut touched = touched.iter();
+            touched.any(|(_, range)| range.start < mapping.end && mapping.start < range.end)
+        };
+        there.retain(|mapping| !is_touched(mapping));
+    }
+
     /// Notes that mappings which do not stay are gone since a time.
     fn keep_only(&mut self, since: u64, stays: impl Fn(&Mapping) -> bool) {
         let gone = self.space.now().filter(|one| !stays(&one.mapping));
@@ -200,9 +271,9 @@ fn never_goes(mapping: &Mapping, program: Option<&Path>) -> bool {
 }
 
 impl KnownCode {
-    /// Begins to take the kernel's reports.
-    pub fn begin() -> Self {
-        let rings = MappingRings::begin();
+    /// Begins to take the kernel's reports, also of moves where its own types are given.
+    pub fn begin(btf: Option<&Btf>) -> Self {
+        let rings = MappingRings::begin(btf);
         if let Err(error) = &rings {
             tracing::debug!(
                 error = error as &dyn std::error::Error,
@@ -272,6 +343,12 @@ impl KnownCode {
                 *self.process(child) = inherited;
             }
             MappingReport::Forked(..) => {}
+            MappingReport::Moves(pid, tid, of, step) => {
+                // Most move data, of processes without stacks.
+                if let Some(process) = self.processes.get_mut(&pid) {
+                    process.moves(time, tid, &of, step);
+                }
+            }
             MappingReport::Began(pid) => {
                 let process = self.process(pid);
                 process.forget(time);
@@ -324,7 +401,7 @@ impl KnownCode {
         let began = monotonic_now().0;
         let faults = || (!is_reported).then(|| faults(pid)).flatten();
         let before = faults();
-        let there = read_mappings(pid, &mut self.build_ids);
+        let mut there = read_mappings(pid, &mut self.build_ids);
         let faults = [before, faults()];
         // What was mapped meanwhile is reported by now.
         self.learn();
@@ -337,6 +414,7 @@ impl KnownCode {
         };
         let is_kernels = matches!(self.reports, Reports::Kernel(_));
         let process = self.process(pid);
+        process.leave_out_touched(began, &mut there);
         if !is_reported {
             process.look_again(pid, &look, &there);
         } else {
@@ -482,6 +560,55 @@ mod tests {
         process.doubt(0);
         let at = |address, at| process.space.find(address, at).is_some();
         assert!(at(0x1000, 71) && at(0x5000, 69) && !at(0x5000, 71));
+    }
+
+    #[test]
+    fn code_that_is_moved_is_unknown_until_it_is_there() {
+        const PAGE: u64 = 0x1_0000;
+        let mut process = Process::new(1);
+        let names = |process: &Process, at| {
+            let name = |page: u64| {
+                let found = process.space.find(page * PAGE, at)?;
+                Some(String::from_utf8_lossy(&found.mapping.path).into_owned())
+            };
+            [2, 4, 6].map(|page| name(page).unwrap_or_default())
+        };
+        let pages = |from: u64, to: u64, path: &str| Mapping {
+            start: from * PAGE,
+            end: to * PAGE,
+            ..mapping(0, path)
+        };
+        process.map(5, pages(2, 4, "/a"));
+        process.map(5, pages(4, 6, "/b"));
+        // Over the other one.
+        let over = Move::new([2 * PAGE, 2 * PAGE, 2 * PAGE, 3, 4 * PAGE]);
+        process.moves(10, 1, &over, Step::Begins);
+        assert_eq!(names(&process, 9), ["/a", "/b", ""]);
+        assert_eq!(names(&process, 10), ["", "", ""]);
+        process.moves(20, 1, &over, Step::Ended(4 * PAGE));
+        assert_eq!(names(&process, 19), ["", "", ""]);
+        assert_eq!(names(&process, 20), ["", "/a", ""]);
+        // To where the kernel has space, while another thread maps something in its place.
+        let away = Move::new([4 * PAGE, 2 * PAGE, 2 * PAGE, 1, 0]);
+        process.moves(30, 1, &away, Step::Begins);
+        process.map(31, pages(4, 6, "/c"));
+        process.moves(32, 1, &away, Step::Ended(6 * PAGE));
+        assert_eq!(names(&process, 31), ["", "/c", ""]);
+        assert_eq!(names(&process, 32), ["", "", ""]);
+        // A call that fails has moved nothing.
+        process.map(40, pages(2, 4, "/a"));
+        let fails = Move::new([2 * PAGE, 2 * PAGE, 2 * PAGE, 1, 0]);
+        process.moves(41, 1, &fails, Step::Begins);
+        process.moves(42, 1, &fails, Step::Ended((-12_i64).cast_unsigned()));
+        assert_eq!(names(&process, 42), ["/a", "", ""]);
+        // A look that has begun before may have seen either.
+        let mut there = vec![pages(2, 4, "/a"), pages(8, 9, "/x")];
+        process.leave_out_touched(40, &mut there);
+        assert_eq!(there, [pages(8, 9, "/x")]);
+        for nth in 0..1000 {
+            process.moves(50, nth, &fails, Step::Begins);
+        }
+        assert!(process.moving.len() <= MOST_MOVING && process.touched.len() <= MOST_MOVING + 2);
     }
 
     #[test]

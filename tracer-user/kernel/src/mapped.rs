@@ -5,7 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use aya::Btf;
+
 use super::mapping::{self, Access, page_bytes};
+use super::moves::{self, Move, MoveReports, Step};
 use super::perf::{self, EventAttributes};
 use tracer_area::monotonic_now;
 use tracer_binary::stacks::Mapping;
@@ -24,6 +27,9 @@ const DUMMY: u64 = 9;
 /// `PERF_SAMPLE_TIME`.
 const SAMPLE_TIME: u64 = 1 << 2;
 
+/// `PERF_SAMPLE_TID`, `PERF_SAMPLE_TIME`, `PERF_SAMPLE_RAW`.
+const SAMPLE_OF_PROGRAM: u64 = 1 << 1 | SAMPLE_TIME | 1 << 10;
+
 /// Bits of the attributes' flags: `mmap`, `comm`, `task`, `sample_id_all`, `mmap2`, `comm_exec`,
 /// `use_clockid`.
 const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25;
@@ -38,6 +44,7 @@ const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 
 /// Bit of a record's `misc`: it has a build identifier, and no inode.
@@ -51,6 +58,8 @@ const BY_EXEC: u16 = 1 << 13;
 pub enum MappingReport {
     /// Code that a process has mapped.
     Mapped(i32, Mapping),
+    /// Process, and its thread, that begins or ends to move what it has mapped.
+    Moves(i32, i32, Move, Step),
     /// Process, the first, that was made by the second, or by a thread of it.
     Forked(i32, i32),
     /// Process that has ended.
@@ -63,10 +72,17 @@ pub enum MappingReport {
 
 /// The rings of all CPUs.
 #[derive(Debug)]
-pub struct MappingRings(Vec<Ring>);
+pub struct MappingRings {
+    rings: Vec<Ring>,
+    /// Reports that are later than the last look, and may come before others.
+    later: Vec<(u64, MappingReport)>,
+    /// What reports moves, where the kernel lets it.
+    _moves: Option<MoveReports>,
+}
 
 #[derive(Debug)]
 struct Ring {
+    cpu: u32,
     event: OwnedFd,
     memory: mapping::MapMemory,
     /// Time of the last report.
@@ -74,13 +90,23 @@ struct Ring {
 }
 
 impl MappingRings {
-    /// Begins the reports.
+    /// Begins the reports, also of what is moved: `btf` has the kernel's own types.
     ///
     /// # Errors
     ///
     /// The kernel does not report it.
-    pub fn begin() -> io::Result<Self> {
-        Self::begin_with(0)
+    pub fn begin(btf: Option<&Btf>) -> io::Result<Self> {
+        let mut rings = Self::begin_with(0)?;
+        let all = rings.rings.iter();
+        let events = all.map(|ring| (ring.cpu, ring.event.as_fd()));
+        match MoveReports::begin(btf, SAMPLE_OF_PROGRAM, events) {
+            Ok(moves) => rings._moves = Some(moves),
+            Err(error) => tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "moves of code are not reported"
+            ),
+        }
+        Ok(rings)
     }
 
     /// Begins the reports, each of which makes its descriptor readable.
@@ -94,7 +120,7 @@ impl MappingRings {
 
     /// Returns descriptors that are readable once there are so many reports.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.0.iter().map(|ring| ring.event.as_fd()).collect()
+        self.rings.iter().map(|ring| ring.event.as_fd()).collect()
     }
 
     fn begin_with(more: u64) -> io::Result<Self> {
@@ -106,21 +132,30 @@ impl MappingRings {
             let length = (1 + PAGES) * page_bytes();
             let memory = mapping::MapMemory::new(event.as_fd(), length, Access::ReadWrite)?;
             Ok(Ring {
+                cpu,
                 event,
                 memory,
                 last: monotonic_now().0,
             })
         });
-        rings.collect::<io::Result<_>>().map(Self)
+        Ok(Self {
+            rings: rings.collect::<io::Result<_>>()?,
+            later: Vec::new(),
+            _moves: None,
+        })
     }
 
-    /// Takes the reports since the last call, each with its time and in order of it.
+    /// Takes the reports since the last call until now, each with its time and in order of it.
     pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
-        let mut reports = Vec::new();
-        for ring in &mut self.0 {
+        // What comes while rings are read is later, and may come after what is in none yet.
+        let now = monotonic_now().0;
+        let mut reports = std::mem::take(&mut self.later);
+        for ring in &mut self.rings {
             ring.drain(&mut |time, report| reports.push((time, report)));
         }
         reports.sort_by_key(|(time, _)| *time);
+        let later = reports.partition_point(|(time, _)| *time <= now);
+        self.later = reports.split_off(later);
         reports
     }
 }
@@ -197,6 +232,11 @@ fn parse(record: &[u8], last: u64) -> Option<(u64, MappingReport)> {
     };
     let pid = |at: usize| i32::try_from(half(at)?).ok();
     let misc = u16::from_ne_bytes(*record.get(4..)?.first_chunk()?);
+    if half(0)? == SAMPLE {
+        let (pid, tid, bytes) = (pid(8)?, pid(12)?, usize::try_from(half(24)?).ok()?);
+        let (of, step) = moves::parse(record.get(28..)?.get(..bytes)?)?;
+        return Some((word(16)?, MappingReport::Moves(pid, tid, of, step)));
+    }
     let time = word(record.len().checked_sub(8)?)?;
     let report = match half(0)? {
         LOST => MappingReport::Lost(last),

@@ -100,6 +100,19 @@ pub(super) fn link(
     unsafe { bpf(LINK_CREATE, &attributes) }
 }
 
+/// Puts what an event reports into the ring of another one.
+pub(super) fn report_into(event: &OwnedFd, other: BorrowedFd<'_>) -> io::Result<()> {
+    /// `PERF_EVENT_IOC_SET_OUTPUT`.
+    const SET_OUTPUT: libc::c_ulong = 0x2405;
+    // SAFETY: both are descriptors, of which the call keeps nothing.
+    let failed = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, other.as_raw_fd()) };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// The program that takes samples of what runs.
 const SAMPLER: &str = "sample_cpu";
 

@@ -212,7 +212,7 @@ impl Watch {
                     None => self.forget(child),
                 }
             }
-            MappingReport::Forked(..) => {}
+            MappingReport::Forked(..) | MappingReport::Moves(..) => {}
             MappingReport::Began(pid) => self.forget(pid),
             MappingReport::Ended(pid) => {
                 if !tracer_binary::probes::lives_on(pid) {

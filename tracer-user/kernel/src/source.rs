@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
+use aya::Btf;
 use tracer_area::monotonic_now;
 use tracer_common::kernel::{TRACEPOINT_RECORDS, wanted};
 use tracer_engine::event::{EventHeader, MonotonicNs};
@@ -104,12 +105,13 @@ impl KernelSource {
     pub(super) fn with_stacks(
         self,
         options: &StackOptions,
+        btf: Option<&Btf>,
         for_others: bool,
         python: Option<PythonStacks>,
     ) -> Self {
         let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(|| WaitingStacks::begin(options, for_others, python)),
+            stacks: are_recorded.then(|| WaitingStacks::begin(options, btf, for_others, python)),
             ..self
         }
     }

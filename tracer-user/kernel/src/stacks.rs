@@ -3,6 +3,8 @@
 //! known yet, the mappings of the process come first.
 
 use std::collections::HashMap;
+
+use aya::Btf;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     COPIED_BYTES, MOST_FRAMES, PROBE_RECORDS, RecordHeader, STACK_RECORD, StackData, StackRecord,
@@ -75,11 +77,17 @@ impl Of {
 }
 
 impl WaitingStacks {
-    /// Begins to take stacks with these options; `for_others`, these find the functions.
-    pub fn begin(options: &StackOptions, for_others: bool, python: Option<PythonStacks>) -> Self {
+    /// Begins to take stacks with these options, in a kernel with these types; `for_others`, these
+    /// find the functions.
+    pub fn begin(
+        options: &StackOptions,
+        btf: Option<&Btf>,
+        for_others: bool,
+        python: Option<PythonStacks>,
+    ) -> Self {
         Self {
             waiting: HashMap::new(),
-            code: KnownCode::begin(),
+            code: KnownCode::begin(btf),
             since: MonotonicNs(0),
             unwinder: Unwinder::default(),
             most_frames: usize::try_from(options.user_frames).unwrap_or(MOST_FRAMES),

@@ -129,6 +129,7 @@ impl KernelTracer {
         let source = source
             .with_stacks(
                 &options.stacks,
+                kernel.btf.as_ref(),
                 options.stacks_for_others,
                 python.transpose()?,
             )

@@ -99,7 +99,15 @@ impl<T: Clone + Default> TimedMappings<T> {
         if from < mapping.end {
             holes.push(mapping.part(from, mapping.end));
         }
-        holes.retain(|hole| self.put_part(time, hole, (hole.start, hole.end)));
+        holes.retain(|hole| {
+            let is_over = |one: &&(u64, Mapped<T>)| {
+                one.1.mapping.start < hole.end && hole.start < one.1.mapping.end
+            };
+            // Before something else was gone there, it was not there.
+            let gone = self.past.iter().filter(is_over).map(|(until, _)| *until);
+            let since = gone.max().unwrap_or(0).max(time);
+            self.put_part(since, hole, (hole.start, hole.end))
+        });
         holes
     }
 
@@ -136,6 +144,20 @@ impl<T: Clone + Default> TimedMappings<T> {
             one.has(address) && one.since <= at && at < *until
         };
         past.find(was).map(|(_, one)| one)
+    }
+
+    /// Returns the parts between two addresses of those that are there.
+    pub fn parts(&self, start: u64, end: u64) -> Vec<Mapping> {
+        if start >= end {
+            return Vec::new();
+        }
+        let over = self.overlapping(&Mapping::nothing_at(start, end));
+        let over = over.into_iter().filter_map(|start| self.now.get(&start));
+        over.map(|one| {
+            let mapping = &one.mapping;
+            mapping.part(mapping.start.max(start), mapping.end.min(end))
+        })
+        .collect()
     }
 
     /// Returns all that are there, in order of address.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::SelfCheckError;
 use super::readings::{Base, Reading, VALUE_BYTES};
 use crate::assembled::{self, ADD, Assembly, COPY, Instruction, READ, SET, WRITE};
-use crate::call::bpf;
+use crate::call::{self, bpf};
 use crate::mapping::{Access, MapMemory};
 
 /// The system call that is made: it takes no arguments, and so changes nothing.
@@ -70,7 +70,7 @@ pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     // Where it may not be pinned, less is seen.
     let _pinned = Pinned::to_last().ok();
     leave_the_cpu();
-    let link = attach(&program);
+    let link = call::attach(&program, Some(c"sys_enter"));
     let link = link.map_err(SelfCheckError::impossible("bpf(BPF_RAW_TRACEPOINT_OPEN)"))?;
     call();
     drop(link);
@@ -121,25 +121,6 @@ fn make_map(bytes: usize) -> io::Result<OwnedFd> {
     let attributes: [u32; 5] = [ARRAY, 4, bytes, 1, MAPPABLE];
     // SAFETY: it names nothing in memory.
     unsafe { bpf(CREATE, &attributes) }
-}
-
-/// `union bpf_attr` of `BPF_RAW_TRACEPOINT_OPEN`.
-#[repr(C)]
-struct OpenAttributes {
-    name: u64,
-    program: u32,
-    nothing: u32,
-}
-
-fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
-    const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
-    let attributes = OpenAttributes {
-        name: c"sys_enter".as_ptr().expose_provenance() as u64,
-        program: program.as_raw_fd().cast_unsigned(),
-        nothing: 0,
-    };
-    // SAFETY: the name lives until after the call.
-    unsafe { bpf(RAW_TRACEPOINT_OPEN, &attributes) }
 }
 
 /// Registers of the program, and their content.
