@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 use tests::command;
-use tests::dist;
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
+use tests::{dist, is_whole};
 
 /// Frames that are recorded of a thread at most.
 const MOST: usize = 64;
@@ -33,22 +34,40 @@ fn source(name: &str) -> PathBuf {
     programs.join(name)
 }
 
-/// Returns an interpreter of each version, those of the distribution first.
+/// The interpreter of the distribution, which is the same in CI wherever that runs.
+const OF_DISTRIBUTION: &str = "/usr/bin/python3";
+
+/// Versions that are compared where nothing is left out: 3.8 is 8.
+const VERSIONS: RangeInclusive<u32> = 8..=13;
+
+/// Returns that of the distribution; where nothing is left out, one of each version, which have to
+/// be there: those that `TRACER_PYTHONS` lists, or that pyenv has installed.
 fn interpreters() -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
-    let versions = fs::read_dir(home.join(".pyenv/versions"));
-    let mut all: Vec<_> = versions
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|version| version.path().join("bin/python3"))
-        .collect();
+    let mut all = vec![PathBuf::from(OF_DISTRIBUTION)];
+    if !is_whole() {
+        return all;
+    }
+    match std::env::var_os("TRACER_PYTHONS") {
+        Some(listed) => all.extend(std::env::split_paths(&listed)),
+        None => {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            let versions = fs::read_dir(home.unwrap_or_default().join(".pyenv/versions"));
+            let versions = versions.into_iter().flatten().flatten();
+            all.extend(versions.map(|version| version.path().join("bin/python3")));
+        }
+    }
     all.sort();
-    all.insert(0, PathBuf::from("/usr/bin/python3"));
-    all.retain(|interpreter| minor(interpreter).is_some_and(|minor| (8..=14).contains(&minor)));
-    all
+    let minors: Vec<_> = all.iter().map(|one| minor(one).unwrap_or(0)).collect();
+    for version in VERSIONS {
+        assert!(
+            minors.contains(&version),
+            "CPython 3.{version} is needed: `pyenv install 3.{version}`, or its path in \
+             TRACER_PYTHONS"
+        );
+    }
+    let known = all.into_iter().zip(minors);
+    let known = known.filter(|(_, minor)| (8..=14).contains(minor));
+    known.map(|(interpreter, _)| interpreter).collect()
 }
 
 fn minor(interpreter: &Path) -> Option<u32> {
@@ -152,6 +171,124 @@ fn frames_are_those_that_python_says_in_each_version() {
     for (index, interpreter) in interpreters.iter().enumerate() {
         compare(&truth(index), &lines, &interpreter.display().to_string());
     }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_of_another_name_with_an_interpreter_in_it_has_its_frames() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (truth, program) = (folder.path().join("truth"), folder.path().join("worker"));
+    fs::copy(OF_DISTRIBUTION, &program).unwrap();
+    let mut says = Command::new(&program);
+    says.env("PYTHONHOME", "/usr").arg(source("says.py"));
+    let (mut target, _) = Target::start(says.arg(&truth).arg("0")).unwrap();
+    let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
+    let mut tracer = Tracer::attach(target.pid(), &options).unwrap();
+    tracer
+        .wait_for(|event| event.is_system("thread_state"))
+        .unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    target.end().unwrap();
+    let trace = tracer.finish().unwrap();
+    let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
+    compare(&truth, &lines.join("\n"), "worker");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn frames_of_an_interpreter_within_another_are_its_own_or_said_to_be_unknown() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (index, interpreter) in interpreters().iter().enumerate() {
+        let what = interpreter.display();
+        let truth = folder.path().join(index.to_string());
+        let mut says = Command::new(interpreter);
+        says.arg(source("says_within.py")).arg(&truth).arg("0");
+        let (mut target, _) = Target::start(&mut says).unwrap();
+        let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
+        let mut tracer = Tracer::attach(target.pid(), &options).unwrap();
+        tracer
+            .wait_for(|event| event.is_system("thread_state"))
+            .unwrap();
+        target.go().unwrap();
+        target.wait_until_done().unwrap();
+        target.end().unwrap();
+        let trace = tracer.finish().unwrap();
+        let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
+        let recorded = recorded(&lines.join("\n"));
+        let said = said(&truth);
+        // Before 3.12 the maker of an interpreter is taken for the thread that runs it.
+        let calls = if minor(interpreter) < Some(12) { 5 } else { 7 };
+        assert_eq!(said.len(), calls, "{what}");
+        // Of 3.11 and 3.12 it is known which one is called by the other.
+        let are_known = matches!(minor(interpreter), Some(11 | 12));
+        for (number, said) in said {
+            let (frames, ends) = &recorded[&number];
+            let is_within = number % 2 == 0;
+            if is_within && !are_known && ends == "interpreter" {
+                assert_eq!(frames, &Vec::<String>::new(), "{what} {number}");
+                continue;
+            }
+            assert_eq!(frames, &said, "{what} {number}");
+            assert_eq!(ends, "beginning", "{what} {number}");
+        }
+    }
+}
+
+/// Script that makes calls from its beginning on.
+const AT_ONCE: &str = "import os
+def early(): os.posix_fadvise(0, 77, 1, 0)
+for _ in range(200): early()
+";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn stacks_of_an_interpreter_that_is_new_have_its_frames_or_say_that_they_are_unknown() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a.py"), AT_ONCE).unwrap();
+    let mut unknown = 0;
+    for round in 0..10 {
+        // A file that was not there before.
+        let program = at(&format!("python3-{round}"));
+        fs::copy(OF_DISTRIBUTION, &program).unwrap();
+        let mut run = Command::new(dist::tracer_user().unwrap());
+        run.args(["run", "--format", "json", "--events", "syscall-enter"]);
+        run.args(["--stack", "python", "--stack-for", "syscall-enter"]);
+        run.arg("-o").arg(at("shown")).arg("--").arg(&program);
+        command::text(run.env("PYTHONHOME", "/usr").arg(at("a.py"))).unwrap();
+        let lines = fs::read_to_string(at("shown")).unwrap();
+        let calls = lines.lines().filter_map(|line| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            (event["type"] == "linux_trace_syscall_enter").then_some(event)
+        });
+        let mut has_begun = false;
+        for call in calls {
+            let frames = call["stack"].as_array().cloned().unwrap_or_default();
+            has_begun |= call["data"]["args"][1] == 77 && call["data"]["args"][2] == 1;
+            let is_early = call["data"]["args"][1] == 77 && call["data"]["args"][2] == 1;
+            if is_early
+                && frames
+                    .first()
+                    .is_none_or(|frame| frame["symbol"] != "early")
+            {
+                assert_eq!(call["stack_ends"], "interpreter", "{call}");
+            }
+            unknown += usize::from(call["stack_ends"] == "interpreter");
+        }
+        assert!(has_begun);
+    }
+    // Reading the file takes longer than the interpreter's first calls.
+    assert!(unknown > 0);
 }
 
 #[test]

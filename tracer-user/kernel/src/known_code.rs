@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aya::Btf;
@@ -448,6 +449,14 @@ impl KnownCode {
             return unwinder.find(of, space, copied, most_frames);
         }
         found
+    }
+
+    /// Returns what a process is known to have mapped at a time.
+    pub fn mapped(&self, of: ProcessTime) -> Vec<Arc<Mapping>> {
+        let process = self.processes.get(&of.pid).into_iter();
+        let now = process.flat_map(|process| process.space.now());
+        let then = now.filter(|one| one.since <= of.at);
+        then.map(|one| Arc::clone(&one.mapping)).collect()
     }
 
     /// Looks at the process where nothing is reported: what was known may be gone.

@@ -4,10 +4,11 @@
 //! interpreter is: before it has begun to run functions. A child has what its parent has, which the
 //! programs note themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -18,6 +19,7 @@ use aya::maps::MapData;
 use tracer_binary::bounded_proc;
 use tracer_binary::python::{Codes, Frames, Interpreter, PythonFile, merged};
 use tracer_binary::stacks::{BuildIds, MappedBy, Mapping, binary, read_mappings};
+use tracer_binary::unwind::ProcessTime;
 use tracer_common::kernel::{PYTHON_RECORD, PythonProcess, RecordHeader, StackData, stack_ends};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
@@ -47,8 +49,25 @@ const KNOWN_AFTER_END: Duration = Duration::from_secs(10);
 /// Frames that wait for their stacks, which follow at once unless they were lost.
 const MOST_WAITING: usize = 4096;
 
-/// Interpreters of processes.
-type Known = Arc<Mutex<HashMap<i32, Arc<Interpreter>>>>;
+/// Interpreter of a process, and since when the programs have been told of it.
+#[derive(Clone, Debug)]
+struct ToldInterpreter {
+    interpreter: Arc<Interpreter>,
+    /// Time at which the process has mapped it, or has become one that has it.
+    mapped: u64,
+    /// Time since which its frames are found.
+    told: u64,
+}
+
+/// What is known of processes, and of files.
+#[derive(Debug, Default)]
+struct Judged {
+    interpreters: HashMap<i32, ToldInterpreter>,
+    /// Files that are named as interpreters are, and are none.
+    without: HashSet<FileKey>,
+}
+
+type Known = Arc<Mutex<Judged>>;
 
 /// Python frames on their way to their stacks.
 #[derive(Debug)]
@@ -61,7 +80,7 @@ pub(super) struct PythonStacks {
     _stop: UnixStream,
 }
 
-fn lock(known: &Known) -> MutexGuard<'_, HashMap<i32, Arc<Interpreter>>> {
+fn lock(known: &Known) -> MutexGuard<'_, Judged> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -138,14 +157,29 @@ impl PythonStacks {
     }
 
     /// Adds the Python frames of a stack to its data, where it has some: those of the thread and
-    /// the type of the record of its event, from the same CPU.
-    pub fn add(&mut self, (pid, of): (i32, (u32, u32, u16)), data: &mut Vec<u8>) {
-        let Some(frames) = self.waiting.remove(&of) else {
-            return;
-        };
+    /// the type of the record of its event, from the same CPU. Where frames were not found yet, as
+    /// the process has just begun to run an interpreter, it says so; `mapped` are its files then.
+    pub fn add(
+        &mut self,
+        of: ProcessTime,
+        record: (u32, u32, u16),
+        data: &mut Vec<u8>,
+        mapped: impl FnOnce() -> Vec<Arc<Mapping>>,
+    ) {
         let Ok((mut head, rest)) = StackData::read_from_prefix(data.as_slice()) else {
             return;
         };
+        let is_open = matches!(head.ends, stack_ends::UNKNOWN | stack_ends::BEGINNING);
+        let Some(frames) = self.waiting.remove(&record) else {
+            if is_open && self.may_lack_frames(of, mapped) {
+                head.ends = stack_ends::INTERPRETER;
+                if let Some(to) = data.get_mut(..size_of::<StackData>()) {
+                    to.copy_from_slice(head.as_bytes());
+                }
+            }
+            return;
+        };
+        let pid = of.pid;
         let kernel = usize::from(head.kernel_frames) * size_of::<u64>();
         let Some((kernel, user)) = rest.split_at_checked(kernel) else {
             return;
@@ -155,16 +189,36 @@ impl PythonStacks {
             .iter()
             .map(|word| u64::from_ne_bytes(*word))
             .collect();
-        let interpreter = lock(&self.known).get(&pid).cloned();
-        let runs = |address| interpreter.as_ref().is_some_and(|of| of.runs(address));
+        let interpreter = lock(&self.known).interpreters.get(&pid).cloned();
+        let runs = |address| {
+            interpreter
+                .as_ref()
+                .is_some_and(|of| of.interpreter.runs(address))
+        };
         let user = merged(&mut self.codes, &frames, pid, &native, runs);
-        let is_open = matches!(head.ends, stack_ends::UNKNOWN | stack_ends::BEGINNING);
         if is_open && (native.is_empty() || frames.ends != stack_ends::BEGINNING) {
             head.ends = frames.ends;
         }
         head.user_frames = u16::try_from(user.len()).unwrap_or(0);
         *data = [head.as_bytes(), kernel, user.as_bytes()].concat();
     }
+
+    /// Tells whether a process ran an interpreter at a time of which the programs did not know yet.
+    fn may_lack_frames(&self, of: ProcessTime, mapped: impl FnOnce() -> Vec<Arc<Mapping>>) -> bool {
+        let judged = lock(&self.known);
+        if let Some(known) = judged.interpreters.get(&of.pid) {
+            return (known.mapped..known.told).contains(&of.at);
+        }
+        // Its files are looked at right now, or it was told of too late.
+        let is_open = |mapping: &Arc<Mapping>| {
+            PythonFile::is_named(&mapping.path) && !judged.without.contains(&file_key(mapping))
+        };
+        mapped().iter().any(is_open)
+    }
+}
+
+fn file_key(mapping: &Mapping) -> FileKey {
+    (Arc::clone(&mapping.path), mapping.build_id.clone())
 }
 
 /// Path and build identifier of a file.
@@ -175,7 +229,7 @@ struct Watch {
     processes: Processes,
     known: Known,
     /// Interpreters of processes that have ended, or run another program.
-    ended: Vec<(Instant, i32, Arc<Interpreter>)>,
+    ended: Vec<(Instant, i32, ToldInterpreter)>,
     /// Files by path and build identifier; `None` for one without an interpreter.
     files: HashMap<FileKey, Option<Arc<PythonFile>>>,
     build_ids: BuildIds,
@@ -206,9 +260,10 @@ impl Watch {
         match report {
             MappingReport::Mapped(pid, mapping) => self.look_at(pid, time, &mapping),
             MappingReport::Forked(child, parent) if child != parent => {
-                let of_parent = lock(&self.known).get(&parent).cloned();
+                let of_parent = lock(&self.known).interpreters.get(&parent).cloned();
                 match of_parent {
-                    Some(interpreter) => self.tell(child, interpreter),
+                    // The programs have told themselves.
+                    Some(known) => self.tell(child, time.min(known.told), known.interpreter),
                     None => self.forget(child),
                 }
             }
@@ -227,19 +282,34 @@ impl Watch {
     fn look_at_all(&mut self) {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        // Programs, each with whether it has an interpreter in it.
+        let mut programs: HashMap<(u64, u64), bool> = HashMap::new();
         for pid in pids.collect::<Vec<i32>>() {
-            if !may_have_one(pid) {
+            let Some(seen) = look_for_one(pid) else {
+                continue;
+            };
+            let may_have = |program| programs.get(&program).copied().unwrap_or(true);
+            if !seen.is_named && !seen.program.is_some_and(may_have) {
                 continue;
             }
             let now = tracer_area::monotonic_now().0;
             for mapping in read_mappings(pid, &mut self.build_ids) {
                 self.look_at(pid, now, &mapping);
             }
+            if let Some(program) = seen.program.filter(|_| !seen.is_named) {
+                let has = lock(&self.known).interpreters.contains_key(&pid);
+                programs.insert(program, has);
+            }
         }
     }
 
     fn look_at(&mut self, pid: i32, time: u64, mapping: &Mapping) {
         if !PythonFile::may_be(&mapping.path) {
+            return;
+        }
+        let key = file_key(mapping);
+        let known = self.files.get(&key).filter(|_| !key.1.is_empty());
+        if matches!(known, Some(None)) {
             return;
         }
         let owner = MappedBy {
@@ -249,11 +319,9 @@ impl Watch {
         let Some(binary) = binary(owner, mapping, &mut self.build_ids) else {
             return;
         };
-        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
-        let known = self.files.get(&key).filter(|_| !key.1.is_empty());
         if let Some(known) = known {
             if let Some(interpreter) = known.as_ref().and_then(|it| it.mapped(&binary, mapping)) {
-                self.tell(pid, Arc::new(interpreter));
+                self.tell(pid, time, Arc::new(interpreter));
             }
             return;
         }
@@ -261,20 +329,24 @@ impl Watch {
         if let Some(file) = &mut file
             && let Some(interpreter) = file.mapped(&binary, mapping)
         {
-            self.tell(pid, Arc::new(interpreter));
+            self.tell(pid, time, Arc::new(interpreter));
             // It has begun meanwhile.
             file.add_parts(&binary);
             if let Some(interpreter) = file.mapped(&binary, mapping) {
-                self.tell(pid, Arc::new(interpreter));
+                self.tell(pid, time, Arc::new(interpreter));
             }
         }
         if self.files.len() >= MOST_FILES {
             self.files.clear();
+            lock(&self.known).without.clear();
+        }
+        if file.is_none() {
+            lock(&self.known).without.insert(key.clone());
         }
         self.files.insert(key, file.map(Arc::new));
     }
 
-    fn tell(&mut self, pid: i32, interpreter: Arc<Interpreter>) {
+    fn tell(&mut self, pid: i32, mapped: u64, interpreter: Arc<Interpreter>) {
         let words = <[u64; WORDS]>::read_from_bytes(interpreter.process.as_bytes());
         if let (Ok(key), Ok(words)) = (u32::try_from(pid), words) {
             if let Err(error) = self.processes.insert(key, words, 0) {
@@ -284,43 +356,60 @@ impl Watch {
                     "the interpreter of a process is left out"
                 );
             }
-            lock(&self.known).insert(pid, interpreter);
+            let told = tracer_area::monotonic_now().0;
+            let mut judged = lock(&self.known);
+            let known = judged.interpreters.entry(pid);
+            let known = known.or_insert_with(|| ToldInterpreter {
+                interpreter: Arc::clone(&interpreter),
+                mapped,
+                told,
+            });
+            known.interpreter = interpreter;
         }
     }
 
     fn forget(&mut self, pid: i32) {
-        let known = lock(&self.known).get(&pid).cloned();
-        if let (Some(interpreter), Ok(key)) = (known, u32::try_from(pid)) {
+        let known = lock(&self.known).interpreters.get(&pid).cloned();
+        if let (Some(known), Ok(key)) = (known, u32::try_from(pid)) {
             let _ = self.processes.remove(&key);
-            self.ended.push((Instant::now(), pid, interpreter));
+            self.ended.push((Instant::now(), pid, known));
         }
         let is_over = |(at, ..): &(Instant, i32, _)| at.elapsed() > KNOWN_AFTER_END;
         while self.ended.first().is_some_and(is_over) {
-            let (_, pid, interpreter) = self.ended.remove(0);
+            let (_, pid, ended) = self.ended.remove(0);
             let mut known = lock(&self.known);
-            if known
-                .get(&pid)
-                .is_some_and(|now| Arc::ptr_eq(now, &interpreter))
-            {
-                known.remove(&pid);
+            let now = known.interpreters.get(&pid);
+            if now.is_some_and(|now| Arc::ptr_eq(&now.interpreter, &ended.interpreter)) {
+                known.interpreters.remove(&pid);
             }
         }
     }
 }
 
-/// Tells whether a process may have mapped an interpreter.
-fn may_have_one(pid: i32) -> bool {
-    let text = bounded_proc::ask_process(pid, move || {
+/// What a look at a process finds that may have an interpreter.
+struct Seen {
+    /// A file of it is named as interpreters are.
+    is_named: bool,
+    /// Device and inode of its program.
+    program: Option<(u64, u64)>,
+}
+
+/// Looks for an interpreter of a process; `None` where it may not be looked at, or has no program.
+fn look_for_one(pid: i32) -> Option<Seen> {
+    let asked = bounded_proc::ask_process(pid, move || {
         let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
         let mut text = Vec::new();
         maps.take(MOST_MAPS_BYTES).read_to_end(&mut text)?;
-        std::io::Result::Ok(text)
+        let program = fs::metadata(format!("/proc/{pid}/exe")).ok();
+        let program = program.map(|program| (program.dev(), program.ino()));
+        std::io::Result::Ok((text, program))
     });
-    let Ok(Ok(text)) = text else {
-        return false;
-    };
+    let (text, program) = asked.ok()?.ok()?;
     let mut lines = text.split(|byte| *byte == b'\n');
-    lines.any(PythonFile::may_be)
+    Some(Seen {
+        is_named: lines.any(PythonFile::is_named),
+        program,
+    })
 }
 
 /// Waits until one of the descriptors is readable, at most so many milliseconds, or without an

@@ -132,8 +132,9 @@ impl WaitingStacks {
         if let Some(python) = &mut self.python {
             let tid = header.tid.cast_unsigned();
             let cpu = header.cpu.and_then(|cpu| u16::try_from(cpu).ok());
-            let of = (tid, event_type, cpu.unwrap_or(0));
-            python.add((header.pid, of), &mut data);
+            let record = (tid, event_type, cpu.unwrap_or(0));
+            let of = moment(&header);
+            python.add(of, record, &mut data, || self.code.mapped(of));
             // Of a thread that runs no Python, nothing is known where nothing else is asked for.
             let taken = RecordedStack::parse(&data)?.head;
             if (taken.kernel_frames, taken.user_frames, taken.ends) == (0, 0, stack_ends::UNKNOWN) {
@@ -481,7 +482,7 @@ mod tests {
             types: stacks::PROBES,
             ..StackOptions::default()
         };
-        let mut waiting = WaitingStacks::begin(&options, false, None);
+        let mut waiting = WaitingStacks::begin(&options, None, false, None);
         let (mut types, mut events, mut data, mut losses) =
             (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);

@@ -58,10 +58,19 @@ struct Found {
 }
 
 impl PythonFile {
-    /// Tells whether a file of this path may have an interpreter.
+    /// Tells whether a file of this path may have an interpreter: libraries by their names, and all
+    /// programs, which may have it in them.
     #[must_use]
     pub fn may_be(path: &[u8]) -> bool {
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = name_of(path);
+        let is_library = name.windows(3).any(|part| part == b".so");
+        Self::is_named(path) || (path.starts_with(b"/") && !is_library)
+    }
+
+    /// Tells whether a file is named as interpreters are.
+    #[must_use]
+    pub fn is_named(path: &[u8]) -> bool {
+        let name = name_of(path);
         name.starts_with(b"python3") || name.starts_with(b"libpython3") || name == b"python"
     }
 
@@ -151,6 +160,10 @@ impl PythonFile {
     pub fn layout(&self) -> PythonLayout {
         self.process.layout
     }
+}
+
+fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 fn symbols<'a>(all: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Found {
