@@ -254,6 +254,54 @@ fn generated_code_has_the_names_that_its_program_has_listed_then() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn an_interpreter_that_tells_nothing_has_the_functions_that_it_consists_of() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shown = folder.path().join("shown");
+    let mut tool = run(&["--unwind", "dwarf"]);
+    tool.arg("-o")
+        .arg(&shown)
+        .args(["--", "/usr/bin/perl", "-e"]);
+    let script = "sub inner { getppid() } sub outer { inner() } outer() for 1..3";
+    command::text(tool.arg(script)).unwrap();
+    let mut nm = Command::new("nm");
+    let exported = command::text(nm.args(["-D", "--defined-only", "/usr/bin/perl"])).unwrap();
+    let exported: Vec<&str> = exported
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    let lines = fs::read_to_string(&shown).unwrap();
+    let mut calls = 0;
+    for line in lines.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        if event["type"] != "linux_trace_syscall_enter" {
+            continue;
+        }
+        let frames = event["stack"].as_array().unwrap();
+        let own = frames.iter().filter(|frame| {
+            let module = frame["module"].as_str().unwrap_or_default();
+            module.starts_with("/usr/bin/perl")
+        });
+        let names: Vec<_> = own.map(|frame| frame["symbol"].as_str().unwrap()).collect();
+        // The call, what goes from one to the next, and the program.
+        assert_eq!(
+            (names[0], *names.last().unwrap()),
+            ("Perl_pp_getppid", "_start")
+        );
+        assert!(names.len() > 3, "{names:?}");
+        let are_own = names
+            .iter()
+            .all(|name| exported.contains(name) || *name == "_start");
+        assert!(are_own, "{names:?}");
+        calls += 1;
+    }
+    assert_eq!(calls, 3);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
     if missing_right().is_some() {
         return;
