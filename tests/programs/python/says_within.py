@@ -49,7 +49,7 @@ def calls(this):
 
 
 calls(first + 4)
-if sys.version_info >= (3, 12):
+if sys.version_info >= (3, 13):
     thread = threading.Thread(target=calls, args=(first + 6,))
     thread.start()
     thread.join()

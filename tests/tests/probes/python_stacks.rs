@@ -223,8 +223,8 @@ fn frames_of_an_interpreter_within_another_are_its_own_or_said_to_be_unknown() {
         let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
         let recorded = recorded(&lines.join("\n"));
         let said = said(&truth);
-        // Before 3.12 the maker of an interpreter is taken for the thread that runs it.
-        let calls = if minor(interpreter) < Some(12) { 5 } else { 7 };
+        // Before 3.13 the maker of an interpreter is taken for the thread that runs it.
+        let calls = if minor(interpreter) < Some(13) { 5 } else { 7 };
         assert_eq!(said.len(), calls, "{what}");
         // Of 3.11 and 3.12 it is known which one is called by the other.
         let are_known = matches!(minor(interpreter), Some(11 | 12));
