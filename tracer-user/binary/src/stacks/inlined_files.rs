@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::inlined::{Allowance, Inlined};
-use super::names::{Frame, ModuleKey};
+use super::modules::ModuleKey;
+use super::names::Frame;
 use crate::probes::{Binary, GoLines};
 
 /// Functions in others as files describe them.

@@ -5,7 +5,8 @@
 //! too, and in the symbol tables of those files (`modules`), in their data for debuggers (`units`,
 //! `split_units`), for functions in others (`inlined`) and lines (`lines`), in the kernel's symbols
 //! (`kernel_symbols`), and in what a program tells of code that it generates (`own_code`: a list,
-//! `perf_map`, or records with times, `jit_dump`). `names` asks all of these.
+//! `perf_map`, or records with times, `jit_dump`). `names` asks all of these, and a log for what it
+//! has at its end (`logged_names`).
 
 #[cfg(test)]
 mod beside_gdb;
@@ -16,6 +17,7 @@ mod inlined_files;
 mod jit_dump;
 mod kernel_symbols;
 mod lines;
+mod logged_names;
 mod modules;
 mod names;
 mod options;

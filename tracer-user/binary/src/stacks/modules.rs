@@ -1,8 +1,122 @@
 //! The functions of programs and libraries, by where in the file they are.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::probes::{Function, vdso_functions};
+use super::Mapping;
+use super::inlined_files::InlinedFiles;
+use super::names::Place;
+use super::spaces::{BuildIds, MappedBy, binary};
+use crate::probes::{Binary, Function, debuginfod, vdso_functions};
+
+/// Files that are open until they are read. Beyond that, a file is read as long as it is there.
+const MOST_OPEN: usize = 128;
+
+/// A file's path and build identifier.
+pub type ModuleKey = (Arc<[u8]>, Vec<u8>);
+
+/// Returns the path and the build identifier of a mapping's file.
+pub fn key_of(mapping: &Mapping) -> ModuleKey {
+    (Arc::clone(&mapping.path), mapping.build_id.clone())
+}
+
+/// The functions of mapped files, each file read once.
+#[derive(Debug, Default)]
+pub struct Modules {
+    /// The processes are there.
+    is_live: bool,
+    /// Modules by path and build identifier; `None` where no such file is found.
+    known: HashMap<ModuleKey, Option<Arc<Module>>>,
+    /// Files of which a server is asked, each with the number of answers before that.
+    unanswered: HashMap<ModuleKey, u64>,
+    /// Files whose functions are still to be read: they may have no name any more by then.
+    open: HashMap<ModuleKey, Binary>,
+    build_ids: BuildIds,
+}
+
+impl Modules {
+    /// Files of processes that are there.
+    pub fn live() -> Self {
+        Self {
+            is_live: true,
+            ..Self::default()
+        }
+    }
+
+    /// Tells whether a server may still have more of a mapping's file.
+    pub fn is_unanswered(&self, mapping: &Mapping) -> bool {
+        self.unanswered.contains_key(&key_of(mapping))
+    }
+
+    /// Opens the file of a mapping of a process, to be read later. False where it is to be read
+    /// now: too many are open, or it has no identifier by which it is found again.
+    pub fn hold(&mut self, pid: i32, (mapping, since, _): &Place) -> bool {
+        if mapping.build_id.is_empty() || self.open.len() >= MOST_OPEN {
+            return false;
+        }
+        let key = key_of(mapping);
+        let is_known = self.known.contains_key(&key) || self.open.contains_key(&key);
+        if !is_known && let Some(binary) = self.open_binary(pid, mapping, *since) {
+            self.open.insert(key, binary);
+        }
+        true
+    }
+
+    /// Returns the functions of the file of a mapping that a process has since a time, if it is the
+    /// same one still; `inlined` reads what else it says.
+    pub fn find(
+        &mut self,
+        pid: i32,
+        (mapping, since): (&Mapping, u64),
+        inlined: &mut Option<InlinedFiles>,
+    ) -> Option<Arc<Module>> {
+        let key = key_of(mapping);
+        let has_id = !mapping.build_id.is_empty();
+        if has_id
+            && !self.is_unread(&key)
+            && let Some(known) = self.known.get(&key)
+        {
+            return known.clone();
+        }
+        // Before it is asked for: the answer may come at once.
+        let answers = debuginfod::answers();
+        let binary = self.open.remove(&key);
+        let binary = binary.or_else(|| self.open_binary(pid, mapping, since));
+        let found = binary.and_then(|binary| {
+            if let Some(inlined) = inlined {
+                inlined.read(&key, &binary);
+            }
+            Some(Module::from_functions(binary.functions().ok()?))
+        });
+        let found = found.map(Arc::new);
+        if has_id {
+            self.unanswered.remove(&key);
+            let is_answered = debuginfod::answers() != answers;
+            if is_answered || debuginfod::is_asked(&mapping.build_id) {
+                self.unanswered.insert(key.clone(), answers);
+            }
+            self.known.insert(key, found.clone());
+        }
+        found
+    }
+
+    /// Tells whether the functions of a file are to be read: they were not, or a server has
+    /// answered since.
+    fn is_unread(&self, key: &ModuleKey) -> bool {
+        let answers = self.unanswered.get(key);
+        answers.is_some_and(|answers| *answers != debuginfod::answers())
+            || !self.known.contains_key(key)
+    }
+
+    /// Opens the file of a mapping that is there since a time.
+    fn open_binary(&mut self, pid: i32, mapping: &Mapping, since: u64) -> Option<Binary> {
+        let owner = MappedBy {
+            pid,
+            at: self.is_live.then_some(since),
+        };
+        binary(owner, mapping, &mut self.build_ids)
+    }
+}
 
 /// The functions of a file.
 #[derive(Debug, Default)]

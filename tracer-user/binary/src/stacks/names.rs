@@ -1,29 +1,23 @@
 //! Finds the functions of addresses.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::Event;
 
-use super::data::{AddressName, symbol};
+use super::data::AddressName;
 use super::inlined_files::InlinedFiles;
 use super::jit_dump::is_mark;
 use super::kernel_symbols::KernelSymbols;
 use super::lines::SourceLine;
-use super::modules::Module;
+use super::logged_names::{LoggedNames, MOST_NAMES};
+use super::modules::{Module, Modules, key_of};
 use super::own_code::{OwnCode, OwnCodes, since_mapped};
-use super::spaces::{BuildIds, MappedBy, Spaces, binary};
+use super::spaces::Spaces;
 use super::{Mapping, RecordedStack};
-use crate::probes::{Binary, debuginfod};
+use crate::probes::debuginfod;
 use crate::python::is_place;
-
-/// Addresses whose names go into a log at its end, and names that come from one.
-const MOST_NAMES: usize = 1 << 20;
-
-/// Files that are open until they are read. Beyond that, a file is read as long as it is there.
-const MOST_OPEN: usize = 128;
 
 /// Function that a thread was in.
 #[derive(Clone, Debug)]
@@ -47,39 +41,15 @@ pub struct Frame {
 #[derive(Clone, Debug, Default)]
 pub struct SymbolNames(Arc<Mutex<Inner>>);
 
-/// Function that hands over the events of a log that name addresses.
-struct SymbolReader(Box<ReadSymbols>);
-
-type ReadSymbols = dyn FnOnce(&mut dyn FnMut(&Event<'_>)) + Send;
-
-impl fmt::Debug for SymbolReader {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SymbolReader")
-    }
-}
-
 #[derive(Debug, Default)]
 struct Inner {
     /// Live names: the processes are there, and the kernel is the running one.
     is_live: bool,
     spaces: Spaces<FoundModule>,
-    /// Names in a log by process (0 for the kernel) and address.
-    of_log: HashMap<(i32, u64), Vec<LoggedName>>,
-    /// Number of those.
-    of_log_count: usize,
-    /// Times by process at which an address of it comes to have another name.
-    renamed: HashMap<i32, HashSet<u64>>,
-    /// Reader of those, until one is asked for.
-    reader: Option<SymbolReader>,
-    /// Modules by path and build identifier; `None` where no such file is found.
-    modules: HashMap<ModuleKey, Option<Arc<Module>>>,
-    /// Files of which a server is asked, each with the number of answers before that.
-    unanswered: HashMap<ModuleKey, u64>,
-    /// Files whose functions are still to be read: they may have no name any more by then.
-    open: HashMap<ModuleKey, Binary>,
+    of_log: LoggedNames,
+    modules: Modules,
     /// Functions in others; `None` where they are not asked for.
     inlined: Option<InlinedFiles>,
-    build_ids: BuildIds,
     kernel: Option<KernelSymbols>,
     vdso: Option<Arc<Module>>,
     own_code: OwnCodes,
@@ -88,17 +58,10 @@ struct Inner {
 }
 
 /// Functions of the file of a mapping, once that was looked for.
-type FoundModule = Option<Option<Arc<Module>>>;
-
-/// Name in a log: the time since which it counts, the name, the offset in the function, and the
-/// line.
-type LoggedName = (u64, Arc<str>, u64, Option<SourceLine>);
+pub(super) type FoundModule = Option<Option<Arc<Module>>>;
 
 /// A mapping of a process, the time since which it is there, and the functions of its file.
-type Place = (Arc<Mapping>, u64, FoundModule);
-
-/// A file's path and build identifier.
-pub(super) type ModuleKey = (Arc<[u8]>, Vec<u8>);
+pub(super) type Place = (Arc<Mapping>, u64, FoundModule);
 
 /// Names of the kernel that the recording itself brings into a stack.
 const OF_RECORDING: [&str; 9] = [
@@ -119,6 +82,7 @@ impl SymbolNames {
     pub fn live() -> Self {
         let inner = Inner {
             is_live: true,
+            modules: Modules::live(),
             ..Inner::default()
         };
         Self(Arc::new(Mutex::new(inner)))
@@ -131,7 +95,7 @@ impl SymbolNames {
     #[must_use]
     pub fn from_log(read: impl FnOnce(&mut dyn FnMut(&Event<'_>)) + Send + 'static) -> Self {
         let inner = Inner {
-            reader: Some(SymbolReader(Box::new(read))),
+            of_log: LoggedNames::from_reader(read),
             ..Inner::default()
         };
         Self(Arc::new(Mutex::new(inner)))
@@ -159,7 +123,7 @@ impl SymbolNames {
                 }
             }
             EventTypeId::SYMBOL => {
-                inner.learn_symbol(event);
+                inner.of_log.learn(event);
             }
             _ => {}
         }
@@ -175,9 +139,7 @@ impl SymbolNames {
     pub(super) fn space(&self, pid: i32, at: u64) -> u64 {
         let inner = self.inner();
         let listed = inner.own_code.get(pid).map_or(0, OwnCode::added);
-        let renamed = inner.renamed.get(&pid);
-        let renamed = renamed.map_or(0, |times| times.iter().filter(|time| **time <= at).count());
-        inner.spaces.gone(pid, at) + listed + renamed as u64
+        inner.spaces.gone(pid, at) + listed + inner.of_log.renamed(pid, at)
     }
 
     /// Returns the functions at an address of a process now, the innermost first: with those that
@@ -268,39 +230,6 @@ impl Inner {
         }
     }
 
-    fn learn_symbol(&mut self, event: &Event<'_>) {
-        if let Some(of) = symbol(event.header.pid, event.data)
-            && self.of_log_count < MOST_NAMES
-        {
-            self.of_log_count += 1;
-            let names = self.of_log.entry((of.pid, of.address)).or_default();
-            if of.since != 0 && !names.is_empty() {
-                self.renamed.entry(of.pid).or_default().insert(of.since);
-            }
-            let behind = names.partition_point(|(since, ..)| *since <= of.since);
-            names.insert(behind, (of.since, of.name, of.offset, of.line));
-        }
-    }
-
-    /// Returns the name that the log has for an address at a time, at which it was in a mapping
-    /// that was there since another one. Its names are at its end, and read when one is asked for.
-    fn said_by_log(
-        &mut self,
-        (pid, at): (i32, u64),
-        address: u64,
-        since: u64,
-    ) -> Option<LoggedName> {
-        if let Some(SymbolReader(read)) = self.reader.take() {
-            read(&mut |event| self.learn_symbol(event));
-        }
-        let names = self.of_log.get(&(pid, address))?;
-        let behind = names.partition_point(|(since, ..)| *since <= at);
-        let found = names.get(behind.checked_sub(1)?)?;
-        let (from, name, ..) = found;
-        let is_of_mapping = *from == 0 || *from >= since;
-        (is_of_mapping && !name.is_empty()).then(|| found.clone())
-    }
-
     /// Returns the mapping that had an address at a time.
     fn place(&mut self, (pid, at): (i32, u64), address: u64) -> Option<Place> {
         let found = self.spaces.find(pid, address, at)?;
@@ -323,24 +252,11 @@ impl Inner {
         }
         let key = (pid, address, since);
         if !self.seen.contains_key(&key) {
-            if place.0.is_of_file() && place.2.is_none() {
-                self.hold((pid, at), address, &mut place);
+            if place.0.is_of_file() && place.2.is_none() && !self.modules.hold(pid, &place) {
+                let found = self.module((pid, at), address, &place);
+                place.2 = (!self.modules.is_unanswered(&place.0)).then_some(found);
             }
             self.seen.insert(key, Some(place));
-        }
-    }
-
-    /// Opens the file of a mapping, or reads it where too many are open, or it has no identifier by
-    /// which it is found again.
-    fn hold(&mut self, of: (i32, u64), address: u64, place: &mut Place) {
-        let mapping = Arc::clone(&place.0);
-        let key = key_of(&mapping);
-        let is_known = self.modules.contains_key(&key) || self.open.contains_key(&key);
-        if mapping.build_id.is_empty() || self.open.len() >= MOST_OPEN {
-            let found = self.module(of, address, place);
-            place.2 = (!self.unanswered.contains_key(&key)).then_some(found);
-        } else if !is_known && let Some(binary) = self.open_binary(of.0, &mapping, place.1) {
-            self.open.insert(key, binary);
         }
     }
 
@@ -361,14 +277,6 @@ impl Inner {
             self.module(of, address, &place);
         }
         debuginfod::wait_for_all();
-    }
-
-    /// Tells whether the functions of a file are to be read: they were not, or a server has
-    /// answered since.
-    fn is_unread(&self, key: &ModuleKey) -> bool {
-        let answers = self.unanswered.get(key);
-        answers.is_some_and(|answers| *answers != debuginfod::answers())
-            || !self.modules.contains_key(key)
     }
 
     /// Returns the time since which what a process tells is about its code that is known to be
@@ -399,11 +307,7 @@ impl Inner {
             });
         };
         if is_place(address) {
-            let names = self
-                .of_log
-                .get(&(pid, address))
-                .and_then(|names| names.first());
-            if let Some((_, name, line, _)) = names {
+            if let Some((_, name, line, _)) = self.of_log.first(pid, address) {
                 push(0, (Arc::clone(name), *line), None);
             }
             return;
@@ -444,7 +348,7 @@ impl Inner {
             let kernel = self.kernel.get_or_insert_with(KernelSymbols::read);
             kernel.find(address)
         } else {
-            let said = self.said_by_log((0, u64::MAX), address, 0);
+            let said = self.of_log.find((0, u64::MAX), address, 0);
             said.map(|(_, name, offset, _)| (name, offset))
         };
         Frame {
@@ -481,7 +385,8 @@ impl Inner {
                 address,
                 is_kernel: false,
                 function: self
-                    .said_by_log((of.0, u64::MAX), address, 0)
+                    .of_log
+                    .find((of.0, u64::MAX), address, 0)
                     .map(|(_, name, line, _)| (name, line)),
                 mapping: None,
                 is_inlined: false,
@@ -500,7 +405,7 @@ impl Inner {
                 .and_then(|place| self.own_line(of, address, is_return, place));
             Some(function)
         } else {
-            let said = self.said_by_log(of, address, since);
+            let said = self.of_log.find(of, address, since);
             said.map(|(_, name, offset, said)| {
                 line = said.filter(|_| self.inlined.is_some());
                 (name, offset)
@@ -574,34 +479,8 @@ impl Inner {
         if let Some(found) = found {
             return found.clone();
         }
-        let key = key_of(mapping);
-        let has_id = !mapping.build_id.is_empty();
-        let known = if has_id && !self.is_unread(&key) {
-            self.modules.get(&key).cloned()
-        } else {
-            None
-        };
-        let found = match known {
-            Some(known) => known,
-            None => {
-                // Before it is asked for: the answer may come at once.
-                let answers = debuginfod::answers();
-                let binary = self.open.remove(&key);
-                let binary = binary.or_else(|| self.open_binary(pid, mapping, *since));
-                let found = binary.and_then(|binary| self.read_module(&key, &binary));
-                let found = found.map(Arc::new);
-                if has_id {
-                    self.unanswered.remove(&key);
-                    let is_answered = debuginfod::answers() != answers;
-                    if is_answered || debuginfod::is_asked(&mapping.build_id) {
-                        self.unanswered.insert(key.clone(), answers);
-                    }
-                    self.modules.insert(key.clone(), found.clone());
-                }
-                found
-            }
-        };
-        if self.unanswered.contains_key(&key) {
+        let found = self.modules.find(pid, (mapping, *since), &mut self.inlined);
+        if self.modules.is_unanswered(mapping) {
             return found;
         }
         if let Some(mapped) = self.spaces.find(pid, address, at)
@@ -611,27 +490,6 @@ impl Inner {
         }
         found
     }
-
-    /// Opens the file of a mapping that is there since a time.
-    fn open_binary(&mut self, pid: i32, mapping: &Mapping, since: u64) -> Option<Binary> {
-        let owner = MappedBy {
-            pid,
-            at: self.is_live.then_some(since),
-        };
-        binary(owner, mapping, &mut self.build_ids)
-    }
-
-    fn read_module(&mut self, key: &ModuleKey, binary: &Binary) -> Option<Module> {
-        if let Some(inlined) = &mut self.inlined {
-            inlined.read(key, binary);
-        }
-        Some(Module::from_functions(binary.functions().ok()?))
-    }
-}
-
-/// Returns the path and the build identifier of a mapping's file.
-fn key_of(mapping: &Mapping) -> ModuleKey {
-    (Arc::clone(&mapping.path), mapping.build_id.clone())
 }
 
 /// Returns the offset of an address in the file of its mapping. Where it `is_return`, the call
