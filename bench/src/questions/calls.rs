@@ -310,7 +310,7 @@ impl Drop for Server {
 }
 
 /// Measures the time of the requests.
-fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
+pub(super) fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
     let server = Server::start()?;
     let attached = tool
         .map(|tool| tool.attach(&[server.child.id()]))

@@ -2,6 +2,7 @@
 
 mod calls;
 mod disk;
+mod explain;
 mod inside;
 mod latency;
 mod live;
@@ -12,7 +13,7 @@ mod switches;
 mod user_events;
 
 use super::contest::{Contest, Run};
-use super::tools::{COUNT, COUNT_WITHOUT_TIMES, Tool};
+use super::tools::{COUNT, COUNT_WITHOUT_TIMES, EXPLAIN, Tool};
 use super::workbench::{Workbench, has};
 
 /// Question that contestants answer in turn.
@@ -113,6 +114,18 @@ pub const ALL: &[Question] = &[
         ask: calls::redis,
     },
     Question {
+        name: "explain-sqlite",
+        ask: explain::sqlite,
+    },
+    Question {
+        name: "explain-redis",
+        ask: explain::redis,
+    },
+    Question {
+        name: "explain-pgbench",
+        ask: explain::pgbench,
+    },
+    Question {
         name: "call-stacks",
         ask: inside::stacks,
     },
@@ -174,8 +187,8 @@ fn add_tools<'a>(
 ) {
     for tool in tools {
         let (name, run) = (tool.name(), run.clone());
-        let is_ours =
-            name.starts_with(ATTACH) || [COUNT, COUNT_WITHOUT_TIMES].contains(&name.as_str());
+        let is_ours = name.starts_with(ATTACH)
+            || [COUNT, COUNT_WITHOUT_TIMES, EXPLAIN].contains(&name.as_str());
         if !has(tool.program()) {
             contest.missing(format!("{name}: {} is not installed", tool.program()));
         } else if is_ours {

@@ -164,6 +164,52 @@ impl Tool for OursWhy {
     }
 }
 
+/// Name of our command line in the report, explaining why a program is slow.
+pub const EXPLAIN: &str = "tracer-user explain";
+
+/// Our command line, explaining why a program is slow.
+#[derive(Clone, Copy)]
+pub struct OursExplain;
+
+impl Tool for OursExplain {
+    fn name(&self) -> String {
+        EXPLAIN.to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
+        let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+        command.args(["explain", "--format", "json"]);
+        for pid in pids {
+            command.args(["-p", &pid.to_string()]);
+        }
+        let mut running = Background::start(&mut command, "tracer-user")?;
+        running.wait_a_moment()?;
+        Ok(Box::new(Explaining(running)))
+    }
+}
+
+struct Explaining(Background);
+
+impl Attached for Explaining {
+    fn finish(self: Box<Self>) -> anyhow::Result<Seen> {
+        let Finished {
+            cpu_seconds, out, ..
+        } = self.0.stop()?;
+        let explained: Value = serde_json::from_str(&std::fs::read_to_string(&out)?)?;
+        let number = |key: &str| explained[key].as_f64();
+        Ok(Seen {
+            events: number("events").context("it has explained nothing")?,
+            lost: number("lost").unwrap_or(0.0),
+            bytes: size(&out),
+            cpu_seconds,
+        })
+    }
+}
+
 /// Starts our command line with these options, writing a log.
 pub fn attach_with(pid: u32, options: &[&str]) -> anyhow::Result<Background> {
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
