@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, SyscallEnterData, SyscallExitData};
+use tracer_engine::EventSet;
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
@@ -108,6 +109,18 @@ fn is_error(returned: i64) -> bool {
     (LOWEST_ERROR..0).contains(&returned)
 }
 
+/// Tells whether system calls are recorded as a whole from now on, where an event says that: the
+/// stream's filter was changed.
+#[must_use]
+pub fn calls_are_recorded(event: &Event<'_>) -> Option<bool> {
+    if event.header.event_type != EventTypeId::FILTER {
+        return None;
+    }
+    let filter = EventSet::from_bytes(event.data.get(size_of::<EventSet>()..)?)?;
+    let types = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+    Some(types.iter().all(|id| !filter.contains(*id)))
+}
+
 /// The system calls of all threads.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -164,6 +177,9 @@ impl Calls {
                 self.new.remove(&header.tid);
                 self.entered.follow(event);
             }
+            // A call that is seen to end began later than it: of one that began before, the end was
+            // not recorded.
+            EventTypeId::FILTER if calls_are_recorded(event) == Some(false) => self.lose(),
             _ => {
                 self.entered.follow(event);
             }
@@ -228,6 +244,28 @@ mod tests {
             panic!("{calls:?}");
         };
         assert_eq!((total.count, total.took.count()), (3, 2));
+    }
+
+    #[test]
+    fn a_call_that_begins_before_calls_are_left_out_is_not_joined_with_an_end_after_it() {
+        let mut calls = Calls::default();
+        let mut feed = |at, event_type, data: &[u8]| {
+            let header = header(at, event_type, 10, 0);
+            calls.feed(&Event { header, data })
+        };
+        let enter = SyscallEnterData::new_zeroed();
+        let exit = SyscallExitData::new_zeroed();
+        let [all, mut fewer] = [EventSet::EMPTY; 2];
+        fewer.insert(EventTypeId::SYSCALL_ENTER);
+        fewer.insert(EventTypeId::SYSCALL_EXIT);
+        let change = |from: EventSet, to: EventSet| [from.to_bytes(), to.to_bytes()].concat();
+        feed(10, EventTypeId::SYSCALL_ENTER, enter.as_bytes());
+        feed(11, EventTypeId::FILTER, &change(all, fewer));
+        feed(20, EventTypeId::FILTER, &change(fewer, all));
+        assert_eq!(feed(21, EventTypeId::SYSCALL_EXIT, exit.as_bytes()), None);
+        feed(22, EventTypeId::SYSCALL_ENTER, enter.as_bytes());
+        let run = feed(25, EventTypeId::SYSCALL_EXIT, exit.as_bytes());
+        assert_eq!(run.map(|run| run.ns()), Some(3));
     }
 
     #[test]

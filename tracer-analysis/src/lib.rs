@@ -59,7 +59,7 @@ mod waits;
 
 pub use absence::{Absence, Absences};
 pub use blame::{Blame, Node, ThreadGrouping};
-pub use calls::{CallKey, CallRun, CallTotal, Calls};
+pub use calls::{CallKey, CallRun, CallTotal, Calls, calls_are_recorded};
 pub use durations::Durations;
 pub use faults::{FaultTotal, Faults};
 pub use history::{Had, History};

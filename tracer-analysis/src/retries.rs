@@ -177,6 +177,11 @@ impl Retries {
         };
     }
 
+    /// Forgets the system call that it is in: the ones that come are not recorded.
+    pub fn forget_call(&mut self) {
+        (self.call, self.is_act) = (None, false);
+    }
+
     /// Notes that it did something while it ran.
     pub fn act(&mut self, acts: Acts) {
         self.acts = self.acts.max(acts);

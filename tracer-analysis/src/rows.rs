@@ -49,6 +49,11 @@ impl<K: Copy + Eq + Hash + Ord, V: Default> TotalsByKey<K, V> {
         self.rows.remove(&key)
     }
 
+    /// Returns the totals of all keys that are counted each for itself, in any order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
+        self.rows.iter_mut().map(|(key, one)| (*key, one))
+    }
+
     /// Returns the totals, in order of their keys.
     #[must_use]
     pub fn sorted(&self) -> Vec<(K, &V)> {

@@ -11,7 +11,7 @@ use tracer_common::kernel::{
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
-use crate::calls::CallKey;
+use crate::calls::{CallKey, calls_are_recorded};
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
 use crate::state::{
@@ -247,6 +247,10 @@ impl ThreadStates {
             | EventTypeId::FAULT_KERNEL => {
                 self.run(thread, at, header.cpu, &mut found);
                 self.call(thread, event);
+            }
+            EventTypeId::FILTER if calls_are_recorded(event) == Some(false) => {
+                let known = self.threads.values_mut();
+                known.for_each(|known| known.retries.forget_call());
             }
             // Its CPU is what the program says: that takes none from another one.
             user if user.is_user() => {

@@ -107,7 +107,7 @@ static INTERRUPTS: Array<InterruptsOf> = Array::with_max_entries(1, 0);
 
 /// See [`Running`]. The agent sets the number of CPUs.
 #[map]
-static RUNNING: Array<Running> = Array::with_max_entries(1, 0);
+static RUNNING: Array<Running> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Threads that end a signal handler, and by which call: when it ends, the kernel no longer knows.
 /// One that finds no space costs an older one its entry.
@@ -611,6 +611,36 @@ pub fn set_running(cpu: u32, Pid(tid): Pid, since_ns: u64) {
     unsafe { word.write_volatile(u64::from(tid)) };
     // SAFETY: as above.
     unsafe { word.wrapping_add(1).write_volatile(since_ns) };
+}
+
+/// Adds to how long traced threads have had this CPU: the last one had it since then.
+#[inline(always)]
+pub fn add_running(cpu: u32, ran_ns: u64) {
+    add_to_running(cpu, offset_of!(Running, ran_ns), ran_ns);
+}
+
+/// Counts a system call where a traced thread is known to have this CPU.
+#[inline(always)]
+pub fn count_call(cpu: u32) {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return;
+    };
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    let tid = unsafe { running.cast::<u64>().read_volatile() };
+    add_to_running(cpu, offset_of!(Running, calls), is_not_zero(tid));
+}
+
+/// Adds to a word of the entry of this CPU, which only this CPU writes.
+#[inline(always)]
+fn add_to_running(cpu: u32, at: usize, more: u64) {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return;
+    };
+    let word = running.cast::<u64>().wrapping_add(at / 8);
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    let before = unsafe { word.read_volatile() };
+    // SAFETY: as above.
+    unsafe { word.write_volatile(before.wrapping_add(more)) };
 }
 
 /// Returns how far the registers are from the stack of a thread, as this CPU has found; 0 before.

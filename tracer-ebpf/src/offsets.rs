@@ -393,6 +393,8 @@ globals! {
     RING_WAKE_BYTES = 0;
     /// 1 where all system calls were wanted when the programs were loaded.
     ALL_CALLS = 0;
+    /// 1 where it is counted how many calls traced threads make, and how long these run.
+    COUNTS_RATES = 0;
     /// 1 where calls are recorded only as they end, and no program runs as they begin.
     CALLS_AT_EXIT = 0;
     /// Bytes of the ring of each CPU for records of system calls; 0: there are none.

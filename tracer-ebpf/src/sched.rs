@@ -16,8 +16,8 @@ use crate::guard;
 use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{
-    HAS_TASK_PT_REGS, REGS_CALL, RUN_QUEUE_SWITCHES, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK,
-    USER_WORKER, WORD_TYPE,
+    COUNTS_RATES, HAS_TASK_PT_REGS, REGS_CALL, RUN_QUEUE_SWITCHES, SWITCH_ARGUMENTS, TASK_FLAGS,
+    TASK_STACK, USER_WORKER, WORD_TYPE,
 };
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
@@ -79,6 +79,12 @@ fn switch<C: Tracepoint>(ctx: &C) {
         (false, true) => record_in(cpu, &prev, &next, others),
         (false, false) => None,
     };
+    if COUNTS_RATES.load() != 0
+        && let Some(time_ns) = time_ns
+        && since != 0
+    {
+        maps::add_running(cpu, time_ns.wrapping_sub(since));
+    }
     if comes {
         // SAFETY: the helper takes no argument and only reads the clock.
         let time_ns = time_ns.unwrap_or_else(|| unsafe { bpf_ktime_get_ns() });

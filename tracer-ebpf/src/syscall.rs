@@ -10,12 +10,13 @@ use tracer_common::kernel::{
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::cpu::this_cpu;
 use crate::cpu_ring::record_call;
 use crate::guard;
 use crate::maps::{self, CallWanted};
 use crate::offsets::{
-    ALL_CALLS, CALLS_AT_EXIT, COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, EXECVE,
-    SIGRETURN, STRING_BYTES,
+    ALL_CALLS, CALLS_AT_EXIT, COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, COUNTS_RATES,
+    EXECVE, SIGRETURN, STRING_BYTES,
 };
 use crate::socketcall::{Called, called};
 use crate::stack;
@@ -30,6 +31,9 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 /// Runs in the thread that calls, before the call.
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
+    if COUNTS_RATES.load() != 0 {
+        maps::count_call(this_cpu());
+    }
     let Some(early) = early::<C>() else {
         return;
     };

@@ -308,6 +308,12 @@ fn who_has_the_cpu_is_named() {
     assert_eq!(first["rule"], "cpu", "{:#}", explained.0);
     assert!(text(&first["who"]).starts_with("worker "), "{first}");
     assert!(text(&first["what"]).contains("neighbour "), "{first}");
+    // It is not held up by a quota, nor by a debugger.
+    assert!(
+        !explained.has("throttling") && !explained.has("stopped"),
+        "{:#}",
+        explained.0
+    );
     let fixed = Program::new("noisy_neighbour", Kind::Fixed).explain(&NOTHING);
     fixed.names_nothing();
     assert!(!fixed.0.to_string().contains("neighbour "), "{:#}", fixed.0);
@@ -439,6 +445,149 @@ fn a_process_that_waits_for_work_does_not_hang() {
     idle.kill().unwrap();
     idle.wait().unwrap();
     Explanation(serde_json::from_slice(&output.stdout).unwrap()).names_nothing();
+}
+
+/// Calls that `busy_loop.c` makes in the tests of estimates.
+const MANY_CALLS: u64 = 1_500_000;
+
+/// Checks that the calls of a program that makes very many were recorded for a part of the time, and
+/// that what is said of all of them is right.
+fn check_estimate(explained: &Explanation) {
+    explained.names_first("polling", &["busy_loop", "epoll_wait"]);
+    let found = explained.findings()[0];
+    let part = explained.0["calls_sampled"].as_u64();
+    assert!(part.is_some_and(|part| part < 800), "{:#}", explained.0);
+    assert_eq!(found["sure"], "sampled", "{found:#}");
+    assert!(found["sampled"].as_u64() < Some(800), "{found:#}");
+    let count = found["count"].as_u64().unwrap();
+    // Each call takes longer while it is recorded, on a busy machine by more than is allowed for.
+    let bounds = MANY_CALLS / 3..=MANY_CALLS * 3 / 2;
+    assert!(bounds.contains(&count), "{count}: {:#}", explained.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn very_many_calls_are_estimated_from_windows_in_a_running_trace_and_in_a_log() {
+    if missing_right().is_some() {
+        return;
+    }
+    let calls = MANY_CALLS.to_string();
+    let busy = Program::new("busy_loop", Kind::Slow);
+    let live = busy.explain_with(&["--call-cost", "2"], &[&calls]);
+    check_estimate(&live);
+    let said = text(&live.0["cost"]);
+    assert!(said.contains("of the program's CPU time"), "{said}");
+    // All of them, where that may cost what it costs.
+    let whole = busy.explain_with(&["--call-cost", "100"], &["100000"]);
+    assert!(whole.0["calls_sampled"].is_null(), "{:#}", whole.0);
+    assert!(whole.0["findings"][0]["sampled"].is_null(), "{:#}", whole.0);
+
+    let log = busy.file();
+    let run = Command::new(dist::tracer_user().unwrap())
+        .args(["run", "--syscalls", "all", "--call-cost", "2"])
+        .args(["--ring-size", "8M", "--stream-size", "64M", "--log"])
+        .arg(&log)
+        .arg("--")
+        .args(&busy.command)
+        .arg(&calls)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{run:?}");
+    let ask = |command: &str, options: &[&str]| {
+        let mut tool = Command::new(dist::tracer_user().unwrap());
+        let output = tool.arg(command).arg(&log).args(options).output().unwrap();
+        output.stdout
+    };
+    let json = ask("explain", &["--format", "json"]);
+    check_estimate(&Explanation(serde_json::from_slice(&json).unwrap()));
+    assert_eq!(ask("explain", &["--format", "json"]), json);
+    assert_eq!(ask("explain", &[]), ask("explain", &[]));
+
+    // The log has the windows, and no call between them.
+    let events = ask(
+        "read",
+        &["--events", "posix_trace_filter,syscall", "--format", "json"],
+    );
+    let (mut is_open, mut changes) = (true, 0);
+    for line in String::from_utf8(events).unwrap().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let name = text(&event["type"]);
+        if name == "posix_trace_filter" {
+            // The identifier of the type with which a call begins.
+            const ENTER: u64 = 43;
+            let filter = event["data"]["new_filter"].as_array().unwrap();
+            let is_filtered = filter.contains(&ENTER.into());
+            assert_eq!(is_filtered, is_open, "{event}");
+            is_open = !is_filtered;
+            changes += 1;
+        } else if name.starts_with("linux_trace_syscall") {
+            assert!(is_open, "{event}");
+        }
+    }
+    assert!(changes > 2, "{changes}");
+}
+
+/// Returns the lines of the source at the calls of `callee` in `program`, as addr2line has them.
+fn lines_of_calls(program: &Path, callee: &str) -> Vec<String> {
+    let listed = Command::new("objdump")
+        .arg("-d")
+        .arg(program)
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let calls = listed
+        .lines()
+        .filter(|line| line.contains("call") && line.contains(&format!("<{callee}@plt>")));
+    let addresses = calls.filter_map(|line| Some(line.trim().split_once(':')?.0.to_owned()));
+    let found = Command::new("addr2line")
+        .arg("-e")
+        .arg(program)
+        .args(addresses)
+        .output()
+        .unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let short = |line: &str| {
+        let line = line.split(' ').next().unwrap_or_default();
+        line.rsplit('/').next().unwrap_or_default().to_owned()
+    };
+    found.lines().map(short).collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_line_of_the_source_is_that_of_addr2line_where_the_program_has_lines() {
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new("row_lock", Kind::Slow);
+    // The compiler may have put the function into its callers.
+    let mut lines = lines_of_calls(&slow.command[0], "fcntl");
+    lines.dedup();
+    assert!(
+        lines.len() == 1 && lines[0].starts_with("row_lock.c:"),
+        "{lines:?}"
+    );
+    let explained = slow.explain(&[slow.file()]);
+    explained.names_first("lock", &["set_lock"]);
+    assert_eq!(
+        explained.findings()[0]["line"],
+        lines[0].as_str(),
+        "{:#}",
+        explained.0
+    );
+
+    let stripped = Command::new("strip")
+        .arg("--strip-debug")
+        .arg(&slow.command[0])
+        .status();
+    assert!(stripped.unwrap().success());
+    let explained = slow.explain(&[slow.file()]);
+    explained.names_first("lock", &["set_lock"]);
+    assert!(
+        explained.findings()[0]["line"].is_null(),
+        "{:#}",
+        explained.0
+    );
 }
 
 #[test]

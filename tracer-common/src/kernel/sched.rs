@@ -226,8 +226,14 @@ pub struct Running {
     /// How far a program's registers are from the stack of its thread, which is the same for all
     /// threads; 0 until it is measured.
     pub registers: u64,
+    /// System calls that traced threads have begun on this CPU while the programs at system calls
+    /// were attached. Only grows.
+    pub calls: u64,
+    /// How long traced threads have had this CPU, in nanoseconds, up to the last switch. Only
+    /// grows.
+    pub ran_ns: u64,
     /// Zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 3],
 }
 
 /// The event type of a [`SwitchRecord`]: no event has it.

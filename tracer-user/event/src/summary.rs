@@ -32,6 +32,19 @@ pub struct Summary {
     pub written: Option<WriteLosses>,
     /// Further losses that a log reports; `None` for a live trace.
     pub log: Option<LogCondition>,
+    /// Cost of the system calls, where that was bounded; `None` for a log.
+    pub held_up: Option<HeldUp>,
+}
+
+/// Cost of recording system calls for the threads that make them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldUp {
+    /// Calls that began while the programs at system calls were attached.
+    pub calls: u64,
+    /// What each cost, by a measurement of this machine, in nanoseconds.
+    pub call_ns: u64,
+    /// How long the threads had CPUs in the whole trace, in nanoseconds.
+    pub ran_ns: u64,
 }
 
 /// Losses of events on their way into a log.
@@ -93,6 +106,7 @@ impl Summary {
             ended: None,
             written: None,
             log: None,
+            held_up: None,
         }
     }
 

@@ -1,10 +1,15 @@
 //! Wanted event types and system calls, and the maps by which the programs know them.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracer_area::monotonic_now;
+use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{syscalls, wanted};
+use tracer_engine::event::MonotonicNs;
 
+use super::call_links::CallLinks;
 use super::mapping::MapMemory;
 use tracer_syscalls::choice::SyscallSet;
 
@@ -18,7 +23,14 @@ struct Maps {
     wanted: MapMemory,
     syscalls: MapMemory,
     wishes: Mutex<Wishes>,
+    /// Programs at system calls, where they can be detached.
+    links: Mutex<CallLinks>,
+    /// The moment of [`WantedMaps::held_at`]; 0: there is none.
+    held_at: AtomicU64,
 }
+
+/// Types that the programs at system calls record.
+const CALLS: u64 = wanted::bit(EventTypeId::SYSCALL_ENTER) | wanted::bit(EventTypeId::SYSCALL_EXIT);
 
 /// Wanted types, as bits, by those that want them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +54,58 @@ impl WantedMaps {
             wanted,
             syscalls,
             wishes,
+            links: Mutex::default(),
+            held_at: AtomicU64::new(0),
         }))
+    }
+
+    /// Takes the programs at system calls that can be detached.
+    pub(super) fn set_links(&self, links: CallLinks) {
+        *self.links() = links;
+    }
+
+    /// Attaches the programs at system calls that can be detached, unless they are, and has all
+    /// types recorded that they record.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be attached; then nothing is changed.
+    pub fn attach_calls(&self) -> io::Result<()> {
+        self.links().attach()?;
+        self.wish(|wishes| wishes.own |= CALLS & wishes.recorded);
+        Ok(())
+    }
+
+    /// Has no system call recorded for the tracer's own stream from now on, and detaches these
+    /// programs where nobody else wants what they record. Returns a moment before which all calls
+    /// were recorded: the source is complete up to it and no further until the stream's filter is
+    /// [changed](tracer_engine::source::Source::control).
+    pub fn detach_calls(&self) -> MonotonicNs {
+        let at = monotonic_now();
+        self.0.held_at.store(at.0, Ordering::Release);
+        self.wish(|wishes| wishes.own &= !CALLS);
+        let wishes = self.0.wishes.lock();
+        let wishes = wishes.unwrap_or_else(PoisonError::into_inner);
+        if wishes.in_all() & CALLS == 0 {
+            self.links().detach();
+        }
+        at
+    }
+
+    /// Returns the moment up to which the source may be complete, where the stream is still to
+    /// learn that calls are recorded no more.
+    pub(super) fn held_at(&self) -> Option<MonotonicNs> {
+        let at = self.0.held_at.load(Ordering::Acquire);
+        (at != 0).then_some(MonotonicNs(at))
+    }
+
+    /// Notes that the stream has learnt it.
+    pub(super) fn let_go(&self) {
+        self.0.held_at.store(0, Ordering::Release);
+    }
+
+    fn links(&self) -> std::sync::MutexGuard<'_, CallLinks> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the event types that can be recorded. All of them are recorded, until fewer are wanted.
@@ -69,6 +132,11 @@ impl WantedMaps {
         let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
         change(&mut wishes);
         let bits = wishes.in_all();
+        if bits & CALLS != 0
+            && let Err(error) = self.links().attach()
+        {
+            tracing::warn!(%error, "the programs at system calls cannot be attached again");
+        }
         self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
     }
 

@@ -37,6 +37,7 @@ mod btf;
 #[cfg(test)]
 mod budget;
 mod call;
+mod call_links;
 mod calls;
 mod checks;
 mod choice;
@@ -102,6 +103,7 @@ pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoin
 }
 
 pub use btf::tracepoints::Described as DescribedTracepoint;
+pub use call_links::{CallCounts, CallRates};
 pub use calls::WantedMaps;
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;

@@ -12,7 +12,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
     Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, MOST_PYTHON_PROCESSES,
-    MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS, SENDER_SLOTS,
+    MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS, Running, SENDER_SLOTS,
     TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::choice::SyscallSet;
@@ -21,6 +21,7 @@ use tracer_syscalls::pointer_data;
 
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
+use super::call_links::{CallLinks, CallRates, cheapest_call_ns};
 use super::calls::WantedMaps;
 use super::counts::{COUNTED_THREADS, CountEntries, Counting, OF_ALL, SUMS};
 use super::cpu_rings::{self, CPU_RING_ENDS, CPU_RINGS, CpuRings};
@@ -125,6 +126,8 @@ pub(super) struct Attached {
     pub looker: Option<Looker>,
     pub probes: ProbeAttachments,
     pub tracepoints: tracepoints::TracepointAttachments,
+    /// Programs at system calls, where they can be detached, and the rates of calls.
+    pub calls: Option<(CallLinks, CallRates)>,
 }
 
 impl<'a> Plan<'a> {
@@ -191,6 +194,7 @@ impl<'a> Plan<'a> {
                 u32::from(cpu_rings::are_preempted()),
             ),
             ("CALLS_AT_EXIT", u32::from(self.options.calls_at_exit)),
+            ("COUNTS_RATES", u32::from(self.options.detaches_calls)),
             ("CPU_RING_BYTES", cpu_rings.bytes),
             ("CPU_RING_CHUNKS", cpu_rings.chunks),
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
@@ -323,7 +327,11 @@ impl<'a> Plan<'a> {
             }
             Ok(())
         };
-        let mut attached = programs::attach(ebpf, self.kernel.btf.as_ref(), bits, has, list)?;
+        let mut links = self.options.detaches_calls.then(CallLinks::default);
+        let btf = self.kernel.btf.as_ref();
+        let mut attached = programs::attach(ebpf, btf, bits, has, list, links.as_mut())?;
+        let calls = links.map(|links| attach_calls(ebpf, links, usize_of(self.cpus)));
+        let calls = calls.transpose()?;
         if self.options.calls_at_exit && has("sys_exit") {
             // The other program tells what ends, where the end does not say so itself.
             attached.recorded |= bits & wanted::bit(EventTypeId::SYSCALL_EXIT);
@@ -350,8 +358,25 @@ impl<'a> Plan<'a> {
             looker,
             probes,
             tracepoints,
+            calls,
         })
     }
+}
+
+/// Attaches the programs at system calls that can be detached, and measures what that costs.
+fn attach_calls(
+    ebpf: &Ebpf,
+    mut links: CallLinks,
+    cpus: usize,
+) -> Result<(CallLinks, CallRates), LoadError> {
+    let before_ns = cheapest_call_ns();
+    links.attach().map_err(|source| LoadError::Program {
+        name: "sys_enter",
+        source: Box::new(source.into()),
+    })?;
+    let floor_ns = cheapest_call_ns().saturating_sub(before_ns);
+    let running = map_array(ebpf, "RUNNING", cpus * size_of::<Running>())?;
+    Ok((links, CallRates::new(running, cpus, floor_ns)))
 }
 
 /// Returns the lower and the upper half of a word.

@@ -8,6 +8,7 @@ use aya::{Btf, Ebpf};
 use tracer_common::event_type::{EventTypeId, KernelEventType};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 
+use super::call_links::CallLinks;
 use super::error::LoadError;
 
 /// Tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint has
@@ -151,13 +152,15 @@ pub struct Attached {
 /// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel has
 /// their tracepoints: `has` tells which the kernel has. Types that tell which processes exist are
 /// required. Without the kernel's own types, `btf`, all programs are raw. `after_first` is called
-/// when new processes are seen, but nothing else is yet.
+/// when new processes are seen, but nothing else is yet. Programs at system calls are only loaded,
+/// and added to `calls`, where that is there.
 pub fn attach(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
     wanted_bits: u64,
     has: impl Fn(&str) -> bool,
     after_first: impl FnOnce(&mut Ebpf) -> Result<(), LoadError>,
+    mut calls: Option<&mut CallLinks>,
 ) -> Result<Attached, LoadError> {
     let mut attached = Attached {
         programs: Vec::new(),
@@ -174,7 +177,11 @@ pub fn attach(
             tracing::debug!(tracepoint.name, "not in this kernel");
             continue;
         }
-        attached.programs.push(attach_one(ebpf, btf, tracepoint)?);
+        let links = calls.as_deref_mut();
+        let links = links.filter(|_| AT_CALLS.contains(&tracepoint.name));
+        attached
+            .programs
+            .push(attach_one(ebpf, btf, tracepoint, links)?);
         if let Some(after_first) = after_first.take() {
             after_first(ebpf)?;
         }
@@ -182,12 +189,16 @@ pub fn attach(
     Ok(attached)
 }
 
+/// Tracepoints whose programs record system calls.
+const AT_CALLS: [&str; 2] = ["sys_enter", "sys_exit"];
+
 fn attach_one(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
     tracepoint: &Tracepoint,
+    mut links: Option<&mut CallLinks>,
 ) -> Result<ProgramFd, LoadError> {
-    let as_btf = match btf.map(|btf| attach_btf(ebpf, btf, tracepoint)) {
+    let as_btf = match btf.map(|btf| attach_btf(ebpf, btf, tracepoint, links.as_deref_mut())) {
         Some(Ok(program)) => return Ok(program),
         Some(Err(source)) => Some(source),
         None => None,
@@ -199,7 +210,7 @@ fn attach_one(
             "no BTF tracepoint, so a raw one is tried"
         );
     }
-    attach_raw(ebpf, tracepoint).map_err(|raw| {
+    attach_raw(ebpf, tracepoint, links).map_err(|raw| {
         tracing::debug!(
             program = tracepoint.raw_program(),
             error = &raw as &dyn std::error::Error,
@@ -216,22 +227,37 @@ fn attach_btf(
     ebpf: &mut Ebpf,
     btf: &Btf,
     tracepoint: &Tracepoint,
+    links: Option<&mut CallLinks>,
 ) -> Result<ProgramFd, ProgramError> {
     let program = ebpf.program_mut(tracepoint.name);
     let program = program.ok_or(ProgramError::NotLoaded)?;
     let program: &mut BtfTracePoint = program.try_into()?;
     program.load(tracepoint.site(), btf)?;
-    program.attach()?;
+    match links {
+        Some(links) => links.add(program.fd()?.try_clone()?, None)?,
+        None => {
+            program.attach()?;
+        }
+    }
     Ok(program.fd()?.try_clone()?)
 }
 
-fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, ProgramError> {
+fn attach_raw(
+    ebpf: &mut Ebpf,
+    tracepoint: &Tracepoint,
+    links: Option<&mut CallLinks>,
+) -> Result<ProgramFd, ProgramError> {
     let program = ebpf
         .program_mut(&tracepoint.raw_program())
         .ok_or(ProgramError::NotLoaded)?;
     let program: &mut RawTracePoint = program.try_into()?;
     program.load()?;
-    program.attach(tracepoint.site())?;
+    match links {
+        Some(links) => links.add(program.fd()?.try_clone()?, Some(tracepoint.site()))?,
+        None => {
+            program.attach(tracepoint.site())?;
+        }
+    }
     Ok(program.fd()?.try_clone()?)
 }
 
@@ -324,6 +350,7 @@ mod tests {
             ("OFF_CPU", u32::from(variant.frames > 0)),
             ("NAMESPACE", variant.namespace),
             ("CALLS_AT_EXIT", u32::from(variant.at_exit)),
+            ("COUNTS_RATES", u32::from(variant.is_choosing)),
             ("COUNTS", variant.counts),
             ("COUNTS_BY", variant.counts_by),
             ("CPU_RING_BYTES", cpu_rings.bytes),

@@ -277,6 +277,10 @@ impl Source for KernelSource {
         }
         if is_whole {
             let complete = MonotonicNs(now.0.saturating_sub(CLOCK_MARGIN_NS));
+            let complete = self
+                .wanted
+                .held_at()
+                .map_or(complete, |at| complete.min(at));
             self.watermark = self.watermark.max(complete);
         }
         self.watermark
@@ -301,6 +305,7 @@ impl Source for KernelSource {
     fn control(&mut self, control: &Control) {
         let [filter, ..] = control.filter.words();
         let bits = if control.running { !filter } else { 0 };
+        self.wanted.let_go();
         self.wanted
             .set_types(bits & self.loaded_for & wanted::OPTIONAL);
         // A stream that ends collects once more: that must bring the final counts.

@@ -7,6 +7,7 @@ use aya::Ebpf;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{PID_LIMIT, traced, wanted};
 
+use super::call_links::CallRates;
 use super::calls::WantedMaps;
 use super::choice;
 use super::counts::CountReader;
@@ -51,6 +52,8 @@ pub struct KernelTracer {
     /// Reader of what is counted, until it is taken.
     counts: Option<CountReader>,
     is_counting: bool,
+    /// Rates of system calls, until they are taken.
+    call_rates: Option<CallRates>,
     /// Kind that is to be counted, and that this kernel cannot.
     uncounted: Option<&'static str>,
     /// The types that are recorded, as bits.
@@ -102,6 +105,10 @@ impl KernelTracer {
         let mut ebpf = plan.load(object)?;
         let maps = plan.map(&mut ebpf)?;
         let attached = plan.attach(&mut ebpf)?;
+        let call_rates = attached.calls.map(|(links, rates)| {
+            maps.wanted.set_links(links);
+            rates
+        });
 
         let has = |name: &str| kernel.tracepoints.contains(&name);
         let uncounted = options.counting.map(|counting| counting.lacking(has));
@@ -147,6 +154,7 @@ impl KernelTracer {
             first_names: source.first_names(),
             counts: counts.transpose()?,
             is_counting: options.counting.is_some(),
+            call_rates,
             uncounted: uncounted.flatten(),
             recorded: attached.recorded,
             reads_arguments: options.string_bytes > 0,
@@ -199,6 +207,13 @@ impl KernelTracer {
     #[must_use]
     pub fn take_counts(&mut self) -> Option<CountReader> {
         self.counts.take()
+    }
+
+    /// Takes the rates of system calls, where the programs at these
+    /// [can be detached](KernelOptions::detaches_calls).
+    #[must_use]
+    pub fn take_call_rates(&mut self) -> Option<CallRates> {
+        self.call_rates.take()
     }
 
     /// Traces process `pid` as [`trace`](Self::trace) does, which a user may look into now; its

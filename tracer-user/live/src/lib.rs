@@ -25,6 +25,7 @@
 mod access;
 mod areas;
 mod attach;
+mod call_windows;
 mod command;
 mod consumer_setup;
 mod control_group;

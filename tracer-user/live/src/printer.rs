@@ -16,7 +16,7 @@ use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::{Gap, Missing};
 use tracer_event::predicate::{Show, Sieve};
 use tracer_event::selection::Selection;
-use tracer_event::summary::{Summary, WriteLosses};
+use tracer_event::summary::{HeldUp, Summary, WriteLosses};
 use tracer_kernel::LostByCpu;
 use tracer_log_view::log_output::LogOutput;
 use tracer_text::say;
@@ -41,6 +41,8 @@ pub struct Printer {
     /// The first error of the consumer, which takes no event after it.
     failure: Option<anyhow::Error>,
     lost_by_cpu: Option<LostByCpu>,
+    /// Cost of the system calls, at the end, where it was bounded.
+    pub held_up: Option<HeldUp>,
     missing: Missing,
     /// Sieve that decides by their data which events pass.
     sieve: Option<Sieve>,
@@ -72,6 +74,7 @@ impl Printer {
             lines,
             failure: None,
             lost_by_cpu: None,
+            held_up: None,
             missing: Missing::default(),
             sieve: None,
             stacks: PendingStacks::default(),
@@ -356,6 +359,7 @@ impl Printer {
         summary.written = written;
         summary.last = self.last;
         summary.ended = Some(self.last);
+        summary.held_up = self.held_up;
         if let Some(lost) = &self.lost_by_cpu {
             summary.ring_full_on = lost.counts();
         }

@@ -32,6 +32,10 @@ pub struct Recording {
     pub string_bytes: u32,
     /// Recording of system calls only as they end.
     pub calls_at_exit: bool,
+    /// Most that recording system calls may cost the traced threads of their CPU time, in
+    /// thousandths: where it would be more, they are recorded in windows. `None`: they are all
+    /// recorded.
+    pub most_call_cost: Option<u32>,
     /// Recording of descriptors.
     pub descriptors: DescriptorOptions,
     /// Stacks that are recorded.
@@ -59,6 +63,7 @@ impl Default for Recording {
             syscalls: SyscallSet::all(),
             string_bytes: 0,
             calls_at_exit: false,
+            most_call_cost: None,
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             inlined: false,
@@ -71,6 +76,15 @@ impl Default for Recording {
 }
 
 impl Recording {
+    /// Lets the recording of system calls cost the traced threads at most this part of their CPU
+    /// time, in thousandths: the stream says by its filter which it records when.
+    pub fn bound_calls(&mut self, thousandths: u32) {
+        if thousandths < 1000 && self.selection.has(EventTypeId::SYSCALL_ENTER) {
+            self.most_call_cost = Some(thousandths);
+            self.selection = self.selection.clone().with(&[EventTypeId::FILTER]);
+        }
+    }
+
     /// Returns the types that the programs in the kernel are loaded for: those that are chosen, and
     /// where a command's streams are given the kernel's events by its environment, those that are
     /// shown without being chosen as well. The streams choose among these by their filters.

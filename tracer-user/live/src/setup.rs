@@ -14,6 +14,7 @@ use tracer_log::clocks_now;
 
 use super::access::{KernelAccess, Way};
 use super::areas::Areas;
+use super::call_windows::CallWindows;
 use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::counted::KernelCounts;
 use super::printer::Printer;
@@ -183,6 +184,10 @@ impl Setup {
         if let Some(kernel) = &kernel {
             tracer.name_by(kernel.first_names());
         }
+        let rates = kernel.as_mut().and_then(KernelAccess::take_call_rates);
+        if let (Some(most), Some((rates, wanted))) = (recording.most_call_cost, rates) {
+            tracer.bound_calls(CallWindows::new(rates, wanted, most, start));
+        }
         if self.followed.wakers {
             tracer.follow_wakers();
         }
@@ -212,6 +217,7 @@ impl Setup {
             wanted: recording.types_to_load(subject),
             syscalls: recording.syscalls.clone(),
             calls_at_exit: recording.calls_at_exit,
+            detaches_calls: recording.most_call_cost.is_some(),
             string_bytes: recording.string_bytes,
             descriptors: recording.descriptors,
             stacks: recording.stacks,

@@ -7,9 +7,10 @@ use tracer_area::{Area, monotonic_now};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 use tracer_engine::source::LossCause;
-use tracer_engine::{ActiveStream, Origin};
+use tracer_engine::{ActiveStream, EventSet, Filtering, Origin};
 
 use super::areas::{AreaError, Areas, Look};
+use super::call_windows::{CallWindows, Step};
 use super::command::LastName;
 use super::origin::{self, AreaTag};
 use super::printer::Printer;
@@ -30,6 +31,9 @@ const EVENTS_A_ROUND: usize = 8192;
 /// Longest time a round may collect. A signal waits for some rounds, and so does what is to be
 /// shown.
 const COLLECT_WITHIN: Duration = Duration::from_millis(25);
+
+/// Longest time of a collection as the filter changes.
+const NOTED_WITHIN: Duration = Duration::from_micros(200);
 
 /// Longest time for counting the events that were not read at the end.
 const COUNT_WITHIN: Duration = Duration::from_millis(50);
@@ -70,6 +74,10 @@ pub struct Tracer {
     command: Option<(i32, LastName)>,
     /// Processes traced because they wake others, where that was asked for.
     wakers: Option<Wakers>,
+    /// Windows in which system calls are recorded, where their cost is bounded.
+    call_windows: Option<CallWindows>,
+    /// Change of what is recorded, and the moment of it, until the stream has come there.
+    call_change: Option<(Step, MonotonicNs)>,
     /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
@@ -109,6 +117,8 @@ impl Tracer {
             unstarted: None,
             command: None,
             wakers: None,
+            call_windows: None,
+            call_change: None,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
             taken: MonotonicNs(0),
@@ -208,6 +218,51 @@ impl Tracer {
         self.wakers = Some(Wakers::new());
     }
 
+    /// Bounds the cost of system calls from now on.
+    pub fn bound_calls(&mut self, windows: CallWindows) {
+        self.call_windows = Some(windows);
+    }
+
+    /// Opens or closes a window in which system calls are recorded, where it is time.
+    fn step_call_windows(&mut self, now: MonotonicNs) {
+        let Some(windows) = self
+            .call_windows
+            .as_mut()
+            .filter(|_| self.call_change.is_none())
+        else {
+            return;
+        };
+        self.call_change = match windows.step(now) {
+            None => None,
+            // All calls are recorded from then on.
+            Some(Step::Open) => match windows.open() {
+                Ok(()) => Some((Step::Open, monotonic_now())),
+                Err(error) => {
+                    tracing::warn!(%error, "system calls cannot be recorded for now");
+                    None
+                }
+            },
+            // All were recorded up to then.
+            Some(Step::Close) => Some((Step::Close, windows.close())),
+        };
+    }
+
+    /// Has the stream record that a window has opened or closed, once it has come there.
+    fn note_call_change(&mut self) {
+        let watermark = self.watermark;
+        let Some((step, _)) = self.call_change.take_if(|(_, at)| *at <= watermark) else {
+            return;
+        };
+        let how = match step {
+            Step::Open => Filtering::Sub,
+            Step::Close => Filtering::Add,
+        };
+        // All is there that came before: no more is waited for.
+        self.stream.collect_within(NOTED_WITHIN);
+        self.stream.set_filter(&system_calls(), how, Origin::NONE);
+        self.stream.collect_within(COLLECT_WITHIN);
+    }
+
     /// Returns the processes that have woken traced ones, and are to be traced from now on.
     pub fn take_wakers(&mut self) -> Vec<i32> {
         self.wakers
@@ -239,6 +294,9 @@ impl Tracer {
 
     /// Collects, and shows events up to the time `until` as long as there is space for their lines.
     pub fn round(&mut self, until: MonotonicNs, now: MonotonicNs) -> Round {
+        if now < until {
+            self.step_call_windows(now);
+        }
         // What is collected beyond the end takes time and space from what is still to be shown.
         let is_due = now.0.saturating_sub(self.collected.0) > COLLECT_BESIDE_EVERY_NS;
         if self.watermark < until || is_due {
@@ -249,6 +307,7 @@ impl Tracer {
             if let Some(log) = self.printer.log() {
                 log.count_losses(ledger);
             }
+            self.note_call_change();
         }
         let mut has_more = true;
         for _ in 0..EVENTS_A_ROUND {
@@ -414,6 +473,8 @@ impl Tracer {
         let ledger = self.stream.ledger();
         self.printer.note_losses(ledger, monotonic_now);
         let log = self.printer.take_log();
+        let held_up = self.call_windows.as_ref();
+        self.printer.held_up = held_up.map(|windows| windows.held_up(monotonic_now()));
         let written = log.map(|log| log.complete(self.stream.event_types(), ledger));
         let lost = |cause: LossCause| ledger.lost(cause);
         self.printer.end(lost, written, elapsed)
@@ -670,15 +731,23 @@ impl Tracer {
     }
 }
 
+/// Returns the types that the programs at system calls record.
+fn system_calls() -> EventSet {
+    let mut types = EventSet::EMPTY;
+    types.insert(EventTypeId::SYSCALL_ENTER);
+    types.insert(EventTypeId::SYSCALL_EXIT);
+    types
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 
     use tracer_common::event_type::FIRST_USER_EVENT;
     use tracer_common::kernel::ForkData;
+    use tracer_engine::StreamFullPolicy;
     use tracer_engine::event::{EventHeader, Truncation};
     use tracer_engine::source::{Batch, Control, Loss, Source, Unread};
-    use tracer_engine::{Filtering, StreamFullPolicy};
     use zerocopy::IntoBytes;
 
     use super::*;

@@ -31,9 +31,10 @@ pub struct ToolCall {
 const MOST_TEXTS: usize = 1000;
 
 /// Options by which [`ToolSubject::NewLog`] records: what the rules of `explain` look at.
-const RECORDED: [&str; 7] = [
+const RECORDED: [&str; 8] = [
     "--syscalls=all",
     "--string-size=64",
+    "--call-cost=3",
     "--sample=99",
     "--off-cpu=1ms",
     "--unwind=dwarf,4K",

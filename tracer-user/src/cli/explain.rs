@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use tracer_common::event_type::EventTypeId;
 
+use super::call_cost_options::CallCostArgs;
 use super::exit;
 use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, LiveSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::budget::Budget;
 use tracer_answers::explain::{self, ExplainSubject, Explanation, json, text};
-use tracer_answers::queries::words::duration;
+use tracer_answers::queries::words::{duration, share};
 use tracer_event::summary::Summary;
 use tracer_log_view::{Output, Walk, open};
 use tracer_output::terminal::output::Sink;
@@ -26,9 +27,10 @@ use tracer_output::terminal::output::Sink;
 ///
 /// Live, it records what it needs: switches and wake-ups, all system calls with their times and the
 /// first bytes of names and addresses, page faults, stacks of waits of a millisecond and more, and
-/// 99 samples a second of each CPU, in rings of 8M where --ring-size says nothing else. The line
-/// "Cost" says how many events that were, and how long the tracer itself had a CPU for them. Of a
-/// log it says what it can, and what was not recorded.
+/// 99 samples a second of each CPU, in rings of 8M where --ring-size says nothing else. A program
+/// that makes very many system calls has them recorded in short windows, between which they cost it
+/// nothing (--call-cost). The line "Cost" says what that was, of the program's CPU time and of the
+/// tracer's own. Of a log it says what it can, and what was not recorded.
 ///
 /// A finding explains a tenth of the time at least. Its share is that of the critical path of the
 /// command, or of the first thread of a process or of a log: what that did, and what the threads
@@ -39,10 +41,16 @@ pub struct ExplainArgs {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
+    call_cost: CallCostArgs,
+    #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
     budget: BudgetArgs,
 }
+
+/// Most that system calls may cost where nothing else is asked for, in thousandths: what else is
+/// recorded costs as well.
+const MOST_CALL_COST: u32 = 30;
 
 /// Checked configuration of `explain`.
 #[derive(Clone, Debug)]
@@ -80,6 +88,12 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
 
     fn try_from(args: ExplainArgs) -> anyhow::Result<Self> {
         let mut source = args.source.checked()?;
+        let most_call_cost = args.call_cost.thousandths()?;
+        ensure!(
+            source.file.is_none() || most_call_cost.is_none(),
+            "--call-cost goes with processes; a log has what was recorded"
+        );
+        let most_call_cost = most_call_cost.unwrap_or(MOST_CALL_COST);
         let subject = subject(&source);
         if source.file.is_some() {
             ensure!(
@@ -102,7 +116,8 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
         let ring_bytes = is_default.then_some(RING_BYTES);
         let source = match source.source(&[], &WITH_ALL)? {
             EventSource::Live(live) => {
-                EventSource::Live(Box::new(live.reading(STRING_BYTES, ring_bytes)))
+                let live = live.reading(STRING_BYTES, ring_bytes);
+                EventSource::Live(Box::new(live.bounding_calls(most_call_cost)))
             }
             log @ EventSource::Log(..) => log,
         };
@@ -181,16 +196,34 @@ fn explain_live(config: &ExplainConfig, live: &LiveSource) -> anyhow::Result<Exi
     })
 }
 
+/// What an event beside system calls costs the thread that causes it, in nanoseconds: a switch with
+/// all that is noted of it, a wake-up, a page fault.
+const EVENT_NS: u64 = 400;
+
 /// Says what a trace has cost, where this process had had a CPU for `before` when it began.
 fn cost(summary: &Summary, before: u64) -> Option<String> {
+    let of_calls = ["linux_trace_syscall_enter", "linux_trace_syscall_exit"];
+    let is_of_calls = |name: &[u8]| of_calls.iter().any(|of| of.as_bytes() == name);
     let events: u64 = summary.events.iter().map(|(_, count)| *count).sum();
-    let ms = u64::try_from(summary.elapsed.as_millis()).ok()?.max(1);
-    let rate = events.saturating_mul(1000) / ms;
-    let ran = own_time()?.saturating_sub(before);
+    let others = summary.events.iter().filter(|(name, _)| !is_of_calls(name));
+    let others: u64 = others.map(|(_, count)| *count).sum();
+    let own = duration(own_time()?.saturating_sub(before));
+    let Some(held_up) = summary.held_up else {
+        let ms = u64::try_from(summary.elapsed.as_millis()).ok()?.max(1);
+        let rate = events.saturating_mul(1000) / ms;
+        return Some(format!(
+            "{events} events, {rate} a second, of which each held the program up for a fraction of \
+             a microsecond; the tracer itself had a CPU for {own}"
+        ));
+    };
+    let ns = held_up.calls.saturating_mul(held_up.call_ns);
+    let ns = ns.saturating_add(others.saturating_mul(EVENT_NS));
     Some(format!(
-        "{events} events, {rate} a second, of which each held the program up for a fraction of a \
-         microsecond; the tracer itself had a CPU for {}",
-        duration(ran)
+        "about {} of the program's CPU time ({} of {}), for {events} events; the tracer itself had \
+         a CPU for {own}",
+        share(ns, held_up.ran_ns),
+        duration(ns),
+        duration(held_up.ran_ns)
     ))
 }
 

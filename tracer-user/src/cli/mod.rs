@@ -4,6 +4,7 @@ mod advice;
 mod agent_help;
 mod asked_for_json;
 mod attach;
+mod call_cost_options;
 mod compare;
 mod completion;
 mod count_options;

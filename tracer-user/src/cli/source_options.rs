@@ -356,6 +356,14 @@ impl LiveSource {
         self
     }
 
+    /// Lets the recording of system calls cost the traced threads at most this part of their CPU
+    /// time, in thousandths.
+    #[must_use]
+    pub fn bounding_calls(mut self, thousandths: u32) -> Self {
+        self.setup.recording.bound_calls(thousandths);
+        self
+    }
+
     /// Tells whether probes or tracepoints are named.
     pub fn has_points(&self) -> bool {
         let recording = &self.setup.recording;

@@ -8,6 +8,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::exec_space;
 use tracer_log::System;
 
+use super::call_cost_options::CallCostArgs;
 use super::live_export_options::LiveExportArgs;
 use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
@@ -103,6 +104,8 @@ pub struct TraceArgs {
         conflicts_with = "no_system"
     )]
     calls: CallsAt,
+    #[command(flatten)]
+    call_cost: CallCostArgs,
     /// Show for which locks threads wait (events `lock`), so that `stat --locks` and `why` of a log
     /// say who had them: mutexes and read-write locks of glibc and musl. Each wait takes half a
     /// microsecond longer
@@ -316,7 +319,18 @@ impl TraceArgs {
             .selection
             .retain(|id| !calls_at_exit || id != EventTypeId::SYSCALL_ENTER);
         let (stacks, selection) = args.stack.options(selection, !args.no_system)?;
-        Ok(Setup {
+        let call_cost = args.call_cost.thousandths()?;
+        ensure!(
+            call_cost.is_none() || selection.has(EventTypeId::SYSCALL_ENTER),
+            "--call-cost bounds what recording system calls costs, and none is chosen as it \
+             begins; choose some, by --syscalls all"
+        );
+        ensure!(
+            call_cost.is_none() || args.descriptors.is_none(),
+            "--descriptors looks at all calls, whatever that costs, and --call-cost says that it \
+             may not; give one of them"
+        );
+        let mut setup = Setup {
             followed: Followed {
                 children: !args.no_inherit,
                 wakers: args.follow_wakers,
@@ -328,6 +342,7 @@ impl TraceArgs {
                 syscalls: narrowed.syscalls,
                 string_bytes,
                 calls_at_exit,
+                most_call_cost: None,
                 descriptors: match args.descriptors {
                     None => DescriptorOptions::None,
                     Some(Descriptors::Paths) => DescriptorOptions::Plain,
@@ -355,7 +370,11 @@ impl TraceArgs {
                 Sink::Stderr
             },
             consumer,
-        })
+        };
+        if let Some(call_cost) = call_cost {
+            setup.recording.bound_calls(call_cost);
+        }
+        Ok(setup)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Findings: what explains a part of the time.
 
+use super::facts::SpotId;
+
 /// How a finding is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sure {
@@ -43,6 +45,11 @@ pub struct RuleFinding {
     pub what: String,
     /// Function: `at append`.
     pub place: Option<String>,
+    /// The spot in it where most of the time was.
+    pub spot: Option<SpotId>,
+    /// File of the source, and line in it, where the program's file says so: `append.c:12`. It is
+    /// looked up for the findings that are told.
+    pub line: Option<String>,
     /// File, address, or name that it is about.
     pub object: Option<String>,
     /// Thread or group to blame, where that is another one.
@@ -57,6 +64,9 @@ pub struct RuleFinding {
     pub longest: Option<u64>,
     /// How it is known.
     pub sure: Sure,
+    /// The part of the time from which it is estimated, in thousandths; `None` where all of it was
+    /// recorded.
+    pub sampled: Option<u64>,
     /// Words of the command that looks closer, without those that say at what: `stat --syscalls
     /// fsync`.
     pub next: String,

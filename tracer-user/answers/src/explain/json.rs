@@ -24,6 +24,7 @@ pub fn json(explanation: &Explanation) -> Value {
         "wall_ns": facts.wall(),
         "events": events.map(|(_, count)| *count).sum::<u64>(),
         "lost": facts.statistics.lost,
+        "calls_sampled": facts.windows.share_of_all(),
         "not_reported": facts.statistics.summary.not_reported(),
         "path_of": facts.path.as_ref().map(|path| String::from_utf8_lossy(&path.comm)),
         "time": time,
@@ -45,6 +46,7 @@ fn finding(found: &RuleFinding) -> Value {
         "who": found.who,
         "what": found.what,
         "where": found.place,
+        "line": found.line,
         "object": found.object,
         "by": found.by,
         "ns": found.ns,
@@ -52,5 +54,6 @@ fn finding(found: &RuleFinding) -> Value {
         "longest_ns": found.longest,
         "sure": found.sure.word(),
         "signs": found.sure.signs(),
+        "sampled": found.sampled,
     })
 }

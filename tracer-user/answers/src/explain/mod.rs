@@ -64,7 +64,11 @@ impl Explanation {
 
     fn finish(gatherer: Gatherer, summary: &Summary, subject: &ExplainSubject) -> Self {
         let facts = gatherer.finish(summary);
-        let judged = judge(&facts);
+        let mut judged = judge(&facts);
+        for found in &mut judged.findings {
+            let line = found.spot.and_then(|spot| facts.places.line(spot));
+            found.line = line.as_ref().map(rules::support::source_line);
+        }
         Self {
             overview: Overview::new(&facts),
             unseen: unseen::unseen(&facts, &judged),

@@ -105,11 +105,15 @@ fn push_finding(out: &mut String, position: usize, found: &RuleFinding) {
     if let Some(longest) = found.longest {
         facts.push(format!("longest {}", duration(longest)));
     }
-    facts.extend(found.place.as_deref().map(short));
+    facts.extend(found.place.as_deref().map(|place| match &found.line {
+        Some(line) => short(&format!("{place} at {line}")),
+        None => short(place),
+    }));
     facts.extend(found.object.as_deref().map(short));
-    let sure = match found.sure.signs() {
-        Some(signs) => format!("{}: {signs}", found.sure.word()),
-        None => found.sure.word().to_owned(),
+    let sure = match (found.sure.signs(), found.sampled) {
+        (Some(signs), _) => format!("{}: {signs}", found.sure.word()),
+        (None, Some(part)) => format!("{} in {} of the time", found.sure.word(), share(part, 1000)),
+        (None, None) => found.sure.word().to_owned(),
     };
     facts.push(sure);
     out.push_str(&format!("{}\n", wrapped(&facts.join("; "), "   ")));

@@ -1,7 +1,9 @@
 //! Blind spots of an explanation.
 
 use super::facts::TraceFacts;
+use super::rules::support::WHOLE;
 use super::rules::{Judged, Needs};
+use crate::queries::words::share;
 
 /// Most sentences.
 const MOST: usize = 5;
@@ -21,6 +23,13 @@ pub fn unseen(facts: &TraceFacts, judged: &Judged) -> Vec<String> {
         all.push(format!(
             "events that the kernel did not report: {}; times around them are unknown",
             statistics.summary.not_reported()
+        ));
+    }
+    if let Some(part) = facts.windows.share_of_all() {
+        all.push(format!(
+            "system calls in {} of the time: all of them would cost the program too much (\
+             --call-cost 100 records them); what is said of them is an estimate",
+            share(WHOLE - part, WHOLE)
         ));
     }
     let blind = |needs: Needs| judged.blind.iter().any(|rule| rule.needs == needs);

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use tracer_analysis::{FunctionId, LockTable};
 
 use super::Groups;
-use tracer_binary::stacks::{Frame, Stack};
+use tracer_binary::stacks::{Frame, Mapping, Stack, SymbolNames};
 use tracer_text::escape::push_for_people;
 
 /// Most functions that are told apart; a wait in one beyond those has none.
@@ -41,6 +41,38 @@ pub struct Place {
     pub is_innermost: bool,
 }
 
+/// Address in the code of a process.
+#[derive(Clone, Debug)]
+pub struct CodeAddress {
+    /// The mapping that has it.
+    pub mapping: Arc<Mapping>,
+    /// The address.
+    pub address: u64,
+    /// Whether a call returns to it: the call before it counts.
+    pub is_return: bool,
+}
+
+impl CodeAddress {
+    /// Returns its offset in the file that is mapped there.
+    #[must_use]
+    pub fn offset_in_file(&self) -> u64 {
+        let inside = self.address.wrapping_sub(self.mapping.start);
+        inside.wrapping_add(self.mapping.file_offset)
+    }
+
+    /// Returns the file of the source and the line in it, where the file that process `pid` has
+    /// mapped there says so: that of the function itself, and not of one that the compiler has put
+    /// into it.
+    #[must_use]
+    pub fn line(&self, pid: i32) -> Option<(Arc<str>, u32)> {
+        let names = SymbolNames::default();
+        names.show_inlined(|_| {});
+        names.learn_mapping(pid, 0, &self.mapping);
+        let frames = names.frames_at(pid, self.address, self.is_return);
+        frames.last()?.line.clone()
+    }
+}
+
 /// The functions, by name.
 #[derive(Debug, Default)]
 pub struct Functions {
@@ -57,6 +89,11 @@ impl Functions {
     /// Returns the function of a stack that tells what its thread waits for: the innermost one of
     /// the program that is not of the C runtime. None where that has no name.
     pub fn waiting(&mut self, stack: &Stack<'_>) -> FunctionId {
+        self.waiting_at(stack).0
+    }
+
+    /// As [`waiting`](Self::waiting), with where the thread is in the function.
+    pub fn waiting_at(&mut self, stack: &Stack<'_>) -> (FunctionId, Option<CodeAddress>) {
         let frames = stack.frames();
         let mut frames = frames.iter().filter(|frame| !frame.is_kernel);
         let (nth, frame) = match frames
@@ -65,17 +102,23 @@ impl Functions {
             .find(|(_, one)| !is_runtime(one))
         {
             Some(found) => found,
-            None => return FunctionId::NONE,
+            None => return (FunctionId::NONE, None),
         };
         // Tables say each function; frame pointers, those that have one.
         let is_innermost = nth == 0 || stack.why_it_ends().is_some();
-        match &frame.function {
-            Some((name, _)) => self.function(Place {
-                name: Arc::clone(name),
-                is_innermost,
-            }),
-            None => FunctionId::NONE,
-        }
+        let Some((name, _)) = &frame.function else {
+            return (FunctionId::NONE, None);
+        };
+        let function = self.function(Place {
+            name: Arc::clone(name),
+            is_innermost,
+        });
+        let code = frame.mapping.as_ref().map(|mapping| CodeAddress {
+            mapping: Arc::clone(mapping),
+            address: frame.address,
+            is_return: nth > 0,
+        });
+        (function, code)
     }
 
     fn function(&mut self, place: Place) -> FunctionId {

@@ -19,7 +19,7 @@ pub mod words;
 
 pub use answering::{Answering, Following, follow, follow_while};
 pub use commands::{Commands, current_command};
-pub use functions::{Functions, Place, is_runtime};
+pub use functions::{CodeAddress, Functions, Place, is_runtime};
 pub use kind::{Explained, ShownSpan, SpanKind, Split};
 pub use names::{Groups, LastNames, made_by};
 pub use paths::Paths;

@@ -26,7 +26,8 @@ use tracer_agent::{Hub, Tee};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::source::Source;
 use tracer_kernel::{
-    CountReader, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, capabilities,
+    CallRates, CountReader, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, WantedMaps,
+    capabilities,
 };
 use tracer_posix::agent::{AgentError, reach};
 
@@ -165,6 +166,15 @@ impl KernelAccess {
     pub fn take_counts(&mut self) -> Option<CountReader> {
         match self {
             Self::Own(tracer) => tracer.take_counts(),
+            Self::Service(_) => None,
+        }
+    }
+
+    /// Takes the rates of system calls, and what has these recorded, where the programs at them can
+    /// be detached: the service's cannot, which are for others too.
+    pub fn take_call_rates(&mut self) -> Option<(CallRates, WantedMaps)> {
+        match self {
+            Self::Own(tracer) => Some((tracer.take_call_rates()?, tracer.wanted())),
             Self::Service(_) => None,
         }
     }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use tracer_analysis::{CallKey, OpenCalls, Thread, TotalsByKey};
+use tracer_analysis::{CallKey, OpenCalls, Thread, TotalsByKey, calls_are_recorded};
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
+use tracer_common::kernel::{SwitchOutData, SyscallEnterData, SyscallExitData, waits_in};
 use tracer_engine::event::Event;
 use tracer_syscalls::pointer_data::Texts;
 use zerocopy::FromBytes as _;
 
 use super::descriptors::{KnownDescriptors, descriptor, harmless};
-use super::{WaitClass, WaitDetail, classes};
+use super::{CallCoverage, WaitClass, WaitDetail, classes};
 use crate::queries::words::call_name;
 
 /// Returned errors that are told apart in one sum; those beyond count as the last of them.
@@ -54,6 +54,9 @@ pub struct CallSum {
     pub small_ns: u64,
     /// A thread that made them.
     pub thread: Thread,
+    /// The part of the time from which all of this is estimated, in thousandths; `None` where all
+    /// calls were recorded.
+    pub sampled: Option<u64>,
 }
 
 /// The calls of all processes.
@@ -64,8 +67,22 @@ pub struct CallSums {
     /// How often, by process, call and object.
     objects: HashMap<(CallOf, Arc<str>), u64>,
     descriptors: KnownDescriptors,
+    /// Details of waits in the calls of each process.
+    usual: HashMap<CallOf, UsualWait>,
     has_calls: bool,
 }
+
+/// Waits in a call of a process, where the call was recorded.
+#[derive(Clone, Debug)]
+struct UsualWait {
+    detail: WaitDetail,
+    /// How many were of that kind, and how many of another one.
+    same: u64,
+    others: u64,
+}
+
+/// Waits in a call before it is known what they are usually for.
+const FEW_WAITS: u64 = 3;
 
 /// Beginning of a call.
 #[derive(Clone, Debug)]
@@ -99,9 +116,36 @@ impl CallSums {
         match event.header.event_type {
             EventTypeId::SYSCALL_ENTER => self.enter(event),
             EventTypeId::SYSCALL_EXIT => self.leave(event),
+            EventTypeId::FILTER if calls_are_recorded(event) == Some(false) => self.lose(),
             _ => {
                 self.open.follow(event);
             }
+        }
+    }
+
+    /// Makes estimates of the whole from what was recorded in windows.
+    pub fn estimate(&mut self, windows: &CallCoverage) {
+        for (of, sum) in self.sums.iter_mut() {
+            let Some(share) = windows.share_of(of.pid) else {
+                continue;
+            };
+            sum.sampled = Some(share);
+            let whole = |counted: &mut u64| *counted = windows.whole(of.pid, *counted);
+            let CallSum {
+                count,
+                ns,
+                errors,
+                zero,
+                bytes,
+                small,
+                small_ns,
+                thread: _,
+                sampled: _,
+            } = sum;
+            for counted in [count, ns, zero, bytes, small, small_ns] {
+                whole(counted);
+            }
+            errors.iter_mut().for_each(|(_, count)| whole(count));
         }
     }
 
@@ -208,7 +252,56 @@ impl CallSums {
         Some(WaitDetail {
             class,
             object: object.filter(|object| !object.is_empty()),
+            is_inferred: false,
         })
+    }
+
+    /// Returns the detail of the wait of a thread that leaves its CPU, with this data of its
+    /// switch. Where calls `are_recorded` it is that of the call that it is in; where they are not,
+    /// it is that of most waits in the same call of its process.
+    pub fn detail_at_switch(
+        &mut self,
+        thread: Thread,
+        untrusted: &[u8],
+        are_recorded: bool,
+    ) -> Option<WaitDetail> {
+        let detail = self.detail(thread);
+        let (data, _) = SwitchOutData::read_from_prefix(untrusted).ok()?;
+        let key = match data.waits_in & !waits_in::IO {
+            waits_in::SYSCALL => CallKey::new(false, data.syscall.into()),
+            waits_in::COMPAT_SYSCALL => CallKey::new(true, data.syscall.into()),
+            _ => return detail,
+        };
+        let of = CallOf {
+            pid: thread.pid,
+            key,
+        };
+        match detail {
+            Some(detail) => {
+                self.note_usual(of, &detail);
+                Some(detail)
+            }
+            None if are_recorded => None,
+            None => self.usual.get(&of).and_then(UsualWait::detail),
+        }
+    }
+
+    fn note_usual(&mut self, of: CallOf, detail: &WaitDetail) {
+        if let Some(usual) = self.usual.get_mut(&of) {
+            let is_same = usual.detail.class == detail.class;
+            usual.same += u64::from(is_same);
+            usual.others += u64::from(!is_same);
+            if usual.detail.object != detail.object {
+                usual.detail.object = None;
+            }
+        } else if self.usual.len() < MOST_OBJECTS {
+            let usual = UsualWait {
+                detail: detail.clone(),
+                same: 1,
+                others: 0,
+            };
+            self.usual.insert(of, usual);
+        }
     }
 
     /// Returns the sums, in order.
@@ -300,6 +393,17 @@ pub fn returns_bytes(name: &str) -> bool {
         "pwritev2", "recvfrom", "recvmsg", "sendto", "sendmsg",
     ];
     NAMES.contains(&name)
+}
+
+impl UsualWait {
+    /// Returns the detail of nearly all of the waits, where there were enough.
+    fn detail(&self) -> Option<WaitDetail> {
+        let is_usual = self.same >= FEW_WAITS && self.same / 9 >= self.others;
+        is_usual.then(|| WaitDetail {
+            is_inferred: true,
+            ..self.detail.clone()
+        })
+    }
 }
 
 impl CallSum {

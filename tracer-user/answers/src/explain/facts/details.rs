@@ -17,6 +17,9 @@ pub struct WaitDetail {
     pub class: WaitClass,
     /// Object of the wait, as harmless text: a file, an address, a name that is looked up.
     pub object: Option<Arc<str>>,
+    /// Whether it is that of the same call of its process at another time: the call itself was not
+    /// recorded.
+    pub is_inferred: bool,
 }
 
 /// The details, by number.
@@ -34,7 +37,7 @@ impl Details {
         }
         if self.all.len() >= MOST_DETAILS {
             return match detail.object {
-                Some(_) => self.of_class(detail.class),
+                Some(_) => self.of_class(detail),
                 None => FunctionId::NONE,
             };
         }
@@ -44,10 +47,10 @@ impl Details {
         number
     }
 
-    fn of_class(&self, class: WaitClass) -> FunctionId {
+    fn of_class(&self, detail: WaitDetail) -> FunctionId {
         let bare = WaitDetail {
-            class,
             object: None,
+            ..detail
         };
         self.known.get(&bare).copied().unwrap_or(FunctionId::NONE)
     }
@@ -59,7 +62,7 @@ impl Details {
         let known = index.checked_sub(1).and_then(|index| self.all.get(index));
         known.cloned().unwrap_or_else(|| WaitDetail {
             class: WaitClass::of_reason(reason),
-            object: None,
+            ..WaitDetail::default()
         })
     }
 }
@@ -74,6 +77,7 @@ mod tests {
         let detail = |object: Option<&str>| WaitDetail {
             class: WaitClass::Lock,
             object: object.map(Arc::from),
+            is_inferred: false,
         };
         let bare = details.number(detail(None));
         let reason = |function| Reason {

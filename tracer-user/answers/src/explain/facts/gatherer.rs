@@ -1,14 +1,19 @@
 //! The consumer that gathers facts.
 
 use foldhash::HashMap;
-use tracer_analysis::{Finding, Interval, Reason, State, Thread, ThreadTotal, WaitTotals};
+use tracer_analysis::{
+    Finding, Interval, Reason, State, Thread, ThreadTotal, WaitTotals, calls_are_recorded,
+};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, SampleData};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
-use super::{CallSums, Crews, Details, KnownPlaces, MadeProcesses, PathFacts, Queues, TraceFacts};
+use super::{
+    CallCoverage, CallSums, Crews, Details, KnownPlaces, MadeProcesses, PathFacts, Queues,
+    TraceFacts,
+};
 use crate::queries::{Question, SpanChoice};
 use crate::stat::{Sums, Watcher};
 use tracer_binary::stacks::Stack;
@@ -36,6 +41,7 @@ pub struct Gatherer {
 struct Seen {
     waits: WaitTotals,
     queues: Queues,
+    windows: CallCoverage,
     /// Reason and length of each thread's last wait.
     last: HashMap<Thread, (Reason, u64)>,
 }
@@ -47,6 +53,7 @@ impl Watcher for Seen {
         {
             self.waits.add(interval);
             self.queues.add(interval);
+            self.windows.add(interval);
             self.remember(interval);
         }
     }
@@ -98,6 +105,8 @@ impl Gatherer {
         let waits = self.seen.waits.totals().sorted().into_iter();
         let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
+        let mut calls = self.calls;
+        calls.estimate(&self.seen.windows);
         TraceFacts {
             path: PathFacts::new(&statistics.paths, wall),
             wall,
@@ -106,7 +115,8 @@ impl Gatherer {
             statistics,
             waits,
             details: self.details,
-            calls: self.calls,
+            calls,
+            windows: self.seen.windows,
             places: self.places,
             made: self.made,
             queues: self.seen.queues,
@@ -157,11 +167,19 @@ impl Consumer for Gatherer {
         self.made.feed(event, comm);
         match event.header.event_type {
             EventTypeId::SWITCH_OUT => {
-                if let Some(detail) = self.calls.detail(thread) {
+                let is_open = self.seen.windows.is_open();
+                if let Some(detail) = self.calls.detail_at_switch(thread, event.data, is_open) {
                     let number = self.details.number(detail);
                     self.sums.next_waits_in(number);
                 }
             }
+            EventTypeId::FILTER => {
+                if let Some(are_recorded) = calls_are_recorded(event) {
+                    let at = event.header.time.0;
+                    self.seen.windows.change(at, are_recorded);
+                }
+            }
+            EventTypeId::SYSCALL_EXIT => self.seen.windows.count_call(thread.pid),
             EventTypeId::SWITCH_IN => self.add_wait(thread, view.stack.as_ref()),
             EventTypeId::SAMPLE => self.sample(thread, event, view.stack.as_ref()),
             EventTypeId::FORK => {

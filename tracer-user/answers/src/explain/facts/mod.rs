@@ -12,6 +12,7 @@ mod path;
 mod places;
 mod processes;
 mod queues;
+mod windows;
 
 pub use calls::{CallOf, CallSum, CallSums, SMALL_BYTES, returns_bytes};
 pub use classes::WaitClass;
@@ -19,9 +20,10 @@ pub use crews::{Crew, Crews};
 pub use details::{Details, WaitDetail};
 pub use gatherer::Gatherer;
 pub use path::{Leaf, PathFacts};
-pub use places::{KnownPlaces, Work};
+pub use places::{FoundPlace, KnownPlaces, SpotId, Work};
 pub use processes::{MadeProcesses, Short};
 pub use queues::Queues;
+pub use windows::CallCoverage;
 
 use tracer_analysis::{Thread, WaitKey, WaitTotal};
 
@@ -45,8 +47,10 @@ pub struct TraceFacts {
     pub details: Details,
     /// Critical path of the first thread, where that says something.
     pub path: Option<PathFacts>,
-    /// System calls by process.
+    /// System calls by process: where they were recorded in windows, estimates of all.
     pub calls: CallSums,
+    /// Windows in which system calls were recorded.
+    pub windows: CallCoverage,
     /// Functions.
     pub places: KnownPlaces,
     /// Processes that were made.

@@ -38,14 +38,14 @@ fn about(rule: &'static str, facts: &TraceFacts, of: CallOf, sum: &CallSum) -> O
         .find(sum.thread)
         .or_else(|| facts.crews.find(leader))?;
     let name = call_name(of.key);
+    let at = facts.places.of_work(|thread, _| thread.pid == of.pid);
     Some(RuleFinding {
         rule,
         who: crew_name(crew),
         what: String::new(),
-        place: place(
-            facts.places.of_work(|thread, _| thread.pid == of.pid),
-            u64::MAX,
-        ),
+        place: place(at, u64::MAX),
+        spot: at.map(|at| at.spot),
+        line: None,
         object: facts
             .calls
             .main_object(of)
@@ -55,7 +55,11 @@ fn about(rule: &'static str, facts: &TraceFacts, of: CallOf, sum: &CallSum) -> O
         share: 0,
         count: sum.count,
         longest: None,
-        sure: Sure::Measured,
+        sure: match sum.sampled {
+            Some(_) => Sure::Sampled,
+            None => Sure::Measured,
+        },
+        sampled: sum.sampled,
         next: format!("stat --syscalls {name}"),
         is_on_cpu: true,
         comm: crew.comm.clone(),

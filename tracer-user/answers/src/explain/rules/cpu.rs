@@ -23,6 +23,8 @@ fn about(rule: &'static str, crew: &Crew, ns: u64) -> RuleFinding {
         who: crew_name(crew),
         what: String::new(),
         place: None,
+        spot: None,
+        line: None,
         object: None,
         by: None,
         ns,
@@ -30,6 +32,7 @@ fn about(rule: &'static str, crew: &Crew, ns: u64) -> RuleFinding {
         count: 0,
         longest: None,
         sure: Sure::Measured,
+        sampled: None,
         next: "stat --sort runnable".to_owned(),
         is_on_cpu: false,
         comm: crew.comm.clone(),
@@ -150,6 +153,7 @@ pub fn hot(facts: &TraceFacts) -> Vec<RuleFinding> {
     found.is_on_cpu = true;
     let work = facts.places.of_work(|thread, _| thread == *hottest);
     found.place = place(work, total.running);
+    found.spot = work.map(|work| work.spot);
     found.what = format!(
         "wanted a CPU nearly all the time, and can use only one, while the other threads of its process ({others}) \
          hardly ran"
@@ -213,6 +217,7 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
             .places
             .of_work(|thread, work| is_of(thread) && work == Work::Fault);
         found.place = place(work, ns);
+        found.spot = work.map(|work| work.spot);
         let why = if copies * 4 > count {
             "most or many of them copy pages that are shared since a fork"
         } else {

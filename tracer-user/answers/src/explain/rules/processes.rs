@@ -52,6 +52,8 @@ pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
                 listed.join(", ")
             ),
             place: None,
+            spot: None,
+            line: None,
             object: None,
             by: None,
             ns: sum.ns,
@@ -59,6 +61,7 @@ pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
             count: sum.count,
             longest: None,
             sure: Sure::Measured,
+            sampled: None,
             next: "stat --by comm".to_owned(),
             is_on_cpu: true,
             comm: crew.comm.clone(),
@@ -82,6 +85,8 @@ pub fn stopped(facts: &TraceFacts) -> Vec<RuleFinding> {
                    traces it"
                 .to_owned(),
             place: None,
+            spot: None,
+            line: None,
             object: None,
             by: None,
             ns,
@@ -91,6 +96,7 @@ pub fn stopped(facts: &TraceFacts) -> Vec<RuleFinding> {
             count: 1,
             longest: None,
             sure: Sure::Measured,
+            sampled: None,
             next: "stat --sort stopped".to_owned(),
             is_on_cpu: false,
             comm: crew.comm.clone(),

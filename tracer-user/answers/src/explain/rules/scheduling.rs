@@ -37,6 +37,8 @@ pub fn inverted(facts: &TraceFacts) -> Vec<RuleFinding> {
                 "waited for a lock of {by}, which could run and had no CPU: {instead} had it"
             ),
             place: None,
+            spot: None,
+            line: None,
             object: None,
             by: Some(instead),
             ns: inverted.ns,
@@ -44,6 +46,7 @@ pub fn inverted(facts: &TraceFacts) -> Vec<RuleFinding> {
             count: inverted.count,
             longest: None,
             sure: Sure::Inferred("who let go of the lock had waited for a CPU in that time"),
+            sampled: None,
             next: "why --whole --brief".to_owned(),
             is_on_cpu: false,
             comm: crew.comm.clone(),
@@ -74,6 +77,8 @@ pub fn herds(facts: &TraceFacts) -> Vec<RuleFinding> {
                  found nothing to do"
             ),
             place: None,
+            spot: None,
+            line: None,
             object: facts
                 .details
                 .get(reason)
@@ -85,6 +90,7 @@ pub fn herds(facts: &TraceFacts) -> Vec<RuleFinding> {
             count: herd.count,
             longest: None,
             sure: Sure::Inferred("they went back to the same wait at once"),
+            sampled: None,
             next: "stat --sort waits".to_owned(),
             is_on_cpu: true,
             comm: crew.comm.clone(),
@@ -119,6 +125,8 @@ pub fn interrupts(facts: &TraceFacts) -> Vec<RuleFinding> {
         who: name,
         what: format!("took much of the time of {cpu}"),
         place: None,
+        spot: None,
+        line: None,
         object: None,
         by: None,
         ns: total.took,
@@ -126,6 +134,7 @@ pub fn interrupts(facts: &TraceFacts) -> Vec<RuleFinding> {
         count: total.count,
         longest: total.longest(),
         sure: Sure::Measured,
+        sampled: None,
         next: "stat --add-events irq,softirq".to_owned(),
         is_on_cpu: false,
         comm: Vec::new(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracer_analysis::{EndedBy, Inside, Thread, WaitKey, WaitTotal, Waker};
 
-use super::super::facts::{Crew, Leaf, TraceFacts, WaitClass, WaitDetail};
+use super::super::facts::{Crew, FoundPlace, Leaf, TraceFacts, WaitClass, WaitDetail};
 use super::super::finding::{RuleFinding, Sure};
 use crate::queries::words::{inside, task, thread};
 use tracer_text::escape::push_for_people;
@@ -102,7 +102,12 @@ pub struct CrewWaits {
     pub objects: BTreeMap<String, u64>,
     /// Where the threads were, and for how long.
     pub inside: BTreeMap<Inside, u64>,
+    /// How long the waits were whose kind is that of the same call at another time, in nanoseconds.
+    pub inferred_ns: u64,
 }
+
+/// Signs of a wait in a call that was not recorded.
+const LIKE_OTHERS: &str = "waits in the same call where calls were recorded";
 
 impl CrewWaits {
     fn add(&mut self, key: &WaitKey, detail: &WaitDetail, total: &WaitTotal) {
@@ -113,6 +118,9 @@ impl CrewWaits {
             *self.objects.entry((**object).to_owned()).or_default() += total.ns;
         }
         *self.inside.entry(key.reason.inside).or_default() += total.ns;
+        if detail.is_inferred {
+            self.inferred_ns = self.inferred_ns.saturating_add(total.ns);
+        }
     }
 
     /// Names the call in which they waited longest: `fsync()`.
@@ -206,18 +214,26 @@ pub fn of_waits(
     let is_meant = |thread: Thread, reason: tracer_analysis::Reason| {
         waits.threads.contains(&thread) && waits.inside.contains_key(&reason.inside)
     };
+    let at = facts.places.of_waits(is_meant);
     RuleFinding {
         rule,
         who: crew_name(crew),
         what: String::new(),
-        place: place(facts.places.of_waits(is_meant), waits.total.ns),
+        place: place(at, waits.total.ns),
+        spot: at.map(|at| at.spot),
+        line: None,
         object: waits.object(),
         by: None,
         ns: waits.total.ns,
         share: 0,
         count: waits.total.count,
         longest: Some(waits.total.longest),
-        sure: Sure::Measured,
+        sure: if waits.inferred_ns.saturating_mul(2) > waits.total.ns {
+            Sure::Inferred(LIKE_OTHERS)
+        } else {
+            Sure::Measured
+        },
+        sampled: None,
         next: "why --whole --brief".to_owned(),
         is_on_cpu: false,
         comm: crew.comm.clone(),
@@ -226,14 +242,26 @@ pub fn of_waits(
 
 /// Describes a function, and how much of `ns` was in it: `at append`, `mostly within append`.
 #[must_use]
-pub fn place(found: Option<(&crate::queries::Place, u64)>, ns: u64) -> Option<String> {
-    let (place, part) = found?;
+pub fn place(found: Option<FoundPlace<'_>>, ns: u64) -> Option<String> {
+    let FoundPlace {
+        place, ns: part, ..
+    } = found?;
     let word = if place.is_innermost { "in" } else { "within" };
     Some(if part.saturating_mul(2) < ns {
         format!("at times {word} {}", place.name)
     } else {
         format!("{word} {}", place.name)
     })
+}
+
+/// Renders a line of the source: the file without its folders, and the number.
+#[must_use]
+pub fn source_line((file, line): &(std::sync::Arc<str>, u32)) -> String {
+    /// Characters of a file's name.
+    const MOST: usize = 100;
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let name: String = harmless(name.as_bytes()).chars().take(MOST).collect();
+    format!("{name}:{line}")
 }
 
 /// Tells whether a part of the path is a wait of these kinds.

@@ -1,0 +1,229 @@
+//! Windows in which system calls were recorded: which part of the time of each process they have.
+
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
+use tracer_analysis::{Interval, State};
+
+use super::super::rules::support::{WHOLE, thousandths};
+
+/// Changes that are remembered: of a thread that runs for longer, only the rest counts.
+const MOST_CHANGES: usize = 65_536;
+
+/// Processes that are told apart; of those beyond, nothing is known.
+const MOST_PROCESSES: usize = 65_536;
+
+/// A part of the time from which the whole follows as exactly as it can be told, in thousandths.
+const ALL_BUT: u64 = WHOLE - 5;
+
+/// Change of what is recorded.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    at: u64,
+    is_open: bool,
+    /// How much of the time before it was in windows, in nanoseconds, counted from the first one.
+    open_ns: u64,
+}
+
+/// The windows, and how long the threads of each process ran in them.
+#[derive(Debug, Default)]
+pub struct CallCoverage {
+    changes: VecDeque<Change>,
+    ran: HashMap<i32, Ran>,
+}
+
+/// How long the threads of a process ran, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ran {
+    in_windows: u64,
+    in_all: u64,
+    /// System calls that returned in windows.
+    calls: u64,
+}
+
+/// How much longer a call takes that is recorded, in nanoseconds: a program makes fewer in the time
+/// that it runs in windows.
+const RECORDING_NS: u64 = 200;
+
+impl CallCoverage {
+    /// Notes that system calls are recorded from this moment on, or that they are not. Before the
+    /// first change they were.
+    pub fn change(&mut self, at: u64, is_open: bool) {
+        let is_open_now = self.changes.back().is_none_or(|last| last.is_open);
+        if is_open == is_open_now {
+            return;
+        }
+        let open_ns = self.open_until(at);
+        if self.changes.len() >= MOST_CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(Change {
+            at,
+            is_open,
+            open_ns,
+        });
+    }
+
+    /// Returns how much of the time up to this moment was in windows, in nanoseconds.
+    fn open_until(&self, at: u64) -> u64 {
+        let next = self.changes.partition_point(|change| change.at <= at);
+        let last = next.checked_sub(1).and_then(|last| self.changes.get(last));
+        match (last, self.changes.front()) {
+            (Some(last), _) if last.is_open => last.open_ns.saturating_add(at - last.at),
+            (Some(last), _) => last.open_ns,
+            // Before the first that is remembered: it was open where that one closes.
+            (None, Some(first)) if !first.is_open => {
+                first.open_ns.saturating_sub(first.at.saturating_sub(at))
+            }
+            (None, Some(first)) => first.open_ns,
+            (None, None) => at,
+        }
+    }
+
+    /// Notes what a thread did for a while.
+    pub fn add(&mut self, interval: &Interval) {
+        if interval.state != State::Running {
+            return;
+        }
+        let pid = interval.thread.pid;
+        if self.ran.len() >= MOST_PROCESSES && !self.ran.contains_key(&pid) {
+            return;
+        }
+        let (from, to) = (interval.from.0, interval.to.0);
+        let in_windows = self.open_until(to).saturating_sub(self.open_until(from));
+        let ran = self.ran.entry(pid).or_default();
+        ran.in_windows = ran.in_windows.saturating_add(in_windows);
+        ran.in_all = ran.in_all.saturating_add(to.saturating_sub(from));
+    }
+
+    /// Notes that a process returns from a system call, in a window.
+    pub fn count_call(&mut self, pid: i32) {
+        if self.ran.len() < MOST_PROCESSES || self.ran.contains_key(&pid) {
+            self.ran.entry(pid).or_default().calls += 1;
+        }
+    }
+
+    /// Tells whether system calls are recorded now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.changes.back().is_none_or(|last| last.is_open)
+    }
+
+    /// Returns the part of the time in which a process ran that is in windows, in thousandths;
+    /// `None` where all of it is, or as good as all.
+    #[must_use]
+    pub fn share_of(&self, pid: i32) -> Option<u64> {
+        self.share(*self.ran.get(&pid)?)
+    }
+
+    /// Returns that part of all processes together.
+    #[must_use]
+    pub fn share_of_all(&self) -> Option<u64> {
+        let all = self.ran.values().fold(Ran::default(), |sum, ran| Ran {
+            in_windows: sum.in_windows.saturating_add(ran.in_windows),
+            in_all: sum.in_all.saturating_add(ran.in_all),
+            calls: 0,
+        });
+        self.share(all)
+    }
+
+    fn share(&self, ran: Ran) -> Option<u64> {
+        let share = thousandths(ran.in_windows, ran.in_all);
+        (!self.changes.is_empty() && ran.in_all > 0 && share < ALL_BUT).then_some(share)
+    }
+
+    /// Returns the estimate of a process's whole from what was counted in windows.
+    #[must_use]
+    pub fn whole(&self, pid: i32, counted: u64) -> u64 {
+        let Some(ran) = self.ran.get(&pid).filter(|ran| ran.in_windows > 0) else {
+            return counted;
+        };
+        let recording = ran.calls.saturating_mul(RECORDING_NS);
+        let own = ran.in_windows.saturating_sub(recording);
+        let own = own.max(ran.in_windows / 4).max(1);
+        let outside = ran.in_all.saturating_sub(ran.in_windows);
+        let more = u128::from(counted) * u128::from(outside) / u128::from(own);
+        counted.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_analysis::{IntervalEnd, Thread};
+    use tracer_engine::event::MonotonicNs;
+
+    use super::*;
+
+    fn ran(windows: &mut CallCoverage, pid: i32, from: u64, to: u64) {
+        windows.add(&Interval {
+            thread: Thread { pid, tid: pid },
+            state: State::Running,
+            from: MonotonicNs(from),
+            to: MonotonicNs(to),
+            cpu: None,
+            end: IntervalEnd::Unsaid,
+            waits_since: MonotonicNs(from),
+        });
+    }
+
+    #[test]
+    fn the_part_in_windows_is_that_of_the_time_in_which_a_process_ran() {
+        let mut windows = CallCoverage::default();
+        ran(&mut windows, 1, 0, 100);
+        assert_eq!(windows.share_of(1), None, "no window has closed");
+        windows.change(200, false);
+        windows.change(200, false);
+        windows.change(500, true);
+        assert!(windows.is_open());
+        windows.change(600, false);
+        // In a window, between two, over all of them, and before the first.
+        ran(&mut windows, 2, 500, 600);
+        ran(&mut windows, 3, 200, 500);
+        ran(&mut windows, 4, 100, 700);
+        assert_eq!(windows.share_of(2), None);
+        assert_eq!(windows.share_of(3), Some(0));
+        assert_eq!(windows.share_of(4), Some(333));
+        assert_eq!(windows.share_of(5), None, "unknown");
+        assert_eq!(
+            (
+                windows.whole(4, 10),
+                windows.whole(3, 10),
+                windows.whole(2, 10)
+            ),
+            (30, 10, 10)
+        );
+        assert_eq!(
+            windows.share_of_all(),
+            Some((100 + 100 + 200) * 1000 / 1100)
+        );
+    }
+
+    #[test]
+    fn the_time_that_recording_takes_is_none_in_which_calls_are_made() {
+        let mut windows = CallCoverage::default();
+        windows.change(1_000_000, false);
+        ran(&mut windows, 1, 0, 10_000_000);
+        for _ in 0..2500 {
+            windows.count_call(1);
+        }
+        // Half of the time in the window was that of recording.
+        assert_eq!(windows.whole(1, 2500), 2500 + 2500 * 9 * 2);
+        for _ in 0..25000 {
+            windows.count_call(1);
+        }
+        assert_eq!(windows.whole(1, 100), 100 + 100 * 9 * 4, "not all of it");
+    }
+
+    #[test]
+    fn what_is_older_than_what_is_remembered_counts_as_its_neighbour() {
+        let mut windows = CallCoverage::default();
+        for nth in 0..2 * MOST_CHANGES as u64 {
+            windows.change(10 + nth * 10, nth % 2 == 1);
+        }
+        assert_eq!(windows.changes.len(), MOST_CHANGES);
+        let end = 10 + 2 * MOST_CHANGES as u64 * 10;
+        ran(&mut windows, 1, end - 1000, end);
+        assert_eq!(windows.share_of(1), Some(500));
+        assert_eq!(windows.open_until(10), windows.open_until(15));
+    }
+}

@@ -1,0 +1,138 @@
+//! Programs at system calls that can be detached while calls are not wanted, and attached again: the
+//! kernel leaves its slow path for system calls where none is attached.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use aya::programs::ProgramFd;
+use tracer_common::kernel::Running;
+
+use super::call::bpf;
+use super::mapping::MapMemory;
+
+/// Programs at system calls, and their attachments.
+#[derive(Default)]
+pub struct CallLinks {
+    /// Each with the name of its tracepoint, where the program does not have that itself.
+    programs: Vec<(ProgramFd, Option<CString>)>,
+    /// Empty where they are not attached.
+    links: Vec<OwnedFd>,
+}
+
+/// `union bpf_attr` of `BPF_RAW_TRACEPOINT_OPEN`.
+#[repr(C)]
+struct TracepointAttributes {
+    name: u64,
+    program: u32,
+    nothing: u32,
+    cookie: u64,
+}
+
+impl CallLinks {
+    /// Adds a program, which is not attached yet. A raw one is given its tracepoint's name.
+    pub fn add(&mut self, program: ProgramFd, name: Option<&str>) -> io::Result<()> {
+        let name = name.map(CString::new).transpose()?;
+        self.programs.push((program, name));
+        Ok(())
+    }
+
+    /// Attaches the programs, unless they are. On failure none is.
+    pub fn attach(&mut self) -> io::Result<()> {
+        if !self.links.is_empty() {
+            return Ok(());
+        }
+        let links = self.programs.iter().map(|(program, name)| {
+            const TRACEPOINT_OPEN: libc::c_int = 17;
+            let name = name.as_ref();
+            let attributes = TracepointAttributes {
+                name: name.map_or(0, |name| name.as_ptr().expose_provenance() as u64),
+                program: program.as_fd().as_raw_fd().cast_unsigned(),
+                nothing: 0,
+                cookie: 0,
+            };
+            // SAFETY: the name lives as long as `self`.
+            unsafe { bpf(TRACEPOINT_OPEN, &attributes) }
+        });
+        self.links = links.collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
+    /// Detaches the programs.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+}
+
+/// Rates at which traced threads make system calls: counts of the programs, which grow while they
+/// are attached.
+#[derive(Debug)]
+pub struct CallRates {
+    running: MapMemory,
+    cpus: usize,
+    floor_ns: u64,
+}
+
+/// Counts since the programs were attached first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Calls that traced threads have begun while the programs were attached.
+    pub calls: u64,
+    /// How long traced threads have had CPUs, in nanoseconds, up to now.
+    pub ran_ns: u64,
+}
+
+impl CallRates {
+    pub(super) fn new(running: MapMemory, cpus: usize, floor_ns: u64) -> Self {
+        Self {
+            running,
+            cpus,
+            floor_ns,
+        }
+    }
+
+    /// Returns the counts as of this time of the monotonic clock, in nanoseconds.
+    #[must_use]
+    pub fn counts(&self, now_ns: u64) -> CallCounts {
+        let mut counts = CallCounts::default();
+        for cpu in 0..self.cpus {
+            let word = |field: usize| {
+                let word = self.running.word(cpu * size_of::<Running>() + field);
+                word.map_or(0, |word| word.load(Ordering::Relaxed))
+            };
+            counts.calls += word(offset_of!(Running, calls));
+            counts.ran_ns += word(offset_of!(Running, ran_ns));
+            if word(offset_of!(Running, tid)) != 0 {
+                // A switch meanwhile makes it a little too much or too little, and only now.
+                counts.ran_ns += now_ns.saturating_sub(word(offset_of!(Running, since_ns)));
+            }
+        }
+        counts
+    }
+
+    /// Returns how much longer a system call of a thread that is not traced takes while the
+    /// programs are attached, in nanoseconds: measured as they were.
+    #[must_use]
+    pub fn floor_ns(&self) -> u64 {
+        self.floor_ns
+    }
+}
+
+/// Measures how long the cheapest system call of this thread takes now, in nanoseconds: in the best
+/// of many short rounds, since others have CPUs too.
+pub(super) fn cheapest_call_ns() -> u64 {
+    const ROUNDS: u32 = 64;
+    const CALLS: u32 = 32;
+    let rounds = (0..ROUNDS).map(|_| {
+        let begin = Instant::now();
+        for _ in 0..CALLS {
+            // SAFETY: it has no arguments.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+        }
+        begin.elapsed().as_nanos() / u128::from(CALLS)
+    });
+    u64::try_from(rounds.min().unwrap_or(0)).unwrap_or(u64::MAX)
+}

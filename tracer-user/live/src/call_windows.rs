@@ -1,0 +1,263 @@
+//! Bounded cost of system calls: where recording all of them would hold the traced programs up by
+//! more than was asked for, they are recorded in windows. Between these no program is attached at
+//! system calls, so that they cost nothing. The stream's filter says when that is, as events do.
+//!
+//! It goes by an account: a part of the CPU time that the traced threads have had is there to be
+//! spent, and each call that is recorded spends what it costs. Who makes few calls is recorded as a
+//! whole. After a window, the next one opens once there is enough for all of it; how long it is to
+//! be is chosen at random, so that windows do not keep step with the program.
+
+use std::io;
+
+use tracer_engine::event::MonotonicNs;
+use tracer_event::summary::HeldUp;
+use tracer_kernel::{CallCounts, CallRates, WantedMaps};
+
+/// Cost of a call that is recorded, both its ends together, by that of a call of a thread that is
+/// not traced. It is 3 for calls that are given numbers alone and whose program does nothing else,
+/// and 7 for the writes of a data base, which need the processor's memory for other things too.
+const RECORDED_BY_FLOOR: u64 = 5;
+
+/// Least and most that a recorded call is taken to cost, in nanoseconds, whatever was measured.
+const COST_NS: (u64, u64) = (200, 2000);
+
+/// Cost that is there to be spent when the trace begins, in nanoseconds: what a program does first
+/// says much.
+const AT_FIRST_NS: u64 = 2_000_000;
+
+/// Least and most CPU time of the threads in a window, in nanoseconds.
+const WINDOW_NS: (u64, u64) = (20_000_000, 50_000_000);
+
+/// Time after which a window opens though there is not enough for all of it: the program may make
+/// fewer calls by now.
+const CLOSED_AT_MOST_NS: u64 = 500_000_000;
+
+/// Change of what is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// System calls are to be recorded from now on.
+    Open,
+    /// They are not, from now on.
+    Close,
+}
+
+/// Windows in which system calls are recorded.
+#[derive(Debug)]
+pub struct CallWindows {
+    rates: CallRates,
+    wanted: Wanted,
+    account: Account,
+}
+
+struct Wanted(WantedMaps);
+
+impl std::fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wanted")
+    }
+}
+
+impl CallWindows {
+    /// Bounds the cost of system calls to this part of the threads' CPU time, in thousandths.
+    pub fn new(rates: CallRates, wanted: WantedMaps, thousandths: u32, now: MonotonicNs) -> Self {
+        let (least, most) = COST_NS;
+        let cost_ns = (rates.floor_ns() * RECORDED_BY_FLOOR).clamp(least, most);
+        tracing::debug!(
+            floor_ns = rates.floor_ns(),
+            cost_ns,
+            "cost of a system call"
+        );
+        Self {
+            rates,
+            wanted: Wanted(wanted),
+            account: Account::new(cost_ns, thousandths.into(), now.0),
+        }
+    }
+
+    /// Returns what is to be changed now, if anything is.
+    pub fn step(&mut self, now: MonotonicNs) -> Option<Step> {
+        let counts = self.rates.counts(now.0);
+        self.account.step(now.0, counts)
+    }
+
+    /// Has system calls recorded, before the stream takes them.
+    ///
+    /// # Errors
+    ///
+    /// The programs cannot be attached: nothing is changed, and it can be tried again.
+    pub fn open(&mut self) -> io::Result<()> {
+        let opened = self.wanted.0.attach_calls();
+        if opened.is_err() {
+            self.account.is_open = false;
+        }
+        opened
+    }
+
+    /// Has them cost nothing from now on. Returns the moment from which the stream is to take them
+    /// no more, which is still to come there.
+    pub fn close(&self) -> MonotonicNs {
+        self.wanted.0.detach_calls()
+    }
+
+    /// Returns what the calls have cost up to now.
+    pub fn held_up(&self, now: MonotonicNs) -> HeldUp {
+        let counts = self.rates.counts(now.0);
+        HeldUp {
+            calls: counts.calls,
+            call_ns: self.account.cost_ns,
+            ran_ns: counts.ran_ns,
+        }
+    }
+}
+
+/// The account: what may be spent, and what was.
+#[derive(Debug)]
+struct Account {
+    cost_ns: u64,
+    thousandths: u64,
+    is_open: bool,
+    /// When it was opened or closed last.
+    since_ns: u64,
+    /// Counts at that time.
+    then: CallCounts,
+    /// What the next window costs, in nanoseconds.
+    next_ns: u64,
+    random: u64,
+}
+
+impl Account {
+    fn new(cost_ns: u64, thousandths: u64, now_ns: u64) -> Self {
+        Self {
+            cost_ns,
+            thousandths,
+            is_open: true,
+            since_ns: now_ns,
+            then: CallCounts::default(),
+            next_ns: 0,
+            random: now_ns | 1,
+        }
+    }
+
+    fn step(&mut self, now_ns: u64, counts: CallCounts) -> Option<Step> {
+        let spent = counts.calls.saturating_mul(self.cost_ns);
+        let granted = u128::from(counts.ran_ns) * u128::from(self.thousandths) / 1000;
+        let granted = u64::try_from(granted).unwrap_or(u64::MAX);
+        let allowed = granted.saturating_add(AT_FIRST_NS);
+        if self.is_open {
+            if spent <= allowed {
+                return None;
+            }
+            self.next_ns = self.cost_of_next(counts);
+        } else {
+            let is_enough = allowed >= spent.saturating_add(self.next_ns);
+            let is_late = now_ns.saturating_sub(self.since_ns) >= CLOSED_AT_MOST_NS;
+            if !(is_enough || is_late && allowed > spent) {
+                return None;
+            }
+        }
+        self.is_open = !self.is_open;
+        (self.since_ns, self.then) = (now_ns, counts);
+        Some(if self.is_open {
+            Step::Open
+        } else {
+            Step::Close
+        })
+    }
+
+    /// Returns what a window costs in which as many calls are made as in the one that ends.
+    fn cost_of_next(&mut self, counts: CallCounts) -> u64 {
+        let calls = counts.calls.saturating_sub(self.then.calls);
+        let ran_ns = counts.ran_ns.saturating_sub(self.then.ran_ns).max(1);
+        let (least, most) = WINDOW_NS;
+        let window = least + self.next_random() % (most - least);
+        let cost = u128::from(calls) * u128::from(self.cost_ns) * u128::from(window);
+        u64::try_from(cost / u128::from(ran_ns)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the next number of a sequence that nothing keeps step with (xorshift).
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tick of the loop, in nanoseconds.
+    const TICK: u64 = 10_000_000;
+
+    /// Runs a program that makes so many calls a second, for so many seconds. Returns how much of
+    /// the time was in windows, in thousandths, what they have cost of it, and how long the longest
+    /// time between two was, in ticks.
+    fn run(calls_a_second: u64, seconds: u64) -> (u64, u64, u64) {
+        let mut account = Account::new(400, 30, 12345);
+        let mut counts = CallCounts::default();
+        let (mut open, mut closed, mut longest) = (0, 0, 0);
+        let ticks = seconds * 1_000_000_000 / TICK;
+        for tick in 1..=ticks {
+            counts.ran_ns += TICK;
+            if account.is_open {
+                open += 1;
+                closed = 0;
+                counts.calls += calls_a_second * TICK / 1_000_000_000;
+            } else {
+                closed += 1;
+                longest = longest.max(closed);
+            }
+            account.step(tick * TICK, counts);
+        }
+        let cost = counts.calls * 400 * 1000 / counts.ran_ns;
+        (open * 1000 / ticks, cost, longest)
+    }
+
+    #[test]
+    fn few_calls_are_recorded_as_a_whole() {
+        assert_eq!(run(17_000, 10).0, 1000);
+    }
+
+    #[test]
+    fn many_calls_are_recorded_in_windows_that_cost_what_was_asked_for() {
+        for rate in [100_000, 500_000, 2_000_000] {
+            let (open, cost, longest) = run(rate, 20);
+            let share = 30 * 1_000_000_000 / (rate * 400);
+            assert!(open >= share / 2 && open <= share * 2, "{rate}: {open}");
+            assert!((20..=40).contains(&cost), "{rate}: {cost}");
+            assert!(longest <= 300, "{rate}: {longest}");
+        }
+    }
+
+    #[test]
+    fn who_makes_fewer_calls_later_is_recorded_again_soon() {
+        let mut account = Account::new(400, 30, 12345);
+        let mut counts = CallCounts {
+            calls: 10_000,
+            ran_ns: TICK,
+        };
+        assert_eq!(account.step(TICK, counts), Some(Step::Close));
+        // It runs for a tenth of the time now.
+        let mut opened = None;
+        for tick in 2..200 {
+            counts.ran_ns += TICK / 10;
+            if account.step(tick * TICK, counts) == Some(Step::Open) {
+                opened = Some(tick);
+                break;
+            }
+        }
+        assert!(opened.is_some_and(|tick| tick < 100), "{opened:?}");
+    }
+
+    #[test]
+    fn windows_do_not_keep_step() {
+        let mut account = Account::new(400, 30, 12345);
+        let counts = CallCounts {
+            calls: 50_000,
+            ran_ns: 100_000_000,
+        };
+        let costs: Vec<u64> = (0..8).map(|_| account.cost_of_next(counts)).collect();
+        assert!(costs.windows(2).all(|two| two[0] != two[1]), "{costs:?}");
+    }
+}
