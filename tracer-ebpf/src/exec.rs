@@ -23,6 +23,7 @@ use crate::sight;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 use crate::text;
+use crate::thread_context;
 
 /// Words of a record before the arguments.
 const BEFORE_ARGUMENTS: usize = offset_of!(ExecRecord<0>, arguments) / 8;
@@ -137,6 +138,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
     }
     // Recorded in any case: the agent judges by it. Later events may need to know what it is now.
     guard::note(state, &task);
+    thread_context::replaced(&task);
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
     let old_tid = Pid(ctx.argument::<1>() as u32);
     life::replaced(&task, old_tid, state);

@@ -13,6 +13,7 @@ use crate::offsets::EXIT_SAYS_LAST;
 use crate::record::record;
 use crate::subject::Subject;
 use crate::task::Task;
+use crate::thread_context;
 use crate::user;
 
 at_tracepoint!("sched_process_exit": sched_process_exit, sched_process_exit_raw => exit);
@@ -44,6 +45,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         return;
     }
     let program_address = user::address(ctx);
+    thread_context::note(&task);
     record(&task, event_type, |header| {
         let code = task.exit_code();
         Record {

@@ -10,6 +10,7 @@ use crate::record::record;
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::Task;
+use crate::thread_context;
 use crate::user;
 
 at_tracepoint!("page_fault_user": page_fault_user, page_fault_user_raw => of_user);
@@ -47,6 +48,7 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     // The arguments are `unsigned long address, struct pt_regs *, unsigned long error_code`.
     let (address, error) = (ctx.argument::<0>(), ctx.argument::<2>());
     let flag = |bit| u32::from(error & bit != 0);
+    thread_context::note(&task);
     stack::record_at_event(ctx, &task, id);
     record(&task, id, |header| Record {
         header: RecordHeader {

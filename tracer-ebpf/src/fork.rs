@@ -17,6 +17,7 @@ use crate::python;
 use crate::record::record;
 use crate::subject::Subject;
 use crate::task::Task;
+use crate::thread_context;
 use crate::user;
 
 at_tracepoint!("sched_process_fork": sched_process_fork, sched_process_fork_raw => fork);
@@ -76,6 +77,7 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
         }
     }
     off_cpu::forget(child.tid());
+    thread_context::begins(parent_pid, child);
     if state & traced::TRACED == 0 {
         return;
     }
@@ -90,6 +92,7 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
         EventTypeId::THREAD_CREATE
     };
     let program_address = user::address(ctx);
+    thread_context::note(parent);
     record(parent, event_type, |header| Record {
         header: RecordHeader {
             program_address,

@@ -22,6 +22,7 @@ use crate::record::{Wake, record_by};
 use crate::sched::{call_of, state_left_in};
 use crate::subject::Subject;
 use crate::task::Task;
+use crate::thread_context;
 use crate::user::Registers;
 
 at_tracepoint!("sched_switch": sched_switch_locks, sched_switch_locks_raw => switch);
@@ -64,6 +65,7 @@ fn switch<C: Tracepoint>(ctx: &C) {
         return;
     };
     if !guard::withholds(state, &prev, 1) {
+        thread_context::note(&prev);
         wait.record(&prev);
     }
 }

@@ -83,6 +83,7 @@ mod syscall;
 mod task;
 mod text;
 mod texts;
+mod thread_context;
 mod throttle;
 mod tracepoint;
 mod truth;

@@ -373,6 +373,8 @@ globals! {
     STACK_USER_FRAMES = 0;
     /// Python frames that are recorded of a stack; 0: none.
     STACK_PYTHON_FRAMES = 0;
+    /// Whether traces and spans of OpenTelemetry are recorded.
+    THREAD_CONTEXTS = 0;
     /// Bytes that are copied of a program's stack, whose functions the agent finds; 0: none.
     UNWIND_BYTES = 0;
     /// Bytes of the registers of a program (`struct pt_regs`).

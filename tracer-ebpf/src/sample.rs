@@ -13,6 +13,7 @@ use crate::offsets::SAMPLE_NS;
 use crate::probe::Current;
 use crate::record::record;
 use crate::stack;
+use crate::thread_context;
 
 /// Runs in an interrupt; the current thread is the interrupted one.
 #[perf_event]
@@ -22,6 +23,7 @@ pub fn sample_cpu(ctx: PerfEventContext) -> u32 {
         && !thread.is_withheld()
     {
         let sampled_ns = u64::from(SAMPLE_NS.load());
+        thread_context::note(&thread);
         stack::record_at_sample(&ctx, &thread, sampled_ns);
         record(&thread, EventTypeId::SAMPLE, |header| Record {
             header,

@@ -24,6 +24,7 @@ use crate::record::{Wake, header, record_on};
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field, flags};
+use crate::thread_context;
 use crate::throttle;
 use crate::truth::{is_not_zero, is_zero};
 
@@ -52,6 +53,9 @@ fn switch<C: Tracepoint>(ctx: &C) {
             maps::set_running(cpu, Pid(0), 0);
             return;
         }
+    }
+    if leaves {
+        thread_context::note(&prev);
     }
     let since = maps::running_since(cpu, prev.tid());
     if leaves && maps::is_wanted(EventTypeId::SWITCH_OUT) {

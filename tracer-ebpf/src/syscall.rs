@@ -23,6 +23,7 @@ use crate::stack;
 use crate::subject::Subject;
 use crate::task::Task;
 use crate::texts::Texts;
+use crate::thread_context;
 use crate::user::Registers;
 
 at_tracepoint!("sys_enter": sys_enter, sys_enter_raw => enter);
@@ -53,6 +54,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
         reason = "the lower half is that of the entry"
     )]
     let points_to = points_to(nr, is_compat) as u32;
+    thread_context::note(&task);
     stack::record_at_call(
         ctx,
         &task,
@@ -101,6 +103,10 @@ fn exit<C: Tracepoint>(ctx: &C) {
         return;
     };
     let points_to = points_to(nr, is_compat);
+    // The thread does not change it within a call.
+    if CALLS_AT_EXIT.load() != 0 || !maps::is_wanted(EventTypeId::SYSCALL_ENTER) {
+        thread_context::note(&task);
+    }
     stack::record_at_call(ctx, &task, EventTypeId::SYSCALL_EXIT, &registers, is_compat);
     if CALLS_AT_EXIT.load() != 0 {
         // An exec, and the end of a signal handler, have replaced the registers.

@@ -25,6 +25,7 @@ mod sched;
 mod signal;
 mod stack;
 mod syscall;
+mod thread_context;
 mod tracepoint;
 
 use core::mem::{offset_of, size_of};
@@ -82,6 +83,10 @@ pub use syscall::{
     SyscallEnterData, SyscallExitData, SyscallText, SyscallTextsRecord, call_texts, gathered,
     socket_calls, string_space, syscalls, text_item,
 };
+pub use thread_context::{
+    CONTEXT_PROCESSES, CONTEXT_REMAINDERS, CONTEXT_SLOTS, ContextPlace, ContextState,
+    ThreadContextData,
+};
 pub use tracepoint::{
     MAX_TRACEPOINTS, TRACEPOINT_COMMON_BYTES, TRACEPOINT_LOCATED, TRACEPOINT_RECORDS,
     TracepointData, TracepointSite, tracepoint_space, typed_data,
@@ -102,6 +107,7 @@ const FAMILIES: &[&[KernelEventType]] = &[
     signal::EVENT_TYPES,
     stack::EVENT_TYPES,
     syscall::EVENT_TYPES,
+    thread_context::EVENT_TYPES,
 ];
 
 /// Every type of the kernel's events, in order of identifier.

@@ -191,6 +191,8 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 #define LINUX_TRACE_SYMBOL ((trace_event_id_t)62)          /* the function at an address of a stack */
 /* a thread was on a CPU when that was looked at (--sample) */
 #define LINUX_TRACE_SAMPLE ((trace_event_id_t)63)
+/* a thread works for another trace or span of OpenTelemetry (--trace-context) */
+#define LINUX_TRACE_THREAD_CONTEXT ((trace_event_id_t)64)
 /* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
 #define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* a handler of a device's interrupt began */
 #define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* a handler of a device's interrupt ended */
@@ -511,6 +513,13 @@ struct linux_trace_symbol {
 /* Data of LINUX_TRACE_SAMPLE: a thread had a CPU when its clock was looked at (--sample). */
 struct linux_trace_sample {
     __linux_trace_u64 linux_sampled_ns; /* For how much time on a CPU it counts, in nanoseconds. */
+};
+
+/* Data of LINUX_TRACE_THREAD_CONTEXT: the trace and the span of OpenTelemetry that the thread works for from now on;
+ * zeroes: none, or it is not known. Of thread 0, it counts for all threads. */
+struct linux_trace_thread_context {
+    char linux_trace_id[16]; /* The identifier of the trace. */
+    char linux_span_id[8];   /* The identifier of the span. */
 };
 /* To here. */
 

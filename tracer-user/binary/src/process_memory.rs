@@ -35,6 +35,15 @@ pub fn read(pid: i32, address: u64, to: &mut [u8]) -> usize {
     done
 }
 
+/// Returns a reader of the words of process `pid`, by [`read`].
+pub fn words(pid: i32) -> impl Fn(u64) -> Option<u64> {
+    move |address| {
+        let mut word = [0; 8];
+        let read = read(pid, address, &mut word);
+        (read == word.len()).then(|| u64::from_ne_bytes(word))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,25 @@
 //! writes it, so that it may be read while the thread does not run. That a program publishes at all
 //! it says in a mapping of its own (OTEP 4719).
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracer_common::kernel::ThreadContextData;
+use zerocopy::FromBytes as _;
+
+use crate::process_memory;
+use crate::stacks::{BuildIds, MappedBy, Mapping, binary, time_now};
+use crate::thread_local::{ThreadVariable, VariablePlace};
+
 /// Name of the thread-local pointer.
 pub const VARIABLE: &[u8] = b"otel_thread_ctx_v1";
+
+/// Bytes of `maps` that are read.
+const MOST_MAPS_BYTES: u64 = 32 << 20;
 
 /// Bytes of the part of a record that is read: all but what programs add.
 pub const RECORD_BYTES: usize = 28;
@@ -33,6 +50,23 @@ impl ThreadContext {
             trace_id: *trace_id,
             span_id: *span_id,
         })
+    }
+
+    /// Reads the data of an event that says from when on a thread has a context; `None` where it
+    /// has none.
+    #[must_use]
+    pub fn of_event(untrusted: &[u8]) -> Option<Self> {
+        let (data, _) = ThreadContextData::read_from_prefix(untrusted).ok()?;
+        let is_set = data.trace_id != [0; 16] && data.span_id != [0; 8];
+        is_set.then_some(Self {
+            trace_id: data.trace_id,
+            span_id: data.span_id,
+        })
+    }
+
+    /// Appends it as people read it.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("trace {} span {}", self.trace(), self.span()).as_bytes());
     }
 
     /// Returns the identifier of the trace in hexadecimal digits, as it is written everywhere.
@@ -134,6 +168,77 @@ pub fn has_thread_contexts(untrusted: &[u8]) -> bool {
         };
         key == KEY && text.is_some_and(|text| SCHEMAS.contains(&text))
     })
+}
+
+/// Finds where a process, which has these mappings, publishes the contexts of its threads; `None`
+/// where it does not, or where that is unknown.
+pub fn context_place(
+    pid: i32,
+    mappings: &[Mapping],
+    build_ids: &mut BuildIds,
+) -> Option<VariablePlace> {
+    if !publishes(pid)? {
+        return None;
+    }
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let mut seen: Vec<&Arc<[u8]>> = Vec::new();
+    let mut places = Vec::new();
+    for mapping in mappings.iter().filter(|one| one.path.starts_with(b"/")) {
+        if seen.contains(&&mapping.path) {
+            continue;
+        }
+        seen.push(&mapping.path);
+        let Some((variable, bias)) = context_variable(pid, mapping, build_ids) else {
+            continue;
+        };
+        let is_program = Path::new(OsStr::from_bytes(&mapping.path)) == program;
+        places.push(variable.place(is_program, bias, process_memory::words(pid)));
+    }
+    // Of several, which of them is written is unknown.
+    match places[..] {
+        [place] => place,
+        _ => None,
+    }
+}
+
+/// Returns the pointer to contexts that the file of a mapping defines, and how far it lies from its
+/// own address space; `None` where it defines none, or cannot be read.
+pub fn context_variable(
+    pid: i32,
+    mapping: &Mapping,
+    build_ids: &mut BuildIds,
+) -> Option<(ThreadVariable, u64)> {
+    let owner = MappedBy {
+        pid,
+        at: Some(time_now()),
+    };
+    let binary = binary(owner, mapping, build_ids)?;
+    let variable = binary.thread_variable(VARIABLE).ok()??;
+    let own = binary.code_address(mapping.file_offset).ok()??;
+    Some((variable, mapping.start.wrapping_sub(own)))
+}
+
+/// Tells whether a process says that its threads have contexts; `None` where that is not told.
+fn publishes(pid: i32) -> Option<bool> {
+    let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+    let lines = BufReader::new(maps).take(MOST_MAPS_BYTES).split(b'\n');
+    let published = lines.map_while(Result::ok);
+    let published: Vec<u64> = published.filter_map(|line| published_at(&line)).collect();
+    let mut contexts = published.into_iter();
+    Some(contexts.any(|at| payload(pid, at).is_some_and(|bytes| has_thread_contexts(&bytes))))
+}
+
+/// Reads what a process has published, where it is of one moment.
+fn payload(pid: i32, at: u64) -> Option<Vec<u8>> {
+    let header = || {
+        let mut header = [0; HEADER_BYTES];
+        let read = process_memory::read(pid, at, &mut header);
+        ProcessContextHeader::parse(&header).filter(|_| read == header.len())
+    };
+    let before = header()?;
+    let mut bytes = vec![0; before.bytes];
+    let read = process_memory::read(pid, before.payload, &mut bytes);
+    (read == bytes.len() && header()? == before).then_some(bytes)
 }
 
 #[cfg(test)]

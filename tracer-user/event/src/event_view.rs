@@ -4,6 +4,7 @@ use tracer_common::event_type::{SystemEventType, system_event_type};
 use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 
 use tracer_binary::stacks::Stack;
+use tracer_binary::thread_context::ThreadContext;
 
 /// One event, with its type and thread as far as they are known.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub struct EventView<'a> {
     pub inside: Option<NamespaceIds>,
     /// The stack that its thread was in.
     pub stack: Option<Stack<'a>>,
+    /// The trace and span of OpenTelemetry that its thread worked for, where that is known.
+    pub context: Option<ThreadContext>,
 }
 
 impl<'a> EventView<'a> {
@@ -36,6 +39,7 @@ impl<'a> EventView<'a> {
             date: RealtimeNs(0),
             inside: None,
             stack: None,
+            context: None,
         }
     }
 

@@ -7,6 +7,7 @@
 //! - [`fields`], [`probe`] and [`self_describing`] are the values in an event;
 //! - [`words`], [`kernel_words`], [`value_names`], [`task_state`] and [`recorded`] are the same
 //!   values as people read them, and [`document`] is the frame of JSON;
+//! - [`thread_contexts`] is the request for which each thread works;
 //! - [`robots`] is what the events of robots say of nodes and callbacks;
 //! - [`selection`] chooses types of events, and [`predicate`] events by their content.
 
@@ -36,5 +37,6 @@ pub mod selection;
 pub mod self_describing;
 pub mod summary;
 pub mod task_state;
+pub mod thread_contexts;
 pub mod value_names;
 pub mod words;

@@ -13,13 +13,15 @@ const USER: &str = "user";
 
 /// Types that the process table lives on: they flow through the stream even when they are not
 /// shown.
-const LIFE_CYCLE: [EventTypeId; 6] = [
+const LIFE_CYCLE: [EventTypeId; 7] = [
     EventTypeId::FORK,
     EventTypeId::THREAD_CREATE,
     EventTypeId::EXEC,
     EventTypeId::EXIT,
     EventTypeId::THREAD_EXIT,
     EventTypeId::RENAME,
+    // What threads work for is shown with their events.
+    EventTypeId::THREAD_CONTEXT,
 ];
 
 /// Types that report missing events: always shown.

@@ -26,9 +26,9 @@ const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.
 pub const BUDGETS: &[VerifierBudget] = &[
-    budget("sched_process_fork", 6300, 15800),
-    budget("sched_process_exit", 950, 1070),
-    budget("sched_process_exec", 25600, 32200),
+    budget("sched_process_fork", 8600, 18200),
+    budget("sched_process_exit", 2350, 2500),
+    budget("sched_process_exec", 26500, 33100),
     budget("cgroup_attach_task", 9850, 10800),
     budget("task_rename", 4670, 14300),
     budget("hrtimer_expire_entry", 40, 40),
@@ -44,14 +44,14 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_waking", 2100, 2900),
     budget("sched_wakeup", 750, 1450),
     budget("sched_wakeup_new", 1110, 2040),
-    budget("sched_switch_locks", 980, 1630),
-    budget("sched_switch", 26000, 36000),
+    budget("sched_switch_locks", 2400, 3100),
+    budget("sched_switch", 27500, 37500),
     budget("sched_migrate_task", 610, 1130),
     budget("signal_generate", 19000, 7300),
     budget("signal_deliver", 1630, 2320),
     budget("mark_victim", 650, 1140),
-    budget("page_fault_user", 1450, 1940),
-    budget("page_fault_kernel", 1450, 1940),
+    budget("page_fault_user", 2850, 3350),
+    budget("page_fault_kernel", 2850, 3350),
     budget("block_io_start", 260, 380),
     budget("block_getrq", 112, 230),
     budget("block_rq_issue", 1480, 1680),
@@ -66,8 +66,8 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("page_fault_kernel_counts", 120, 170),
     budget("sys_enter_descriptors", 48400, 49800),
     budget("sys_exit_descriptors", 46800, 47800),
-    budget("sys_enter", 98300, 58800),
-    budget("sys_exit", 107300, 103500),
+    budget("sys_enter", 100600, 61100),
+    budget("sys_exit", 109100, 105300),
 ];
 
 /// Returns the budget of a program.

@@ -530,8 +530,9 @@ struct Shape {
     text_at: Option<usize>,
 }
 
-/// Types of the kernel have lower ids: each has a bit of a word.
-const TYPES: usize = u64::BITS as usize;
+/// Types of the kernel have lower ids.
+#[expect(clippy::indexing_slicing, reason = "the compiler makes it")]
+const TYPES: usize = KERNEL_EVENT_TYPES[KERNEL_EVENT_TYPES.len() - 1].entry.id.0 as usize + 1;
 
 /// The shape of each type's records, by its id.
 #[expect(clippy::indexing_slicing, reason = "the compiler makes it")]

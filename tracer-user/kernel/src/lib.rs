@@ -71,6 +71,7 @@ mod self_check;
 mod source;
 mod stacks;
 mod switches;
+mod thread_contexts;
 mod traced;
 mod tracepoints;
 mod tracer;

@@ -11,9 +11,9 @@ use tracer_binary::unwind::REGISTERS_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
-    Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY, MOST_PYTHON_PROCESSES,
-    MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS, Running, SENDER_SLOTS,
-    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
+    CONTEXT_PROCESSES, CONTEXT_SLOTS, Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY,
+    MOST_PYTHON_PROCESSES, MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS,
+    Running, SENDER_SLOTS, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
@@ -211,6 +211,7 @@ impl<'a> Plan<'a> {
             ("STACK_KERNEL_FRAMES", stacks.kernel_frames),
             ("STACK_USER_FRAMES", stacks.user_frames),
             ("STACK_PYTHON_FRAMES", stacks.python_frames),
+            ("THREAD_CONTEXTS", u32::from(self.options.thread_contexts)),
             ("UNWIND_BYTES", stacks.copied_bytes),
             ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(stacks.off_cpu.is_some())),
@@ -243,6 +244,7 @@ impl<'a> Plan<'a> {
             holds_blocked: self.options.stacks.off_cpu.is_some(),
             copies_stacks: self.options.stacks.copied_bytes > 0,
             follows_python: self.options.stacks.python_frames > 0,
+            has_contexts: self.options.thread_contexts,
             describes: self.describes(),
             is_verbose: self.options.verbose,
         };
@@ -416,6 +418,8 @@ pub(super) struct Parameters<'a> {
     pub copies_stacks: bool,
     /// Frames of Python.
     pub follows_python: bool,
+    /// Contexts of threads.
+    pub has_contexts: bool,
     pub is_verbose: bool,
 }
 
@@ -456,6 +460,7 @@ impl Parameters<'_> {
             1
         };
         let of_python = |entries| if self.follows_python { entries } else { 1 };
+        let of_contexts = |entries| if self.has_contexts { entries } else { 1 };
         let blocked_python = if self.holds_blocked {
             of_python(MOST_BLOCKED_MEMORY)
         } else {
@@ -492,6 +497,8 @@ impl Parameters<'_> {
             .map_max_entries("PYTHON_THREADS", of_python(MOST_PYTHON_THREADS))
             .map_max_entries("PYTHON_TOLD", of_python(PYTHON_CODES))
             .map_max_entries("BLOCKED_PYTHON", blocked_python)
+            .map_max_entries("CONTEXT_PLACES", of_contexts(CONTEXT_PROCESSES))
+            .map_max_entries("CONTEXTS", of_contexts(CONTEXT_SLOTS))
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
             .map_max_entries(SUMS, self.counts.sums)

@@ -45,6 +45,8 @@ pub struct KernelOptions {
     /// were recorded, and what processes have mapped apart from them
     /// ([`KernelSource::take_mappings`](super::KernelSource::take_mappings)).
     pub stacks_for_others: bool,
+    /// Recording of the traces and spans of OpenTelemetry that threads work for.
+    pub thread_contexts: bool,
     /// Probes in programs.
     pub probes: Probes,
     /// Tracepoints of the kernel that are recorded by name.
@@ -85,6 +87,7 @@ impl Default for KernelOptions {
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             stacks_for_others: false,
+            thread_contexts: false,
             probes: Probes::default(),
             tracepoints: Vec::new(),
             counting: None,

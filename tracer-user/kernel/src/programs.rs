@@ -291,6 +291,8 @@ mod tests {
         copied_bytes: u32,
         /// Python frames; 0: none.
         python_frames: u32,
+        /// Contexts of threads.
+        has_contexts: bool,
         /// Choice of processes by their properties, and noting of interrupts.
         is_choosing: bool,
         /// Descriptions of descriptors.
@@ -312,6 +314,7 @@ mod tests {
         frames: 127,
         copied_bytes: 0,
         python_frames: 0,
+        has_contexts: true,
         is_choosing: true,
         describes: true,
         has_cpu_rings: false,
@@ -345,6 +348,7 @@ mod tests {
             ("STACK_KERNEL_FRAMES", variant.frames),
             ("STACK_USER_FRAMES", variant.frames),
             ("STACK_PYTHON_FRAMES", variant.python_frames),
+            ("THREAD_CONTEXTS", u32::from(variant.has_contexts)),
             ("UNWIND_BYTES", variant.copied_bytes),
             ("UNWIND_REGISTERS_BYTES", REGISTERS_BYTES),
             ("OFF_CPU", u32::from(variant.frames > 0)),
@@ -371,6 +375,7 @@ mod tests {
             holds_blocked: variant.frames > 0,
             copies_stacks: variant.copied_bytes > 0,
             follows_python: variant.python_frames > 0,
+            has_contexts: variant.has_contexts,
             wanted: u64::MAX,
             reads_strings: variant.string_bytes > 0,
             describes: variant.describes,
@@ -413,6 +418,7 @@ mod tests {
     const LEAST: Variant = Variant {
         string_bytes: 0,
         frames: 0,
+        has_contexts: false,
         is_choosing: false,
         describes: false,
         counts: 0,

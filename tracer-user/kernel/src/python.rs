@@ -414,7 +414,7 @@ fn look_for_one(pid: i32) -> Option<Seen> {
 
 /// Waits until one of the descriptors is readable, at most so many milliseconds, or without an
 /// end: true where the other end of `stopped` is closed.
-fn waits(fds: &[BorrowedFd<'_>], stopped: &UnixStream, timeout: i32) -> bool {
+pub(super) fn waits(fds: &[BorrowedFd<'_>], stopped: &UnixStream, timeout: i32) -> bool {
     let all = fds.iter().map(|fd| fd.as_raw_fd());
     let mut polled: Vec<libc::pollfd> = std::iter::once(stopped.as_raw_fd())
         .chain(all)

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use aya::Btf;
 use tracer_area::monotonic_now;
-use tracer_common::kernel::{TRACEPOINT_RECORDS, wanted};
-use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{TRACEPOINT_RECORDS, ThreadContextData, wanted};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::WantedMaps;
@@ -21,9 +22,11 @@ use super::python::PythonStacks;
 use super::rings::Rings;
 use super::stacks::{WaitingStacks, is_stack};
 use super::switches::Switches;
+use super::thread_contexts::ContextWatch;
 use super::tracepoints::Layouts;
 use tracer_binary::stacks::StackOptions;
 use tracer_syscalls::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
 /// Distance by which the watermark stays behind the clock.
 ///
@@ -59,6 +62,8 @@ pub struct KernelSource {
     stacks: Option<WaitingStacks>,
     /// Descriptions of descriptors, where they are recorded.
     descriptors: Option<Descriptors>,
+    /// Contexts of threads, where they are recorded.
+    contexts: Option<ContextWatch>,
     /// States of threads when the trace began.
     looks: LookRecords,
     first_names: FirstNames,
@@ -94,6 +99,7 @@ impl KernelSource {
             switches: Switches::default(),
             stacks: None,
             descriptors: None,
+            contexts: None,
             looks: LookRecords::default(),
             first_names: FirstNames::default(),
         };
@@ -130,6 +136,31 @@ impl KernelSource {
         stacks.map_or_else(Vec::new, WaitingStacks::take_reports)
     }
 
+    /// Returns the source, which says where contexts of threads are not known.
+    pub(super) fn with_contexts(self, contexts: Option<ContextWatch>) -> Self {
+        Self { contexts, ..self }
+    }
+
+    /// Has contexts recorded anew where some may have been lost since that time, and says that none
+    /// is known until then.
+    fn lose_contexts(&mut self, since: MonotonicNs, batch: &mut Batch<'_>) {
+        let Some(contexts) = &mut self.contexts else {
+            return;
+        };
+        contexts.begin_epoch();
+        let header = EventHeader {
+            time: since,
+            event_type: EventTypeId::THREAD_CONTEXT,
+            pid: 0,
+            tid: 0,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        batch.push(header, ThreadContextData::new_zeroed().as_bytes());
+    }
+
     /// Returns the source, which also takes descriptions of descriptors where they are recorded.
     pub(super) fn with_descriptors(self, options: DescriptorOptions) -> Self {
         Self {
@@ -152,11 +183,13 @@ impl KernelSource {
     }
 
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64, untold_switches: u64) {
-        for lost in self.losses.ring_full() {
+        let full: Vec<_> = self.losses.ring_full().collect();
+        for lost in full {
             if let Some(stacks) = &mut self.stacks {
                 stacks.forget();
             }
             tracing::debug!(cpu = lost.cpu, count = lost.count, "a ring was full");
+            self.lose_contexts(lost.since, batch);
             batch.lose(Loss {
                 cause: LossCause::KernelRingFull,
                 count: lost.count,
@@ -166,8 +199,16 @@ impl KernelSource {
         }
         let since = self.watermark;
         let untold = untold_switches + self.losses.untold_ends();
+        if let Some(contexts) = self.contexts.as_mut().filter(|_| untold > 0) {
+            // The trace marks a loss here too, at which consumers forget contexts.
+            contexts.begin_epoch();
+        }
+        let missed = self.losses.missed();
+        if missed > 0 {
+            self.lose_contexts(since, batch);
+        }
         for (cause, count) in [
-            (LossCause::KernelMissed, self.losses.missed()),
+            (LossCause::KernelMissed, missed),
             (LossCause::ReturnTooDeep, self.losses.unseen_returns()),
             (LossCause::KernelNotReported, untold),
             (LossCause::Damaged, damaged),
@@ -272,6 +313,9 @@ impl Source for KernelSource {
         }
         let is_whole = self.rings.drain(take);
         self.collect_losses(batch, damaged, untold);
+        if let Some(contexts) = &mut self.contexts {
+            contexts.tick();
+        }
         if let Some(diagnostics) = &mut self.diagnostics {
             diagnostics.flush();
         }

@@ -58,8 +58,17 @@ impl TracedMap {
         Ok(())
     }
 
+    /// Maps all of it to be read.
+    pub fn read_all(&self) -> Result<MapMemory, LoadError> {
+        self.map_as(0, usize_of(PID_LIMIT), Access::Read)
+    }
+
     fn map(&self, start: usize, length: usize) -> Result<MapMemory, LoadError> {
-        MapMemory::window(self.0.as_fd(), start, length, Access::ReadWrite)
+        self.map_as(start, length, Access::ReadWrite)
+    }
+
+    fn map_as(&self, start: usize, length: usize, access: Access) -> Result<MapMemory, LoadError> {
+        MapMemory::window(self.0.as_fd(), start, length, access)
             .map_err(|source| failed("mmap", source))
     }
 }

@@ -22,6 +22,7 @@ use super::probes::{ProbeAttachments, ProbeNames};
 use super::python::PythonStacks;
 use super::requirements::{self, Kernel};
 use super::source::KernelSource;
+use super::thread_contexts::ContextWatch;
 use super::traced::{TracedMap, VisibleMap};
 use super::tracepoints::{self, Layouts};
 use super::types;
@@ -60,6 +61,8 @@ pub struct KernelTracer {
     recorded: u64,
     /// Reading of the memory that arguments of system calls point to.
     reads_arguments: bool,
+    /// Recording of the contexts of threads.
+    has_contexts: bool,
     /// Description of the events that are not recorded.
     left_out: Option<&'static str>,
 }
@@ -133,7 +136,11 @@ impl KernelTracer {
             maps.log,
         );
         let python = (options.stacks.python_frames > 0).then(|| PythonStacks::begin(&mut ebpf));
+        let are_pids_ours = kernel.namespace.is_none();
+        let contexts = options.thread_contexts;
+        let contexts = contexts.then(|| ContextWatch::begin(&mut ebpf, are_pids_ours));
         let source = source
+            .with_contexts(contexts.transpose()?)
             .with_stacks(
                 &options.stacks,
                 kernel.btf.as_ref(),
@@ -158,6 +165,7 @@ impl KernelTracer {
             uncounted: uncounted.flatten(),
             recorded: attached.recorded,
             reads_arguments: options.string_bytes > 0,
+            has_contexts: options.thread_contexts,
             left_out: kernel.btf.is_none().then_some(types::LEFT_OUT),
             ebpf,
             _probes: attached.probes,
@@ -326,7 +334,8 @@ impl KernelTracer {
     /// tracepoint for it.
     #[must_use]
     pub fn records(&self, id: EventTypeId) -> bool {
-        self.recorded & wanted::bit(id) != 0
+        let is_recorded = self.recorded & wanted::bit(id) != 0;
+        is_recorded || self.has_contexts && id == EventTypeId::THREAD_CONTEXT
     }
 
     /// Returns the events that are not recorded because the kernel's types are from a file, in

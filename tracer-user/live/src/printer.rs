@@ -11,12 +11,14 @@ use tracer_engine::{ClockPair, EventTypes, Ledger};
 use super::log_stage::LogStage;
 use super::type_rows::TypeRows;
 use tracer_binary::stacks::{self, Owned, PendingStacks, SymbolNames};
+use tracer_binary::thread_context::ThreadContext;
 use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::{Gap, Missing};
 use tracer_event::predicate::{Show, Sieve};
 use tracer_event::selection::Selection;
 use tracer_event::summary::{HeldUp, Summary, WriteLosses};
+use tracer_event::thread_contexts::ThreadContexts;
 use tracer_kernel::LostByCpu;
 use tracer_log_view::log_output::LogOutput;
 use tracer_text::say;
@@ -49,6 +51,8 @@ pub struct Printer {
     /// Stacks whose events have not passed yet.
     stacks: PendingStacks,
     names: SymbolNames,
+    /// Traces and spans that threads work for.
+    contexts: ThreadContexts,
     /// Both clocks when the trace began. A clock that is set meanwhile does not disorder it.
     clocks: ClockPair,
     /// The moment up to which all is known.
@@ -79,6 +83,7 @@ impl Printer {
             sieve: None,
             stacks: PendingStacks::default(),
             names: SymbolNames::live(),
+            contexts: ThreadContexts::default(),
             clocks,
             last: clocks.monotonic,
         }
@@ -135,6 +140,7 @@ impl Printer {
             self.at_sieve(|sieve, show| sieve.lose(now, show));
             let is_kernels = missing.others == self.missing.others;
             self.stacks.lose();
+            self.contexts.forget();
             if let Some(consumer) = &mut self.consumer {
                 consumer.gap(&Gap {
                     next: now,
@@ -184,9 +190,9 @@ impl Printer {
             || self.log.as_ref().is_some_and(|stage| stage.log.is_at_end())
     }
 
-    /// Tells whether events of a type are shown.
+    /// Tells whether events of a type are shown, or say more of others that are.
     pub fn shows(&self, id: EventTypeId) -> bool {
-        self.rows.shows(id) && !self.is_done()
+        (self.rows.shows(id) || id == EventTypeId::THREAD_CONTEXT) && !self.is_done()
     }
 
     /// Tells whether the name of a type is still to be [learnt](Self::learn_name).
@@ -222,7 +228,7 @@ impl Printer {
         };
         let types = EventTypes::default();
         ask(&mut sieve, &mut |line| {
-            self.put(&line.event, line.comm, line.inside, &types);
+            self.put(&line.event, line.comm, (line.inside, line.context), &types);
         });
         self.sieve = Some(sieve);
     }
@@ -236,11 +242,16 @@ impl Printer {
         inside: Option<NamespaceIds>,
         types: &EventTypes,
     ) {
+        let is_context = self.contexts.learn(event);
+        if is_context && !self.rows.shows(EventTypeId::THREAD_CONTEXT) {
+            return;
+        }
+        let context = self.contexts.context(&event.header);
         if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside, types) {
             return;
         }
         let Some(mut sieve) = self.sieve.take() else {
-            self.put(event, comm, inside, types);
+            self.put(event, comm, (inside, context), types);
             return;
         };
         if let Some(row) = self.rows.row(event.header.event_type).cloned() {
@@ -252,9 +263,10 @@ impl Printer {
                 date: self.clocks.date_of(event.header.time),
                 inside,
                 stack: None,
+                context,
             };
             sieve.offer(&line, true, &mut |line| {
-                self.put(&line.event, line.comm, line.inside, types);
+                self.put(&line.event, line.comm, (line.inside, line.context), types);
             });
         }
         self.sieve = Some(sieve);
@@ -274,7 +286,7 @@ impl Printer {
         }
         self.names.learn(event);
         if self.log.is_some() {
-            self.put(event, comm, inside, types);
+            self.put(event, comm, (inside, None), types);
         }
         true
     }
@@ -283,7 +295,7 @@ impl Printer {
         &mut self,
         event: &Event<'_>,
         comm: Option<&[u8]>,
-        inside: Option<NamespaceIds>,
+        (inside, context): (Option<NamespaceIds>, Option<ThreadContext>),
         types: &EventTypes,
     ) {
         let id = event.header.event_type;
@@ -302,7 +314,7 @@ impl Printer {
             *left = left.saturating_sub(1);
         }
         if let Some(stage) = &mut self.log {
-            stage.add(event, stack.as_ref(), comm, types);
+            stage.add(event, (stack.as_ref(), context), comm, types);
             if !self.is_beside_log || is_for_names {
                 return;
             }
@@ -315,6 +327,7 @@ impl Printer {
             date: self.clocks.date_of(event.header.time),
             inside,
             stack: stack.as_ref().map(|stack| stack.named(&self.names)),
+            context,
         };
         if let (None, Some(consumer)) = (&self.failure, &mut self.consumer) {
             self.failure = consumer.event(&line).err();

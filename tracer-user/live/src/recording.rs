@@ -42,6 +42,8 @@ pub struct Recording {
     pub stacks: StackOptions,
     /// Whether functions are shown too that the compiler has put into others.
     pub inlined: bool,
+    /// Recording of the traces and spans of OpenTelemetry that threads work for.
+    pub trace_context: bool,
     /// Probes in the programs.
     pub probes: Vec<ProbeSpec>,
     /// The tracepoints of the kernel that are recorded by their names.
@@ -67,6 +69,7 @@ impl Default for Recording {
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             inlined: false,
+            trace_context: false,
             probes: Vec::new(),
             tracepoints: Vec::new(),
             counting: None,

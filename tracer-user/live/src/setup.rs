@@ -221,6 +221,7 @@ impl Setup {
             string_bytes: recording.string_bytes,
             descriptors: recording.descriptors,
             stacks: recording.stacks,
+            thread_contexts: recording.trace_context,
             probes,
             tracepoints,
             counting: recording.counting,

@@ -104,7 +104,8 @@ impl<L: Log> Walk<L> {
         let (name, entry, is_wanted) = (row.name.clone(), row.entry, row.is_wanted);
         let has_event = self
             .wanted
-            .has_event(&header, &scratch.data, until_null(&scratch.comm));
+            .has_event(&header, &scratch.data, until_null(&scratch.comm))
+            && self.wanted.has_context(&header, scratch.context);
         let line = EventView {
             event: Event {
                 header,
@@ -116,6 +117,7 @@ impl<L: Log> Walk<L> {
             date: scratch.date,
             inside: None,
             stack: None,
+            context: scratch.context,
         };
         let came = self.at_sieve(visit, |sieve, show| {
             if let Some(until) = lost_until {

@@ -7,6 +7,7 @@ use super::{Gaps, Log, Pause, Walk};
 use tracer_binary::stacks::{Stack, SymbolNames};
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::Gap;
+use tracer_event::thread_contexts::ThreadContext;
 
 /// An event until it is known whether others were lost before it.
 #[derive(Debug, Default)]
@@ -27,6 +28,7 @@ struct Known {
     has_comm: bool,
     date: RealtimeNs,
     inside: Option<NamespaceIds>,
+    context: Option<ThreadContext>,
 }
 
 impl HeldEvent {
@@ -37,6 +39,7 @@ impl HeldEvent {
             has_comm: entry.comm.is_some(),
             date: entry.date,
             inside: entry.inside,
+            context: entry.context,
         });
         let stack = entry.stack.as_ref();
         self.stack = stack.map(|stack| {
@@ -73,6 +76,7 @@ impl HeldEvent {
                 data,
                 names,
             }),
+            context: known.context,
         })
     }
 }

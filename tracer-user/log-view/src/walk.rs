@@ -15,12 +15,14 @@ use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
 use super::{Log, Moment, TypeTable, WantedEvents};
 use tracer_binary::stacks::{self, Owned, PendingStacks, Stack, SymbolNames};
+use tracer_binary::thread_context::ThreadContext;
 use tracer_event::consumer::TraceLosses;
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::gap::Missing;
 use tracer_event::predicate::Sieve;
 use tracer_event::summary::{LogCondition, Summary};
+use tracer_event::thread_contexts::ThreadContexts;
 use tracer_text::{is_type_called, say};
 
 /// Reason why a walk has come to rest.
@@ -55,6 +57,10 @@ pub struct Walk<L> {
     /// Stacks whose events have not come yet.
     pub(super) stacks: PendingStacks,
     pub(super) symbols: SymbolNames,
+    /// Traces and spans that threads work for.
+    contexts: ThreadContexts,
+    /// Damage of the log when these were looked at last.
+    damaged: u64,
 }
 
 /// Gaps between the events so far.
@@ -92,10 +98,12 @@ pub(super) struct Scratch {
     pub(super) data: Vec<u8>,
     pub(super) comm: Vec<u8>,
     pub(super) date: RealtimeNs,
+    pub(super) context: Option<ThreadContext>,
 }
 
 impl Scratch {
-    fn keep(&mut self, record: &LogRecord<'_>) {
+    fn keep(&mut self, record: &LogRecord<'_>, context: Option<ThreadContext>) {
+        self.context = context;
         self.data.clear();
         self.data.extend_from_slice(record.event.data);
         self.comm.clear();
@@ -131,6 +139,8 @@ impl<L: Log> Walk<L> {
             missing: None,
             stacks: PendingStacks::default(),
             symbols: SymbolNames::default(),
+            contexts: ThreadContexts::default(),
+            damaged: 0,
         }
     }
 
@@ -162,6 +172,12 @@ impl<L: Log> Walk<L> {
                 self.is_enough = true;
                 return Ok(Pause::Enough);
             }
+            if !self.contexts.is_empty() {
+                let damaged = self.gaps().of_log;
+                if damaged > std::mem::replace(&mut self.damaged, damaged) {
+                    self.contexts.forget();
+                }
+            }
             let record = self.log.next_record().context("cannot read the log")?;
             let Some(record) = record else {
                 return Ok(Pause::End);
@@ -173,6 +189,7 @@ impl<L: Log> Walk<L> {
                 self.is_enough = true;
                 return Ok(Pause::Enough);
             }
+            let is_context = self.contexts.learn(&record.event);
             if self.from.is_some_and(|from| from.is_after(&record)) {
                 self.names.learn(&record);
                 continue;
@@ -184,6 +201,9 @@ impl<L: Log> Walk<L> {
             let now = (header.time, record.realtime);
             let first = self.span.map_or(now, |span| span.first);
             self.span = Some(EventSpan { first, last: now });
+            if is_context && self.wanted.hides_part(header.event_type) {
+                continue;
+            }
             if stacks::is_part(header.event_type) && self.wanted.hides_part(header.event_type) {
                 let is_taken = if header.event_type == EventTypeId::STACK {
                     self.stacks.put(&record.event)
@@ -195,8 +215,9 @@ impl<L: Log> Walk<L> {
                     continue;
                 }
             }
+            let context = self.contexts.context(&header);
             if self.sieve.is_some() {
-                self.scratch.keep(&named);
+                self.scratch.keep(&named, context);
                 self.names.learn(&record);
                 self.come_to_sieve(header, &mut visit)?;
                 continue;
@@ -204,17 +225,18 @@ impl<L: Log> Walk<L> {
             if let Some(row) = self.types.row_mut(header.event_type) {
                 let has_event = self
                     .wanted
-                    .has_event(&header, named.event.data, until_null(comm));
+                    .has_event(&header, named.event.data, until_null(comm))
+                    && self.wanted.has_context(&header, context);
                 if row.is_wanted && has_event {
                     self.left -= 1;
                     let stack = stack_of(&named.event, &mut self.stacks);
                     let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
-                    show(&named, row, stack, &mut visit)?;
+                    show(&named, row, (stack, context), &mut visit)?;
                 }
                 self.names.learn(&record);
                 continue;
             }
-            self.scratch.keep(&named);
+            self.scratch.keep(&named, context);
             self.names.learn(&record);
             self.learn_and_show(header, &mut visit)?;
         }
@@ -230,7 +252,11 @@ impl<L: Log> Walk<L> {
         let known = self.log.event_types();
         let row = self.types.learn(header.event_type, known, &self.wanted);
         let (data, comm) = (&self.scratch.data, &self.scratch.comm);
-        if !row.is_wanted || !self.wanted.has_event(&header, data, until_null(comm)) {
+        let context = self.scratch.context;
+        if !row.is_wanted
+            || !self.wanted.has_event(&header, data, until_null(comm))
+            || !self.wanted.has_context(&header, context)
+        {
             return Ok(());
         }
         self.left -= 1;
@@ -242,7 +268,7 @@ impl<L: Log> Walk<L> {
         };
         let stack = stack_of(&record.event, &mut self.stacks);
         let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
-        show(&record, row, stack, visit)
+        show(&record, row, (stack, context), visit)
     }
 
     /// Returns the log.
@@ -382,12 +408,13 @@ impl<L: Log> Walk<L> {
 fn show(
     record: &LogRecord<'_>,
     row: &mut Row,
-    stack: Option<Stack<'_>>,
+    (stack, context): (Option<Stack<'_>>, Option<ThreadContext>),
     visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     row.count += 1;
     visit(&EventView {
         stack,
+        context,
         ..view_of(record, &row.name, row.entry)
     })
 }
@@ -406,6 +433,7 @@ pub fn view_of<'a>(
         date: record.realtime,
         inside: None,
         stack: None,
+        context: None,
     }
 }
 

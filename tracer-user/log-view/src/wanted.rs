@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tracer_binary::thread_context::ThreadContext;
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::EventHeader;
@@ -30,6 +31,8 @@ pub struct WantedEvents {
     pub tids: Vec<i32>,
     /// Threads whose names are like this.
     pub comm: Option<NamePattern>,
+    /// Trace of OpenTelemetry for which threads work; `None` for any, and for none.
+    pub trace: Option<[u8; 16]>,
     /// System calls that are wanted; others are not.
     pub syscalls: Option<SyscallSet>,
     /// Condition on the data of events.
@@ -93,7 +96,8 @@ impl WantedEvents {
         let has_calls = self.syscalls.is_some();
         let has_names = self.comm.is_some();
         let is_judged = self.predicate.is_restricted();
-        !is_open || has_times || has_ids || has_names || has_calls || is_judged
+        let has_trace = self.trace.is_some();
+        !is_open || has_trace || has_times || has_ids || has_names || has_calls || is_judged
     }
 
     /// Tells whether an event of a type that is wanted is itself wanted, its thread having this
@@ -103,6 +107,13 @@ impl WantedEvents {
         self.has_thread(header)
             && self.has_name(header, comm)
             && self.has_call(header.event_type, data)
+    }
+
+    /// Tells whether an event of a thread that works for this is wanted.
+    #[must_use]
+    pub fn has_context(&self, header: &EventHeader, context: Option<ThreadContext>) -> bool {
+        let is_of = |trace| context.is_some_and(|context| context.trace_id == trace);
+        self.trace.is_none_or(is_of) || is_loss(header.event_type)
     }
 
     /// Tells whether a thread of this name is wanted.

@@ -9,6 +9,7 @@ use super::debuginfod::DebuginfodArgs;
 use super::predicate_options::PredicateArgs;
 use super::trace_options::{PROBE, chosen_syscalls, split_events};
 use tracer_binary::probes::ServerWait;
+use tracer_binary::thread_context::parse_trace_id;
 use tracer_event::selection::Selection;
 use tracer_log_view::{TimePoint, WantedEvents};
 use tracer_syscalls::choice::SyscallSet;
@@ -53,6 +54,10 @@ pub struct LogFilterArgs {
     /// Only events of threads of this name: `*` matches any bytes, `?` one
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
+    /// Only events of threads that work for this trace of OpenTelemetry (32 hexadecimal digits), as
+    /// --trace-context has recorded it
+    #[arg(long, value_name = "ID")]
+    trace_id: Option<String>,
     /// No user events
     #[arg(long)]
     no_user: bool,
@@ -109,6 +114,7 @@ impl LogFilterArgs {
             pids: ids("--pid", &args.pid)?,
             tids: ids("--tid", &args.tid)?,
             comm: comm.transpose()?,
+            trace: args.trace_id.as_deref().map(trace_id).transpose()?,
             has_probes,
             predicate: args.predicate.predicate()?,
             from: point("--from", args.from.as_deref())?,
@@ -134,6 +140,17 @@ impl LogFilterArgs {
         );
         Ok(wanted)
     }
+}
+
+/// Reads the identifier of a trace.
+///
+/// # Errors
+///
+/// It is none.
+pub(super) fn trace_id(typed: &str) -> anyhow::Result<[u8; 16]> {
+    parse_trace_id(typed).with_context(|| {
+        format!("--trace-id {typed:?} is no trace; give 32 hexadecimal digits, not all 0")
+    })
 }
 
 /// Removes the types that are left out. Where types are named by --event alone, they are all that

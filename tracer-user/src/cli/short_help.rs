@@ -93,6 +93,11 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 false,
             ),
             (
+                "trace_context",
+                "For which request of OpenTelemetry a thread works",
+                true,
+            ),
+            (
                 "stack_for",
                 "Only with these: syscall, fault, switch-out, ...",
                 false,
@@ -134,11 +139,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 false,
             ),
             ("stacks", "With --now, what called what", true),
-            (
-                "trace_id",
-                "With --now, only for this trace (OpenTelemetry)",
-                true,
-            ),
+            ("trace_id", "Only of this trace (OpenTelemetry)", true),
         ],
     ),
     (

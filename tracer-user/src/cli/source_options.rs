@@ -14,7 +14,7 @@ use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::target_options::targets;
-use super::trace_options::chosen_syscalls;
+use super::trace_options::{chosen_syscalls, ensure_contexts_are_known};
 use super::{exit, run};
 use tracer_answers::queries::SpanSpec;
 use tracer_binary::probes::ProbeSpec;
@@ -89,6 +89,10 @@ pub struct SourceArgs {
     /// with it which threads had each lock, and which waited for them
     #[arg(long, help_heading = TRACED)]
     pub(super) locks: bool,
+    /// Record for which traces and spans of OpenTelemetry threads work, where programs say so in
+    /// their thread contexts (OTEP 4947)
+    #[arg(long, help_heading = TRACED)]
+    pub(super) trace_context: bool,
     #[command(flatten)]
     pub(super) predicate: PredicateArgs,
     #[command(flatten)]
@@ -197,6 +201,7 @@ impl SourceArgs {
             (self.syscalls.is_some(), "--syscalls"),
             (!self.add_events.is_empty(), "--add-events"),
             (self.btf.is_some(), "--btf"),
+            (self.trace_context, "--trace-context"),
         ];
         let given = given.into_iter().find(|(is_given, _)| *is_given);
         given.map(|(_, option)| option)
@@ -247,6 +252,11 @@ impl SourceArgs {
         let words = typed.map(str::trim).filter(|word| !word.is_empty());
         let named = Selection::from_words(words).context("--add-events")?;
         let mut selection = Selection::usual().with(&named.kernel_types());
+        ensure_contexts_are_known(args.trace_context)?;
+        ensure!(
+            !(args.trace_context && args.no_system),
+            "--trace-context is read by the kernel's events, which --no-system leaves out"
+        );
         if args.locks {
             selection = selection.with(&[EventTypeId::LOCK_WAIT]);
         }
@@ -296,6 +306,7 @@ impl SourceArgs {
         }
         let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(selection, !args.no_system)?;
+        let trace_context = args.trace_context || selection.has(EventTypeId::THREAD_CONTEXT);
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
         let ring_bytes = size("--ring-size", &args.ring_size, least, most)?;
@@ -319,6 +330,7 @@ impl SourceArgs {
                 syscalls,
                 stacks,
                 inlined,
+                trace_context,
                 probes,
                 tracepoints,
                 ..Recording::default()

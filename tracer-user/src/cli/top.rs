@@ -190,6 +190,7 @@ impl TryFrom<TopArgs> for TopConfig {
             syscalls: args.syscalls,
             add_events: args.add_events,
             locks: false,
+            trace_context: false,
             predicate: PredicateArgs::default(),
             probes: args.probes,
             ring_size: args.ring_size,

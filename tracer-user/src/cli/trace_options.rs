@@ -136,6 +136,11 @@ pub struct TraceArgs {
         conflicts_with = "no_system"
     )]
     descriptors: Option<Descriptors>,
+    /// With each event, show for which trace and span of OpenTelemetry its thread works, where the
+    /// program says so in its thread contexts (OTEP 4947): at system calls, switches, page faults,
+    /// samples, waits for locks, and where threads begin and end
+    #[arg(long, conflicts_with = "no_system")]
+    trace_context: bool,
     /// Show no user events
     #[arg(long)]
     no_user: bool,
@@ -213,6 +218,7 @@ impl TraceArgs {
     /// An option makes no sense.
     pub fn setup(self, otherwise: Sink) -> anyhow::Result<Setup> {
         let args = self;
+        ensure_contexts_are_known(args.trace_context)?;
         ensure!(
             !(args.no_user && args.no_system),
             "--no-user and --no-system together leave nothing to trace; give one of them"
@@ -330,6 +336,7 @@ impl TraceArgs {
             "--descriptors looks at all calls, whatever that costs, and --call-cost says that it \
              may not; give one of them"
         );
+        let trace_context = args.trace_context || selection.has(EventTypeId::THREAD_CONTEXT);
         let mut setup = Setup {
             followed: Followed {
                 children: !args.no_inherit,
@@ -350,6 +357,7 @@ impl TraceArgs {
                 },
                 stacks,
                 inlined,
+                trace_context,
                 probes,
                 tracepoints,
                 counting: None,
@@ -376,6 +384,20 @@ impl TraceArgs {
         }
         Ok(setup)
     }
+}
+
+/// Makes sure that contexts of threads, if they are asked for, are known on this machine.
+///
+/// # Errors
+///
+/// They are not.
+pub(super) fn ensure_contexts_are_known(are_asked: bool) -> anyhow::Result<()> {
+    ensure!(
+        !are_asked || cfg!(target_arch = "x86_64"),
+        "--trace-context is for x86-64 so far: elsewhere it is not known where a thread has its \
+         context; leave it out"
+    );
+    Ok(())
 }
 
 /// Returns the consumer of the events: an export, a recorder that waits for something, or lines.

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 
+use super::log_filter::trace_id;
 use super::target_options::targets;
 use super::why::WhyArgs;
 use tracer_answers::now::{WaitSnapshot, json, text};
-use tracer_binary::thread_context::parse_trace_id;
 use tracer_event::document::document;
 use tracer_live::{Targets, ensure_own_proc};
 
@@ -32,11 +32,7 @@ impl TryFrom<WhyArgs> for NowConfig {
             source.file.is_none() && source.command.is_empty(),
             "--now is about processes that are there; give -p, --comm, --cgroup or --all"
         );
-        let trace = args.trace_id.as_deref().map(|typed| {
-            parse_trace_id(typed).with_context(|| {
-                format!("--trace-id {typed:?} is no trace; give 32 hexadecimal digits, not all 0")
-            })
-        });
+        let trace = args.trace_id.as_deref().map(trace_id);
         let (comm, cgroup) = (source.comm.as_deref(), source.cgroup.as_deref());
         Ok(Self {
             targets: targets(&source.pid, comm, cgroup, source.all)?,

@@ -237,6 +237,7 @@ mod tests {
                                 data,
                                 names: &names,
                             }),
+                            context: None,
                         }).unwrap();
                     }
                     // Where there is no span, that is an error.

@@ -1,6 +1,7 @@
 //! System calls that have begun and not ended.
 
 use tracer_analysis::{CallKey, MOST_THREADS, OpenCalls};
+use tracer_binary::thread_context::ThreadContext;
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
@@ -34,6 +35,7 @@ struct Entry {
     comm: Option<Box<[u8]>>,
     date: RealtimeNs,
     inside: Option<NamespaceIds>,
+    context: Option<ThreadContext>,
     of_type: Option<&'static SystemEventType>,
 }
 
@@ -56,6 +58,7 @@ impl OpenCall {
                 comm: line.comm.map(Box::from),
                 date: line.date,
                 inside: line.inside,
+                context: line.context,
                 of_type: line.entry,
             })),
         }
@@ -88,6 +91,7 @@ impl OpenCall {
             date: entry.date,
             inside: entry.inside,
             stack: None,
+            context: entry.context,
         })
     }
 

@@ -16,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 9] = [
+const LACKING: [Lacking; 10] = [
     Lacking {
         is_asked_for: |setup| setup.recording.counting.is_some(),
         options: "--count",
@@ -51,6 +51,11 @@ const LACKING: [Lacking; 9] = [
         options: "--stack kernel",
         instead: "give --stack user; functions of the kernel are for who may read their addresses: \
                   kernel.kptr_restrict is 0 and kernel.perf_event_paranoid at most 1",
+    },
+    Lacking {
+        is_asked_for: |setup| setup.recording.trace_context,
+        options: "--trace-context",
+        instead: "leave it out: `tracer-user why --now` shows what threads work for at this moment",
     },
     Lacking {
         is_asked_for: |setup| setup.recording.calls_at_exit,
@@ -134,6 +139,10 @@ mod tests {
             (
                 setup(|it| it.recording.calls_at_exit = true),
                 "--calls exit",
+            ),
+            (
+                setup(|it| it.recording.trace_context = true),
+                "--trace-context",
             ),
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),

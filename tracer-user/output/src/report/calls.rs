@@ -13,6 +13,7 @@ use zerocopy::FromBytes;
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::fields::{call, table};
 use tracer_event::kernel_words::{push_filled, push_syscall_name};
+use tracer_event::thread_contexts::ThreadContext;
 use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::pointer_data::Texts;
 use tracer_syscalls::results::{push_result, push_result_of, push_returned_descriptor};
@@ -35,6 +36,8 @@ pub struct Entered {
     pub date: RealtimeNs,
     /// Ids of its process and thread in their own pid namespace.
     pub inside: Option<NamespaceIds>,
+    /// Trace and span that its thread works for.
+    pub context: Option<ThreadContext>,
     /// Lines of its stack, which follow the first line that shows it.
     pub stack: Vec<u8>,
     key: CallKey,
@@ -51,6 +54,7 @@ impl Entered {
             comm: line.comm.map(<[u8]>::to_vec),
             date: line.date,
             inside: line.inside,
+            context: line.context,
             stack: stack_lines(line),
             key: CallKey::new(entered.compat != 0, entered.number),
             call: call(&entered),

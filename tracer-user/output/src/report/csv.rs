@@ -142,6 +142,7 @@ mod tests {
             date: RealtimeNs(1),
             inside: None,
             stack: None,
+            context: None,
         };
         let mut out = Vec::new();
         let mut csv = Csv::default();

@@ -93,6 +93,13 @@ impl LineFormat for JsonLines {
             out.extend_from_slice(b",\"prog_address\":");
             push_decimal(out, header.program_address);
         }
+        if let Some(context) = line.context {
+            out.extend_from_slice(b",\"trace_id\":\"");
+            push_hex(out, &context.trace_id);
+            out.extend_from_slice(b"\",\"span_id\":\"");
+            push_hex(out, &context.span_id);
+            out.push(b'"');
+        }
         if let Some(stack) = &line.stack {
             out.extend_from_slice(b",\"stack\":");
             stack.push_json(out);
@@ -442,6 +449,7 @@ mod tests {
             date: RealtimeNs(60_000_000_000 + header.time.0),
             inside: None,
             stack: None,
+            context: None,
         };
         let mut out = Vec::new();
         JsonLines::default().event(&mut out, &line);

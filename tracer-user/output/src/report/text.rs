@@ -275,6 +275,7 @@ impl TextLines {
             date: of.date,
             inside: of.inside,
             stack: None,
+            context: of.context,
         };
         self.push_call(out, &line, &part.words);
         self.push_stack(out, &of.stack);
@@ -327,6 +328,10 @@ impl TextLines {
         push(self, out, most);
         if header.truncation != Truncation::None {
             out.extend_from_slice(b" (truncated)");
+        }
+        if let Some(context) = line.context {
+            out.extend_from_slice(b", for ");
+            context.push(out);
         }
         while out.last() == Some(&b' ') {
             out.pop();
@@ -450,6 +455,7 @@ mod tests {
             date: CLOCKS.date_of(header.time),
             inside: None,
             stack: None,
+            context: None,
         };
         let mut out = Vec::new();
         text(TimeColumn::Relative, Width::Whole, false).event(&mut out, &line);
@@ -490,6 +496,7 @@ mod tests {
                 date: CLOCKS.date_of(header.time),
                 inside: None,
                 stack: None,
+                context: None,
             };
             text.event(&mut out, &line);
         }
@@ -537,6 +544,7 @@ mod tests {
             date: RealtimeNs(0),
             inside: None,
             stack: None,
+            context: None,
         };
         let shown = |width, is_coloured| {
             let mut out = Vec::new();
@@ -579,6 +587,7 @@ mod tests {
             date: RealtimeNs(0),
             inside: None,
             stack: None,
+            context: None,
         };
         for (time, characters) in [(TimeColumn::Relative, 80), (TimeColumn::Wall, 99)] {
             let mut text = text(time, Width::Characters(characters), false);
@@ -668,6 +677,7 @@ mod tests {
             date: RealtimeNs(0),
             inside: None,
             stack: None,
+            context: None,
         };
         let mut out = Vec::new();
         text(TimeColumn::Relative, Width::Whole, true).event(&mut out, &line);
@@ -734,6 +744,7 @@ mod tests {
                 date: CLOCKS.date_of(header.time),
                 inside: None,
                 stack: None,
+                context: None,
             };
             text.event(&mut out, &line);
         }
@@ -828,6 +839,7 @@ mod tests {
             date: RealtimeNs(0),
             inside: None,
             stack: None,
+            context: None,
         };
         let mut out = Vec::new();
         text.event(&mut out, &line);

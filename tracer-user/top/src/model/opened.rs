@@ -148,6 +148,7 @@ impl Lines {
             date: RealtimeNs(0),
             inside: None,
             stack: None,
+            context: None,
         };
         self.text.event(&mut self.out, &line);
         let text = String::from_utf8_lossy(&self.out).into_owned();

@@ -74,6 +74,7 @@ fn offer(sieve: &mut Sieve, event: &Made, shown: &mut Vec<u64>) {
         date: RealtimeNs(0),
         inside: None,
         stack: None,
+        context: None,
     };
     sieve.offer(&line, true, &mut |line| {
         shown.push(line.event.header.time.0)

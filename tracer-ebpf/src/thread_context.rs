@@ -1,0 +1,318 @@
+//! Traces and spans of OpenTelemetry that threads work for.
+//!
+//! The agent says of a process where its threads have the pointer to their contexts. The running
+//! thread's is read as it comes to the kernel, and recorded where it differs from what was recorded
+//! of that thread last: so it counts for the events that follow. Only the thread itself writes it,
+//! and does not run meanwhile; one that is not valid at this moment is none.
+//!
+//! What was recorded last is in a slot by the tid. Each word is mixed with the tid and the epoch, so
+//! that another thread's words, or those of an earlier epoch, are never taken for this one's.
+
+use core::mem::{offset_of, size_of};
+
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{Array, HashMap};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    CONTEXT_REMAINDERS, CONTEXT_SLOTS, ContextPlace, ContextState, Record, ThreadContextData,
+};
+
+use crate::cpu::this_cpu;
+use crate::maps::count_ring_full;
+use crate::offsets::THREAD_CONTEXTS;
+use crate::pid::Pid;
+use crate::record::{Wake, record_if_it_fits};
+use crate::subject::Subject;
+
+/// See [`ContextPlace`]. The agent sets the number of entries, here and below, or leaves it at 1
+/// where contexts are not asked for.
+#[map]
+static CONTEXT_PLACES: HashMap<u32, ContextPlace> = HashMap::with_max_entries(1, 0);
+
+/// What was recorded last of each thread: see [`CONTEXT_SLOTS`].
+#[map]
+static CONTEXTS: Array<Words> = Array::with_max_entries(1, 0);
+
+/// See [`ContextState`].
+#[map]
+static CONTEXT_STATE: Array<ContextState> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// A context: two words of the trace, and one of the span.
+type Words = [u64; 3];
+
+/// No context.
+const NONE: Words = [0; 3];
+
+/// Bytes of a record of the program that are read: all but what programs add.
+const CONTEXT_BYTES: u32 = 28;
+
+/// Tells whether contexts are asked for: known when the program is loaded.
+#[inline(always)]
+fn are_asked() -> bool {
+    THREAD_CONTEXTS.load() != 0
+}
+
+/// Records the context of the running thread, `subject`, where it differs from the last one.
+#[inline(always)]
+pub fn note(subject: &impl Subject) {
+    if are_asked() && may_have(subject.pid()) {
+        note_context(subject.pid().0, subject.tid().0, subject.thread_id());
+    }
+}
+
+/// Notes that a process or thread is made. A process has its contexts where the one has them that
+/// made it.
+#[inline(always)]
+pub fn begins(parent: Pid, child: &impl Subject) {
+    if !are_asked() || !may_have(parent) && !may_have(child.pid()) {
+        return;
+    }
+    forget_context(child.pid().0, child.tid().0);
+    if parent != child.pid() {
+        inherit_contexts(parent.shown(), child.pid().shown());
+    }
+}
+
+/// Notes that the process of the running thread, `subject`, runs another program, of which it is
+/// not known yet where it has contexts.
+#[inline(always)]
+pub fn replaced(subject: &impl Subject) {
+    if are_asked() && may_have(subject.pid()) {
+        let _ = CONTEXT_PLACES.remove(subject.pid().shown());
+        forget_context(subject.pid().0, subject.tid().0);
+    }
+}
+
+/// Tells whether a process may have contexts, at the cost of a look-up.
+#[inline(always)]
+fn may_have(pid: Pid) -> bool {
+    match may_have_byte(pid) {
+        // SAFETY: inside the entry; a byte is read whole.
+        Some(byte) => unsafe { byte.read_volatile() != 0 },
+        None => false,
+    }
+}
+
+#[inline(always)]
+fn may_have_byte(pid: Pid) -> Option<*mut u8> {
+    let state = CONTEXT_STATE.get_ptr_mut(0)?.cast::<u8>();
+    let remainder = pid.shown() as usize & (CONTEXT_REMAINDERS - 1);
+    Some(state.wrapping_add(offset_of!(ContextState, may_have) + remainder))
+}
+
+#[inline(always)]
+fn epoch() -> u64 {
+    match CONTEXT_STATE.get_ptr(0) {
+        // SAFETY: the word that the entry begins with, which is read whole.
+        Some(state) => unsafe { state.cast::<u64>().read_volatile() },
+        None => 0,
+    }
+}
+
+/// Returns what the words of a thread are mixed with, which is no other thread's and no other
+/// epoch's.
+#[inline(always)]
+fn mixed_with(tid: u32) -> u64 {
+    let of = (epoch() << 32) | (u64::from(tid) + 1);
+    of.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline(always)]
+fn slot(tid: u32) -> Option<*mut u64> {
+    CONTEXTS
+        .get_ptr_mut(tid & (CONTEXT_SLOTS - 1))
+        .map(<*mut _>::cast)
+}
+
+/// Reads the words of a slot.
+#[inline(always)]
+fn read_slot(slot: *mut u64) -> Words {
+    // SAFETY: inside the entry that the look-up gave; each word is read whole.
+    let word = |at: usize| unsafe { slot.wrapping_add(at).read_volatile() };
+    [word(0), word(1), word(2)]
+}
+
+/// Writes the words of a slot.
+#[inline(always)]
+fn write_slot(slot: *mut u64, words: Words) {
+    // SAFETY: inside the entry that the look-up gave; each word is written whole.
+    let write = |at: usize, word| unsafe { slot.wrapping_add(at).write_volatile(word) };
+    write(0, words[0]);
+    write(1, words[1]);
+    write(2, words[2]);
+}
+
+/// Thread that a context is of.
+struct Thread {
+    pid: u32,
+    tid: u32,
+}
+
+impl Subject for Thread {
+    #[inline(always)]
+    fn pid(&self) -> Pid {
+        Pid(self.pid)
+    }
+
+    #[inline(always)]
+    fn tid(&self) -> Pid {
+        Pid(self.tid)
+    }
+
+    #[inline(always)]
+    fn thread_id(&self) -> u64 {
+        0
+    }
+}
+
+/// Records the context of the running thread, which has this thread pointer. A function of its own,
+/// as the others, so that the verifier walks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn note_context(pid: u32, tid: u32, thread_pointer: u64) -> i32 {
+    let Some(place) = CONTEXT_PLACES.get_ptr(Pid(pid).shown()) else {
+        return 0;
+    };
+    // SAFETY: it points into the map.
+    let place = unsafe { place.read_volatile() };
+    let Some(slot) = slot(tid) else {
+        return 0;
+    };
+    let context = read(&place, thread_pointer);
+    let mix = mixed_with(tid);
+    let [first, second, span] = context;
+    let words = [first ^ mix, second ^ mix, span ^ mix];
+    if read_slot(slot) != words {
+        record(&Thread { pid, tid }, slot, context, words);
+    }
+    0
+}
+
+/// Forgets what was recorded of a thread: no context counts for it any more.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn forget_context(pid: u32, tid: u32) -> i32 {
+    if let Some(slot) = slot(tid)
+        && read_slot(slot) != NONE
+    {
+        record(&Thread { pid, tid }, slot, NONE, NONE);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn inherit_contexts(parent: u32, child: u32) -> i32 {
+    match CONTEXT_PLACES.get_ptr(parent) {
+        Some(place) => {
+            // SAFETY: it points into the map.
+            let place = unsafe { place.read_volatile() };
+            let _ = CONTEXT_PLACES.insert(child, place, 0);
+            if let Some(byte) = may_have_byte(Pid(child)) {
+                // SAFETY: inside the entry; a byte is written whole.
+                unsafe { byte.write_volatile(1) };
+            }
+        }
+        None => {
+            // What an earlier process of this pid had.
+            let _ = CONTEXT_PLACES.remove(child);
+        }
+    }
+    0
+}
+
+/// Records a context. Where there is no space, the next event of the thread tries it again.
+#[inline(always)]
+fn record(thread: &Thread, slot: *mut u64, context: Words, words: Words) {
+    let [first, second, span] = context;
+    let is_recorded = record_if_it_fits(
+        thread,
+        EventTypeId::THREAD_CONTEXT,
+        Wake::InTime,
+        |space, header| {
+            space.write(Record {
+                header,
+                data: ThreadContextData {
+                    trace_id: zerocopy::transmute!([first, second]),
+                    span_id: span.to_ne_bytes(),
+                },
+            });
+        },
+    );
+    if is_recorded {
+        write_slot(slot, words);
+    } else {
+        write_slot(slot, NONE);
+        count_ring_full(this_cpu(), 1);
+    }
+}
+
+/// Reads the context of the running thread.
+#[inline(always)]
+fn read(place: &ContextPlace, thread_pointer: u64) -> Words {
+    /// Value of the byte that says that the record is valid: all others are reserved.
+    const VALID: u64 = 1;
+    let [address] = words(variable(place, thread_pointer));
+    let mut record = [0_u64; 4];
+    // SAFETY: the helper writes so many bytes, for which there is space, and checks the address.
+    let failed = unsafe {
+        bpf_probe_read_user(
+            (&raw mut record).cast(),
+            CONTEXT_BYTES,
+            address as *const core::ffi::c_void,
+        )
+    };
+    let [first, second, span, rest] = record;
+    let is_valid = address != 0
+        && failed == 0
+        && rest.to_le() & 0xff == VALID
+        && first | second != 0
+        && span != 0;
+    if is_valid {
+        [first, second, span]
+    } else {
+        NONE
+    }
+}
+
+/// Returns where the running thread has the pointer to its context; 0: it has none yet.
+#[inline(always)]
+fn variable(place: &ContextPlace, thread_pointer: u64) -> u64 {
+    /// Memory of a module that was not asked for yet.
+    const UNALLOCATED: u64 = u64::MAX;
+    if place.module == 0 {
+        return thread_pointer.wrapping_add(place.offset);
+    }
+    // The second word of a thread is the table's address; its entries have two words, and the one
+    // before the first says how many there are.
+    let [table] = words(thread_pointer.wrapping_add(8));
+    let [count, _, generation] = words(table.wrapping_sub(16));
+    if table == 0 || place.module > count || generation < place.generation {
+        return 0;
+    }
+    let [memory] = words(table.wrapping_add(place.module.wrapping_mul(16)));
+    if memory == 0 || memory == UNALLOCATED {
+        return 0;
+    }
+    memory.wrapping_add(place.offset)
+}
+
+/// Reads words of the program's memory; zeroes where they are not there.
+#[inline(always)]
+fn words<const N: usize>(address: u64) -> [u64; N] {
+    let mut words = [0_u64; N];
+    #[expect(clippy::cast_possible_truncation, reason = "three words at most")]
+    let bytes = size_of::<[u64; N]>() as u32;
+    // SAFETY: the helper writes so many bytes, for which there is space, and checks the address.
+    let failed = unsafe {
+        bpf_probe_read_user(
+            (&raw mut words).cast(),
+            bytes,
+            address as *const core::ffi::c_void,
+        )
+    };
+    if failed == 0 { words } else { [0; N] }
+}
