@@ -70,6 +70,10 @@ impl Carried {
         if line.event.header.truncation != Truncation::None {
             carried.add("truncated", Item::Truth(true));
         }
+        if let Some(context) = line.context {
+            carried.add("trace_id", Item::Text(context.trace().into_bytes()));
+            carried.add("span_id", Item::Text(context.span().into_bytes()));
+        }
         if line.event.header.program_address != 0 {
             let address = Item::Pointer(line.event.header.program_address);
             carried.add("prog_address", address);

@@ -110,6 +110,17 @@ const BEHIND_PID: Column = Column::optional(
 const BEHIND_TID: Column = Column::optional("behind_tid", Of::I32, "Thread of that process");
 const BEHIND_COMM: Column = Column::optional("behind_comm", Of::Name, "Name of that thread");
 
+const OTEL_TRACE_ID: Column = Column::optional(
+    "otel_trace_id",
+    Of::Text,
+    "Trace of OpenTelemetry that the thread worked for, where that was recorded (--trace-context)",
+);
+const OTEL_SPAN_ID: Column = Column::optional(
+    "otel_span_id",
+    Of::Text,
+    "Span of that trace that the thread worked for",
+);
+
 static EVENTS: TableDefinition = TableDefinition {
     name: "events",
     about: "An event: what `tracer-user read` shows",
@@ -154,6 +165,8 @@ static EVENTS: TableDefinition = TableDefinition {
             Of::Name,
             "Why the stack ends where it does, where that is known",
         ),
+        OTEL_TRACE_ID,
+        OTEL_SPAN_ID,
     ],
 };
 
@@ -267,6 +280,8 @@ pub static TABLES: &[&TableDefinition] = &[
                 Of::U32,
                 "CPU on which it returned, or else was entered",
             ),
+            OTEL_TRACE_ID,
+            OTEL_SPAN_ID,
         ],
     },
     &TableDefinition {

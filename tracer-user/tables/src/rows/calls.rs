@@ -7,10 +7,11 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::kernel_words::push_syscall_name;
 use tracer_event::summary::Summary;
+use tracer_event::thread_contexts::ThreadContext;
 use tracer_output::report::push_field;
 use tracer_syscalls::names::{Table, error_of};
 
-use super::{Rows, push_date};
+use super::{Rows, push_context, push_date};
 use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
@@ -27,6 +28,7 @@ struct Begun {
     header: EventHeader,
     date: RealtimeNs,
     comm: Vec<u8>,
+    context: Option<ThreadContext>,
     /// Its arguments, as a JSON object.
     arguments: Vec<u8>,
     key: CallKey,
@@ -78,6 +80,7 @@ impl CallRows {
             header: view.event.header,
             date: view.date,
             comm: view.comm.unwrap_or_default().to_vec(),
+            context: view.context,
             arguments,
             key,
         };
@@ -186,6 +189,9 @@ fn push(begun: Option<&Begun>, ended: Option<&Ended<'_>>, out: &mut RowBatch) {
     });
     push_end(ended, out);
     out.u32(header.cpu);
+    let context = begun.map(|begun| begun.context);
+    let context = context.or(ended.map(|ended| ended.view.context));
+    push_context(context.flatten(), out);
     out.end_row();
 }
 

@@ -5,7 +5,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_output::report::{CallTimes, push_data};
 
-use super::{Rows, push_date};
+use super::{Rows, push_context, push_date};
 use crate::batch::RowBatch;
 
 /// Maker of a row for each event.
@@ -65,6 +65,7 @@ impl Rows for EventRows {
         });
         let end = view.stack.as_ref().and_then(|stack| stack.why_it_ends());
         out.name(end.map(|end| end.name().as_bytes()));
+        push_context(view.context, out);
         out.end_row();
     }
 }

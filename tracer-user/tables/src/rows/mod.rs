@@ -15,6 +15,7 @@ use tracer_event::consumer::TraceLosses;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
+use tracer_event::thread_contexts::ThreadContext;
 
 use super::batch::RowBatch;
 use super::maker::TableSetup;
@@ -67,6 +68,19 @@ impl Dates {
     pub fn push(self, at: MonotonicNs, out: &mut RowBatch) {
         push_date(RealtimeNs(at.0.wrapping_add_signed(self.offset)), out);
         out.u64(at.0);
+    }
+}
+
+/// Pushes the trace and the span that a thread works for.
+pub fn push_context(context: Option<ThreadContext>, out: &mut RowBatch) {
+    for id in [
+        context.map(|context| context.trace()),
+        context.map(|context| context.span()),
+    ] {
+        out.text(|text| {
+            text.extend(id.iter().flat_map(|id| id.as_bytes()));
+            id.is_some()
+        });
     }
 }
 
