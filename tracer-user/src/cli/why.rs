@@ -6,6 +6,7 @@ use anyhow::{bail, ensure};
 use tracer_engine::event::MonotonicNs;
 
 use super::exit;
+use super::log_filter::trace_id;
 use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, SourceArgs};
 use tracer_answers::budget::Budget;
@@ -50,9 +51,11 @@ pub struct WhyArgs {
     /// call (.eh_frame)
     #[arg(long = "stack", requires = "now")]
     pub(super) stacks: bool,
-    /// With --now, only threads that work for this trace of OpenTelemetry (32 hexadecimal digits),
-    /// as their program says in its thread contexts (OTEP 4947), and what they wait for
-    #[arg(long, value_name = "ID", requires = "now")]
+    /// Only for this trace of OpenTelemetry (32 hexadecimal digits), as programs say in their
+    /// thread contexts (OTEP 4947): the times for which threads work for each of its spans, as
+    /// spans (of a log, those that --trace-context has recorded); with --now, the threads that work
+    /// for it, and what they wait for
+    #[arg(long, value_name = "ID", conflicts_with_all = ["span", "thread", "whole"])]
     pub(super) trace_id: Option<String>,
     /// Which spans: NAME of a pair of event types, syscall:NAME, FILE:FUNCTION, or NAME=BEGIN..END
     /// with two event types, which are on one thread or have a key in their data:
@@ -97,6 +100,7 @@ pub struct WhyArgs {
 #[derive(Clone, Debug)]
 enum Question {
     Spans(Vec<SpanSpec>),
+    Trace([u8; 16]),
     Thread(Option<i32>, Option<TimePoint>, Option<TimePoint>),
 }
 
@@ -130,6 +134,10 @@ impl TryFrom<WhyArgs> for WhyConfig {
                 point("--from", args.from)?,
                 point("--until", args.until)?,
             ),
+            _ if args.trace_id.is_some() => {
+                let typed = args.trace_id.as_deref().unwrap_or_default();
+                Question::Trace(trace_id(typed)?)
+            }
             _ => {
                 let specs = args.span.iter().map(|typed| SpanSpec::parse(typed));
                 Question::Spans(specs.collect::<anyhow::Result<_>>()?)
@@ -139,12 +147,13 @@ impl TryFrom<WhyArgs> for WhyConfig {
         let longer_than = longer_than.transpose()?.unwrap_or_default();
         let spans: &[SpanSpec] = match &asked {
             Question::Spans(specs) => specs,
-            Question::Thread(..) => &[],
+            Question::Trace(_) | Question::Thread(..) => &[],
         };
         let mut source = args.source.checked()?;
+        source.trace_context |= matches!(asked, Question::Trace(_)) && source.file.is_none();
         let pids = source.pids_of_log()?;
         ensure!(
-            pids.is_empty() || matches!(asked, Question::Spans(_)),
+            pids.is_empty() || !matches!(asked, Question::Thread(..)),
             "--pid is of spans here; --thread has its own"
         );
         let source = source.source(spans, &[])?;
@@ -222,6 +231,7 @@ impl WhyConfig {
         let time_of = |point: Option<TimePoint>| point.map(moment).transpose();
         let question = match &self.asked {
             Question::Spans(specs) => queries::Question::Spans(specs.clone()),
+            Question::Trace(trace) => queries::Question::Trace(*trace),
             Question::Thread(tid, from, until) => queries::Question::Thread {
                 tid: *tid,
                 from: time_of(*from)?,

@@ -3,6 +3,7 @@
 
 mod answering;
 mod commands;
+mod context_spans;
 mod functions;
 mod kind;
 mod names;

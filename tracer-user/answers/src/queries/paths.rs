@@ -12,6 +12,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
+use super::context_spans::{ContextSpan, ContextSpans};
 use super::kind::{Explained, ShownSpan, SpanKind, Split, segments};
 use super::rules::rules;
 use super::scope::{Question, SpanChoice};
@@ -51,6 +52,8 @@ pub struct Paths {
     functions: Functions,
     /// The function in which the next event's waker wakes another thread.
     next_wakes_in: FunctionId,
+    /// Spans of OpenTelemetry, where a trace is asked about.
+    contexts: Option<ContextSpans>,
     kinds: Vec<SpanKind>,
     shown: Vec<ShownSpan>,
     first: MonotonicNs,
@@ -82,9 +85,14 @@ impl Paths {
     /// Starts with nothing.
     #[must_use]
     pub fn new(question: Question, choice: SpanChoice) -> Self {
+        let contexts = match question {
+            Question::Trace(trace) => Some(ContextSpans::new(trace)),
+            _ => None,
+        };
         let mut paths = Self {
             question,
             choice,
+            contexts,
             scope: Scope::default(),
             types: EventTypes::default(),
             calls: BTreeMap::new(),
@@ -335,9 +343,38 @@ impl Paths {
             let last = self.left_at.unwrap_or(self.last);
             self.answer(until.map_or(last, |until| until.min(last)));
         }
+        self.end_contexts();
         if let Some(states) = &mut self.states {
             self.stillness.end(states);
             states.end(self.last, |found| also(&found));
+        }
+    }
+
+    /// Explains the spans of OpenTelemetry that are open: there are no more events, or some are
+    /// missing.
+    fn end_contexts(&mut self) {
+        let contexts = self.contexts.as_mut();
+        for (thread, span) in contexts.map(ContextSpans::end).unwrap_or_default() {
+            self.explain_context(thread, span);
+        }
+    }
+
+    /// Explains a span of OpenTelemetry.
+    fn explain_context(&mut self, thread: Thread, of: ContextSpan) {
+        let name = format!("span {:016x}", u64::from_be_bytes(of.span_id)).into_bytes();
+        let known = self.kinds.iter().position(|kind| kind.name == name);
+        let kind = known.unwrap_or_else(|| self.kind(name));
+        let span = Span {
+            rule: kind,
+            begun_by: thread,
+            thread,
+            from: of.from,
+            to: of.to,
+            polls: Vec::new(),
+            has_older_polls: false,
+        };
+        if span.ns() > 0 && self.is_at(&span) {
+            self.explain(kind, span);
         }
     }
 
@@ -500,6 +537,14 @@ impl Paths {
         };
         let specs = match &self.question {
             Question::Nothing => return Vec::new(),
+            Question::Trace(trace) if self.kinds.iter().all(|kind| kind.took.count() == 0) => {
+                return vec![format!(
+                    "no thread works for trace {:032x} in what was recorded; --trace-context \
+                     records it, of programs that publish thread contexts",
+                    u128::from_be_bytes(*trace)
+                )];
+            }
+            Question::Trace(_) => return Vec::new(),
             Question::Thread { tid, .. }
                 if self.kinds.iter().all(|kind| kind.took.count() == 0) =>
             {
@@ -549,7 +594,11 @@ impl Paths {
     /// Tells whether spans were asked for by name.
     #[must_use]
     pub fn has_named_spans(&self) -> bool {
-        matches!(&self.question, Question::Spans(specs) if !specs.is_empty())
+        match &self.question {
+            Question::Spans(specs) => !specs.is_empty(),
+            Question::Trace(_) => true,
+            Question::Nothing | Question::Thread { .. } => false,
+        }
     }
 
     /// Counts the spans that began and have not ended.
@@ -575,6 +624,7 @@ impl Paths {
     /// Handles a gap: events are missing. What is found of threads is given to `also`.
     pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Finding)) {
         self.begin(gap.next);
+        self.end_contexts();
         let history = &mut self.history;
         if let Some(states) = &mut self.states {
             states.lose(gap.until, |found| {
@@ -584,7 +634,7 @@ impl Paths {
         }
         self.history.lose();
         self.spans.lose(gap.is_kernels);
-        if let Question::Spans(_) = self.question {
+        if let Question::Spans(_) | Question::Trace(_) = self.question {
             self.hold_history();
         }
     }
@@ -592,7 +642,11 @@ impl Paths {
     /// Holds the history of threads since the oldest open span began, and as long as was asked for.
     fn hold_history(&mut self) {
         let held = self.held_ns.map(|ns| self.last.0.saturating_sub(ns));
-        let oldest = self.spans.oldest();
+        let of_contexts = self.contexts.as_ref().and_then(ContextSpans::oldest);
+        let oldest = match (self.spans.oldest(), of_contexts) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         let from = match (held.map(MonotonicNs), oldest) {
             (Some(held), Some(oldest)) => Some(held.min(oldest)),
             (held, oldest) => held.or(oldest),
@@ -735,6 +789,17 @@ impl Consumer for Paths {
             self.take_stack(stack);
         }
         self.go_on(event, comm, |_| {});
+        if let Some(contexts) = &mut self.contexts {
+            let ended = contexts.feed(&event.header, view.context);
+            let thread = Thread {
+                pid: event.header.pid,
+                tid: event.header.tid,
+            };
+            for span in ended {
+                self.explain_context(thread, span);
+            }
+            self.hold_history();
+        }
         Ok(())
     }
 }
