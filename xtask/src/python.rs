@@ -32,6 +32,9 @@ const ROS: &[&str] = &[
     "ros-std-msgs==5.5.1",
 ];
 
+/// A tracer of OpenTelemetry that publishes the contexts of threads.
+const DDTRACE: &[&str] = &["ddtrace==4.16.0"];
+
 /// Interpreter that ROS 2 is packaged for.
 const OF_ROS: &str = "python3.11";
 
@@ -114,6 +117,16 @@ pub fn install_ros() -> anyhow::Result<()> {
         return Ok(());
     }
     install_by(OF_ROS, &workspace::target("ros"), ROS)
+}
+
+/// Returns the interpreter of programs under `ddtrace`, under `target/`.
+pub fn with_ddtrace() -> PathBuf {
+    workspace::target("ddtrace").join("bin/python")
+}
+
+/// Sets up the environment that has `ddtrace`.
+pub fn install_ddtrace() -> anyhow::Result<()> {
+    install(&workspace::target("ddtrace"), DDTRACE)
 }
 
 /// Tells whether ROS 2 is installed.

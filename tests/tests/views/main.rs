@@ -20,3 +20,4 @@ mod top;
 mod top_terminal;
 mod trigger;
 mod waits_at;
+mod works_for;

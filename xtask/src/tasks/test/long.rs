@@ -34,6 +34,7 @@ pub const TESTS: [&str; 62] = [
     "chunks_that_are_said_to_be_there_are_not_made",
     "code_that_comes_and_goes_has_its_names_without_root",
     "cpus_idle_as_long_as_the_kernel_says",
+    "each_request_of_a_web_server_under_ddtrace_has_the_ids_that_it_exports",
     "every_interval_of_many_threads_has_its_cpu_and_the_thread_it_names",
     "files_whose_closing_waits_hold_no_other_client_up",
     "functions_of_a_stripped_program_are_those_of_its_twin",

@@ -77,6 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_c_programs()?;
     if args.whole {
         packages::install_missing(packages::TO_TEST_WHOLE)?;
+        python::install_ddtrace()?;
     }
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
@@ -172,6 +173,8 @@ fn environment(dist: &Path, is_whole: bool) -> Variables {
         ("TRACER_NODE_MODULES", node::modules().into_os_string()),
     ];
     if is_whole {
+        let with_ddtrace = python::with_ddtrace().into_os_string();
+        variables.push(("TRACER_DDTRACE", with_ddtrace));
         let more = WHOLE.iter().map(|(name, value)| (*name, value.into()));
         variables.extend(more);
     }
