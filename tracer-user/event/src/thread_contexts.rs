@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_context_counts_for_its_thread_until_another_one_does() {
         let mut contexts = ThreadContexts::default();
-        let mut learn = |contexts: &mut ThreadContexts, (header, data): (EventHeader, [u8; 24])| {
+        let learn = |contexts: &mut ThreadContexts, (header, data): (EventHeader, [u8; 24])| {
             let data = &data;
             assert!(contexts.learn(&Event { header, data }));
         };
