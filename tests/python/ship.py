@@ -90,7 +90,7 @@ class Weed:
             except Exception:
                 return False
 
-        wait_for(is_there, 120)
+        wait_for(is_there, 300)
         return self
 
     def stop(self):
@@ -608,8 +608,10 @@ class Shipping(unittest.TestCase):
 
     def test_a_receiver_that_fails_gets_them_later_and_what_it_refuses_is_counted(self):
         protobuf = {"Content-Type": "application/x-protobuf"}
+        elsewhere = Answers(lambda *_: (200, protobuf, b""))
+        self.addCleanup(elsewhere.stop)
         for answer, arrives in [((200, protobuf, b""), True), ((503, {}, b""), False), ((200, {}, b"hello"), False),
-                                ((301, {"Location": "http://127.0.0.1:9/"}, b""), False), ((401, {}, b""), False)]:
+                                ((307, {"Location": elsewhere.url}, b""), False), ((401, {}, b""), False)]:
             server = Answers(lambda *_, answer=answer: answer)
             self.addCleanup(server.stop)
             if not self.waiting():
@@ -619,6 +621,7 @@ class Shipping(unittest.TestCase):
             self.assertEqual(bool(self.waiting()), not arrives, answer)
             if not arrives:
                 self.assertTrue(self.waiting()[0].endswith(".stored"))
+        self.assertEqual(elsewhere.asked, [])
         # What is refused for good, as a whole or in part: field 1 with field 1, three spans.
         spans = rows(duckdb.connect(), f"select count(*) from '{self.store}/spans/*/*/*.parquet'")[0][0]
         for answer, refused in [((400, {}, b""), spans), ((200, protobuf, b"\x0a\x02\x08\x03"), 3)]:

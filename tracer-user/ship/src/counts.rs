@@ -48,7 +48,7 @@ impl Cause {
 
 /// Count of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
+pub struct DropCount {
     /// Slices.
     pub slices: u64,
     /// Their bytes.
@@ -59,7 +59,7 @@ pub struct Count {
     pub date: u64,
 }
 
-impl Count {
+impl DropCount {
     /// Returns the count of a slice.
     pub fn slice(bytes: u64) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Count {
 }
 
 /// Counts by cause.
-pub type ByCause = BTreeMap<Cause, Count>;
+pub type ByCause = BTreeMap<Cause, DropCount>;
 
 /// Content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ struct Content {
 
 /// Counts, which outlast this process.
 #[derive(Debug)]
-pub struct Counts {
+pub struct DropCounts {
     path: PathBuf,
     file: Option<File>,
     content: Content,
@@ -105,7 +105,7 @@ pub struct Counts {
     has_dropped: bool,
 }
 
-impl Counts {
+impl DropCounts {
     /// Opens the counts in the queue's folder.
     pub fn open(folder: &Path) -> Self {
         let path = folder.join("counts");
@@ -126,7 +126,7 @@ impl Counts {
                             "{} is damaged: how much was dropped before is not known",
                             counts.path.display()
                         ));
-                        counts.count(Cause::CountsDamaged, Count::default());
+                        counts.count(Cause::CountsDamaged, DropCount::default());
                     }
                 }
                 counts.file = Some(file);
@@ -139,14 +139,14 @@ impl Counts {
     }
 
     /// Counts something that is dropped.
-    pub fn add(&mut self, cause: Cause, count: Count) {
+    pub fn add(&mut self, cause: Cause, count: DropCount) {
         self.count(cause, count);
         self.save();
     }
 
     /// Counts something whose file is about to be removed: once, even if this process ends before
     /// it is.
-    pub fn add_removed(&mut self, cause: Cause, name: &str, count: Count) {
+    pub fn add_removed(&mut self, cause: Cause, name: &str, count: DropCount) {
         self.content.removed = Some(name.to_owned());
         self.add(cause, count);
     }
@@ -180,7 +180,7 @@ impl Counts {
         self.save();
     }
 
-    fn count(&mut self, cause: Cause, more: Count) {
+    fn count(&mut self, cause: Cause, more: DropCount) {
         let count = self.content.counts.entry(cause).or_default();
         count.slices = count.slices.saturating_add(more.slices);
         count.bytes = count.bytes.saturating_add(more.bytes);
@@ -286,7 +286,7 @@ fn get(file: &File, place: u64) -> Option<Content> {
 mod tests {
     use super::*;
 
-    fn count(counts: &Counts, cause: Cause) -> Option<(u64, u64)> {
+    fn count(counts: &DropCounts, cause: Cause) -> Option<(u64, u64)> {
         let count = counts.content.counts.get(&cause)?;
         Some((count.slices, count.bytes))
     }
@@ -294,19 +294,19 @@ mod tests {
     #[test]
     fn counts_outlast_the_process_and_are_shipped_under_one_number() {
         let folder = tempfile::tempdir().unwrap();
-        let mut counts = Counts::open(folder.path());
+        let mut counts = DropCounts::open(folder.path());
         assert_eq!(counts.begin_shipping(), None);
-        counts.add_removed(Cause::QueueFull, "a.slice", Count::slice(100));
-        counts.add(Cause::QueueFull, Count::slice(11));
-        let mut counts = Counts::open(folder.path());
+        counts.add_removed(Cause::QueueFull, "a.slice", DropCount::slice(100));
+        counts.add(Cause::QueueFull, DropCount::slice(11));
+        let mut counts = DropCounts::open(folder.path());
         assert_eq!(count(&counts, Cause::QueueFull), Some((2, 111)));
         assert_eq!(counts.removed(), Some("a.slice"));
         let first = counts.begin_shipping().unwrap();
-        counts.add(Cause::Unreadable, Count::slice(5));
-        let mut counts = Counts::open(folder.path());
+        counts.add(Cause::Unreadable, DropCount::slice(5));
+        let mut counts = DropCounts::open(folder.path());
         assert_eq!(counts.begin_shipping().unwrap(), first);
         counts.note_shipped();
-        let mut counts = Counts::open(folder.path());
+        let mut counts = DropCounts::open(folder.path());
         let second = counts.begin_shipping().unwrap();
         assert_ne!(second.0, first.0);
         assert_eq!(second.1.keys().collect::<Vec<_>>(), [&Cause::Unreadable]);
@@ -315,24 +315,24 @@ mod tests {
     #[test]
     fn of_a_damaged_place_the_other_one_counts_and_of_two_it_is_said() {
         let folder = tempfile::tempdir().unwrap();
-        let mut counts = Counts::open(folder.path());
-        (0..3).for_each(|_| counts.add(Cause::QueueFull, Count::slice(1)));
+        let mut counts = DropCounts::open(folder.path());
+        (0..3).for_each(|_| counts.add(Cause::QueueFull, DropCount::slice(1)));
         let newest = counts.content.number % 2;
         let file = File::options().write(true).open(&counts.path).unwrap();
         file.write_all_at(b"#", newest * PLACE_BYTES + 20).unwrap();
-        let counts = Counts::open(folder.path());
+        let counts = DropCounts::open(folder.path());
         assert_eq!(count(&counts, Cause::QueueFull), Some((2, 2)));
         for place in 0..2 {
             file.write_all_at(b"#", place * PLACE_BYTES + 20).unwrap();
         }
-        let counts = Counts::open(folder.path());
+        let counts = DropCounts::open(folder.path());
         assert_eq!(count(&counts, Cause::CountsDamaged), Some((0, 0)));
         assert_eq!(count(&counts, Cause::QueueFull), None);
     }
 
     #[test]
     fn all_causes_with_the_largest_counts_have_space() {
-        let most = Count {
+        let most = DropCount {
             slices: u64::MAX,
             bytes: u64::MAX,
             spans: u64::MAX,

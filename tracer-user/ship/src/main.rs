@@ -62,8 +62,8 @@ fn words(error: &anyhow::Error) -> String {
 /// Exit code of a failure, as of `tracer-user`.
 const FAILED: u8 = 2;
 
-/// Has large pieces of memory go back to the system at once: else the allocator holds as much as was
-/// ever asked for.
+/// Has large pieces of memory go back to the system at once: else the allocator holds as much as
+/// was ever asked for.
 #[cfg(target_env = "gnu")]
 fn hold_little_memory() {
     // SAFETY: there is one thread yet.

@@ -10,12 +10,12 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use crate::counts::ByCause;
-use crate::queue::Entry;
+use crate::queue::QueuedSlice;
 use crate::slice::Told;
 
 /// Row of the table.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct ShipRow {
     /// Date of the slice's first event; of the newest thing that was dropped [ns since 1970].
     pub date: u64,
     /// Time of its first event and of its last one on the monotonic clock [ns].
@@ -64,8 +64,8 @@ const SCHEMA: &str = "message ship {
 }";
 
 /// Returns the row of a slice that is in the store.
-pub fn of_slice(entry: &Entry, events: &Told, date: u64) -> Row {
-    Row {
+pub fn of_slice(entry: &QueuedSlice, events: &Told, date: u64) -> ShipRow {
+    ShipRow {
         date,
         times: events.span.map(|span| (span.first.0.0, span.last.0.0)),
         slice: Some(entry.slice.clone()),
@@ -77,20 +77,20 @@ pub fn of_slice(entry: &Entry, events: &Told, date: u64) -> Row {
         host: entry.host.clone(),
         boot_id: entry.boot_id.clone(),
         trace_id: Some(events.trace_id.clone()),
-        ..Row::default()
+        ..ShipRow::default()
     }
 }
 
 /// Returns the rows of what was dropped.
-pub fn of_counts(host: &str, counts: &ByCause) -> Vec<Row> {
-    let row = |(cause, count): (&crate::counts::Cause, &crate::counts::Count)| Row {
+pub fn of_counts(host: &str, counts: &ByCause) -> Vec<ShipRow> {
+    let row = |(cause, count): (&crate::counts::Cause, &crate::counts::DropCount)| ShipRow {
         date: count.date,
         cause: Some(cause.name()),
         slices: count.slices,
         bytes: count.bytes,
         spans: Some(count.spans),
         host: host.to_owned(),
-        ..Row::default()
+        ..ShipRow::default()
     };
     counts.iter().map(row).collect()
 }
@@ -100,7 +100,7 @@ pub fn of_counts(host: &str, counts: &ByCause) -> Vec<Row> {
 /// # Errors
 ///
 /// There is none.
-pub fn file(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
+pub fn file(rows: &[ShipRow]) -> Result<Vec<u8>, ParquetError> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let properties = WriterProperties::builder()
         .set_created_by(concat!("tracer-user version ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -112,7 +112,7 @@ pub fn file(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
     let number = |value: u64| Some(value.cast_signed());
     let text = |value: &str| Some(ByteArray::from(value));
     let maybe = |value: &Option<String>| value.as_deref().map(ByteArray::from);
-    let state = |row: &Row| {
+    let state = |row: &ShipRow| {
         let is_dropped = row.cause.is_some();
         text(if is_dropped { "dropped" } else { "shipped" })
     };
@@ -139,9 +139,9 @@ pub fn file(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
 /// Writes the next column.
 fn put<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
-    rows: &[Row],
+    rows: &[ShipRow],
     is_nullable: bool,
-    get: impl Fn(&Row) -> Option<T::T>,
+    get: impl Fn(&ShipRow) -> Option<T::T>,
 ) -> Result<(), ParquetError> {
     let column = group.next_column()?;
     let mut column =

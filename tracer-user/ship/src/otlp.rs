@@ -26,7 +26,7 @@ use tracer_tables::{BatchColumn, ColumnValues, RowBatch};
 use tracer_text::say;
 use url::Url;
 
-use crate::queue::Entry;
+use crate::queue::QueuedSlice;
 use crate::slice;
 use crate::store;
 
@@ -89,13 +89,18 @@ impl Receiver {
         })
     }
 
-    /// Sends all spans of a slice, and returns how many the receiver has refused for good. `link` is
-    /// what they are said to be a part of.
+    /// Sends all spans of a slice, and returns how many the receiver has refused for good. `link`
+    /// is what they are said to be a part of.
     ///
     /// # Errors
     ///
     /// The slice cannot be read, or the receiver does not take them now.
-    pub async fn send(&self, log: &Path, entry: &Entry, link: &str) -> Result<u64, SendError> {
+    pub async fn send(
+        &self,
+        log: &Path,
+        entry: &QueuedSlice,
+        link: &str,
+    ) -> Result<u64, SendError> {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
         let reading = tokio::task::spawn_blocking({
             let (log, entry, link) = (log.to_owned(), entry.clone(), link.to_owned());
@@ -138,7 +143,7 @@ impl Receiver {
         }
         match status {
             StatusCode::OK => {}
-            // These spans are never taken, whoever sends them.
+            // These spans are never taken, however often they are sent.
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => {
                 say(&format!(
                     "{} refuses {} spans: {status}",
@@ -194,7 +199,7 @@ struct Request {
     spans: u64,
 }
 
-fn read(log: &Path, entry: &Entry, link: &str, to: &Sender<Request>) -> anyhow::Result<u64> {
+fn read(log: &Path, entry: &QueuedSlice, link: &str, to: &Sender<Request>) -> anyhow::Result<u64> {
     slice::spans(log, |batch| {
         let rows = batch.rows();
         let resource_spans = of_batch(batch, entry, link)?;
@@ -209,7 +214,11 @@ fn read(log: &Path, entry: &Entry, link: &str, to: &Sender<Request>) -> anyhow::
 }
 
 /// Returns the spans of a batch, by the process that ended them.
-fn of_batch(batch: RowBatch, entry: &Entry, link: &str) -> anyhow::Result<Vec<ResourceSpans>> {
+fn of_batch(
+    batch: RowBatch,
+    entry: &QueuedSlice,
+    link: &str,
+) -> anyhow::Result<Vec<ResourceSpans>> {
     let rows = batch.rows();
     let columns = Columns(batch.into_columns().collect());
     let mut by_process: Vec<(i64, ResourceSpans)> = Vec::new();
@@ -234,7 +243,7 @@ fn of_batch(batch: RowBatch, entry: &Entry, link: &str) -> anyhow::Result<Vec<Re
     Ok(by_process.into_iter().map(|(_, spans)| spans).collect())
 }
 
-fn resource(columns: &Columns, row: usize, entry: &Entry) -> anyhow::Result<ResourceSpans> {
+fn resource(columns: &Columns, row: usize, entry: &QueuedSlice) -> anyhow::Result<ResourceSpans> {
     let comm = columns.text("comm", row)?;
     let mut attributes = vec![
         // As OpenTelemetry has it where a program has not said what service it is.
@@ -276,7 +285,7 @@ const SPLIT: [&str; 6] = [
     "unknown_ns",
 ];
 
-fn of_row(columns: &Columns, row: usize, entry: &Entry, link: &str) -> anyhow::Result<Span> {
+fn of_row(columns: &Columns, row: usize, entry: &QueuedSlice, link: &str) -> anyhow::Result<Span> {
     let (ns, duration) = (
         columns.number("ns", row)?,
         columns.number("duration_ns", row)?,

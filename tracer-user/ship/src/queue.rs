@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Slice that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct QueuedSlice {
     /// Name that its content gives it: 32 hexadecimal digits.
     pub slice: String,
     /// Boot in which it was recorded, where that is known.
@@ -40,7 +40,7 @@ const NO_BOOT: &str = "-";
 /// Digits of a slice's name.
 const DIGITS: usize = 32;
 
-impl Entry {
+impl QueuedSlice {
     /// Returns the name of its file.
     pub fn file_name(&self) -> String {
         let boot = self.boot_id.as_deref().unwrap_or(NO_BOOT);
@@ -116,12 +116,12 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Queue, which belongs to this process as long as it is open.
 #[derive(Debug)]
-pub struct Queue {
+pub struct SliceQueue {
     folder: PathBuf,
     _lock: File,
 }
 
-impl Queue {
+impl SliceQueue {
     /// Opens the queue in a spool folder.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Queue {
     }
 
     /// Returns the path of a slice.
-    pub fn path(&self, entry: &Entry) -> PathBuf {
+    pub fn path(&self, entry: &QueuedSlice) -> PathBuf {
         self.folder.join(entry.file_name())
     }
 
@@ -165,16 +165,16 @@ impl Queue {
     /// # Errors
     ///
     /// The folder cannot be read.
-    pub fn entries(&self) -> anyhow::Result<Vec<Entry>> {
+    pub fn entries(&self) -> anyhow::Result<Vec<QueuedSlice>> {
         let cannot = || format!("cannot read {}", self.folder.display());
         let mut entries = Vec::new();
         for file in fs::read_dir(&self.folder).with_context(cannot)? {
             let file = file.with_context(cannot)?;
-            let entry = file.file_name().to_str().and_then(Entry::parse);
+            let entry = file.file_name().to_str().and_then(QueuedSlice::parse);
             let Some((entry, data)) = entry.zip(file.metadata().ok()) else {
                 continue;
             };
-            entries.push(Entry {
+            entries.push(QueuedSlice {
                 bytes: data.len(),
                 changed: data.modified().unwrap_or(SystemTime::UNIX_EPOCH),
                 ..entry
@@ -189,7 +189,7 @@ impl Queue {
     /// # Errors
     ///
     /// It cannot be renamed.
-    pub fn add(&self, file: &Path, entry: &Entry) -> io::Result<()> {
+    pub fn add(&self, file: &Path, entry: &QueuedSlice) -> io::Result<()> {
         fs::rename(file, self.path(entry))?;
         self.sync()
     }
@@ -199,7 +199,7 @@ impl Queue {
     /// # Errors
     ///
     /// It cannot be renamed.
-    pub fn note_stored(&self, entry: &mut Entry) -> io::Result<()> {
+    pub fn note_stored(&self, entry: &mut QueuedSlice) -> io::Result<()> {
         let before = self.path(entry);
         entry.is_stored = true;
         fs::rename(before, self.path(entry))?;
@@ -211,7 +211,7 @@ impl Queue {
     /// # Errors
     ///
     /// It cannot be removed. That it is not there is none.
-    pub fn remove(&self, entry: &Entry) -> io::Result<()> {
+    pub fn remove(&self, entry: &QueuedSlice) -> io::Result<()> {
         match fs::remove_file(self.path(entry)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => self.sync(),
@@ -228,8 +228,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn entry(host: &str) -> Entry {
-        Entry {
+    fn entry(host: &str) -> QueuedSlice {
+        QueuedSlice {
             slice: "0123456789abcdef0123456789abcdef".to_owned(),
             boot_id: Some("d9428888-122b-11e1-b85c-61cd3cbb3210".to_owned()),
             host: host.to_owned(),
@@ -244,12 +244,12 @@ mod tests {
         for host in ["a", "web-1.example.org", "x_1"] {
             for boot_id in [entry(host).boot_id, None] {
                 for is_stored in [false, true] {
-                    let entry = Entry {
+                    let entry = QueuedSlice {
                         boot_id: boot_id.clone(),
                         is_stored,
                         ..entry(host)
                     };
-                    assert_eq!(Entry::parse(&entry.file_name()), Some(entry));
+                    assert_eq!(QueuedSlice::parse(&entry.file_name()), Some(entry));
                 }
             }
         }
@@ -262,11 +262,11 @@ mod tests {
             ".slice",
             "é.-.h.slice",
         ] {
-            assert_eq!(Entry::parse(name), None, "{name}");
+            assert_eq!(QueuedSlice::parse(name), None, "{name}");
         }
         let good = entry("h").file_name();
-        assert_eq!(Entry::parse(&good.replace("slice", "other")), None);
-        assert_eq!(Entry::parse(&good.replacen('0', "/", 1)), None);
+        assert_eq!(QueuedSlice::parse(&good.replace("slice", "other")), None);
+        assert_eq!(QueuedSlice::parse(&good.replacen('0', "/", 1)), None);
         for host in ["", ".", "..", "a/b", "a b", "a=b", &"x".repeat(129)] {
             assert!(check_host(host).is_err(), "{host}");
         }
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn a_queue_has_one_owner_and_its_slices_in_order() {
         let spool = tempfile::tempdir().unwrap();
-        let queue = Queue::open(spool.path()).unwrap();
-        let second = Queue::open(spool.path()).unwrap_err().to_string();
+        let queue = SliceQueue::open(spool.path()).unwrap();
+        let second = SliceQueue::open(spool.path()).unwrap_err().to_string();
         assert!(second.contains("another process ships"), "{second}");
         let mut names = Vec::new();
         for content in ["b", "a"] {
@@ -284,7 +284,7 @@ mod tests {
             fs::write(&taken, content).unwrap();
             let slice = name_of(&mut File::open(&taken).unwrap()).unwrap();
             names.push(slice.clone());
-            let entry = Entry {
+            let entry = QueuedSlice {
                 slice,
                 ..entry("h")
             };

@@ -18,15 +18,15 @@ use tracer_text::WallClock;
 use tracer_text::quantity::{size, time};
 use tracer_text::say;
 
-use crate::counts::{Cause, Count, Counts};
+use crate::counts::{Cause, DropCount, DropCounts};
 use crate::marker;
 use crate::options::ShipArgs;
 use crate::otlp::{Receiver, SendError};
-use crate::queue::{Entry, Queue, check_host, hex};
+use crate::queue::{QueuedSlice, SliceQueue, check_host, hex};
 use crate::retry::Failures;
 use crate::slice::{self, Told};
 use crate::spool::{Spool, Taken, is_temporary, set_aside};
-use crate::store::{NotWhole, Part, Target, parts};
+use crate::store::{NotWhole, ObjectPart, Target, parts};
 use crate::words;
 
 /// Interval between looks at the spool folder.
@@ -41,11 +41,11 @@ const FAILED: u8 = 2;
 /// Shipper of one spool folder.
 struct Shipper {
     spool: Spool,
-    counts: Counts,
+    counts: DropCounts,
     way: Arc<Way>,
     host: String,
     most_bytes: u64,
-    /// What is being shipped.
+    /// Slice or counts that are being shipped.
     work: Option<Work>,
     /// Slices that failed, the last one at the end: others come before them.
     failed: Vec<String>,
@@ -53,7 +53,7 @@ struct Shipper {
 
 /// Way that slices take.
 struct Way {
-    queue: Queue,
+    queue: SliceQueue,
     target: Target,
     receiver: Option<Receiver>,
 }
@@ -61,7 +61,7 @@ struct Way {
 /// Something that is being shipped.
 struct Work {
     /// The slice; `None` for the counts.
-    entry: Option<Entry>,
+    entry: Option<QueuedSlice>,
     /// Number of spans that were refused, at the end.
     going: Pin<Box<dyn Future<Output = Result<u64, Failure>>>>,
 }
@@ -114,8 +114,8 @@ pub fn run(args: &ShipArgs) -> anyhow::Result<ExitCode> {
             "--spool {} is no folder; make it, and have recorders write there",
             args.spool.display()
         );
-        let queue = Queue::open(&args.spool)?;
-        let counts = Counts::open(queue.folder());
+        let queue = SliceQueue::open(&args.spool)?;
+        let counts = DropCounts::open(queue.folder());
         let way = Way {
             queue,
             target,
@@ -226,7 +226,7 @@ impl Shipper {
         let mut has_failed = taken.has_failed;
         loop {
             self.work = self.next_work()?;
-            let is_tried = |entry: &Entry| self.failed.contains(&entry.slice);
+            let is_tried = |entry: &QueuedSlice| self.failed.contains(&entry.slice);
             match &self.work {
                 None => break,
                 Some(work) if work.entry.as_ref().is_some_and(is_tried) => {
@@ -315,9 +315,9 @@ impl Shipper {
             };
             let count = if entry.is_stored {
                 // Only its spans are still to be sent.
-                Count::spans(slice::spans(&queue.path(entry), |_| Ok(())).unwrap_or(0))
+                DropCount::spans(slice::spans(&queue.path(entry), |_| Ok(())).unwrap_or(0))
             } else {
-                Count::slice(entry.bytes)
+                DropCount::slice(entry.bytes)
             };
             self.counts.add_removed(cause, &entry.file_name(), count);
             queue
@@ -339,7 +339,7 @@ impl Shipper {
     fn next_work(&mut self) -> anyhow::Result<Option<Work>> {
         let mut entries = self.way.queue.entries()?;
         // One that fails, for whatever reason, holds no other one up.
-        let turn = |entry: &Entry| {
+        let turn = |entry: &QueuedSlice| {
             let mut failed = self.failed.iter();
             let position = failed.position(|slice| *slice == entry.slice);
             position.map_or(0, |position| position + 1)
@@ -382,13 +382,14 @@ impl Shipper {
             (Ok(refused), Some(entry)) => {
                 self.failed.retain(|slice| *slice != entry.slice);
                 if refused > 0 {
-                    self.counts.add(Cause::OtlpRefused, Count::spans(refused));
+                    self.counts
+                        .add(Cause::OtlpRefused, DropCount::spans(refused));
                 }
             }
             (Err(Failure::OfSlice(error)), Some(entry)) => {
                 // It may be in the store by now.
                 let queue = &self.way.queue;
-                let stored = Entry {
+                let stored = QueuedSlice {
                     is_stored: true,
                     ..entry.clone()
                 };
@@ -419,7 +420,7 @@ async fn go_on(work: &mut Option<Work>) -> Result<u64, Failure> {
 
 impl Way {
     /// Ships a slice, and removes it from the queue. Returns how many of its spans were refused.
-    async fn ship(&self, mut entry: Entry) -> Result<u64, Failure> {
+    async fn ship(&self, mut entry: QueuedSlice) -> Result<u64, Failure> {
         let other = |error: std::io::Error| Failure::Other(error.into());
         let (date, _) = slice::beginning(&self.queue.path(&entry)).map_err(Failure::of_reading)?;
         let folder = format!("date={}/host={}", day(date), entry.host);
@@ -442,7 +443,7 @@ impl Way {
     }
 
     /// Puts all tables of a slice into the store, and the row that says so.
-    async fn store(&self, entry: &Entry, folder: &str, date: u64) -> Result<(), Failure> {
+    async fn store(&self, entry: &QueuedSlice, folder: &str, date: u64) -> Result<(), Failure> {
         let mut events = None;
         for table in TABLES {
             let name = format!("{}/{folder}/{}.parquet", table.name, entry.slice);
@@ -462,7 +463,7 @@ impl Way {
 
     async fn put_table(
         &self,
-        entry: &Entry,
+        entry: &QueuedSlice,
         table: &'static TableDefinition,
         name: &str,
     ) -> Result<Told, Failure> {
@@ -484,15 +485,20 @@ impl Way {
         }
     }
 
-    async fn put_rows(&self, rows: &[marker::Row], folder: &str, name: &str) -> anyhow::Result<()> {
+    async fn put_rows(
+        &self,
+        rows: &[marker::ShipRow],
+        folder: &str,
+        name: &str,
+    ) -> anyhow::Result<()> {
         let file = marker::file(rows).context("cannot make the rows of ship")?;
         let (sender, mut receiver) = parts();
         let name = format!("ship/{folder}/{name}.parquet");
         let put = self.target.put(&name, &mut receiver);
         let send = async move {
             // Who takes no parts says why.
-            let _ = sender.send(Part::Bytes(Bytes::from(file))).await;
-            let _ = sender.send(Part::End).await;
+            let _ = sender.send(ObjectPart::Bytes(Bytes::from(file))).await;
+            let _ = sender.send(ObjectPart::End).await;
         };
         tokio::join!(put, send).0
     }

@@ -18,8 +18,8 @@ use tracer_log::LogReader;
 use tracer_log_view::{EventSpan, Pause, Walk, WantedEvents, open};
 use tracer_tables::{RowBatch, RowOrigin, TableDefinition, TableMaker, TableSetup};
 
-use crate::queue::Entry;
-use crate::store::{PART_BYTES, Part};
+use crate::queue::QueuedSlice;
+use crate::store::{ObjectPart, PART_BYTES};
 
 /// Rows of a row group. All of a group is in memory until it is written.
 const GROUP_ROWS: usize = 8192;
@@ -67,9 +67,9 @@ pub fn beginning(log: &Path) -> anyhow::Result<(RealtimeNs, u64)> {
 /// The slice cannot be read, or the parts are not taken.
 pub fn make_table(
     log: &Path,
-    entry: &Entry,
+    entry: &QueuedSlice,
     table: &'static TableDefinition,
-    to: &Sender<Part>,
+    to: &Sender<ObjectPart>,
 ) -> anyhow::Result<Told> {
     let mut walk = walk(log)?;
     let choice = TableChoice {
@@ -96,10 +96,10 @@ pub fn make_table(
     let told = told(&walk, &summary, rows.get());
     let rest = std::mem::take(&mut *lock(&rest));
     if !rest.is_empty() {
-        let part = Part::Bytes(Bytes::from(rest));
+        let part = ObjectPart::Bytes(Bytes::from(rest));
         to.blocking_send(part).context(NO_TAKER)?;
     }
-    to.blocking_send(Part::End).context(NO_TAKER)?;
+    to.blocking_send(ObjectPart::End).context(NO_TAKER)?;
     Ok(told)
 }
 
@@ -166,7 +166,7 @@ const NO_TAKER: &str = "the store takes no more";
 /// Writer that sends parts of one length. What is left at the end is with its maker: columns are
 /// flushed one by one.
 struct PartWriter {
-    to: Sender<Part>,
+    to: Sender<ObjectPart>,
     part: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -183,7 +183,7 @@ impl Write for PartWriter {
         let taken = bytes.get(..room.min(bytes.len())).unwrap_or_default();
         part.extend_from_slice(taken);
         if part.len() >= PART_BYTES {
-            let full = Part::Bytes(Bytes::from(std::mem::take(&mut *part)));
+            let full = ObjectPart::Bytes(Bytes::from(std::mem::take(&mut *part)));
             let sent = self.to.blocking_send(full);
             sent.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
         }
@@ -219,7 +219,7 @@ mod tests {
         });
         sender.join().unwrap();
         let mut parts = Vec::new();
-        while let Some(Part::Bytes(part)) = from.blocking_recv() {
+        while let Some(ObjectPart::Bytes(part)) = from.blocking_recv() {
             parts.push(part);
         }
         let lengths: Vec<_> = parts.iter().map(Bytes::len).collect();

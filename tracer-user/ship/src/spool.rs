@@ -17,8 +17,8 @@ use tracer_log::{LogReader, OpenError, clocks_now};
 use tracer_log_view::Writers;
 use tracer_text::say;
 
-use crate::counts::{Cause, Count, Counts};
-use crate::queue::{Entry, Queue, name_of};
+use crate::counts::{Cause, DropCount, DropCounts};
+use crate::queue::{QueuedSlice, SliceQueue, name_of};
 use crate::slice;
 use crate::words;
 
@@ -44,11 +44,11 @@ pub struct Spool {
     /// Files of which it was said why they stay.
     said: HashMap<OsString, Identity>,
     next: u64,
-    /// What was said last of the folder.
+    /// Failure of the folder that was said last.
     failure: String,
 }
 
-/// What changes when a file does.
+/// Properties that change when a file does.
 type Identity = (u64, u64, u64, i64, i64);
 
 fn identity(data: &Metadata) -> Identity {
@@ -99,7 +99,7 @@ impl Spool {
     /// # Errors
     ///
     /// The folder cannot be read or changed.
-    pub fn take(&mut self, queue: &Queue, counts: &mut Counts) -> anyhow::Result<Taken> {
+    pub fn take(&mut self, queue: &SliceQueue, counts: &mut DropCounts) -> anyhow::Result<Taken> {
         // First of all: what an earlier process has taken has names that are not given again.
         self.add_taken(queue, counts)?;
         let cannot = || format!("cannot read {}", self.folder.display());
@@ -164,7 +164,7 @@ impl Spool {
 
     /// Adds what was taken to the queue, that of an earlier process too. Tells whether all could be
     /// read.
-    fn add_taken(&mut self, queue: &Queue, counts: &mut Counts) -> anyhow::Result<bool> {
+    fn add_taken(&mut self, queue: &SliceQueue, counts: &mut DropCounts) -> anyhow::Result<bool> {
         let mut is_read = true;
         let cannot = || format!("cannot read {}", queue.folder().display());
         for file in fs::read_dir(queue.folder()).with_context(cannot)? {
@@ -195,14 +195,14 @@ impl Spool {
         Ok(is_read)
     }
 
-    fn entry(&self, path: &Path) -> anyhow::Result<Entry> {
+    fn entry(&self, path: &Path) -> anyhow::Result<QueuedSlice> {
         let mut file = File::open(path)?;
         let data = file.metadata()?;
         let slice = name_of(&mut file)?;
         // It counts on it from now on.
         file.sync_all()?;
         let (_, distance) = slice::beginning(path)?;
-        Ok(Entry {
+        Ok(QueuedSlice {
             slice,
             boot_id: boot_of(distance),
             host: self.host.clone(),
@@ -222,7 +222,7 @@ impl Spool {
     }
 
     /// Removes what cannot be read, the oldest first, where it has more than `most` bytes.
-    pub fn forget_unreadable(&self, queue: &Queue, most: u64) {
+    pub fn forget_unreadable(&self, queue: &SliceQueue, most: u64) {
         let Ok(files) = fs::read_dir(queue.folder().join(UNREADABLE)) else {
             return;
         };
@@ -250,15 +250,15 @@ impl Spool {
     }
 }
 
-/// Moves a slice that cannot be read to where it is in nobody's way, and counts it.
+/// Moves a slice that cannot be read to where it is in no way, and counts it.
 ///
 /// # Errors
 ///
 /// It cannot be counted or moved.
 pub fn set_aside(
-    queue: &Queue,
+    queue: &SliceQueue,
     path: &Path,
-    counts: &mut Counts,
+    counts: &mut DropCounts,
     why: &anyhow::Error,
 ) -> anyhow::Result<()> {
     let folder = queue.folder().join(UNREADABLE);
@@ -278,7 +278,7 @@ pub fn set_aside(
         aside.display()
     ));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    counts.add_removed(Cause::Unreadable, &name, Count::slice(data.len()));
+    counts.add_removed(Cause::Unreadable, &name, DropCount::slice(data.len()));
     fs::rename(path, aside).with_context(cannot)
 }
 
@@ -296,7 +296,8 @@ pub fn is_temporary(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Tells whether a file has not changed for a moment, by its dates: those of the future say nothing.
+/// Tells whether a file has not changed for a moment, by its dates; those of the future say
+/// nothing.
 fn is_settled(data: &Metadata) -> bool {
     let nanoseconds = u32::try_from(data.ctime_nsec()).unwrap_or(0);
     let changed = u64::try_from(data.ctime()).map(|seconds| Duration::new(seconds, nanoseconds));

@@ -24,7 +24,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// Part of an object that is being made.
 #[derive(Debug)]
-pub enum Part {
+pub enum ObjectPart {
     /// The next bytes: [`PART_BYTES`] of them, or the last ones.
     Bytes(Bytes),
     /// All is there. An object without this end was not made whole, and is not put.
@@ -40,7 +40,7 @@ pub struct Target {
     shown: String,
 }
 
-/// Maker of connections to servers: these follow nobody elsewhere with what they carry.
+/// Maker of connections to servers: they follow no server to another one with what they carry.
 #[derive(Debug)]
 struct Connector {
     timeout: Duration,
@@ -158,7 +158,7 @@ impl Target {
     ///
     /// The store does not take it, has something else there afterwards, or the maker has not ended
     /// it.
-    pub async fn put(&self, name: &str, parts: &mut Receiver<Part>) -> anyhow::Result<()> {
+    pub async fn put(&self, name: &str, parts: &mut Receiver<ObjectPart>) -> anyhow::Result<()> {
         let mut path = self.prefix.clone();
         for part in name.split('/') {
             path = path.join(part);
@@ -166,18 +166,18 @@ impl Target {
         let cannot = || format!("cannot put {}", self.url_of(name));
         let put = match parts.recv().await {
             None => return Err(NotWhole.into()),
-            Some(Part::End) => {
+            Some(ObjectPart::End) => {
                 self.store.put(&path, Bytes::new().into()).await?;
                 0
             }
-            Some(Part::Bytes(first)) => match parts.recv().await {
-                Some(Part::End) => {
+            Some(ObjectPart::Bytes(first)) => match parts.recv().await {
+                Some(ObjectPart::End) => {
                     let length = first.len();
                     let put = self.store.put(&path, first.into()).await;
                     put.with_context(cannot)?;
                     bytes_of(length)
                 }
-                Some(Part::Bytes(second)) => {
+                Some(ObjectPart::Bytes(second)) => {
                     let upload = self.store.put_multipart(&path).await;
                     let mut upload = upload.with_context(cannot)?;
                     let done = put_parts(upload.as_mut(), [first, second], parts).await;
@@ -219,7 +219,7 @@ impl std::fmt::Display for NotWhole {
 async fn put_parts(
     upload: &mut dyn MultipartUpload,
     first: [Bytes; 2],
-    parts: &mut Receiver<Part>,
+    parts: &mut Receiver<ObjectPart>,
 ) -> anyhow::Result<u64> {
     let mut put = 0;
     for part in first {
@@ -228,11 +228,11 @@ async fn put_parts(
     }
     loop {
         match parts.recv().await {
-            Some(Part::Bytes(part)) => {
+            Some(ObjectPart::Bytes(part)) => {
                 put += bytes_of(part.len());
                 upload.put_part(part.into()).await?;
             }
-            Some(Part::End) => break,
+            Some(ObjectPart::End) => break,
             None => return Err(NotWhole.into()),
         }
     }
@@ -245,6 +245,6 @@ fn bytes_of(length: usize) -> u64 {
 }
 
 /// Returns a channel of parts in which one waits at most.
-pub fn parts() -> (tokio::sync::mpsc::Sender<Part>, Receiver<Part>) {
+pub fn parts() -> (tokio::sync::mpsc::Sender<ObjectPart>, Receiver<ObjectPart>) {
     tokio::sync::mpsc::channel(1)
 }
