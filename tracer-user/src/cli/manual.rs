@@ -375,6 +375,23 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: "0 the snapshot is there; 2 it is not.",
     },
     ManualPage {
+        command: "ship",
+        synopsis: &["tracer-user ship --spool FOLDER --to URL [OPTION]..."],
+        examples: &[
+            (
+                "What the recorders of this host put into a folder, to S3",
+                "AWS_REGION=eu-west-1 tracer-user ship --spool /var/spool/slices --to s3://traces/fleet",
+            ),
+            (
+                "Once, into a folder, and look",
+                "tracer-user ship --spool /var/spool/slices --to file:///srv/traces --once && \
+                 duckdb -c \"select * from '/srv/traces/spans/*/*/*.parquet' order by duration_ns desc limit 9\"",
+            ),
+        ],
+        exit: "0 done; 1 something was dropped, and is counted; 2 failed, or with --once something could \
+               not be shipped, and waits in the queue.",
+    },
+    ManualPage {
         command: "mcp",
         synopsis: &["tracer-user mcp [--allow-record]"],
         examples: &[(

@@ -30,6 +30,8 @@ mod report;
 mod run;
 mod schema;
 mod serve;
+mod ship;
+mod ship_options;
 mod short_help;
 mod snapshot;
 mod source_options;
@@ -89,6 +91,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Events(events::EventsArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Ship(ship::ShipArgs),
     Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),
     Completion(completion::CompletionArgs),
@@ -148,6 +151,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args.into()),
         Command::Events(args) => events::run(&args.try_into()?),
         Command::Snapshot(args) => snapshot::run(&args),
+        Command::Ship(args) => ship::run(&args),
         Command::Mcp(args) => mcp::run(&args),
         Command::Serve(args) => serve::run(&args.try_into()?),
         Command::Completion(args) => completion::run(&args),
