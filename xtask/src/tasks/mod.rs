@@ -23,6 +23,7 @@ pub mod package;
 pub mod pictures;
 pub mod recorder;
 pub mod setup;
+pub mod ship;
 pub mod stress;
 pub mod test;
 pub mod vmtest;

@@ -31,11 +31,12 @@ const fn part(name: &'static str, words: &'static [&'static str]) -> Part {
 }
 
 /// Parts: the tests on this machine first, then those that take hours.
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     part("lint", &["lint"]),
     part("object", &["build-ebpf", "--check"]),
     part("python", &["wheel", "--test"]),
     part("fleet", &["fleet"]),
+    part("shipper", &["ship", "--test"]),
     part("whole", &["test", "--whole", "--postgresql", "--ros"]),
     part("coarse-clock", &["test", "--coarse-clock"]),
     part("arm64", &["test", "--arch", "aarch64"]),
