@@ -120,9 +120,10 @@ def start_web(host, folder):
     host.start("nginx", "-c", folder / "nginx.conf")
 
 
-def start_app(host, _, library):
-    """Starts the service."""
-    host.start("/usr/bin/python3", HERE / "service.py", HOSTS["app"], HOSTS["db"], library)
+def start_app(host, folder, library):
+    """Starts the service, which says why where it ends."""
+    words = ["/usr/bin/python3", HERE / "service.py", HOSTS["app"], HOSTS["db"], library]
+    host.start(*words, out=open(folder / "said", "w"))
 
 
 def start_db(host, folder):
@@ -222,6 +223,8 @@ def main():
         start_web(hosts["web"], folder / "web" / "files")
 
         def answers():
+            for host in hosts.values():
+                assert all(process.poll() is None for process in host.processes), (host.name, "ended; see its files")
             try:
                 return get("/", TRACE[::-1])
             except OSError:
