@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
-use super::table::{LockKey, LockTable, LockType};
+use super::{LockKey, LockTable, LockType};
 use crate::rows::TotalsByKey;
 use crate::state::{FunctionId, Interval, IntervalEnd, LockId, State, Task, Thread, Wait, Waker};
 
@@ -323,8 +323,8 @@ mod tests {
     use tracer_engine::event::Event;
     use zerocopy::{FromZeros, IntoBytes};
 
-    use super::super::table::KnownThreads;
     use super::*;
+    use crate::locks::KnownThreads;
     use crate::state::Reason;
     use crate::story::{header, thread};
 

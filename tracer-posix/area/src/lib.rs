@@ -10,7 +10,7 @@
 //! | `system` | what the kernel and the C library are asked: `errno`, `scheduling`, `thread` (signals, barriers), `descriptor`, `pids`, `proc_stat`; `reserve` (memory for when there is none) | none |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`, `gate`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its locks: `lock`; its area: `process`, `own_types`, `start`, `prefault`, `inherited`, `resident` | `layout`, `system` |
-//! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
+//! | `discover` | the area of a process: `find`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
 //! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `bounds`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `allowance` | all of them |
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each
@@ -44,8 +44,7 @@ mod layout;
 mod read;
 mod system;
 
-pub use discover::find::Area;
-pub use discover::find_error::FindError;
+pub use discover::find::{Area, FindError};
 pub use emit::thread::own_tid;
 pub use layout::file::AreaId;
 pub use layout::names::NameTooLong;

@@ -18,15 +18,18 @@ pub mod protocol;
 mod returning;
 mod source;
 mod unforked;
-mod wanted;
+
+use std::env;
+
+use tracer_engine::Attributes;
+
+pub use source::AgentError;
 
 #[doc(hidden)]
 pub use connection::reach;
-pub use source::AgentError;
+
 #[doc(hidden)]
 pub use source::{AgentSource, Request};
-#[doc(hidden)]
-pub use wanted::{are_wanted, source_if_wanted};
 
 /// Names the agent's socket in the environment of programs that it starts: an absolute path.
 /// Programs with special rights do not look.
@@ -44,4 +47,35 @@ pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";
 fn is_program_with_special_rights() -> bool {
     // SAFETY: takes nothing but an integer.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Returns the kernel's events for a stream that traces process `pid`, if its attributes, or else
+/// the environment, ask for them.
+///
+/// # Errors
+///
+/// They are asked for and not available.
+#[doc(hidden)]
+pub fn source_if_wanted(
+    pid: i32,
+    attributes: &Attributes,
+) -> Result<Option<AgentSource>, AgentError> {
+    if !are_wanted(attributes) {
+        return Ok(None);
+    }
+    AgentSource::connect(&Request::for_stream(pid, attributes)).map(Some)
+}
+
+/// Tells whether a stream's attributes, or else the environment, ask for the kernel's events.
+#[must_use]
+#[doc(hidden)]
+pub fn are_wanted(attributes: &Attributes) -> bool {
+    attributes.kernel_events().unwrap_or_else(environment_wants)
+}
+
+/// Tells whether the environment asks for them: a program with special rights is not instructed by
+/// its caller.
+fn environment_wants() -> bool {
+    !is_program_with_special_rights()
+        && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")
 }

@@ -8,8 +8,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::find::Area;
-use super::find_error::FindError;
+use super::find::{Area, FindError};
 use super::liveness;
 use crate::system::{proc_stat, thread};
 

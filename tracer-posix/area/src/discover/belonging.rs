@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::find_error::FindError;
+use super::find::FindError;
 use super::liveness::is_zombie;
 use crate::emit::inherited::LINK;
 use crate::layout::file::{Kind, kind};

@@ -1,5 +1,6 @@
-//! Finding the area of a process, and mapping it.
+//! Finding the area of a process, and mapping it; or why none is found.
 
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -7,21 +8,19 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tracer_common::area::DATA_OFFSET;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::WaitingWord;
 
 use super::alive::{is_process, is_strictly_confined};
 use super::belonging::{self, Belonging};
-use super::find_error::FindError;
 use super::liveness;
 use super::reader_windows::{AreaWindows, MappedWindows};
-use crate::emit::process;
-use crate::emit::start;
+use crate::emit::{process, start};
 use crate::layout::file::{AreaId, Kind, kind, write_header};
 use crate::layout::mapping::{self, Mapping, Parts};
 use crate::layout::overcommit;
 use crate::layout::ticks::TickSource;
 use crate::system::pids::own_pid;
-use tracer_engine::event::MonotonicNs;
-use tracer_engine::source::WaitingWord;
 
 /// A mapped trace area.
 #[derive(Debug)]
@@ -275,6 +274,100 @@ impl Area {
     /// Tells whether a thread that the area names has ended for certain.
     pub(crate) fn has_ended(&self, (pid, tid): (i32, i32)) -> bool {
         self.is_in_own_namespace && liveness::has_ended(pid, tid)
+    }
+}
+
+/// Why the trace area of a process is not available.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// `ESRCH`.
+    #[error("no process has pid {pid}")]
+    NoSuchProcess {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// `EPERM`.
+    #[error("not permitted to look into process {pid}")]
+    NotPermitted {
+        /// The process asked for.
+        pid: i32,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// `EPERM`.
+    #[error(
+        "process {pid} is confined to read() and write() (SECCOMP_MODE_STRICT): its first event would end it"
+    )]
+    Confined {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// `EPERM`. Its descriptors are closed: the kernel shows what is only mapped to those with a
+    /// capability.
+    #[error(
+        "process {pid} has a trace area, of which it has closed the descriptor: what is only mapped the kernel shows to \
+         those with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"
+    )]
+    OnlyMapped {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// `EPERM`. It could have no file for it.
+    #[error(
+        "the trace area of process {pid} is memory of its own, which no other process can have: it could make no file (by RLIMIT_FSIZE, a \
+         filter of system calls, or for lack of descriptors or memory)"
+    )]
+    WithoutFile {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// The area is not one that this library can read.
+    #[error("the trace area of process {pid} is damaged or of another version")]
+    Unreadable {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// A system call failed.
+    #[error("cannot map the trace area of process {pid}")]
+    Map {
+        /// The process asked for.
+        pid: i32,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+impl FindError {
+    /// Returns the error number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::NoSuchProcess { .. } => libc::ESRCH,
+            // What the C library takes to read a folder.
+            Self::NotPermitted { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
+                libc::ENOMEM
+            }
+            Self::NotPermitted { .. }
+            | Self::OnlyMapped { .. }
+            | Self::WithoutFile { .. }
+            | Self::Confined { .. }
+            | Self::Unreadable { .. } => libc::EPERM,
+            Self::Map { .. } => libc::ENOMEM,
+        }
+    }
+
+    /// Tells whether the area may be found later: descriptors or memory of this process lack now,
+    /// or the area's owner has a lease on it.
+    #[must_use]
+    pub fn is_for_lack(&self) -> bool {
+        let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {
+            return false;
+        };
+        matches!(
+            source.raw_os_error(),
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN)
+        )
     }
 }
 

@@ -4,6 +4,5 @@ pub(crate) mod alive;
 pub(crate) mod beginning;
 pub(crate) mod belonging;
 pub(crate) mod find;
-pub(crate) mod find_error;
 pub(crate) mod liveness;
 pub(crate) mod reader_windows;
