@@ -12,13 +12,13 @@ use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 
 use super::access::KernelAccess;
-use super::memory::give_back_what_is_free;
 use super::newcomers::Newcomers;
 use super::pidfd::{PidFd, wait_for_input};
 use super::returned::trace_anew;
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
 use super::writer::{LineWriter, Offer};
+use tracer_kernel::give_back_what_is_free;
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
 const TICK: Duration = Duration::from_millis(10);

@@ -36,7 +36,6 @@ mod ending;
 mod follow;
 mod launch;
 mod log_stage;
-mod memory;
 mod name_shares;
 mod newcomers;
 mod origin;

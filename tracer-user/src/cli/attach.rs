@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::exit;
-use super::page::with_page;
+use super::report::with_page;
 use super::target_options::{named, targets};
 use super::trace_options::TraceArgs;
 use tracer_answers::html_report::PageSetup;

@@ -21,7 +21,6 @@ mod log_options;
 pub mod manual;
 mod mcp;
 mod output_options;
-mod page;
 mod predicate_options;
 mod probe_options;
 mod probes;

@@ -1,13 +1,18 @@
-//! `tracer-user report`: shows a log as a page in one file.
+//! `tracer-user report`: shows a log as a page in one file; and `--report`: a page of a trace,
+//! which is made when the trace has ended.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::exit;
-use super::log_filter::{FILTER_HEADING, LogFilterArgs};
-use super::output_beside;
-use tracer_answers::html_report::{ReportSetup, SLOWEST, make};
+use tracer_answers::html_report::{PageSetup, ReportSetup, SLOWEST, make};
 use tracer_answers::queries::SpanSpec;
+use tracer_engine::{LogFullPolicy, StreamFullPolicy};
+use tracer_live::Setup;
+use tracer_log_view::log_output::{Existing, LogSetup};
+use tracer_output::terminal::Outcome;
+
+use super::log_filter::{FILTER_HEADING, LogFilterArgs};
+use super::{exit, output_beside};
 
 /// Make a page of a trace log: a timeline and tables in one file, for a browser
 ///
@@ -88,4 +93,36 @@ impl TryFrom<ReportArgs> for ReportConfig {
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn run(config: &ReportConfig) -> anyhow::Result<ExitCode> {
     make(&config.setup).map(exit::from_outcome)
+}
+
+/// Traces as `setup` says, and makes the page of the trace, if one is requested. Returns how the
+/// trace ended, and whether all of it is in the page.
+///
+/// # Errors
+///
+/// `trace` fails, or the page cannot be made.
+pub fn with_page<T>(
+    page: Option<&PageSetup>,
+    setup: &Setup,
+    trace: impl FnOnce(&Setup) -> anyhow::Result<T>,
+) -> anyhow::Result<(T, Outcome)> {
+    let Some(page) = page else {
+        return Ok((trace(setup)?, Outcome::Complete));
+    };
+    let log = setup.log.as_ref().map(|log| log.path.as_path());
+    let page = page.begin(log)?;
+    let mut setup = setup.clone();
+    let (stream_bytes, inherit) = (setup.buffers.stream_bytes, setup.followed.children);
+    setup.log.get_or_insert_with(|| LogSetup {
+        path: page.log().to_owned(),
+        existing: Existing::Stays,
+        max_size: 0,
+        policy: LogFullPolicy::Append,
+        stream_policy: StreamFullPolicy::Flush,
+        stream_bytes,
+        inherit,
+        snapshots: None,
+    });
+    let traced = trace(&setup)?;
+    Ok((traced, page.make()?))
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::{ExitCode, ExitStatus};
 
 use super::exit;
-use super::page::with_page;
+use super::report::with_page;
 use super::trace_options::TraceArgs;
 use tracer_answers::html_report::PageSetup;
 use tracer_live::Setup;

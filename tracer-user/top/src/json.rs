@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tracer_analysis::{Interval, State};
 
 use super::model::{Shot, SlowSpan, SpanRow, Sum, ThreadRow, WaitsFor};
-use tracer_answers::queries::tree_json;
+use tracer_answers::queries::tree;
 use tracer_answers::queries::words::inside;
 
 /// Returns a screen as one object. Times are in nanoseconds; an unknown value is `null`.
@@ -62,7 +62,7 @@ fn render_state(row: &ThreadRow, current: &Interval) -> Value {
             json!({
                 "state": "runnable",
                 "for_ns": for_ns,
-                "wait": tree_json::wait_word(wait),
+                "wait": tree::wait_word(wait),
                 "group": row.group.as_deref(),
             })
         }
@@ -81,9 +81,9 @@ fn render_state(row: &ThreadRow, current: &Interval) -> Value {
 fn render_waits_for(waits_for: WaitsFor) -> Value {
     match waits_for {
         WaitsFor::Behind(who, is_alone) => {
-            json!({ "behind": tree_json::task(&who), "or_others": !is_alone })
+            json!({ "behind": tree::task(&who), "or_others": !is_alone })
         }
-        WaitsFor::LastWokenBy(waker) => json!({ "last_waker": tree_json::waker(&waker) }),
+        WaitsFor::LastWokenBy(waker) => json!({ "last_waker": tree::waker(&waker) }),
     }
 }
 

@@ -12,7 +12,7 @@ use tracer_engine::event::MonotonicNs;
 use super::columns::Deflated;
 use super::recording::ReportRows;
 use crate::queries::words::{call_name, thread};
-use crate::queries::{tree_text, words};
+use crate::queries::{tree, words};
 use crate::stat::Statistics;
 use crate::why;
 use tracer_event::fields::until_null;
@@ -149,7 +149,7 @@ fn slowest(start: u64, statistics: &Statistics) -> Vec<Value> {
             let (mut text, mut left) = (String::new(), MOST_LINES);
             let span = &shown.span;
             let of = (&shown.blame, paths.functions());
-            tree_text::push(&mut text, of, span.ns(), &mut left);
+            tree::push(&mut text, of, span.ns(), &mut left);
             if let Some(object) = object.as_object_mut() {
                 object.insert("words".to_owned(), text.into());
                 let of = thread(span.thread, &shown.comm);

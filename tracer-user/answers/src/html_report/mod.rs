@@ -16,10 +16,9 @@ mod guess;
 mod header;
 mod intervals;
 mod letters;
-mod of_trace;
 mod page;
 mod recording;
 mod run;
 
-pub use of_trace::{PageSetup, TracePage};
+pub use run::{PageSetup, TracePage};
 pub use run::{ReportSetup, SLOWEST, make};

@@ -1,6 +1,16 @@
-//! One report from start to end.
+//! One report from start to end, of a log or of a trace that is still to happen.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tracer_event::summary::Summary;
+use tracer_log_view::{Log, Walk, WantedEvents, open, outcome, report_missing};
+use tracer_output::destination::Destination;
+use tracer_output::interruption::Interruption;
+use tracer_output::progress::Progress;
+use tracer_output::terminal::Outcome;
+use tracer_output::unfinished::Unfinished;
+use tracer_text::WallClock;
 
 use super::flames::flames;
 use super::header::{LogOrigin, header, layout};
@@ -8,13 +18,6 @@ use super::page;
 use super::recording::ReportContent;
 use crate::queries::{SpanSpec, follow_while};
 use crate::stat;
-use tracer_event::summary::Summary;
-use tracer_log_view::{Log, Walk, WantedEvents, open, outcome, report_missing};
-use tracer_output::destination::Destination;
-use tracer_output::interruption::Interruption;
-use tracer_output::progress::Progress;
-use tracer_output::terminal::Outcome;
-use tracer_text::WallClock;
 
 /// Setup of a report.
 #[derive(Clone, Debug)]
@@ -136,5 +139,91 @@ fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> LogOrigin {
         start: walk.anchor().monotonic,
         date: String::from_utf8_lossy(&date).into_owned(),
         system: String::from_utf8_lossy(&system).into_owned(),
+    }
+}
+
+/// Name of the temporary log of a trace.
+const LOG: &str = "log";
+
+/// Setup of the page of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageSetup {
+    /// File to be made.
+    pub output: PathBuf,
+    /// Whether an existing file is replaced.
+    pub force: bool,
+    /// Spans to look at; without any, all whose names tell that they are spans.
+    pub spans: Vec<SpanSpec>,
+    /// Description of the traced programs, in words.
+    pub title: String,
+    /// Whether inlined functions are shown too.
+    pub inlined: bool,
+}
+
+/// Page that waits for the end of its trace.
+#[derive(Debug)]
+pub struct TracePage {
+    destination: Destination,
+    setup: ReportSetup,
+    /// Folder of the log, where the user did not ask for one: it is removed with this.
+    _folder: Option<Unfinished>,
+}
+
+impl PageSetup {
+    /// Ensures that the page can be written, before there is a trace. Its events go to `log`, or
+    /// else to a log of its own.
+    ///
+    /// # Errors
+    ///
+    /// Something is there already, or nothing can be made there.
+    pub fn begin(&self, log: Option<&Path>) -> anyhow::Result<TracePage> {
+        let folder = match log {
+            Some(_) => None,
+            None => Some(
+                Unfinished::folder(&self.output, &[LOG])
+                    .with_context(|| format!("cannot write beside {}", self.output.display()))?,
+            ),
+        };
+        let file = match (log, &folder) {
+            (Some(log), _) => log.to_owned(),
+            (None, Some(folder)) => folder.path().join(LOG),
+            (None, None) => PathBuf::new(),
+        };
+        Ok(TracePage {
+            destination: Destination::file(&self.output, Some(&file), self.force)?,
+            setup: ReportSetup {
+                file,
+                title: Some(self.title.clone()),
+                spans: self.spans.clone(),
+                wanted: WantedEvents {
+                    inlined: self.inlined,
+                    ..WantedEvents::default()
+                },
+                output: self.output.clone(),
+                force: self.force,
+                slowest: SLOWEST,
+            },
+            _folder: folder,
+        })
+    }
+}
+
+impl TracePage {
+    /// Returns the log to which the events of the trace are to go.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.setup.file
+    }
+
+    /// Makes the page, when the trace has ended. The trace has reported the losses.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read, or the page cannot be written.
+    pub fn make(self) -> anyhow::Result<Outcome> {
+        let log = open(&self.setup.file)?;
+        let interruption = Interruption::watch()?;
+        let made = make_into(&self.setup, log, self.destination, &interruption)?;
+        Ok(made.outcome())
     }
 }

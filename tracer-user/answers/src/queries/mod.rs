@@ -13,8 +13,7 @@ mod rules;
 mod scope;
 mod span_spec;
 mod stillness;
-pub mod tree_json;
-pub mod tree_text;
+pub mod tree;
 mod unmet;
 pub mod words;
 

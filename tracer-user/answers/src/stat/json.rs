@@ -6,11 +6,11 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unended};
 
-use super::kernel_json::{faults, interrupts, requests, signals};
+use super::kernel::{faults, interrupts, requests, signals};
 use super::locks::locks;
 use super::{By, Group, SortBy, Statistics, View};
 use crate::queries::words::{call_name, inside};
-use crate::queries::{Functions, SpanKind, tree_json};
+use crate::queries::{Functions, SpanKind, tree};
 
 /// Renders statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -209,7 +209,7 @@ pub fn render_kind(kind: &SpanKind, functions: &Functions) -> Value {
         "stopped_ns": kind.split.stopped,
         "unpolled_ns": kind.split.unpolled,
         "unknown_ns": kind.split.unknown,
-        "parts": tree_json::tree(&kind.blame, functions),
+        "parts": tree::tree(&kind.blame, functions),
     })
 }
 

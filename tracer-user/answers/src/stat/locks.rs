@@ -6,7 +6,7 @@ use tracer_analysis::{LockKey, LockRelation, LockTotal, LockType, RelationTotal,
 use super::Statistics;
 use super::table::{LABEL, LISTED, TableColumn, push_table};
 use crate::queries::LastNames;
-use crate::queries::tree_json::task as task_json;
+use crate::queries::tree::task as task_json;
 use crate::queries::words::{duration, lock_type, place, seconds, task, thread};
 
 /// Holders and pairs of threads that are listed for a lock.

@@ -2,8 +2,7 @@
 //! log.
 
 mod json;
-mod kernel_json;
-mod kernel_text;
+mod kernel;
 mod locks;
 mod sums;
 pub(crate) mod table;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracer_analysis::{CallKey, CallTotal, Durations, ThreadTotal};
 use tracer_common::event_type::predefined_event_type;
 
-use super::kernel_text::{push_faults, push_interrupts, push_requests, push_signals};
+use super::kernel::{push_faults, push_interrupts, push_requests, push_signals};
 use super::locks::push_locks;
 use super::table::{LABEL, LISTED};
 use super::{By, Statistics, View};

@@ -14,7 +14,7 @@ use zerocopy::FromBytes;
 use super::newest::{Block, Newest};
 use super::{Condition, TriggerRule, TriggerSetup};
 use crate::queries::words::{duration, seconds, thread};
-use crate::queries::{Paths, Question, SpanChoice, tree_text};
+use crate::queries::{Paths, Question, SpanChoice, tree};
 use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
@@ -231,7 +231,7 @@ impl FlightRecorder {
         );
         if let Some((blame, total)) = &strike.blame {
             let of = (blame, self.paths.functions());
-            tree_text::push(&mut text, of, *total, &mut { LINES });
+            tree::push(&mut text, of, *total, &mut { LINES });
         }
         self.lines.bytes().extend_from_slice(text.as_bytes());
         let log = LogSetup {

@@ -15,7 +15,7 @@ use gimli::{
 
 use super::lines::{LineTables, MOST_NAME_BYTES, SourceLine};
 use super::modules::demangled;
-use super::split_units::SplitUnits;
+use super::units::SplitUnits;
 use super::units::{Clock, MOST_RANGES, Range, Units, push_ranges};
 use crate::probes::{DebugData, SectionSlice};
 

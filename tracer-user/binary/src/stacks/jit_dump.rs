@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::Mapping;
 use super::generated::{CodeLine, CodeLines, Generated, GeneratedCode};
-use super::own_files::{has_more, is_own, open_own, own_pid};
+use super::own_code::{has_more, is_own, open_own, own_pid};
 use super::spaces::{path_of, time_now};
 use crate::probes::{living_thread, open_ordinary};
 

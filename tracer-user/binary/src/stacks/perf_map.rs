@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::generated::{Generated, GeneratedCode, MOST_FUNCTIONS};
-use super::own_files::{has_more, open_own, own_pid};
+use super::own_code::{has_more, open_own, own_pid};
 use super::spaces::time_now;
 
 /// Bytes of such a file that are read.

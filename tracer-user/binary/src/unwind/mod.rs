@@ -9,21 +9,19 @@
 
 mod frame_info;
 mod registers;
-mod space;
 
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use frame_info::{FrameInfo, Halt, UnwindRule, UnwindSource};
 use gimli::UnwindContext;
+use registers::{Memory, Registers};
 use tracer_common::kernel::{REGISTERS, stack_ends};
 
 use crate::probes::UnwindData;
-use crate::stacks::{BuildIds, Mapped, MappedBy, binary};
-use frame_info::{FrameInfo, Halt, UnwindRule, UnwindSource};
-use registers::{Memory, Registers};
+use crate::stacks::{BuildIds, Mapped, MappedBy, TimedMappings, binary};
 
 pub use registers::REGISTERS_BYTES;
-pub use space::Space;
 
 /// Bytes of all files together that are in memory. Beyond that, all are forgotten.
 const MOST_BYTES: u64 = 512 << 20;
@@ -270,6 +268,11 @@ enum Stop {
     Unmapped,
     Halt(Halt),
 }
+
+/// The code that a process has mapped, by address and time. For each mapping the index of its file
+/// among the [`Unwinder`](Unwinder)'s is kept, once that was looked up, with the generation
+/// in which it was.
+pub type Space = TimedMappings<Option<(u32, Option<u32>)>>;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@
 //!
 //! The description lists the event types that came, so it is written at the end.
 
-mod fields;
 mod metadata;
 mod packet;
 mod typed;
@@ -152,7 +151,7 @@ impl Consumer for Ctf {
         let header = &entry.event.header;
         self.fields.clear();
         let system = entry.entry.filter(|system| {
-            fields::push_system(&mut self.fields, system, entry.event.data).is_some()
+            metadata::push_system(&mut self.fields, system, entry.event.data).is_some()
         });
         let id = match (system, entry.entry) {
             (Some(system), _) => self.class(entry, header.event_type.0, Class::System(system)),
@@ -161,7 +160,7 @@ impl Consumer for Ctf {
                 match self.push_typed(entry) {
                     Some(id) => id,
                     None => {
-                        fields::push_bytes(&mut self.fields, entry.event.data);
+                        metadata::push_bytes(&mut self.fields, entry.event.data);
                         let raw = if in_table.is_some() { RAW } else { 0 };
                         let id = header.event_type.0.saturating_add(raw);
                         self.class(entry, id, Class::Bytes)
@@ -296,7 +295,7 @@ mod tests {
         }
         let (_, stream) = exported(log);
         // The thread's id and the name, and then that bytes follow, of which there are none.
-        let unknown = [&[0; 8][..], b"?\0", &[fields::BYTES, 0, 0, 0, 0]].concat();
+        let unknown = [&[0; 8][..], b"?\0", &[metadata::BYTES, 0, 0, 0, 0]].concat();
         let no_thread = [&[0; 8][..], b"-\0"].concat();
         for expected in [unknown, no_thread] {
             let mut windows = stream.windows(expected.len());

@@ -1,29 +1,33 @@
 //! Apache Parquet: a table of a trace, in row groups by time, for data bases and data frames.
-//!
-//! `schema` says in Parquet's words what the columns of the table are, `columns` writes a batch of
-//! its rows as a row group.
-
-mod columns;
-mod schema;
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Context;
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
-use tracer_tables::{RowBatch, RowOrigin, TableMaker, TableSetup};
-
-use super::TraceOrigin;
 use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
+use tracer_tables::{
+    BatchColumn, Column, ColumnType, ColumnValues, RowBatch, RowOrigin, TableDefinition,
+    TableMaker, TableSetup, TextValues,
+};
+
+use super::TraceOrigin;
 
 /// Number of rows of a group, as in the files that DuckDB writes.
 const MOST_ROWS: usize = 122_880;
@@ -77,8 +81,8 @@ impl Parquet {
             ("tracer.monotonic_ns", origin.anchor.monotonic.0.to_string()),
             ("tracer.realtime_ns", origin.anchor.realtime.0.to_string()),
         ];
-        let schema = schema::of_table(choice.table).context(CANNOT_WRITE)?;
-        let properties = schema::properties(choice.table, pairs.map(pair).to_vec());
+        let schema = of_table(choice.table).context(CANNOT_WRITE)?;
+        let properties = properties(choice.table, pairs.map(pair).to_vec());
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
         let file = Rc::new(RefCell::new(file.context(CANNOT_WRITE)?));
         let setup = TableSetup {
@@ -110,7 +114,7 @@ fn write_group(file: &File, batch: RowBatch) -> Result<(), ParquetError> {
     let mut file = file.borrow_mut();
     let mut group = file.next_row_group()?;
     for column in batch.into_columns() {
-        columns::write(&mut group, column)?;
+        write(&mut group, column)?;
     }
     group.close()?;
     Ok(())
@@ -156,17 +160,163 @@ impl Consumer for Parquet {
     }
 }
 
+/// Returns the schema of a table.
+///
+/// # Errors
+///
+/// There is none.
+pub fn of_table(table: &TableDefinition) -> Result<Type, ParquetError> {
+    let mut message = format!("message {} {{\n", table.name);
+    for column in table.columns() {
+        let repetition = if column.is_nullable {
+            "optional"
+        } else {
+            "required"
+        };
+        let (physical, logical) = words(column.of);
+        let _ = writeln!(message, "{repetition} {physical} {}{logical};", column.name);
+    }
+    message.push('}');
+    parse_message_type(&message)
+}
+
+/// Returns the physical type of a column, and what its values mean.
+fn words(of: ColumnType) -> (&'static str, &'static str) {
+    match of {
+        ColumnType::Time => ("int64", " (TIMESTAMP(NANOS, true))"),
+        ColumnType::U64 => ("int64", " (INTEGER(64, false))"),
+        ColumnType::I64 => ("int64", ""),
+        ColumnType::U32 => ("int32", " (INTEGER(32, false))"),
+        ColumnType::I32 => ("int32", ""),
+        ColumnType::Bool => ("boolean", ""),
+        // JSON is text too, which every reader takes for text.
+        ColumnType::Name | ColumnType::Text | ColumnType::Json => ("binary", " (STRING)"),
+        ColumnType::Bytes => ("binary", ""),
+    }
+}
+
+/// Returns how a table is written.
+pub fn properties(table: &TableDefinition, pairs: Vec<KeyValue>) -> WriterProperties {
+    let mut properties = WriterProperties::builder();
+    let is_by_time = |column: &Column| matches!(column.name, "time" | "ns");
+    for column in table.columns() {
+        let name = || column.name.into();
+        if is_by_time(column) {
+            // Integers that grow by little.
+            properties = properties
+                .set_column_dictionary_enabled(name(), false)
+                .set_column_encoding(name(), Encoding::DELTA_BINARY_PACKED);
+        } else if matches!(column.of, ColumnType::Json | ColumnType::Bytes) {
+            // ColumnValues that seldom come twice, and whose least and greatest are of no use.
+            properties = properties
+                .set_column_dictionary_enabled(name(), false)
+                .set_column_statistics_enabled(name(), EnabledStatistics::None);
+        }
+    }
+    if table == TableDefinition::events() {
+        properties = properties.set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]));
+    }
+    properties
+        .set_created_by(concat!("tracer-user version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(Some(pairs))
+        .build()
+}
+
+/// Writes the next column of a row group.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    column: BatchColumn,
+) -> Result<(), ParquetError> {
+    let is_nullable = column.column.is_nullable;
+    let valid = column.valid;
+    match column.values {
+        ColumnValues::Nothing => Ok(()),
+        ColumnValues::U64(values) => {
+            let values = values.into_iter().map(u64::cast_signed).collect();
+            put::<Int64Type, W>(group, values, is_nullable, &valid)
+        }
+        ColumnValues::I64(values) => put::<Int64Type, W>(group, values, is_nullable, &valid),
+        ColumnValues::U32(values) => {
+            let values = values.into_iter().map(u32::cast_signed).collect();
+            put::<Int32Type, W>(group, values, is_nullable, &valid)
+        }
+        ColumnValues::I32(values) => put::<Int32Type, W>(group, values, is_nullable, &valid),
+        ColumnValues::Bool(values) => put::<BoolType, W>(group, values, is_nullable, &valid),
+        ColumnValues::Name(numbers, names) => {
+            let texts = arrays(TextValues::clone(names.texts()));
+            let of = |number: i32| {
+                let text = usize::try_from(number)
+                    .ok()
+                    .and_then(|index| texts.get(index));
+                text.cloned().unwrap_or_default()
+            };
+            let values = numbers.into_iter().map(of).collect();
+            put::<ByteArrayType, W>(group, values, is_nullable, &valid)
+        }
+        ColumnValues::TextValues(texts) => {
+            put::<ByteArrayType, W>(group, arrays(texts), is_nullable, &valid)
+        }
+    }
+}
+
+/// Returns the values of a column of text or bytes, in memory that they share.
+fn arrays(texts: TextValues) -> Vec<ByteArray> {
+    let bytes = Bytes::from(texts.bytes);
+    let mut ends = texts
+        .ends
+        .into_iter()
+        .map(|end| usize::try_from(end).unwrap_or(0));
+    let mut start = ends.next().unwrap_or(0);
+    ends.map(|end| ByteArray::from(bytes.slice(std::mem::replace(&mut start, end)..end)))
+        .collect()
+}
+
+/// Writes the values that rows have; `valid` says which have one, or is empty where all have.
+fn put<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: Vec<T::T>,
+    is_nullable: bool,
+    valid: &[bool],
+) -> Result<(), ParquetError> {
+    let column = group.next_column()?;
+    let mut column =
+        column.ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
+    let writer = column.typed::<T>();
+    if valid.is_empty() {
+        let levels = vec![1; if is_nullable { values.len() } else { 0 }];
+        writer.write_batch(&values, is_nullable.then_some(&levels), None)?;
+    } else {
+        let levels: Vec<i16> = valid.iter().map(|is_there| i16::from(*is_there)).collect();
+        let known = values
+            .into_iter()
+            .zip(valid)
+            .filter(|(_, is_there)| **is_there);
+        let known: Vec<T::T> = known.map(|(value, _)| value).collect();
+        writer.write_batch(&known, Some(&levels), None)?;
+    }
+    column.close()
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     use tracer_common::event_type::EventTypeId;
+    use tracer_log_view::test_log::TestLog;
+    use tracer_log_view::{Pause, Walk, WantedEvents};
 
     use super::*;
     use crate::testing::{MemoryFile, origin_of};
-    use tracer_log_view::test_log::TestLog;
-    use tracer_log_view::{Pause, Walk, WantedEvents};
 
     fn exported(log: TestLog) -> SerializedFileReader<Bytes> {
         let written = MemoryFile::default();

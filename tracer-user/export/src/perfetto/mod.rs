@@ -25,7 +25,6 @@ mod schema;
 mod stacks;
 mod switches;
 mod tracks;
-mod wakeups;
 
 use std::io::Write;
 use std::rc::Rc;
@@ -44,6 +43,7 @@ use schema::{
     TracePacket, TrackEvent, Utsname,
 };
 use stacks::WrittenStacks;
+use switches::Wakeups;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
@@ -51,7 +51,6 @@ use tracer_event::consumer::{Consumer, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::summary::Summary;
 use tracks::Tracks;
-use wakeups::Wakeups;
 
 /// Sequence of all packets but those that describe tracks.
 const SEQUENCE: u32 = 1;

@@ -10,9 +10,7 @@
 //! - `lacking`: options whose events it does not give.
 
 mod acquaintances;
-mod call_choice;
 mod detail;
-mod given;
 mod lacking;
 mod permission;
 mod service;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
-use super::candidates::{candidate, that_begin_with};
+use super::{candidate, that_begin_with};
 use tracer_binary::probes::{
     Binary, Used, argument_counts, find_for_command, find_in_process, here,
 };

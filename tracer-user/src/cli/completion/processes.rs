@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
-use super::candidates::{candidate, that_begin_with};
+use super::{candidate, that_begin_with};
 use tracer_live::{ControlGroup, comm, executable};
 
 /// `PF_KTHREAD` of the kernel's `<linux/sched.h>`.

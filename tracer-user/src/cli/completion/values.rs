@@ -8,7 +8,7 @@ use clap_complete::engine::{
 };
 use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 
-use super::candidates::{in_list, that_begin_with};
+use super::{in_list, that_begin_with};
 use super::{probes, processes};
 use tracer_kernel::named_tracepoints::{Pattern, list};
 use tracer_syscalls::choice::class_names;

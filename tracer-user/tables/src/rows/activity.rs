@@ -2,7 +2,7 @@
 
 use tracer_analysis::{Behind, IntervalEnd, PathPart, Reason, State, Task, Then, Wait, Waker};
 use tracer_answers::queries::words::inside;
-use tracer_answers::queries::{Functions, tree_json::wait_word};
+use tracer_answers::queries::{Functions, tree::wait_word};
 use tracer_event::fields::until_null;
 
 use crate::batch::RowBatch;

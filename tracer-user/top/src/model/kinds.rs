@@ -8,9 +8,7 @@ use tracer_engine::event::MonotonicNs;
 use super::lived::MINUTE;
 use super::shot::{SlowSpan, SpanRow};
 use super::{Window, harmless};
-use tracer_answers::queries::{
-    Explained, Functions, ShownSpan, SpanKind, Split, tree_json, tree_text,
-};
+use tracer_answers::queries::{Explained, Functions, ShownSpan, SpanKind, Split, tree};
 
 /// Limit of retained spans of one kind: beyond it the newest are retained.
 const MOST_SPANS: usize = 1 << 18;
@@ -123,13 +121,13 @@ pub type ShownOrigin<'a> = (MonotonicNs, &'a Functions);
 fn explained(shown: &ShownSpan, (start, functions): ShownOrigin<'_>) -> SlowSpan {
     let span = &shown.span;
     let (mut text, mut left) = (String::new(), MOST_LINES);
-    tree_text::push(&mut text, (&shown.blame, functions), span.ns(), &mut left);
+    tree::push(&mut text, (&shown.blame, functions), span.ns(), &mut left);
     SlowSpan {
         at: MonotonicNs(span.from.0.saturating_sub(start.0)),
         ns: span.ns(),
         thread: span.thread,
         comm: shown.comm.clone(),
-        parts: tree_json::tree(&shown.blame, functions),
+        parts: tree::tree(&shown.blame, functions),
         lines: text.lines().map(str::to_owned).collect(),
     }
 }

@@ -4,7 +4,6 @@ mod kinds;
 mod lived;
 mod opened;
 mod shot;
-mod sum;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_text::escape::push_for_people;
 
+pub use lived::Sum;
 pub use shot::{Opened, Shot, ShownLosses, SlowSpan, SpanRow, ThreadRow, WaitsFor, Window};
-pub use sum::Sum;
 
 /// Longest window that is summed up, other than all of the time.
 pub const LONGEST_WINDOW: u64 = 10 * SECOND;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracer_analysis::{Interval, Task, Thread, Waker};
 use tracer_engine::event::MonotonicNs;
 
-use super::sum::Sum;
+use super::lived::Sum;
 use tracer_answers::queries::Split;
 use tracer_answers::queries::words::task;
 

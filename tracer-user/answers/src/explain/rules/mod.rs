@@ -3,7 +3,6 @@
 mod calls;
 mod cpu;
 mod devices;
-mod holders;
 mod processes;
 mod scheduling;
 pub mod support;

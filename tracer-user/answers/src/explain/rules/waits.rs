@@ -1,12 +1,16 @@
-//! Rules of waits for other threads: locks, children, and what never comes.
+//! Rules of waits for other threads: locks with their holders, where these were recorded
+//! (`--locks`), children, and what never comes.
 
-use tracer_analysis::{EndedBy, PathPart, Waker};
+use std::collections::BTreeMap;
+
+use tracer_analysis::{
+    EndedBy, FunctionId, LockKey, LockRelation, LockType, PathPart, Thread, Waker,
+};
 
 use super::super::facts::{Leaf, TraceFacts, WaitClass};
 use super::super::finding::{RuleFinding, Sure};
-use super::holders::{RecordedHolder, recorded};
 use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
-use crate::queries::words::inside;
+use crate::queries::words::{inside, lock_type, place, thread};
 
 /// Waits with a time limit before they are those of a lock.
 const MANY: u64 = 20;
@@ -182,4 +186,51 @@ pub fn hung(facts: &TraceFacts) -> Vec<RuleFinding> {
     found.next = "why --now".to_owned();
     found.count = waits.threads.len() as u64;
     vec![found]
+}
+
+/// Holder that a crew waited for longest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedHolder {
+    /// The thread.
+    pub by: String,
+    /// The lock: `mutex 0x55912b9f4060`.
+    pub lock: String,
+    /// Where it let go of it, in words, where that is known.
+    pub released: Option<String>,
+}
+
+/// Returns the holder that the threads of these waits waited for longest; `None` where most of
+/// their time has no known holder.
+pub fn recorded(facts: &TraceFacts, waits: &CrewWaits) -> Option<RecordedHolder> {
+    let locks = facts.statistics.locks.sorted();
+    let mut by_lock: BTreeMap<(LockKey, Thread), (u64, LockType, FunctionId)> = BTreeMap::new();
+    for (key, total) in locks {
+        // Who is joined has no lock.
+        if total.kind == LockType::ThreadEnd {
+            continue;
+        }
+        for ((waiter, relation), of_it) in total.sorted_pairs() {
+            if let LockRelation::HeldBy(holder, released_at) = relation
+                && waits.threads.contains(&waiter)
+            {
+                let entry = by_lock.entry((key, holder));
+                let sum = entry.or_insert((0, total.kind, released_at));
+                sum.0 = sum.0.saturating_add(of_it.ns);
+            }
+        }
+    }
+    let times: BTreeMap<(LockKey, Thread), u64> =
+        by_lock.iter().map(|(key, (ns, ..))| (*key, *ns)).collect();
+    let all: u64 = times.values().sum();
+    let ((key, holder), _) = most(&times)?;
+    if all.saturating_mul(2) < waits.total.ns {
+        return None;
+    }
+    let (_, kind, released_at) = by_lock.get(&(*key, *holder))?;
+    let functions = facts.statistics.paths.functions();
+    Some(RecordedHolder {
+        by: thread(*holder, facts.crews.name(*holder)),
+        lock: format!("{} {:#x}", lock_type(*kind), key.address),
+        released: place(*released_at, functions),
+    })
 }
