@@ -44,8 +44,8 @@ pub enum Linkage {
     Static,
 }
 
-/// Beginning of the line of a source with several programs before one of them; its name follows. The
-/// source is compiled with that macro.
+/// Beginning of the line of a source with several programs before one of them; its name follows.
+/// The source is compiled with that macro.
 const ONE_OF_SEVERAL: &str = "#ifdef PROGRAM_";
 
 /// Source of a program.

@@ -1,5 +1,5 @@
-//! Logs of programs that emit sequences of events (`crash` and `flood` of `tests/programs`): the data
-//! of each is its thread's index and its own among the events of that thread.
+//! Logs of programs that emit sequences of events (`crash` and `flood` of `tests/programs`): the
+//! data of each is its thread's index and its own among the events of that thread.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
