@@ -32,7 +32,6 @@
 mod callsites;
 mod held;
 mod names;
-mod visit;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,10 +47,10 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::emit::UserEvent;
 use callsites::Callsites;
 use held::Held;
+use held::Visitor;
 use names::{Moment, full_name};
 use tracer_area::emitter;
 use tracer_common::event_type::EventTypeId;
-use visit::Visitor;
 
 /// The layer that [`layer()`] makes.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use super::conversation::{Conversation, RecorderGone};
 use super::lending::Lending;
 use super::making::{Job, Made, make};
 use super::protocol::{Call, LoggedStatus, Reply, Request};
-use super::{Activity, process, socket};
+use super::{Activity, process, protocol};
 
 mod untrusted;
 
@@ -137,7 +137,7 @@ impl LoggedStream {
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
         // Away from the standard descriptors, which the recorder gives up.
-        let log = socket::duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
+        let log = protocol::duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
         let header = LogHeader {
             attributes: attributes.clone(),
             anchor,

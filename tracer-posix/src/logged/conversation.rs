@@ -13,8 +13,8 @@ use crate::wire::SentEvent;
 use tracer_area::descriptor::Guarded;
 
 use super::lending::Lending;
+use super::protocol;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};
-use super::socket;
 
 /// How long the reply to a request is waited for that has to be answered at once. What such a call
 /// waits for in all is less than a millisecond: the recorder is an ordinary process, which any
@@ -102,7 +102,7 @@ impl Conversation {
         while self.outstanding.contains(&what) {
             self.lend(Some(end))?;
             let left = end.saturating_duration_since(Instant::now());
-            if !socket::is_readable(self.open()?, left) {
+            if !protocol::is_readable(self.open()?, left) {
                 break;
             }
             self.hear_outstanding()?;
@@ -112,7 +112,7 @@ impl Conversation {
 
     /// Hears the replies that are there by now.
     fn hear_what_came(&mut self) -> Result<(), RecorderGone> {
-        while !self.outstanding.is_empty() && socket::is_readable(self.open()?, Duration::ZERO) {
+        while !self.outstanding.is_empty() && protocol::is_readable(self.open()?, Duration::ZERO) {
             self.hear_outstanding()?;
         }
         Ok(())
@@ -131,21 +131,21 @@ impl Conversation {
 
     fn send(&self, request: &Request) -> Result<(), RecorderGone> {
         let bytes = postcard::to_stdvec(request).map_err(|_never| RecorderGone)?;
-        socket::send(self.open()?, &bytes).map_err(|_closed| RecorderGone)
+        protocol::send(self.open()?, &bytes).map_err(|_closed| RecorderGone)
     }
 
     /// Lends the recorder the priority of the calling thread until it has answered.
     fn lend(&self, end: Option<Instant>) -> Result<(), RecorderGone> {
         let socket = self.open()?;
         self.lending.until(self.heard, end, || {
-            Ok(socket::is_readable(socket, Duration::ZERO))
+            Ok(protocol::is_readable(socket, Duration::ZERO))
         })
     }
 
     fn hear(&mut self) -> Result<Reply, RecorderGone> {
         self.lend(None)?;
         let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
-        let bytes = socket::receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
+        let bytes = protocol::receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
         self.heard += 1;
         postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
     }
@@ -170,7 +170,7 @@ mod tests {
     use tracer_engine::{CallTerms, Origin};
 
     fn pair() -> (Conversation, OwnedFd) {
-        let (ours, theirs) = socket::pair().unwrap();
+        let (ours, theirs) = protocol::pair().unwrap();
         let activity = Arc::new(Activity::new().unwrap());
         let lending = Lending::to(0, activity);
         (
@@ -199,10 +199,10 @@ mod tests {
     /// Answers the next request, which is of this kind.
     fn answer(recorder: &OwnedFd, is_it: impl Fn(&Request) -> bool, reply: &Reply) {
         let mut buffer = [0; 1000];
-        let bytes = socket::receive(recorder, &mut buffer).unwrap();
+        let bytes = protocol::receive(recorder, &mut buffer).unwrap();
         let request = postcard::from_bytes(bytes).unwrap();
         assert!(is_it(&request), "{request:?}");
-        socket::send(recorder, &postcard::to_stdvec(reply).unwrap()).unwrap();
+        protocol::send(recorder, &postcard::to_stdvec(reply).unwrap()).unwrap();
     }
 
     fn next(conversation: &mut Conversation) -> Option<u8> {
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(next(&mut ours), None);
         let is_show = |request: &Request| matches!(request, Request::ShowNext);
         answer(&recorder, is_show, &Reply::Event(Some(event(1))));
-        assert!(!socket::is_readable(&recorder, Duration::ZERO));
+        assert!(!protocol::is_readable(&recorder, Duration::ZERO));
 
         assert_eq!(next(&mut ours), Some(1));
         // One that was not there is asked for anew.

@@ -16,7 +16,7 @@ use super::protocol::Reply;
 use super::record::{record, record_for};
 use super::rights::Rights;
 use super::serve::settle_down;
-use super::{Activity, process, program, socket};
+use super::{Activity, process, program, protocol};
 
 /// A recorder's job.
 pub(super) struct Job {
@@ -69,7 +69,7 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
     // Where the file of our own area is not available, only a fork has the area.
     let area = traces_itself.then(area::own_file_anew).transpose()?;
     let (activity, shared) = Activity::in_file()?;
-    let (ours, theirs) = socket::pair()?;
+    let (ours, theirs) = protocol::pair()?;
     let ours = Guarded::new(ours)?;
     let rights = Rights::read_own();
     program::start(&theirs, rights)?;
@@ -83,7 +83,7 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
         .chain([agent.map(AsRawFd::as_raw_fd)])
         .flatten()
         .collect();
-    socket::send_with_files(ours.get()?, &message, &files)?;
+    protocol::send_with_files(ours.get()?, &message, &files)?;
     match first_reply(&ours)? {
         Reply::Ready(recorder) => Ok(Ok(Made {
             socket: ours,
@@ -100,7 +100,7 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
 
 /// Has a fork of this process record.
 fn by_fork(job: Job) -> Result<Made, CreateError> {
-    let (ours, theirs) = socket::pair().map_err(CreateError::Recorder)?;
+    let (ours, theirs) = protocol::pair().map_err(CreateError::Recorder)?;
     let ours = Guarded::new(ours).map_err(CreateError::Recorder)?;
     let activity = Arc::new(Activity::new().map_err(CreateError::Recorder)?);
     let order = job.order(&ours);
@@ -138,6 +138,6 @@ fn by_fork(job: Job) -> Result<Made, CreateError> {
 /// Receives the first message of a recorder.
 fn first_reply(socket: &Guarded<OwnedFd>) -> io::Result<Reply> {
     let mut message = [0; 256];
-    let bytes = socket::receive(socket.get()?, &mut message)?;
+    let bytes = protocol::receive(socket.get()?, &mut message)?;
     postcard::from_bytes(bytes).map_err(io::Error::other)
 }

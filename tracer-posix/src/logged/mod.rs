@@ -11,7 +11,7 @@
 //! - `order`, `rights`: what the program is given, and what a fork would have of its controller by
 //!   itself.
 //! - `record`, `serve`: what the recorder does.
-//! - `protocol`, `socket`, `conversation`: what controller and recorder say to each other.
+//! - `protocol`, `conversation`: what controller and recorder say to each other.
 //! - `activity`: how stream and log are, in shared memory, for those who cannot wait.
 //! - `lending`: the priority of those who wait.
 //! - [`LoggedStream`]: the controller's side.
@@ -29,7 +29,6 @@ mod record;
 mod recording;
 mod rights;
 mod serve;
-mod socket;
 mod thread_names;
 
 #[doc(hidden)]

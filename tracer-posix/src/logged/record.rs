@@ -16,7 +16,7 @@ use super::lending::Borrowing;
 use super::order::{Order, Start};
 use super::protocol::{MESSAGE_BYTES, Reply};
 use super::serve::{Asker, Controller, send, serve, settle_down};
-use super::{Activity, LogRecording, program, socket};
+use super::{Activity, LogRecording, program, protocol};
 
 /// The least that a stream's pool has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
 /// recorder comes by again.
@@ -36,7 +36,7 @@ pub fn be_the_recorder() {
     // it is no descriptor.
     let given = unsafe { OwnedFd::from_raw_fd(program::SOCKET) };
     // The log is closed before it when this process ends: who learns of the end may open the log.
-    let Ok(conversation) = socket::duplicate(given.as_fd()) else {
+    let Ok(conversation) = protocol::duplicate(given.as_fd()) else {
         return;
     };
     drop(given);
@@ -45,7 +45,7 @@ pub fn be_the_recorder() {
         return;
     };
     let mut message = vec![0; MESSAGE_BYTES];
-    let Ok((bytes, files)) = socket::receive_with_files(&conversation, &mut message) else {
+    let Ok((bytes, files)) = protocol::receive_with_files(&conversation, &mut message) else {
         return;
     };
     let Ok(start) = postcard::from_bytes::<Start>(bytes) else {

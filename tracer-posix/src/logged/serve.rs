@@ -271,7 +271,7 @@ fn wait_for(
     let [conversation, end] = polled;
     // What it still said before it ended is heard first.
     if conversation.revents != 0 {
-        return match super::socket::receive(socket, message) {
+        return match super::protocol::receive(socket, message) {
             Ok(bytes) => postcard::from_bytes(bytes).map_or(Woken::End, Woken::Request),
             Err(_gone) => Woken::End,
         };
@@ -284,7 +284,7 @@ fn wait_for(
 
 pub(super) fn send(socket: &OwnedFd, reply: &Reply) -> io::Result<()> {
     let bytes = postcard::to_stdvec(reply).map_err(io::Error::other)?;
-    super::socket::send(socket, &bytes)
+    super::protocol::send(socket, &bytes)
 }
 
 /// Makes a new recorder a process of its own: no terminal, no files but `open`, no

@@ -9,11 +9,11 @@ use super::super::LogRecording;
 use super::super::lending::Lending;
 use super::super::protocol::MESSAGE_BYTES;
 use super::super::serve::{answer, begun};
-use super::super::socket::{pair, send};
 use super::{
     Activity, Attributes, Conversation, EventSet, EventTypeId, LogHeader, LoggedStream,
     RealtimeClock, RealtimeNs, Request,
 };
+use crate::logged::protocol::{pair, send};
 use tracer_area::descriptor::Guarded;
 use tracer_area::monotonic_now;
 use tracer_engine::ClockPair;

@@ -15,7 +15,7 @@ use object::{
     SymbolFlags,
 };
 
-use super::bounded::{Bounded, MOST_BYTES, ReadBudget};
+use super::arguments::{self, BASE};
 use super::debug_data::DebugData;
 use super::debug_files::{Alternate, Marks, look_at_file, look_at_places, packed_symbols};
 use super::debuginfod;
@@ -24,8 +24,8 @@ use super::fuse_check::Unsafe;
 use super::go_lines::GoLines;
 use super::go_table;
 use super::notes::{self, MOST_NOTES, Note};
+use super::opening::{Bounded, MOST_BYTES, ReadBudget};
 use super::opening::{open_ordinary, open_ordinary_below};
-use super::relative::{self, BASE};
 use super::split_files::SplitPlaces;
 use super::types::Signature;
 use super::unwind_data::{UnwindData, vdso_image};
@@ -731,7 +731,7 @@ impl SiteLocator {
             semaphore,
             provider: note.provider,
             name: note.name,
-            arguments: relative::resolved(&note.arguments, moved(note.address), |name| {
+            arguments: arguments::resolved(&note.arguments, moved(note.address), |name| {
                 self.variables.get(name.as_bytes()).copied().flatten()
             }),
         })

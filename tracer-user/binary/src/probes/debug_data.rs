@@ -15,7 +15,7 @@ use object::{CompressedData, CompressionFormat, Object, ObjectSection, ReadRef};
 use ruzstd::decoding::StreamingDecoder;
 
 use super::binary::Segments;
-use super::bounded::MOST_BYTES;
+use super::opening::MOST_BYTES;
 use super::split_files::SplitPlaces;
 
 /// Section, as it is read.

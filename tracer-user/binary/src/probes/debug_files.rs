@@ -19,8 +19,8 @@ use object::read::ReadCache;
 use object::{Object, ObjectSection, ReadRef};
 
 use super::binary::Parsed;
-use super::bounded::{Bounded, ReadBudget};
 use super::opening::open_ordinary_below;
+use super::opening::{Bounded, ReadBudget};
 
 /// Bytes of packed symbols, once they are unpacked.
 const MOST_UNPACKED: u64 = 64 << 20;

@@ -10,13 +10,12 @@
 //!   `go_lines`), and its unwind data (`unwind_data`);
 //! - `exits` finds the exits of a function in its code;
 //! - `opening` opens files that any user may have put there, but none that programs of others serve
-//!   (`fuse_check`), `bounded` reads them within limits;
+//!   (`fuse_check`), and reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which `tracer-kernel` attaches
 //!   to.
 
 mod arguments;
 mod binary;
-mod bounded;
 mod debug_data;
 mod debug_files;
 pub(crate) mod debuginfod;
@@ -34,7 +33,6 @@ mod named_functions;
 mod notes;
 mod opening;
 mod registers;
-mod relative;
 mod spec;
 mod split_files;
 mod types;
@@ -42,7 +40,6 @@ mod unwind_data;
 
 pub(crate) use binary::vdso_functions;
 pub use binary::{Binary, BinaryError, DataSymbol, FileIdentity, Function, StaticProbe};
-pub use bounded::{Bounded, ReadBudget};
 pub(crate) use debug_data::{DebugData, SectionSlice};
 #[doc(hidden)]
 pub use debug_files::look_through_packed;
@@ -56,6 +53,7 @@ pub use find_error::FindProbeError;
 pub(crate) use go_lines::GoLines;
 #[doc(hidden)]
 pub use go_lines::look_through_go_lines;
+pub use opening::{Bounded, ReadBudget};
 pub use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
 pub(crate) use split_files::{SplitFile, SplitPackage, SplitPlaces, unit_of};
@@ -66,7 +64,7 @@ pub(crate) use unwind_data::UnwindData;
 #[doc(hidden)]
 pub fn look_through_notes(untrusted: &[u8]) {
     for note in notes::parse(untrusted).unwrap_or_default() {
-        let resolved = relative::resolved(&note.arguments, note.address, |_| Some(note.base));
+        let resolved = arguments::resolved(&note.arguments, note.address, |_| Some(note.base));
         let _ = argument_counts(&resolved);
     }
 }

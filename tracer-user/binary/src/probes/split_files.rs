@@ -14,9 +14,9 @@ use gimli::{
 };
 use object::ReadRef;
 
-use super::bounded::MOST_BYTES;
 use super::debug_data::{SectionSlice, section, slice};
 use super::debug_files::look_at_places;
+use super::opening::MOST_BYTES;
 
 /// Units of such a file that are looked at: those of types come first.
 const MOST_UNITS: usize = 4096;

@@ -8,7 +8,6 @@
 //! Layouts are those of 64-bit programs; structs of 32-bit programs are widened first.
 
 mod bytes;
-mod control;
 mod files;
 mod gathered;
 mod ioctl;
@@ -22,10 +21,8 @@ mod pointed;
 mod prctl;
 mod process;
 mod render;
-mod scheduling;
 mod signals;
 mod terminal;
-mod time;
 mod waiting;
 
 pub(crate) use bytes::{Bytes, name_in_hex};
@@ -42,9 +39,7 @@ pub(crate) use pointed::*;
 pub(crate) use prctl::*;
 pub(crate) use process::*;
 pub(crate) use render::*;
-pub(crate) use scheduling::*;
 pub(crate) use signals::*;
-pub(crate) use time::*;
 pub(crate) use waiting::*;
 
 #[cfg(test)]

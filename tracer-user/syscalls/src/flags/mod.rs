@@ -11,7 +11,6 @@ mod files;
 mod memory;
 mod network;
 mod process;
-mod time;
 mod waiting;
 
 use std::borrow::Cow;
@@ -21,7 +20,6 @@ pub(crate) use files::*;
 pub(crate) use memory::*;
 pub(crate) use network::*;
 pub(crate) use process::*;
-pub(crate) use time::*;
 pub(crate) use waiting::*;
 
 /// A constant and its name.

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::cases::{self, Case};
 use super::initramfs::Guest;
 use super::kernels::{Image, MODULES};
 use super::machine::{Kind, Processors};
 use super::run::{self as boots, Order};
-use super::{Args, say, selection};
+use super::selection::{self, Case};
+use super::{Args, say};
 use crate::tasks::test::binaries;
 use crate::tasks::{arm64, build_ebpf};
 use crate::{packages, process, workspace};
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         lay_out(&root)?
     };
-    let cases = cases::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
+    let cases = selection::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
     let tracer = Path::new(TRACER);
     let guest = Guest {
         kind: Kind::Arm64,
@@ -288,7 +288,7 @@ fn lay_out(root: &Path) -> anyhow::Result<Vec<Case>> {
         }));
     }
     ensure!(!cases.is_empty(), "no test for arm64 loads eBPF");
-    fs::write(folder().join("cases"), cases::listed(&cases))?;
+    fs::write(folder().join("cases"), selection::listed(&cases))?;
     Ok(cases)
 }
 

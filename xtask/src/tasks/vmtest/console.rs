@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::cases::Case;
 use super::results::Verdict;
+use super::selection::Case;
 
 /// Number of last lines that are shown after a failure.
 const LAST: usize = 30;

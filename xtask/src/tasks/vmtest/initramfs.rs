@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::archive::Archive;
-use super::cases::{self, Case};
 use super::kernels::Image;
 use super::machine::Kind;
 use super::selection::Selection;
+use super::selection::{self, Case};
 use crate::{packages, process, workspace};
 
 /// Script that mounts the host's files.
@@ -67,7 +67,7 @@ pub fn build(image: &Image, guest: &Guest, cases: &[Case]) -> anyhow::Result<Vec
     let mut archive = base(image, &guest.busybox, "/bin/sh /vmtest/tests.sh")?;
     archive.file("/vmtest/tests.sh", 0o644, TESTS)?;
     archive.file("/vmtest/environment", 0o644, environment(guest))?;
-    archive.file("/vmtest/list", 0o644, cases::listed(cases))?;
+    archive.file("/vmtest/list", 0o644, selection::listed(cases))?;
     archive.into_bytes()
 }
 

@@ -8,7 +8,6 @@
 mod apt;
 mod archive;
 pub mod arm64;
-mod cases;
 mod console;
 mod initramfs;
 mod kernels;
@@ -26,11 +25,11 @@ use anyhow::{Context as _, bail, ensure};
 use crate::tasks::test::Arch;
 use crate::tasks::{dist, setup};
 use crate::{packages, workspace};
-use cases::Case;
 use console::Console;
 use initramfs::Guest;
 use kernels::{Image, KERNELS, Kernel, WITHOUT_PACKAGE};
 use machine::{Kind, Machine, Processors};
+use selection::Case;
 use selection::Selection;
 
 /// Selection of kernels and tests.
@@ -85,11 +84,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_virtual_machines()?;
     let processors = Processors::detect();
     let built = if args.as_built {
-        cases::read_last_build()?
+        selection::read_last_build()?
     } else {
         build(processors)?
     };
-    let cases = cases::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
+    let cases = selection::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
 
     let guest = Guest::describe_this_machine();
     let mut outcomes = Vec::new();
@@ -150,7 +149,7 @@ fn build(processors: Processors) -> anyhow::Result<Vec<Case>> {
     fs::create_dir_all(workspace::target("vm"))?;
     initramfs::lay_out(&tests)?;
     let cases = tests.cases();
-    cases::note_build(&cases)?;
+    selection::note_build(&cases)?;
     Ok(cases)
 }
 

@@ -8,9 +8,9 @@ use std::fs::{self, File};
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::cases::Case;
 use super::kernels::{KERNELS, WITHOUT_PACKAGE};
 use super::machine::Processors;
+use super::selection::Case;
 use super::{arm64, selection};
 use crate::workspace;
 

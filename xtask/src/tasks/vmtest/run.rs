@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::cases::Case;
 use super::console::Console;
 use super::initramfs::{self, Guest};
 use super::kernels::Image;
 use super::machine::{self, Machine, Processors};
 use super::results::{Results, Verdict};
+use super::selection::Case;
 use crate::workspace;
 
 /// Task of running tests on a kernel.
