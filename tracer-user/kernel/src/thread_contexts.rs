@@ -209,7 +209,8 @@ impl Watch {
                     self.unseen.insert(child);
                 }
             }
-            MappingReport::Forked(..) => {}
+            // A library's variables of threads are elsewhere, and stay.
+            MappingReport::Forked(..) | MappingReport::Moves(..) => {}
             MappingReport::Began(pid) => {
                 self.forget(pid);
                 self.unseen.insert(pid);
