@@ -42,7 +42,7 @@ pub fn run(args: &ShipArgs) -> anyhow::Result<ExitCode> {
         .collect();
     anyhow::bail!(
         "there is no {PROGRAM}, which ships: it is a program of its own, and neither {} is there; \
-         install it beside tracer-user, from the repository: cargo install --path tracer-user/ship",
+         install it beside tracer-user, in the repository: `cargo install --path tracer-user/ship`",
         places.join(" nor ")
     )
 }

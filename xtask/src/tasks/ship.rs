@@ -1,5 +1,5 @@
-//! The shipper: a program of its own, which no other build compiles, and its tests with servers
-//! that are not ours.
+//! The shipper: a program of its own, which no other build compiles, and its tests with
+//! servers of S3 and OTLP.
 
 use std::fs;
 use std::path::{Path, PathBuf};
