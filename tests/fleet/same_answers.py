@@ -219,7 +219,9 @@ def main():
         for name, answer in answers.items():
             rows, others = answer["rows"], first.setdefault(name, answer["rows"])
             different = [pair for pair in zip(rows, others) if pair[0] != pair[1]][:3]
-            assert rows and rows == others, (engine, name, len(rows), len(others), different)
+            # It may be that no host differs from the others.
+            assert rows or name == "odd", (engine, name)
+            assert rows == others, (engine, name, len(rows), len(others), different)
         print(f"  {len(answers)} answers are those of {chosen[0]}")
 
     for engine in chosen:
