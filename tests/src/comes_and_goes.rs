@@ -105,8 +105,8 @@ fn compile(source: &Path, program: &Path, options: &[&str]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns the names of what called `point` in the stack of each call of the kernel; `None` where it
-/// has none.
+/// Returns the names of what called `point` in the stack of each call of the kernel; `None` where
+/// it has none.
 ///
 /// # Errors
 ///

@@ -5,8 +5,8 @@
 //! of that thread last: so it counts for the events that follow. Only the thread itself writes it,
 //! and does not run meanwhile; one that is not valid at this moment is none.
 //!
-//! What was recorded last is in a slot by the tid. Each word is mixed with the tid and the epoch, so
-//! that another thread's words, or those of an earlier epoch, are never taken for this one's.
+//! What was recorded last is in a slot by the tid. Each word is mixed with the tid and the epoch,
+//! so that another thread's words, or those of an earlier epoch, are never taken for this one's.
 
 use core::mem::{offset_of, size_of};
 
@@ -32,7 +32,7 @@ use crate::subject::Subject;
 #[map]
 static CONTEXT_PLACES: HashMap<u32, ContextPlace> = HashMap::with_max_entries(1, 0);
 
-/// What was recorded last of each thread: see [`CONTEXT_SLOTS`].
+/// Context that was recorded last of each thread: see [`CONTEXT_SLOTS`].
 #[map]
 static CONTEXTS: Array<Words> = Array::with_max_entries(1, 0);
 

@@ -27,7 +27,7 @@ use xtask::process;
 /// Greatest additional time of a program that reaches the goal, with and without texts.
 const MOST_PERCENT: [f64; 2] = [30.0, 20.0];
 
-/// The same where calls are recorded as they end.
+/// Greatest cost of calls that are recorded as they end that reaches the goal, in per cent.
 const MOST_PERCENT_OF_RESULTS: f64 = 15.0;
 
 /// Greatest cost of a counted call, beside that of programs that read the clock, that reaches the

@@ -36,7 +36,7 @@ pub enum What {
     Processes,
     /// All system calls, with their arguments and results.
     Calls,
-    /// The same, recorded as they end, without how long they take.
+    /// System calls as they end, without how long they take.
     Results,
 }
 

@@ -450,8 +450,8 @@ fn a_process_that_waits_for_work_does_not_hang() {
 /// Calls that `busy_loop.c` makes in the tests of estimates.
 const MANY_CALLS: u64 = 1_500_000;
 
-/// Checks that the calls of a program that makes very many were recorded for a part of the time, and
-/// that what is said of all of them is right.
+/// Checks that the calls of a program that makes very many were recorded for a part of the time,
+/// and that what is said of all of them is right.
 fn check_estimate(explained: &Explanation) {
     explained.names_first("polling", &["busy_loop", "epoll_wait"]);
     let found = explained.findings()[0];

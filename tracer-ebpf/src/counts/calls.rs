@@ -5,7 +5,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use tracer_common::kernel::globals::NO_CALL;
 use tracer_common::kernel::{counted, counting};
 
-use super::sums::count;
+use super::sums::{NO_TIME, count};
 use super::threads::{entry, open_call};
 use super::{are_asked, running};
 use crate::context::{Tracepoint, at_tracepoint};
@@ -55,7 +55,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let tid = task.tid().shown();
     if open.tid() == tid {
         let (call, entered) = open.take();
-        return count(&task, call, failed, Some(since(entered)));
+        return count(&task, call, failed, since(entered));
     }
     // It has left its CPU meanwhile, or was not seen to begin.
     if let Some(entry) = entry(tid) {
@@ -63,7 +63,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         if entered != 0 {
             entry.set_entered(0);
             let call = (entry.kind(), entry.number());
-            return count(&task, call, failed, Some(since(entered)));
+            return count(&task, call, failed, since(entered));
         }
         if entry.is_new() != 0 {
             // It returns from the call that made it, which its maker has made.
@@ -75,7 +75,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let registers = unsafe { Registers::argument::<0>(ctx) };
     let call = call_of(&task, registers.call(), &registers);
     if is_wanted(call) {
-        count(&task, call, failed, None);
+        count(&task, call, failed, NO_TIME);
     }
 }
 
@@ -108,7 +108,7 @@ fn exit_alone<C: Tracepoint>(ctx: &C) {
     };
     if is_wanted(call) {
         let failed = u64::from((LOWEST_ERROR..0).contains(&result));
-        count(&task, call, failed, None);
+        count(&task, call, failed, NO_TIME);
     }
 }
 

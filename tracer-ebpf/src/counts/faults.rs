@@ -3,7 +3,7 @@
 use tracer_common::kernel::counted;
 
 use super::running;
-use super::sums::count;
+use super::sums::{NO_TIME, count};
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::fault::error;
 
@@ -26,6 +26,6 @@ fn fault<C: Tracepoint>(ctx: &C, kind: u32) {
     if let Some(task) = running::<C>() {
         // The third argument is `unsigned long error_code`.
         let by_write = ctx.argument::<2>() & error::WRITE != 0;
-        count(&task, (kind, 0), u64::from(by_write), None);
+        count(&task, (kind, 0), u64::from(by_write), NO_TIME);
     }
 }

@@ -4,7 +4,7 @@ use aya_ebpf::programs::RawTracePointContext;
 
 use tracer_common::kernel::{counted, counting};
 
-use super::sums::count;
+use super::sums::{NO_TIME, count};
 use super::{are_asked, is_counted};
 use crate::task::Task;
 
@@ -27,7 +27,7 @@ fn count_point(state: u8, point: (u32, u32)) -> bool {
         return false;
     }
     if is_counted(state) {
-        count(&Task::<RawTracePointContext>::current(), point, 0, None);
+        count(&Task::<RawTracePointContext>::current(), point, 0, NO_TIME);
     }
     true
 }

@@ -39,15 +39,19 @@ static NO_SUM: Array<CountSum> = Array::with_max_entries(1, 0);
 #[map]
 static NOT_COUNTED: Array<NotCounted> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// Counts an event of this thread: also as its kind says, and how long it took where that is known.
+/// Time of an event that has none, or whose time is unknown. (An `Option` would be put on the stack
+/// by some compilations of what follows, and not each verifier sees what is in it.)
+pub const NO_TIME: u64 = u64::MAX;
+
+/// Counts an event of this thread: also as its kind says, and how long it took, or [`NO_TIME`].
 #[inline(always)]
-pub fn count<C: Tracepoint>(task: &Task<C>, of: (u32, u32), also: u64, took_ns: Option<u64>) {
+pub fn count<C: Tracepoint>(task: &Task<C>, of: (u32, u32), also: u64, took_ns: u64) {
     let Some(sum) = sum_of(task, of) else {
         return;
     };
     add(sum.word(offset_of!(CountSum, count)), 1);
     add(sum.word(offset_of!(CountSum, also)), also);
-    if let Some(took_ns) = took_ns {
+    if took_ns != NO_TIME {
         add_time(sum, took_ns);
     }
 }

@@ -4,7 +4,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 
 use tracer_common::kernel::{counted, counting};
 
-use super::sums::{count, time};
+use super::sums::{NO_TIME, count, time};
 use super::threads::{self, Entry, entry, entry_or_new, open_call};
 use super::{are_asked, is_counted};
 use crate::context::{Tracepoint, at_tracepoint};
@@ -54,7 +54,7 @@ fn leave<C: Tracepoint>(ctx: &C, prev: &Task<C>, now: u64) {
     if !is_forced && state & DEAD != 0 {
         // What it did until it ended has been counted.
         if are_asked(counting::SWITCHES) {
-            count(prev, (counted::RUNNING, 0), 0, None);
+            count(prev, (counted::RUNNING, 0), 0, NO_TIME);
         }
         return;
     }
@@ -70,10 +70,10 @@ fn leave<C: Tracepoint>(ctx: &C, prev: &Task<C>, now: u64) {
     if !are_asked(counting::SWITCHES) {
         return;
     }
-    let ran = known.and_then(|entry| {
-        let was_running = entry.does() == counted::RUNNING;
-        was_running.then(|| now.saturating_sub(entry.since()))
-    });
+    let ran = match known {
+        Some(entry) if entry.does() == counted::RUNNING => now.saturating_sub(entry.since()),
+        _ => NO_TIME,
+    };
     count(prev, (counted::RUNNING, 0), u64::from(is_forced), ran);
     if let Some(entry) = known {
         let does = if is_forced {
@@ -98,7 +98,7 @@ fn come<C: Tracepoint>(next: &Task<C>, now: u64) {
     if did == counted::RUNNABLE {
         let took = now.saturating_sub(entry.since());
         let also = u64::from(entry.is_forced() != 0);
-        count(next, (counted::RUNNABLE, 0), also, Some(took));
+        count(next, (counted::RUNNABLE, 0), also, took);
     }
     if did == counted::BLOCKED || did == counted::STOPPED {
         ended_wait(next, entry, now);
@@ -134,7 +134,7 @@ fn woken<C: Tracepoint>(ctx: &C) {
 #[inline(always)]
 fn ended_wait<C: Tracepoint>(task: &Task<C>, entry: Entry, now: u64) {
     let took = now.saturating_sub(entry.since());
-    count(task, (entry.does(), 0), 0, Some(took));
+    count(task, (entry.does(), 0), 0, took);
 }
 
 /// Runs in the thread that made the new one.

@@ -506,7 +506,8 @@ struct linux_trace_symbol {
     __linux_trace_u64 linux_address; /* The address. */
     __linux_trace_u64 linux_offset;  /* Bytes from the beginning of the function to there. */
     /* The name of the function; none where it is unknown. Behind its null the time since which the name counts, in
-     * nanoseconds (64 bits), where it does not count always. */
+     * nanoseconds (64 bits), where it does not count always; behind that, for code that a program has made, the line
+     * in its source (32 bits) and that one's file. */
     char linux_name[1024];
 };
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use tracer_binary::probes::lives_on;
 use tracer_binary::stacks::{Mapping, TimedMappings};
-use tracer_kernel::{MappingReport, Step};
+use tracer_kernel::{MappingReport, MoveStep};
 
 /// Mappings of a process that are kept; its user looks up the others.
 const MOST_OF_PROCESS: usize = 1024;
@@ -80,8 +80,8 @@ impl MappedCode {
             MappingReport::Moves(pid, _, of, step) => {
                 // Where it is now its user looks up.
                 let unknown: Vec<_> = match step {
-                    Step::Begins => of.unknown_before().collect(),
-                    Step::Ended(result) => of.unknown_after(result).into_iter().collect(),
+                    MoveStep::Begins => of.unknown_before().collect(),
+                    MoveStep::Ended(result) => of.unknown_after(result).into_iter().collect(),
                 };
                 for unknown in unknown {
                     self.map(time, pid, unknown);

@@ -41,7 +41,7 @@ pub struct Summary {
 pub struct HeldUp {
     /// Calls that began while the programs at system calls were attached.
     pub calls: u64,
-    /// What each cost, by a measurement of this machine, in nanoseconds.
+    /// Cost of each, by a measurement of this machine, in nanoseconds.
     pub call_ns: u64,
     /// How long the threads had CPUs in the whole trace, in nanoseconds.
     pub ran_ns: u64,

@@ -160,8 +160,8 @@ impl Assembly {
     }
 }
 
-/// Attaches a program to a function of the kernel, which has this identifier among its types: to its
-/// beginning, or to its end.
+/// Attaches a program to a function of the kernel, which has this identifier among its types: to
+/// its beginning, or to its end.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Programs at system calls that can be detached while calls are not wanted, and attached again: the
-//! kernel leaves its slow path for system calls where none is attached.
+//! Programs at system calls that can be detached while calls are not wanted, and attached again:
+//! the kernel leaves its slow path for system calls where none is attached.
 
 use std::ffi::CString;
 use std::io;

@@ -77,8 +77,9 @@ impl WantedMaps {
     }
 
     /// Has no system call recorded for the tracer's own stream from now on, and detaches these
-    /// programs where nobody else wants what they record. Returns a moment before which all calls
-    /// were recorded: the source is complete up to it and no further until the stream's filter is
+    /// programs where no other stream wants what they record. Returns a moment before which all
+    /// calls were recorded: the source is complete up to it and no further until the stream's
+    /// filter is
     /// [changed](tracer_engine::source::Source::control).
     pub fn detach_calls(&self) -> MonotonicNs {
         let at = monotonic_now();

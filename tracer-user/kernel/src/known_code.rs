@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aya::Btf;
 use tracer_area::monotonic_now;
 use tracer_binary::probes::lives_on;
 use tracer_binary::python::is_place;
@@ -19,7 +18,7 @@ use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
 use tracer_binary::unwind::{Copied, ProcessTime, Space, Unwinder, UnwoundStack};
 
 use super::mapped::{MappingReport, MappingRings};
-use super::moves::{Move, Step};
+use super::moves::{Move, MoveHooks, MoveStep};
 
 /// Processes whose mappings are known; beyond that, all are forgotten.
 const MOST_PROCESSES: usize = 16_384;
@@ -147,10 +146,10 @@ impl Process {
     }
 
     /// Notes that a thread moves code: until it has, that is unknown, since another one may run it.
-    fn moves(&mut self, time: u64, tid: i32, of: &Move, step: Step) {
+    fn moves(&mut self, time: u64, tid: i32, of: &Move, step: MoveStep) {
         let (start, end) = (of.moved().start, of.moved().end);
         self.touch(time, of, step);
-        let Step::Ended(result) = step else {
+        let MoveStep::Ended(result) = step else {
             let parts = self.space.parts(start, end);
             self.moving.remove(&tid);
             if !parts.is_empty() && self.moving.len() < MOST_MOVING {
@@ -180,10 +179,10 @@ impl Process {
     }
 
     /// Notes where something is moved from or to.
-    fn touch(&mut self, time: u64, of: &Move, step: Step) {
+    fn touch(&mut self, time: u64, of: &Move, step: MoveStep) {
         let after = match step {
-            Step::Begins => None,
-            Step::Ended(result) => of.unknown_after(result),
+            MoveStep::Begins => None,
+            MoveStep::Ended(result) => of.unknown_after(result),
         };
         for one in of.unknown_before().chain(after) {
             self.touched.push((time, one.start..one.end));
@@ -272,9 +271,9 @@ fn never_goes(mapping: &Mapping, program: Option<&Path>) -> bool {
 }
 
 impl KnownCode {
-    /// Begins to take the kernel's reports, also of moves where its own types are given.
-    pub fn begin(btf: Option<&Btf>) -> Self {
-        let rings = MappingRings::begin(btf);
+    /// Begins to take the kernel's reports, also of moves, where programs may be attached for that.
+    pub fn begin(hooks: MoveHooks<'_>) -> Self {
+        let rings = MappingRings::begin(hooks);
         if let Err(error) = &rings {
             tracing::debug!(
                 error = error as &dyn std::error::Error,
@@ -591,31 +590,31 @@ mod tests {
         process.map(5, pages(4, 6, "/b"));
         // Over the other one.
         let over = Move::new([2 * PAGE, 2 * PAGE, 2 * PAGE, 3, 4 * PAGE]);
-        process.moves(10, 1, &over, Step::Begins);
+        process.moves(10, 1, &over, MoveStep::Begins);
         assert_eq!(names(&process, 9), ["/a", "/b", ""]);
         assert_eq!(names(&process, 10), ["", "", ""]);
-        process.moves(20, 1, &over, Step::Ended(4 * PAGE));
+        process.moves(20, 1, &over, MoveStep::Ended(4 * PAGE));
         assert_eq!(names(&process, 19), ["", "", ""]);
         assert_eq!(names(&process, 20), ["", "/a", ""]);
         // To where the kernel has space, while another thread maps something in its place.
         let away = Move::new([4 * PAGE, 2 * PAGE, 2 * PAGE, 1, 0]);
-        process.moves(30, 1, &away, Step::Begins);
+        process.moves(30, 1, &away, MoveStep::Begins);
         process.map(31, pages(4, 6, "/c"));
-        process.moves(32, 1, &away, Step::Ended(6 * PAGE));
+        process.moves(32, 1, &away, MoveStep::Ended(6 * PAGE));
         assert_eq!(names(&process, 31), ["", "/c", ""]);
         assert_eq!(names(&process, 32), ["", "", ""]);
         // A call that fails has moved nothing.
         process.map(40, pages(2, 4, "/a"));
         let fails = Move::new([2 * PAGE, 2 * PAGE, 2 * PAGE, 1, 0]);
-        process.moves(41, 1, &fails, Step::Begins);
-        process.moves(42, 1, &fails, Step::Ended((-12_i64).cast_unsigned()));
+        process.moves(41, 1, &fails, MoveStep::Begins);
+        process.moves(42, 1, &fails, MoveStep::Ended((-12_i64).cast_unsigned()));
         assert_eq!(names(&process, 42), ["/a", "", ""]);
         // A look that has begun before may have seen either.
         let mut there = vec![pages(2, 4, "/a"), pages(8, 9, "/x")];
         process.leave_out_touched(40, &mut there);
         assert_eq!(there, [pages(8, 9, "/x")]);
         for nth in 0..1000 {
-            process.moves(50, nth, &fails, Step::Begins);
+            process.moves(50, nth, &fails, MoveStep::Begins);
         }
         assert!(process.moving.len() <= MOST_MOVING && process.touched.len() <= MOST_MOVING + 2);
     }

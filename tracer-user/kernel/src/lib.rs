@@ -117,7 +117,7 @@ pub use look::look_in_proc;
 pub use losses::LostByCpu;
 pub use mapped::MappingReport;
 pub use memory::give_back_what_is_free;
-pub use moves::{Move, Step};
+pub use moves::{Move, MoveStep};
 pub use namespace::is_proc_own;
 pub use opened::OpenedMemory;
 pub use options::KernelOptions;

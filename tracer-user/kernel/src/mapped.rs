@@ -5,10 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use aya::Btf;
-
 use super::mapping::{self, Access, page_bytes};
-use super::moves::{self, Move, MoveReports, Step};
+use super::moves::{self, Move, MoveHooks, MoveReports, MoveStep};
 use super::perf::{self, EventAttributes};
 use tracer_area::monotonic_now;
 use tracer_binary::stacks::Mapping;
@@ -59,7 +57,7 @@ pub enum MappingReport {
     /// Code that a process has mapped.
     Mapped(i32, Mapping),
     /// Process, and its thread, that begins or ends to move what it has mapped.
-    Moves(i32, i32, Move, Step),
+    Moves(i32, i32, Move, MoveStep),
     /// Process, the first, that was made by the second, or by a thread of it.
     Forked(i32, i32),
     /// Process that has ended.
@@ -76,7 +74,7 @@ pub struct MappingRings {
     rings: Vec<Ring>,
     /// Reports that are later than the last look, and may come before others.
     later: Vec<(u64, MappingReport)>,
-    /// What reports moves, where the kernel lets it.
+    /// Reports of moves, where the kernel lets it.
     _moves: Option<MoveReports>,
 }
 
@@ -90,16 +88,16 @@ struct Ring {
 }
 
 impl MappingRings {
-    /// Begins the reports, also of what is moved: `btf` has the kernel's own types.
+    /// Begins the reports, also of what is moved, where programs may be attached for that.
     ///
     /// # Errors
     ///
     /// The kernel does not report it.
-    pub fn begin(btf: Option<&Btf>) -> io::Result<Self> {
+    pub(super) fn begin(hooks: MoveHooks<'_>) -> io::Result<Self> {
         let mut rings = Self::begin_with(0)?;
         let all = rings.rings.iter();
         let events = all.map(|ring| (ring.cpu, ring.event.as_fd()));
-        match MoveReports::begin(btf, SAMPLE_OF_PROGRAM, events) {
+        match MoveReports::begin(hooks, SAMPLE_OF_PROGRAM, events) {
             Ok(moves) => rings._moves = Some(moves),
             Err(error) => tracing::debug!(
                 error = &error as &dyn std::error::Error,

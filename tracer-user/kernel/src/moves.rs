@@ -1,9 +1,10 @@
 //! Code that processes move (`mremap`), which the kernel does not report to profilers: two small
 //! programs around that call report it, in the rings of all other reports.
 //!
-//! They run where the call is made and cost nothing elsewhere; where the kernel attaches no programs
-//! to its functions they run at all system calls. What is moved is unknown from the
-//! call's beginning to its end, since another thread may run it meanwhile.
+//! They run where the call is made and cost nothing elsewhere. Where the kernel attaches no
+//! programs to its functions they run at all system calls, if these are recorded anyway: for itself
+//! that would cost every process of the machine too much. What is moved is unknown from the call's
+//! beginning to its end, since another thread may run it meanwhile.
 
 use std::io;
 use std::ops::Range;
@@ -96,7 +97,7 @@ fn nothing_at(start: u64, bytes: u64) -> Option<Mapping> {
 
 /// Beginning, or end with its result, of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MoveStep {
     /// The call begins.
     Begins,
     /// The call has ended with this result.
@@ -142,7 +143,7 @@ const FUNCTIONS: [(&str, i32); 1] = [("__arm64_sys_mremap", CALL)];
 const WORDS: usize = 3 + registers::WORDS;
 
 /// Reads what the programs have reported; `None` of other bytes.
-pub(super) fn parse(data: &[u8]) -> Option<(Move, Step)> {
+pub(super) fn parse(data: &[u8]) -> Option<(Move, MoveStep)> {
     let (words, _) = data.as_chunks::<{ size_of::<u64>() }>();
     let words: &[[u8; 8]; WORDS] = words.first_chunk()?;
     let word = |at: usize| Some(u64::from_ne_bytes(*words.get(at)?));
@@ -161,11 +162,20 @@ pub(super) fn parse(data: &[u8]) -> Option<(Move, Step)> {
         }
     }
     let step = if word(0)? == 0 {
-        Step::Begins
+        MoveStep::Begins
     } else {
-        Step::Ended(word(2)?)
+        MoveStep::Ended(word(2)?)
     };
     Some((Move::new(arguments), step))
+}
+
+/// Functions that the programs may be attached to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MoveHooks<'a> {
+    /// The kernel's own types, which have the functions of the call alone.
+    pub btf: Option<&'a Btf>,
+    /// Those of all system calls too, where the others are refused: programs run there anyway.
+    pub at_calls: bool,
 }
 
 /// The programs, attached, and what they report to.
@@ -184,7 +194,7 @@ impl MoveReports {
     ///
     /// The kernel does not take the programs, or does not attach them to its functions.
     pub fn begin<'a>(
-        btf: Option<&Btf>,
+        hooks: MoveHooks<'_>,
         sample_type: u64,
         rings: impl Iterator<Item = (u32, BorrowedFd<'a>)>,
     ) -> io::Result<Self> {
@@ -202,7 +212,10 @@ impl MoveReports {
             call::set_descriptor(&map, cpu, &event)?;
             events.push(event);
         }
-        let attached = attach_to_functions(btf, &map).or_else(|error| {
+        let attached = attach_to_functions(hooks.btf, &map).or_else(|error| {
+            if !hooks.at_calls {
+                return Err(error);
+            }
             tracing::debug!(
                 error = &error as &dyn std::error::Error,
                 "no program at functions of the kernel, so all system calls are looked at"
@@ -390,7 +403,7 @@ mod tests {
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let (moved, step) = parse(&bytes).unwrap();
-        assert_eq!(step, Step::Ended(0x9000));
+        assert_eq!(step, MoveStep::Ended(0x9000));
         assert_eq!(moved.wanted, Some(0x9000));
         assert_eq!(moved.moved(), 0x1000..0x3000.max(0x1000 + moved.old_bytes));
         for length in 0..bytes.len() {

@@ -579,8 +579,8 @@ mod tests {
                     continue;
                 }
                 let refusals: Vec<_> = [
-                    attach_btf(&mut ebpf, btf, tracepoint).err(),
-                    attach_raw(&mut ebpf, tracepoint).err(),
+                    attach_btf(&mut ebpf, btf, tracepoint, None).err(),
+                    attach_raw(&mut ebpf, tracepoint, None).err(),
                 ]
                 .into_iter()
                 .flatten()

@@ -59,7 +59,7 @@ struct ToldInterpreter {
     told: u64,
 }
 
-/// What is known of processes, and of files.
+/// Knowledge of processes, and of files.
 #[derive(Debug, Default)]
 struct Judged {
     interpreters: HashMap<i32, ToldInterpreter>,
@@ -386,7 +386,7 @@ impl Watch {
     }
 }
 
-/// What a look at a process finds that may have an interpreter.
+/// Findings of a look at a process that may have an interpreter.
 struct Seen {
     /// A file of it is named as interpreters are.
     is_named: bool,

@@ -3,7 +3,6 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-use aya::Btf;
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{TRACEPOINT_RECORDS, ThreadContextData, wanted};
@@ -17,6 +16,7 @@ use super::first_names::FirstNames;
 use super::look::LookRecords;
 use super::losses::LossReader;
 use super::mapped::MappingReport;
+use super::moves::MoveHooks;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
 use super::python::PythonStacks;
 use super::rings::Rings;
@@ -111,13 +111,13 @@ impl KernelSource {
     pub(super) fn with_stacks(
         self,
         options: &StackOptions,
-        btf: Option<&Btf>,
+        hooks: MoveHooks<'_>,
         for_others: bool,
         python: Option<PythonStacks>,
     ) -> Self {
         let are_recorded = options.are_wanted();
         Self {
-            stacks: are_recorded.then(|| WaitingStacks::begin(options, btf, for_others, python)),
+            stacks: are_recorded.then(|| WaitingStacks::begin(options, hooks, for_others, python)),
             ..self
         }
     }

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 
-use aya::Btf;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     COPIED_BYTES, MOST_FRAMES, PROBE_RECORDS, RecordHeader, STACK_RECORD, StackData, StackRecord,
@@ -16,6 +15,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::known_code::KnownCode;
 use super::mapped::MappingReport;
+use super::moves::MoveHooks;
 use super::python::PythonStacks;
 use tracer_binary::stacks::{
     AddressName, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping, push_symbol,
@@ -77,17 +77,17 @@ impl Of {
 }
 
 impl WaitingStacks {
-    /// Begins to take stacks with these options, in a kernel with these types; `for_others`, these
+    /// Begins to take stacks with these options; `hooks` report what is moved; `for_others`, these
     /// find the functions.
     pub fn begin(
         options: &StackOptions,
-        btf: Option<&Btf>,
+        hooks: MoveHooks<'_>,
         for_others: bool,
         python: Option<PythonStacks>,
     ) -> Self {
         Self {
             waiting: HashMap::new(),
-            code: KnownCode::begin(btf),
+            code: KnownCode::begin(hooks),
             since: MonotonicNs(0),
             unwinder: Unwinder::default(),
             most_frames: usize::try_from(options.user_frames).unwrap_or(MOST_FRAMES),
@@ -482,7 +482,7 @@ mod tests {
             types: stacks::PROBES,
             ..StackOptions::default()
         };
-        let mut waiting = WaitingStacks::begin(&options, None, false, None);
+        let mut waiting = WaitingStacks::begin(&options, MoveHooks::default(), false, None);
         let (mut types, mut events, mut data, mut losses) =
             (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);

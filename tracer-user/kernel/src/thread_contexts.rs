@@ -141,7 +141,7 @@ type FileKey = (Arc<[u8]>, Vec<u8>);
 struct Watch {
     places: Places,
     state: Arc<MapMemory>,
-    /// Bytes of traced processes; `None` where their pids are not ours.
+    /// Bytes of traced processes; `None` where this namespace has other pids.
     traced: Option<MapMemory>,
     /// Processes that the programs were told of.
     told: HashSet<i32>,

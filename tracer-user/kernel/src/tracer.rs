@@ -16,6 +16,7 @@ use super::first_names::FirstNames;
 use super::loading::{Plan, object, usize_of};
 use super::look::Looker;
 use super::losses::{LossReader, LostByCpu};
+use super::moves::MoveHooks;
 use super::namespace::ProcessListing;
 use super::options::KernelOptions;
 use super::probes::{ProbeAttachments, ProbeNames};
@@ -139,11 +140,16 @@ impl KernelTracer {
         let are_pids_ours = kernel.namespace.is_none();
         let contexts = options.thread_contexts;
         let contexts = contexts.then(|| ContextWatch::begin(&mut ebpf, are_pids_ours));
+        let has_calls = attached.recorded & wanted::bit(EventTypeId::SYSCALL_EXIT) != 0;
+        let hooks = MoveHooks {
+            btf: kernel.btf.as_ref(),
+            at_calls: has_calls && !options.detaches_calls,
+        };
         let source = source
             .with_contexts(contexts.transpose()?)
             .with_stacks(
                 &options.stacks,
-                kernel.btf.as_ref(),
+                hooks,
                 options.stacks_for_others,
                 python.transpose()?,
             )

@@ -34,7 +34,7 @@ const CLOSED_AT_MOST_NS: u64 = 500_000_000;
 
 /// Change of what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WindowStep {
     /// System calls are to be recorded from now on.
     Open,
     /// They are not, from now on.
@@ -75,7 +75,7 @@ impl CallWindows {
     }
 
     /// Returns what is to be changed now, if anything is.
-    pub fn step(&mut self, now: MonotonicNs) -> Option<Step> {
+    pub fn step(&mut self, now: MonotonicNs) -> Option<WindowStep> {
         let counts = self.rates.counts(now.0);
         self.account.step(now.0, counts)
     }
@@ -120,7 +120,7 @@ struct Account {
     since_ns: u64,
     /// Counts at that time.
     then: CallCounts,
-    /// What the next window costs, in nanoseconds.
+    /// Cost of the next window, in nanoseconds.
     next_ns: u64,
     random: u64,
 }
@@ -138,7 +138,7 @@ impl Account {
         }
     }
 
-    fn step(&mut self, now_ns: u64, counts: CallCounts) -> Option<Step> {
+    fn step(&mut self, now_ns: u64, counts: CallCounts) -> Option<WindowStep> {
         let spent = counts.calls.saturating_mul(self.cost_ns);
         let granted = u128::from(counts.ran_ns) * u128::from(self.thousandths) / 1000;
         let granted = u64::try_from(granted).unwrap_or(u64::MAX);
@@ -158,9 +158,9 @@ impl Account {
         self.is_open = !self.is_open;
         (self.since_ns, self.then) = (now_ns, counts);
         Some(if self.is_open {
-            Step::Open
+            WindowStep::Open
         } else {
-            Step::Close
+            WindowStep::Close
         })
     }
 
@@ -237,12 +237,12 @@ mod tests {
             calls: 10_000,
             ran_ns: TICK,
         };
-        assert_eq!(account.step(TICK, counts), Some(Step::Close));
+        assert_eq!(account.step(TICK, counts), Some(WindowStep::Close));
         // It runs for a tenth of the time now.
         let mut opened = None;
         for tick in 2..200 {
             counts.ran_ns += TICK / 10;
-            if account.step(tick * TICK, counts) == Some(Step::Open) {
+            if account.step(tick * TICK, counts) == Some(WindowStep::Open) {
                 opened = Some(tick);
                 break;
             }

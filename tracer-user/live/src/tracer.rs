@@ -10,7 +10,7 @@ use tracer_engine::source::LossCause;
 use tracer_engine::{ActiveStream, EventSet, Filtering, Origin};
 
 use super::areas::{AreaError, Areas, Look};
-use super::call_windows::{CallWindows, Step};
+use super::call_windows::{CallWindows, WindowStep};
 use super::command::LastName;
 use super::origin::{self, AreaTag};
 use super::printer::Printer;
@@ -77,7 +77,7 @@ pub struct Tracer {
     /// Windows in which system calls are recorded, where their cost is bounded.
     call_windows: Option<CallWindows>,
     /// Change of what is recorded, and the moment of it, until the stream has come there.
-    call_change: Option<(Step, MonotonicNs)>,
+    call_change: Option<(WindowStep, MonotonicNs)>,
     /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
@@ -235,15 +235,15 @@ impl Tracer {
         self.call_change = match windows.step(now) {
             None => None,
             // All calls are recorded from then on.
-            Some(Step::Open) => match windows.open() {
-                Ok(()) => Some((Step::Open, monotonic_now())),
+            Some(WindowStep::Open) => match windows.open() {
+                Ok(()) => Some((WindowStep::Open, monotonic_now())),
                 Err(error) => {
                     tracing::warn!(%error, "system calls cannot be recorded for now");
                     None
                 }
             },
             // All were recorded up to then.
-            Some(Step::Close) => Some((Step::Close, windows.close())),
+            Some(WindowStep::Close) => Some((WindowStep::Close, windows.close())),
         };
     }
 
@@ -254,8 +254,8 @@ impl Tracer {
             return;
         };
         let how = match step {
-            Step::Open => Filtering::Sub,
-            Step::Close => Filtering::Add,
+            WindowStep::Open => Filtering::Sub,
+            WindowStep::Close => Filtering::Add,
         };
         // All is there that came before: no more is waited for.
         self.stream.collect_within(NOTED_WITHIN);

@@ -18,7 +18,7 @@ use crate::slice::Told;
 pub struct ShipRow {
     /// Date of the slice's first event; of the newest thing that was dropped [ns since 1970].
     pub date: u64,
-    /// Time of its first event and of its last one on the monotonic clock [ns].
+    /// Time of its first event and of its last one on the monotonic clock, in nanoseconds.
     pub times: Option<(u64, u64)>,
     /// Name of the slice; `None` for what was dropped.
     pub slice: Option<String>,

@@ -25,7 +25,7 @@ use crate::words;
 /// Time in which a slice must not have changed.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Difference of clocks that shows that one was set, or that it was another boot [ns].
+/// Difference of clocks that shows that one was set, or that it was another boot, in nanoseconds.
 const OTHER_CLOCK_NS: u64 = 2_000_000_000;
 
 /// Names of what is taken, until it is in the queue.

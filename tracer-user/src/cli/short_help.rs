@@ -68,6 +68,11 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 false,
             ),
             ("calls", "When calls are recorded: both, exit", false),
+            (
+                "call_cost",
+                "Calls in parts of the time: at most 3 per cent",
+                true,
+            ),
             ("string_size", "Bytes of what is read and written", false),
             (
                 "descriptors",

@@ -7,12 +7,12 @@ use tracer_binary::thread_local::{DESCRIPTION_BYTES, VariablePlace, thread_point
 
 /// Contexts of the threads of a process.
 #[derive(Clone, Copy, Debug)]
-pub struct ThreadContexts {
+pub struct ProcessContexts {
     pid: i32,
     place: VariablePlace,
 }
 
-impl ThreadContexts {
+impl ProcessContexts {
     /// Finds where a process, which has these mappings, publishes the contexts of its threads;
     /// `None` where it does not, or where that is unknown.
     pub fn find(pid: i32, mappings: &[Mapping], build_ids: &mut BuildIds) -> Option<Self> {

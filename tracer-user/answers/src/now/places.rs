@@ -19,7 +19,7 @@ use tracer_binary::stacks::{
 use tracer_binary::thread_context::ThreadContext;
 use tracer_binary::unwind::{ProcessTime, Space, Unwinder};
 
-use super::contexts::ThreadContexts;
+use super::contexts::ProcessContexts;
 use crate::queries::is_runtime;
 use tracer_analysis::layouts::Runtime;
 
@@ -161,7 +161,7 @@ struct Finder {
     spaces: HashMap<i32, (Space, Vec<Mapping>)>,
     build_ids: BuildIds,
     variables: HashMap<FileKey, Option<Arc<Variables>>>,
-    contexts: HashMap<i32, Option<ThreadContexts>>,
+    contexts: HashMap<i32, Option<ProcessContexts>>,
 }
 
 /// The variables of a file.
@@ -232,7 +232,7 @@ impl Finder {
             Some(known) => *known,
             None => {
                 let mappings = self.space(pid).1.clone();
-                let found = ThreadContexts::find(pid, &mappings, &mut self.build_ids);
+                let found = ProcessContexts::find(pid, &mappings, &mut self.build_ids);
                 self.contexts.insert(pid, found);
                 found
             }

@@ -165,9 +165,9 @@ impl Form {
         form.with_base(untrusted, code)
     }
 
-    /// Returns the form with the address to which those of functions are relative. In newer versions it
-    /// is not in the table, nor where the dynamic linker would have to fill it in: then it is where
-    /// the code begins, if the program's entry is where it should be.
+    /// Returns the form with the address to which those of functions are relative. In newer
+    /// versions it is not in the table, nor where the dynamic linker would have to fill it in: then
+    /// it is where the code begins, if the program's entry is where it should be.
     fn with_base(self, untrusted: &[u8], code: Option<Code>) -> Option<Self> {
         if self.width == 8 || self.base != 0 {
             return Some(self);

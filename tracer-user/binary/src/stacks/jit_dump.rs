@@ -201,8 +201,9 @@ impl JitDump {
         }
     }
 
-    /// Returns the line of an address at a time, as [`GeneratedCode::find`] does the function; `None`
-    /// where the program has not told it, or it is not known yet that its addresses of lines mean that.
+    /// Returns the line of an address at a time, as [`GeneratedCode::find`] does the function;
+    /// `None` where the program has not told it, or it is not known yet that its addresses of lines
+    /// mean that.
     pub fn line(&self, address: u64, at: u64, since: u64) -> Option<(Arc<str>, u32)> {
         let found = self.code.function(address, at, since)?;
         let place = address - found.start;
