@@ -30,9 +30,9 @@ pub struct KernelOptions {
     /// Recording of calls only as they end, with what is known of them then: no event says that
     /// they begin.
     pub calls_at_exit: bool,
-    /// Possibility to detach the programs at system calls and to attach them again
-    /// ([`KernelTracer::take_call_rates`](super::KernelTracer::call_rates)): where they are not
-    /// attached, calls cost their programs nothing.
+    /// Possibility to detach the programs at system calls and to attach them again, which
+    /// [`take_call_rates`](super::KernelTracer::take_call_rates) has the counts for: where they are
+    /// not attached, calls cost their programs nothing.
     pub detaches_calls: bool,
     /// Bytes that are read of the memory to which an argument of theirs points, at most 4096; 0:
     /// none.

@@ -1,7 +1,7 @@
 //! Explanation of a program's slowness, on one screen: what it did with its time, what explains
 //! most of that, what does not, what could not be seen, and what to type next.
 //!
-//! [`facts`] are gathered event by event; [`rules`] judge them and look at nothing else, so that
+//! `facts` are gathered event by event; `rules` judge them and look at nothing else, so that
 //! the same log gives the same bytes.
 
 mod facts;

@@ -71,7 +71,7 @@ pub fn is_part(id: EventTypeId) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackOptions {
     /// The types of whose events stacks are recorded, as bits: see
-    /// [`stacks`](tracer_common::kernel::stacks).
+    /// [`stacks`].
     pub types: u64,
     /// Recording of stacks for user events.
     pub user_events: bool,

@@ -270,7 +270,7 @@ enum Stop {
 }
 
 /// The code that a process has mapped, by address and time. For each mapping the index of its file
-/// among the [`Unwinder`](Unwinder)'s is kept, once that was looked up, with the generation
+/// among the [`Unwinder`]'s is kept, once that was looked up, with the generation
 /// in which it was.
 pub type Space = TimedMappings<Option<(u32, Option<u32>)>>;
 

@@ -216,7 +216,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Begins data of this kind: one of [`probe_kind`](tracer_common::kernel::probe_kind).
+    /// Begins data of this kind: one of [`probe_kind`].
     #[must_use]
     pub fn new(kind: u16) -> Self {
         let mut bytes = vec![0; typed_data::START];

@@ -3,7 +3,7 @@
 //! Each kernel is Debian's own package, or an image that the user gives. Its guest has the files of
 //! this machine, the compiler and the tools among them, and changes only its own memory. The eBPF
 //! object is the one inside the `tracer-user` that is distributed. The result of each test is
-//! written to the repository as soon as it is known, and [`table`] makes a document of the results.
+//! written to the repository as soon as it is known, and `results` makes a document of the results.
 
 mod apt;
 mod archive;
