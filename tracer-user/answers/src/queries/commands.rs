@@ -67,6 +67,11 @@ impl Commands {
         }
     }
 
+    /// Forgets the command lines of all processes but those that are needed.
+    pub fn retain(&mut self, is_needed: impl Fn(i32) -> bool) {
+        self.lines.retain(|pid, _| is_needed(*pid));
+    }
+
     /// Returns the command line of a process; empty where it is not known.
     #[must_use]
     pub fn get(&self, pid: i32) -> String {

@@ -51,6 +51,11 @@ impl LastNames {
         self.names.remove(&thread);
     }
 
+    /// Forgets the names of all threads but those that are needed.
+    pub fn retain(&mut self, is_needed: impl Fn(Thread) -> bool) {
+        self.names.retain(|thread, _| is_needed(*thread));
+    }
+
     /// Returns the name of a thread; empty where it is not known.
     #[must_use]
     pub fn get(&self, thread: Thread) -> &[u8] {

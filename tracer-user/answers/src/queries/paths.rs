@@ -319,6 +319,17 @@ impl Paths {
         &self.names
     }
 
+    /// Forgets the names of threads, and the command lines of processes, but of those that are
+    /// needed: in a trace that goes on for long, those of what has ended.
+    pub fn forget_names(
+        &mut self,
+        is_thread_needed: impl Fn(Thread) -> bool,
+        is_process_needed: impl Fn(i32) -> bool,
+    ) {
+        self.names.retain(is_thread_needed);
+        self.commands.retain(is_process_needed);
+    }
+
     /// Advances to this moment, up to which nothing has happened since the last event.
     pub fn advance(&mut self, now: MonotonicNs) {
         if self.states.is_some() {

@@ -28,6 +28,8 @@ pub struct Lived {
     pub users: Times,
     /// Time of its first event.
     pub first: Option<MonotonicNs>,
+    /// Time of its last event, or of what was found of it last.
+    pub last: MonotonicNs,
 }
 
 impl Lived {

@@ -8,7 +8,7 @@ mod shot;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::{HashMap, HashMapExt as _, HashSet};
 use tracer_analysis::{Calls, Finding, Interval, IntervalEnd, State, Thread, Waker};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
@@ -250,16 +250,32 @@ impl Model {
         }
     }
 
-    /// Forgets threads that have ended more than a minute ago.
+    /// Forgets threads that have ended more than a minute ago, or where there are very many, more
+    /// than the longest window ago; and what they and their processes were called.
     fn forget_ended(&mut self, now: MonotonicNs) {
         let Some(states) = self.paths.states() else {
             return;
         };
-        let long = MINUTE as u64 * SECOND;
-        self.threads.retain(|thread, _| {
-            let current = states.current(*thread, now);
-            current.is_none_or(|current| current.state != State::Dead || current.ns() < long)
-        });
+        let long = if self.threads.len() > MOST_THREADS / 2 {
+            LONGEST_WINDOW
+        } else {
+            MINUTE as u64 * SECOND
+        };
+        self.threads
+            .retain(|thread, lived| match states.current(*thread, now) {
+                Some(current) => current.state != State::Dead || current.ns() < long,
+                // Its end was forgotten with those of all others, or it was never seen to run.
+                None => now.0.saturating_sub(lived.last.0) < long,
+            });
+        let processes: HashSet<i32> = self.threads.keys().map(|thread| thread.pid).collect();
+        let threads = &self.threads;
+        self.paths.forget_names(
+            |thread| {
+                threads.contains_key(&thread)
+                    || thread.tid == thread.pid && processes.contains(&thread.pid)
+            },
+            |pid| processes.contains(&pid),
+        );
     }
 
     fn take_spans(&mut self) {
@@ -279,8 +295,8 @@ impl Model {
         }
     }
 
-    fn lived(&mut self, thread: Thread) -> Option<&mut Lived> {
-        lived(&mut self.threads, &mut self.has_others, thread)
+    fn lived(&mut self, thread: Thread, at: MonotonicNs) -> Option<&mut Lived> {
+        lived(&mut self.threads, &mut self.has_others, (thread, at))
     }
 
     /// Returns everything that is known now, with sums over this window.
@@ -435,13 +451,15 @@ impl Before {
 fn lived<'a>(
     threads: &'a mut HashMap<Thread, Lived>,
     has_others: &mut bool,
-    thread: Thread,
+    (thread, at): (Thread, MonotonicNs),
 ) -> Option<&'a mut Lived> {
     if threads.len() >= MOST_THREADS && !threads.contains_key(&thread) {
         *has_others = true;
         return None;
     }
-    Some(threads.entry(thread).or_default())
+    let lived = threads.entry(thread).or_default();
+    lived.last = lived.last.max(at);
+    Some(lived)
 }
 
 impl Consumer for Model {
@@ -486,7 +504,7 @@ impl Consumer for Model {
         self.log.add(event, comm);
         let from = MonotonicNs(header.time.0.saturating_sub(LONGEST_WINDOW));
         if let Some(call) = self.calls.feed(event)
-            && let Some(lived) = self.lived(call.thread)
+            && let Some(lived) = self.lived(call.thread, header.time)
         {
             lived.calls.add(header.time, from);
         }
@@ -504,7 +522,7 @@ impl Consumer for Model {
         });
         // One of which nothing is over yet was seen, too.
         if thread.tid != 0
-            && let Some(lived) = self.lived(thread)
+            && let Some(lived) = self.lived(thread, header.time)
             && header.event_type.is_user()
         {
             lived.users.add(header.time, from);
@@ -536,15 +554,15 @@ fn begin(
 }
 
 fn add(threads: &mut HashMap<Thread, Lived>, has_others: &mut bool, found: &Finding) {
-    let (thread, interval) = match found {
+    let (thread, at, interval) = match found {
         Finding::Interval(interval) if interval.state == State::Dead => return,
-        Finding::Interval(interval) => (interval.thread, Some(interval)),
+        Finding::Interval(interval) => (interval.thread, interval.to, Some(interval)),
         // Of one that has done nothing yet it is known that it waits.
-        Finding::Birth(birth) => (birth.thread, None),
+        Finding::Birth(birth) => (birth.thread, birth.at, None),
         Finding::Death(_) | Finding::Taken(_) => return,
     };
     if thread.tid != 0
-        && let Some(lived) = lived(threads, has_others, thread)
+        && let Some(lived) = lived(threads, has_others, (thread, at))
         && let Some(interval) = interval
     {
         lived.add(interval);

@@ -212,3 +212,38 @@ fn what_a_thread_does_from_the_last_event_on_is_known() {
     assert!(matches!(state(11), Some(State::Blocked(_))));
     assert_eq!(row(&shot, 11).current.map(|one| one.ns()), Some(0));
 }
+
+#[test]
+fn threads_that_come_after_very_many_that_have_ended_are_shown_by_name() {
+    // Two thousand a second, each of which runs once and ends; no id comes again.
+    const COUNT: i32 = 100_000;
+    let mut model = Model::new(Vec::new());
+    for count in 1..=COUNT {
+        let at = u64::from(count.unsigned_abs()) * MS / 2;
+        let begins = SwitchInData::new_zeroed();
+        let its = |event_type, at| EventHeader {
+            pid: 10 + count,
+            ..header(at, event_type, 10 + count)
+        };
+        feed(
+            &mut model,
+            its(EventTypeId::SWITCH_IN, at),
+            begins.as_bytes(),
+        );
+        let mut ends = SwitchOutData::new_zeroed();
+        (ends.state, ends.ran_ns) = (0x80, MS / 4);
+        let last = its(EventTypeId::SWITCH_OUT, at + MS / 4);
+        if count < COUNT {
+            feed(&mut model, last, ends.as_bytes());
+        }
+    }
+    let shot = model.shot(Window::Last(1000 * MS));
+    let newest = row(&shot, 10 + COUNT);
+    assert_eq!(
+        (newest.name.as_str(), newest.process.as_str()),
+        ("any", "any")
+    );
+    assert!(shot.threads.len() >= 1999, "{}", shot.threads.len());
+    assert!(model.threads.len() <= MOST_THREADS / 2 + 2000 * 11);
+    assert!(!shot.has_others);
+}
