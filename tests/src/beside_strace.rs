@@ -165,6 +165,10 @@ const KNOWN: &[Known] = &[
         reason: "a 32-bit program's segment for its thread's own memory: by its address",
     },
     Known {
+        is_it: |theirs, ours| ours.replacen(">(deleted)", ">", 1) == theirs,
+        reason: "a file that another process removes after strace has looked, and before we do",
+    },
+    Known {
         is_it: |theirs, ours| name(theirs) == "pwritev" && ours.contains("..."),
         reason: "of many parts, as much is shown as a record has space for",
     },

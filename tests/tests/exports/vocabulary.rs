@@ -34,10 +34,15 @@ fn the_table(is_wanted: impl Fn(&SystemEventType) -> bool, name: fn(&str) -> Str
         .collect()
 }
 
-/// Tells whether a type is shown where it is not chosen: events that name stacks are no events to
-/// most readers.
+/// Tells whether a type is shown where it is not chosen: events that name stacks, and those that
+/// say what others are for, are no events to most readers.
 fn is_shown(entry: &SystemEventType) -> bool {
-    !["linux_trace_mapping", "linux_trace_symbol"].contains(&entry.name)
+    ![
+        EventTypeId::MAPPING,
+        EventTypeId::SYMBOL,
+        EventTypeId::THREAD_CONTEXT,
+    ]
+    .contains(&entry.id)
 }
 
 /// Tells whether events of a type are instants in formats that have slices.

@@ -150,7 +150,7 @@ fn every_shell_completes_commands_types_and_probes_and_runs_no_name() {
         line("tracer-user att", "attach"),
         line("tracer-user attach --cgr", "attach --cgroup"),
         line(
-            "tracer-user attach 1 --events fork,thread-c",
+            "tracer-user attach 1 --events fork,thread-cr",
             "attach 1 --events fork,thread-create",
         ),
         line(

@@ -524,7 +524,7 @@ fn very_many_calls_are_estimated_from_windows_in_a_running_trace_and_in_a_log() 
             assert!(is_open, "{event}");
         }
     }
-    assert!(changes > 2, "{changes}");
+    assert!(changes > 0, "no window has closed");
 }
 
 /// Returns the lines of the source at the calls of `callee` in `program`, as addr2line has them.
@@ -564,7 +564,7 @@ fn the_line_of_the_source_is_that_of_addr2line_where_the_program_has_lines() {
     let mut lines = lines_of_calls(&slow.command[0], "fcntl");
     lines.dedup();
     assert!(
-        lines.len() == 1 && lines[0].starts_with("row_lock.c:"),
+        lines.len() == 1 && lines[0].starts_with("locks.c:"),
         "{lines:?}"
     );
     let explained = slow.explain(&[slow.file()]);

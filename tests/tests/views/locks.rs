@@ -214,7 +214,7 @@ fn program() -> (tempfile::TempDir, PathBuf) {
 
 /// Waits of each run: ten thousand in all where tests run in full.
 fn rounds(threads: usize) -> usize {
-    let all = if tests::is_whole() { 4000 } else { 1200 };
+    let all = if tests::is_whole() { 4000 } else { 1600 };
     all / threads
 }
 

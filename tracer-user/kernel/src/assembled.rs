@@ -160,13 +160,14 @@ impl Assembly {
     }
 }
 
-/// Attaches a program to a function of the kernel, which has this identifier among its types: to
-/// its beginning, or to its end.
+/// Attaches a program of this name to a function of the kernel, which has this identifier among its
+/// types: to its beginning, or to its end.
 ///
 /// # Errors
 ///
 /// The kernel does not take it, or does not attach it.
 pub fn attach_to_function(
+    name: &str,
     program: &[Instruction],
     function: u32,
     is_end: bool,
@@ -176,6 +177,7 @@ pub fn attach_to_function(
     const BEGINNING: u32 = 24;
     const END: u32 = 25;
     let program = load_as(
+        name,
         program,
         ProgramAttributes {
             kind: TRACING,
@@ -187,15 +189,16 @@ pub fn attach_to_function(
     call::attach(&program, None)
 }
 
-/// Loads a program for raw tracepoints.
+/// Loads a program of this name for raw tracepoints.
 ///
 /// # Errors
 ///
 /// The kernel does not take it.
-pub fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
+pub fn load(name: &str, program: &[Instruction]) -> io::Result<OwnedFd> {
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     const RAW_TRACEPOINT: u32 = 17;
     load_as(
+        name,
         program,
         ProgramAttributes {
             kind: RAW_TRACEPOINT,
@@ -204,8 +207,18 @@ pub fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     )
 }
 
-fn load_as(program: &[Instruction], attributes: ProgramAttributes) -> io::Result<OwnedFd> {
+fn load_as(
+    name: &str,
+    program: &[Instruction],
+    attributes: ProgramAttributes,
+) -> io::Result<OwnedFd> {
+    let mut shown = [0; 16];
+    // A null ends it.
+    for (shown, byte) in shown.iter_mut().take(15).zip(name.bytes()) {
+        *shown = byte;
+    }
     let attributes = ProgramAttributes {
+        name: shown,
         count: u32::try_from(program.len()).unwrap_or(0),
         instructions: program.as_ptr().expose_provenance() as u64,
         license: c"GPL".as_ptr().expose_provenance() as u64,

@@ -27,6 +27,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 /// The programs that were measured.
 pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_process_fork", 8600, 18200),
+    budget("task_newtask", 8600, 18500),
     budget("sched_process_exit", 2350, 2500),
     budget("sched_process_exec", 26500, 33100),
     budget("cgroup_attach_task", 9850, 10800),

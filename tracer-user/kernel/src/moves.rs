@@ -230,6 +230,11 @@ impl MoveReports {
     }
 }
 
+/// Returns what the program is called in the kernel.
+fn name(ends: bool) -> &'static str {
+    if ends { "move_ends" } else { "move_begins" }
+}
+
 /// Attaches the programs to the kernel's functions of the call, so that they run there alone.
 fn attach_to_functions(btf: Option<&Btf>, map: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let btf = btf.ok_or_else(|| io::Error::other("the kernel has no types of its own"))?;
@@ -243,7 +248,12 @@ fn attach_to_functions(btf: Option<&Btf>, map: &OwnedFd) -> io::Result<Vec<Owned
         };
         for ends in [false, true] {
             let program = assemble(map, ends, Some(number));
-            attached.push(assembled::attach_to_function(&program, id, ends)?);
+            attached.push(assembled::attach_to_function(
+                name(ends),
+                &program,
+                id,
+                ends,
+            )?);
         }
     }
     Ok(attached)
@@ -253,7 +263,7 @@ fn attach_to_functions(btf: Option<&Btf>, map: &OwnedFd) -> io::Result<Vec<Owned
 fn attach_to_calls(map: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let places = [(c"sys_enter", false), (c"sys_exit", true)];
     let attached = places.into_iter().map(|(place, ends)| {
-        let program = assembled::load(&assemble(map, ends, None))?;
+        let program = assembled::load(name(ends), &assemble(map, ends, None))?;
         call::attach(&program, Some(place))
     });
     attached.collect()

@@ -44,7 +44,7 @@ impl OpenedMemory {
             io::Error::other("the kernel's types have not what the memory of a process is found by")
         })?;
         Ok(Self {
-            program: assembled::load(&assemble(&places))?,
+            program: assembled::load("opened_memory", &assemble(&places))?,
             own,
         })
     }

@@ -55,10 +55,12 @@ impl UnendedRequests {
             name: ISSUERS,
             source: Box::new(source),
         })?;
-        let program = assembled::load(&assemble(state)).map_err(|source| LoadError::MapCall {
-            call: "bpf(BPF_PROG_LOAD)",
-            name: ISSUERS,
-            source,
+        let program = assembled::load("request_state", &assemble(state)).map_err(|source| {
+            LoadError::MapCall {
+                call: "bpf(BPF_PROG_LOAD)",
+                name: ISSUERS,
+                source,
+            }
         })?;
         Ok(Self { issuers, program })
     }

@@ -1,4 +1,4 @@
-//! Finding the area of a process that has just been started.
+//! Waiting for the area of a process that has just been started.
 //!
 //! Who starts a program and traces it at once may be quicker than its start: between the exec and
 //! the library's first instruction the process has no area, and for a moment it still has the
@@ -8,7 +8,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::find::{Area, FindError};
+use super::find::Area;
 use super::liveness;
 use crate::system::{proc_stat, thread};
 
@@ -29,37 +29,36 @@ const MOST_RUN_NS: u64 = 50_000_000;
 /// loader waits for the disk at most, which is another state.
 const ASLEEP: u32 = 3;
 
-/// Returns the area of process `pid`, as [`Area::find`] does, but waits for it where the process is
-/// at its beginning: for a second at most, for 50 ms of its time on the CPU, until it sleeps.
-///
-/// # Errors
-///
-/// See [`FindError`].
-pub(crate) fn find(pid: i32) -> Result<Option<Area>, FindError> {
-    let found = Area::find(pid)?;
+/// Waits where process `pid` is at its beginning, until it has an area: for a second at most, for
+/// 50 ms of its time on the CPU, until it sleeps. What it has is found by the caller: here and
+/// there at a time would take more stack than some threads have.
+#[inline(never)]
+pub(crate) fn wait(pid: i32) {
     if !is_young(pid) {
-        return Ok(found);
+        return;
     }
-    let is_its_own = |area: &Area| area.is_own() || Area::is_used_by(area.id(), pid);
-    let (mut found, begin, mut asleep) = (found, Instant::now(), 0);
-    while !found.as_ref().is_some_and(is_its_own) {
+    let (begin, mut asleep) = (Instant::now(), 0);
+    while !has_its_own(pid) {
         asleep = match state(pid) {
             State::Begins => 0,
             State::Sleeps => asleep + 1,
             State::Other => ASLEEP,
         };
         if asleep >= ASLEEP || begin.elapsed() >= LONGEST {
-            break;
+            return;
         }
         thread::pause(AGAIN);
-        // It may have ended meanwhile; then there is what was found before.
-        match Area::find(pid) {
-            Ok(again) => found = again,
-            Err(FindError::NoSuchProcess { .. }) => break,
-            Err(error) => return Err(error),
-        }
     }
-    Ok(found)
+}
+
+/// Tells whether a process has an area that is its own, or is known to be none that has one.
+#[inline(never)]
+fn has_its_own(pid: i32) -> bool {
+    match Area::find(pid) {
+        Ok(Some(area)) => area.is_own() || Area::is_used_by(area.id(), pid),
+        Ok(None) => false,
+        Err(_) => true,
+    }
 }
 
 /// Tells whether a process was started a short time ago.
@@ -118,15 +117,14 @@ mod tests {
 
     use super::*;
 
-    /// Returns how long an area of a command was looked for; it has none.
+    /// Returns how long the area of a command was waited for; it has none.
     fn waits_for(command: &mut Command) -> Duration {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let begin = Instant::now();
-        let found = find(child.id().cast_signed());
+        wait(child.id().cast_signed());
         let elapsed = begin.elapsed();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(found.unwrap().is_none());
         elapsed
     }
 

@@ -64,7 +64,8 @@ impl DeferredSource {
     ///
     /// See [`TargetError`].
     pub fn open(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
-        let area = beginning::find(pid)?;
+        beginning::wait(pid);
+        let area = Area::find(pid)?;
         Self::open_in(area, pid, request)
     }
 

@@ -194,7 +194,7 @@ fn is_callable(function: u32, word: u32) -> bool {
 
 /// Tells whether the kernel loads a program.
 fn is_taken(program: &[Instruction]) -> bool {
-    load(program).is_ok()
+    load("variable", program).is_ok()
 }
 
 /// The helper `bpf_this_cpu_ptr`.

@@ -65,7 +65,7 @@ pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     let map = make_map(bytes).map_err(SelfCheckError::impossible("bpf(BPF_MAP_CREATE)"))?;
     let seen = MapMemory::new(map.as_fd(), bytes, Access::Read);
     let seen = seen.map_err(SelfCheckError::impossible("mmap"))?;
-    let program = assembled::load(&assemble(map.as_raw_fd(), readings));
+    let program = assembled::load("self_check", &assemble(map.as_raw_fd(), readings));
     let program = program.map_err(SelfCheckError::impossible("bpf(BPF_PROG_LOAD)"))?;
     // Where it may not be pinned, less is seen.
     let _pinned = Pinned::to_last().ok();

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn event_types_are_offered_after_each_comma() {
-        let offered = complete(&["tracer-user", "attach", "1", "--events", "fork,thread-c"]);
+        let offered = complete(&["tracer-user", "attach", "1", "--events", "fork,thread-cr"]);
         assert_eq!(offered, ["fork,thread-create"]);
         let offered = complete(&["tracer-user", "attach", "1", "--events", "us"]);
         assert_eq!(offered, ["user"]);
