@@ -277,17 +277,28 @@ fn glibc_rwlock(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Opt
     })
 }
 
-/// The kernel clears the word, and wakes as for several processes, when the thread ends.
+/// The tid in the structure of a thread: the kernel clears it, and wakes as for several processes,
+/// when the thread ends. Behind it is the list of the thread's robust mutexes, which begins and
+/// ends with itself; by that it is told from whatever else is of several processes. (A thread that
+/// holds such mutexes is not known, nor one of 32 bits.)
 fn glibc_join(wait: &FutexWait, read: &dyn Fn(u64, &mut [u32]) -> bool) -> Option<FoundLock> {
-    let mut word = [0];
-    let is_one = matches!(wait.operation, WAIT | WAIT_BITSET)
-        && !wait.is_private
-        && read(wait.address, &mut word)
-        && word[0] == wait.value;
+    let mut words = [0; 6];
+    if !matches!(wait.operation, WAIT | WAIT_BITSET)
+        || wait.is_private
+        || !read(wait.address, &mut words)
+    {
+        return None;
+    }
+    let [thread, _, last_low, last_high, first_low, first_high] = words;
+    let address = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+    let list = wait.address.checked_add(16)?;
+    let is_one = thread == wait.value
+        && address(last_low, last_high) == list
+        && address(first_low, first_high) == list;
     is_one.then_some(FoundLock {
         kind: LockKind::ThreadEnd,
         address: wait.address,
-        owner: LockOwner::Thread(tid(word[0])?),
+        owner: LockOwner::Thread(tid(thread)?),
     })
 }
 
@@ -492,7 +503,9 @@ mod tests {
 
     #[test]
     fn the_end_of_a_thread_is_waited_for_by_its_tid() {
-        let words = [77, 0, 0, 0, 0, 0, 0, 0];
+        // Its list of robust mutexes, which is empty.
+        let list = u32::try_from(AT).unwrap() + 16;
+        let words = [77, 0, list, 0, list, 0, 0, 0];
         let waits = wait(WAIT_BITSET, false, 77, AT);
         assert_eq!(
             found(&waits, Runtime::Glibc, &words),
@@ -500,6 +513,11 @@ mod tests {
         );
         let private = wait(WAIT_BITSET, true, 77, AT);
         assert_eq!(found(&private, Runtime::Glibc, &words), None);
+        // A mutex of several processes that is just being locked; a barrier's counter.
+        for words in [[2, 0, 77, 0, 128, 0, 0, 0], [4, 0, 0, 3, 0, 0, 0, 0]] {
+            let other = wait(WAIT, false, words[0], AT);
+            assert_eq!(found(&other, Runtime::Glibc, &words), None);
+        }
     }
 
     #[test]

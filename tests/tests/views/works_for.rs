@@ -72,8 +72,10 @@ fn changes(said: &[u8]) -> Changes {
 }
 
 /// Compares each event with what the program says: how many have a context, and how many have
-/// rightly none.
+/// rightly none. After a switch that the kernel has not reported it is unknown until the thread's
+/// next call, of a few switches at most.
 fn compare(events: &[Value], changes: &Changes) -> [u64; 2] {
+    let mut unknown = 0;
     let mut begun: BTreeMap<i64, Context> = BTreeMap::new();
     let mut counts = [0, 0];
     for event in events {
@@ -103,10 +105,16 @@ fn compare(events: &[Value], changes: &Changes) -> [u64; 2] {
             _ => None,
         };
         if let Some(expected) = expected {
+            let is_unknown = expected != (0, 0) && context_of(event) == (0, 0);
+            if is_unknown && kind.starts_with("linux_trace_switch") {
+                unknown += 1;
+                continue;
+            }
             assert_eq!(context_of(event), expected, "{event}");
             counts[usize::from(expected == (0, 0))] += 1;
         }
     }
+    assert!(unknown * 100 <= counts[0], "{unknown} of {counts:?}");
     counts
 }
 

@@ -29,9 +29,9 @@ const WORDS: usize = size_of::<Issuer>() / size_of::<u64>();
 /// Result of the program for a request that is idle: `MQ_RQ_IDLE`, and 1 for that it could be read.
 const IDLE: u32 = 1;
 
-/// Interval between two looks at a request. It is idle for a moment too after it is noted as handed
-/// over.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// Interval between two looks at a request. It is idle too from when it is noted as handed over
+/// until that is done, in between which its thread may lose the CPU.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Reader of the requests that are noted.
 #[derive(Debug)]
@@ -73,26 +73,29 @@ impl UnendedRequests {
             return 0;
         }
         thread::sleep(BETWEEN_LOOKS);
-        let both = idle.into_iter().filter(|request| self.is_idle(*request));
+        let both = idle
+            .into_iter()
+            .filter(|(request, note)| self.note_of_idle(*request) == Some(*note));
         u64::try_from(both.count()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the addresses of such requests at this moment.
-    fn idle(&self) -> BTreeSet<u64> {
+    /// Returns the addresses of such requests at this moment, with their notes.
+    fn idle(&self) -> BTreeSet<(u64, [u64; WORDS])> {
         // A key that goes as it is passed makes the kernel begin anew.
         let most = 2 * usize_of(MOST_REQUESTS);
         let requests = self.issuers.keys().take(most).filter_map(Result::ok);
-        requests.filter(|request| self.is_idle(*request)).collect()
+        let idle = requests.filter_map(|request| Some((request, self.note_of_idle(request)?)));
+        idle.collect()
     }
 
-    fn is_idle(&self, request: u64) -> bool {
-        let Ok(words) = self.issuers.get(&request, 0) else {
-            return false;
-        };
+    /// Returns the note of a request that was handed over and is idle; `None` of all others.
+    fn note_of_idle(&self, request: u64) -> Option<[u64; WORDS]> {
+        let words = self.issuers.get(&request, 0).ok()?;
         let issuer: Issuer = zerocopy::transmute!(words);
-        issuer.issued != 0
+        let is_idle = issuer.issued != 0
             && issuer.pid != NOT_TRACED
-            && self.state(request).is_ok_and(|state| state == IDLE)
+            && self.state(request).is_ok_and(|state| state == IDLE);
+        is_idle.then_some(words)
     }
 
     fn state(&self, request: u64) -> io::Result<u32> {
