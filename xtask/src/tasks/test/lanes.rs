@@ -19,10 +19,11 @@ const IN_ONE_LANE: &str = "security";
 
 /// Files of tests that run alone: they measure how long something takes, need all processors, or
 /// have processes that keep whatever asks after them waiting.
-const FILES_ALONE: [&str; 6] = [
+const FILES_ALONE: [&str; 7] = [
     "compare",
     "explain",
     "machine",
+    "python_stacks",
     "real_time",
     "served",
     "slow",
