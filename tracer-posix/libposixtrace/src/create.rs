@@ -11,10 +11,10 @@ use tracer_log::{LogReader, OpenError};
 use tracer_posix::stream::{CreateError, LoggedStream, Stream};
 
 use super::clock;
-use super::codes;
 use super::codes::{Invalid, status};
 use super::kind::{Kind, LogFile};
 use super::memory::Memory;
+use super::reason;
 use super::stream::store;
 use super::table;
 use super::types::{TraceAttr, TraceId};
@@ -142,7 +142,7 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
 #[inline(never)]
 fn reported(error: &CreateError) -> c_int {
     let error_number = error.error_number();
-    codes::say(error, error_number);
+    reason::say(error, error_number);
     error_number
 }
 
@@ -200,7 +200,7 @@ fn log_error(error: &OpenError) -> c_int {
     } else {
         libc::EINVAL
     };
-    codes::say(error, error_number);
+    reason::say(error, error_number);
     error_number
 }
 

@@ -25,6 +25,7 @@ pub mod event_types;
 mod kind;
 mod memory;
 pub mod read;
+mod reason;
 mod sanitizer;
 pub mod spans;
 pub mod stream;

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::codes;
 use super::codes::Invalid;
 use super::kind::Kind;
 use super::memory::Memory;
+use super::reason;
 use super::sanitizer;
 use super::types::TraceId;
 use tracer_area as area;
@@ -241,7 +241,7 @@ fn table_made() -> Option<&'static Table> {
         return Some(table);
     }
     sanitizer::look();
-    codes::hold_panics_back();
+    reason::hold_panics_back();
     let new = Box::new(Table {
         pid: area::own_pid(),
         entries: (0..MAX_STREAMS).map(|_| OnceLock::new()).collect(),

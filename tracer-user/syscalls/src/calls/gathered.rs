@@ -7,7 +7,7 @@ use tracer_common::kernel::gathered::{
 use super::bytes::{Bytes, quoted_start};
 use super::pointed::Data;
 use super::render::pointer;
-use super::{netlink, network};
+use super::{control, netlink, network};
 use crate::arguments::Call;
 use crate::flags::MESSAGE;
 use crate::names::Table;
@@ -243,7 +243,7 @@ fn push_one<'a>(
         out.extend_from_slice(b", msg_control=");
         let start = out.len();
         let shown = control_messages.and_then(|(read, has_more)| {
-            let messages = network::Messages {
+            let messages = control::Messages {
                 untrusted: read,
                 has_more,
                 is_narrow: call.table == Table::Compat,

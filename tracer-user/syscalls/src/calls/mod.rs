@@ -8,9 +8,11 @@
 //! Layouts are those of 64-bit programs; structs of 32-bit programs are widened first.
 
 mod bytes;
+mod control;
 mod files;
 mod gathered;
 mod ioctl;
+mod ipc;
 mod memory;
 mod mount;
 pub(crate) mod narrow;
@@ -21,8 +23,11 @@ mod pointed;
 mod prctl;
 mod process;
 mod render;
+mod scheduling;
+mod signal_info;
 mod signals;
 mod terminal;
+mod time;
 mod waiting;
 
 pub(crate) use bytes::{Bytes, name_in_hex};
@@ -30,6 +35,7 @@ pub(crate) use files::*;
 pub use gathered::strings;
 pub(crate) use gathered::*;
 pub(crate) use ioctl::*;
+pub(crate) use ipc::*;
 pub(crate) use memory::*;
 pub(crate) use mount::*;
 pub(crate) use narrow::Narrow;
@@ -39,7 +45,10 @@ pub(crate) use pointed::*;
 pub(crate) use prctl::*;
 pub(crate) use process::*;
 pub(crate) use render::*;
+pub(crate) use scheduling::*;
+pub(crate) use signal_info::*;
 pub(crate) use signals::*;
+pub(crate) use time::*;
 pub(crate) use waiting::*;
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn control_messages_are_a_list() {
     };
     let shown = |untrusted: &[u8], has_more| {
         let mut out = Vec::new();
-        let messages = network::Messages {
+        let messages = control::Messages {
             untrusted,
             has_more,
             is_narrow: false,

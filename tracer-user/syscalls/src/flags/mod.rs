@@ -11,6 +11,7 @@ mod files;
 mod memory;
 mod network;
 mod process;
+mod time;
 mod waiting;
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ pub(crate) use files::*;
 pub(crate) use memory::*;
 pub(crate) use network::*;
 pub(crate) use process::*;
+pub(crate) use time::*;
 pub(crate) use waiting::*;
 
 /// A constant and its name.

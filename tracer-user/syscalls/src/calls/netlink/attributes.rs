@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::fields::Part;
 use super::fields::{self, NetlinkMember};
 use super::link;
 use super::names::{FAMILIES, Flags, Names, flags_of, name_of};
+use super::part::Part;
 use crate::calls::bytes::{quoted, quoted_start};
 
 /// Bytes of a `struct nlattr`.

@@ -7,12 +7,13 @@ mod attributes;
 mod fields;
 mod link;
 mod names;
+mod part;
 mod route;
 
 pub use names::INTERFACE_FLAGS;
 
-pub use fields::Part;
 use names::{Flags, Names, name_of};
+pub use part::Part;
 
 use super::flags;
 use crate::names::error_name;

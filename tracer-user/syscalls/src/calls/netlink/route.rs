@@ -5,13 +5,13 @@ use super::attributes::NetlinkValue::{
     U32, U64,
 };
 use super::attributes::{self, NetlinkAttributes};
-use super::fields::Part;
 use super::fields::{self, NetlinkKind, NetlinkMember};
 use super::link;
 use super::names::{
     ADDRESS_FLAGS, FAMILIES, INTERFACE_FLAGS, NEIGHBOUR_FLAGS, NEIGHBOUR_STATES, Names, PROTOCOLS,
     ROUTE_FLAGS, ROUTE_TYPES, RULE_ACTIONS, RULE_FLAGS, SCOPES, TABLES, name_of,
 };
+use super::part::Part;
 
 /// `RTM_DELACTION`, whose flags are those of a question.
 pub const DELETE_ACTION: u16 = 49;
