@@ -17,6 +17,15 @@ pub struct Need {
     pub packages: &'static [&'static str],
 }
 
+const PYTHON_ENVIRONMENTS: Need = Need {
+    what: "Python with its environments",
+    holds: || {
+        let modules = ["-c", "import ensurepip, venv"];
+        process::succeeds(Command::new("python3").args(modules))
+    },
+    packages: &["python3", "python3-venv"],
+};
+
 /// Prerequisites of building, the eBPF linker apart.
 pub const TO_BUILD: &[Need] = &[Need {
     what: "a C compiler",
@@ -161,14 +170,7 @@ pub const TO_TEST: &[Need] = &[
         holds: || process::find("chromium").is_some(),
         packages: &["chromium", "fonts-dejavu-core"],
     },
-    Need {
-        what: "Python with its environments",
-        holds: || {
-            let modules = ["-c", "import ensurepip, venv"];
-            process::succeeds(Command::new("python3").args(modules))
-        },
-        packages: &["python3", "python3-venv"],
-    },
+    PYTHON_ENVIRONMENTS,
     Need {
         what: "perf",
         holds: || process::find("perf").is_some(),
@@ -265,14 +267,7 @@ pub const FOR_PICTURES: &[Need] = &[
         holds: || process::find("chromium").is_some(),
         packages: &["chromium", "fonts-dejavu-core"],
     },
-    Need {
-        what: "Python with its environments",
-        holds: || {
-            let modules = ["-c", "import ensurepip, venv"];
-            process::succeeds(Command::new("python3").args(modules))
-        },
-        packages: &["python3", "python3-venv"],
-    },
+    PYTHON_ENVIRONMENTS,
 ];
 
 /// Prerequisites of tests that are left out where not all are run.
@@ -312,14 +307,7 @@ pub const TO_TEST_FLEETS: &[Need] = &[
         holds: || process::find("java").is_some(),
         packages: &["default-jre-headless"],
     },
-    Need {
-        what: "Python with its environments",
-        holds: || {
-            let modules = ["-c", "import ensurepip, venv"];
-            process::succeeds(Command::new("python3").args(modules))
-        },
-        packages: &["python3", "python3-venv"],
-    },
+    PYTHON_ENVIRONMENTS,
 ];
 
 /// Prerequisites of virtual machines.
