@@ -10,6 +10,7 @@ mod overview;
 mod rules;
 mod subject;
 mod text;
+mod unseen;
 
 use facts::{Gatherer, TraceFacts};
 use overview::{Overview, USES};
@@ -70,7 +71,7 @@ impl Explanation {
         }
         Self {
             overview: Overview::new(&facts),
-            unseen: finding::unseen(&facts, &judged),
+            unseen: unseen::unseen(&facts, &judged),
             longest: rules::longest_waits(&facts),
             next: next(&judged, subject),
             judged,
