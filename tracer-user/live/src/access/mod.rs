@@ -5,12 +5,13 @@
 //! - `permission`: processes that may be traced through it;
 //! - `acquaintances`: processes of the same user, which may wake traced ones;
 //! - `detail`: detail that a trace asks it for;
-//! - `given`: what a trace takes of the events that it gives, with the functions of stacks;
-//! - `call_choice`: system calls that a trace takes of those;
+//! - `given`: events and system calls that a trace takes of those that it gives, with the functions
+//!   of stacks;
 //! - `lacking`: options whose events it does not give.
 
 mod acquaintances;
 mod detail;
+mod given;
 mod lacking;
 mod permission;
 mod service;

@@ -18,7 +18,7 @@ use tracer_text::say;
 
 use super::acquaintances::{Acquaintances, ShownProcesses};
 use super::detail;
-use super::detail::GivenEvents;
+use super::given::GivenEvents;
 use super::permission::{self, NotPermitted};
 use crate::Setup;
 
