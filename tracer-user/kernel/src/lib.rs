@@ -78,6 +78,7 @@ mod tracer;
 mod types;
 mod unended;
 mod unmet;
+mod watching;
 mod withheld;
 
 /// Reads any bytes as BTF, and asks of them what is asked of a kernel's.

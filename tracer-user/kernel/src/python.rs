@@ -7,11 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use aya::Ebpf;
@@ -25,6 +22,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::error::LoadError;
 use super::mapped::{MappingReport, MappingRings};
+use super::watching::{Stopped, Watcher, Watching};
 
 const PYTHON: &str = "PYTHON";
 
@@ -76,8 +74,7 @@ pub(super) struct PythonStacks {
     pub codes: Codes,
     known: Known,
     waiting: HashMap<(u32, u32, u16), Frames>,
-    /// End of a pair whose other end the thread waits for: closed, it tells that one to end.
-    _stop: UnixStream,
+    _watching: Watching,
 }
 
 fn lock(known: &Known) -> MutexGuard<'_, Judged> {
@@ -99,15 +96,8 @@ impl PythonStacks {
             name: PYTHON,
             source,
         };
-        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
+        let watcher = Watcher::new().map_err(failed)?;
         let known = Known::default();
-        let rings = MappingRings::begin_waking();
-        if let Err(error) = &rings {
-            tracing::debug!(
-                error = error as &dyn std::error::Error,
-                "mappings are not reported, and looked up in /proc"
-            );
-        }
         let mut watch = Watch {
             processes,
             known: Arc::clone(&known),
@@ -115,17 +105,14 @@ impl PythonStacks {
             files: HashMap::new(),
             build_ids: BuildIds::new(),
         };
-        let mut rings = rings.ok();
         // What is there when the trace begins.
         watch.look_at_all();
-        let watcher = thread::Builder::new().name("python".to_owned());
-        let watching = watcher.spawn(move || watch.go_on(rings.as_mut(), &stopped));
-        watching.map_err(failed)?;
+        let watching = watcher.start("python", move |rings, stopped| watch.go_on(rings, stopped));
         Ok(Self {
             codes: Codes::default(),
             known,
             waiting: HashMap::new(),
-            _stop: stop,
+            _watching: watching.map_err(failed)?,
         })
     }
 
@@ -237,14 +224,12 @@ struct Watch {
 
 impl Watch {
     /// Goes on until the other end is closed.
-    fn go_on(&mut self, mut rings: Option<&mut MappingRings>, stopped: &UnixStream) {
+    fn go_on(&mut self, mut rings: Option<MappingRings>, stopped: &Stopped) {
         loop {
-            let fds = rings.as_deref().map(MappingRings::fds).unwrap_or_default();
-            let timeout = if fds.is_empty() { LOOK_AGAIN_MS } else { -1 };
-            if waits(&fds, stopped, timeout) {
+            let timeout = if rings.is_none() { LOOK_AGAIN_MS } else { -1 };
+            if stopped.waits(rings.as_ref(), timeout) {
                 return;
             }
-            drop(fds);
             match &mut rings {
                 None => self.look_at_all(),
                 Some(rings) => {
@@ -410,22 +395,4 @@ fn look_for_one(pid: i32) -> Option<Seen> {
         is_named: lines.any(PythonFile::is_named),
         program,
     })
-}
-
-/// Waits until one of the descriptors is readable, at most so many milliseconds, or without an
-/// end: true where the other end of `stopped` is closed.
-pub(super) fn waits(fds: &[BorrowedFd<'_>], stopped: &UnixStream, timeout: i32) -> bool {
-    let all = fds.iter().map(|fd| fd.as_raw_fd());
-    let mut polled: Vec<libc::pollfd> = std::iter::once(stopped.as_raw_fd())
-        .chain(all)
-        .map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        })
-        .collect();
-    let count = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
-    // SAFETY: it has that many entries, which it writes to.
-    unsafe { libc::poll(polled.as_mut_ptr(), count, timeout) };
-    polled.first().is_some_and(|stopped| stopped.revents != 0)
 }

@@ -7,11 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use aya::Ebpf;
@@ -27,8 +25,8 @@ use super::error::LoadError;
 use super::loading::{map_array, usize_of};
 use super::mapped::{MappingReport, MappingRings};
 use super::mapping::MapMemory;
-use super::python::waits;
 use super::traced::TracedMap;
+use super::watching::{Stopped, Watcher, Watching};
 
 const PLACES: &str = "CONTEXT_PLACES";
 const STATE: &str = "CONTEXT_STATE";
@@ -61,8 +59,7 @@ const EPOCH: Duration = Duration::from_secs(1);
 pub(super) struct ContextWatch {
     state: Arc<MapMemory>,
     began: Instant,
-    /// End of a pair whose other end the thread waits for: closed, it tells that one to end.
-    _stop: UnixStream,
+    _watching: Watching,
 }
 
 impl ContextWatch {
@@ -83,14 +80,7 @@ impl ContextWatch {
             name: PLACES,
             source,
         };
-        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
-        let rings = MappingRings::begin_waking();
-        if let Err(error) = &rings {
-            tracing::debug!(
-                error = error as &dyn std::error::Error,
-                "mappings are not reported, and looked up in /proc"
-            );
-        }
+        let watcher = Watcher::new().map_err(failed)?;
         let mut watch = Watch {
             places,
             state: Arc::clone(&state),
@@ -101,13 +91,13 @@ impl ContextWatch {
             files: HashMap::new(),
             build_ids: BuildIds::new(),
         };
-        let watcher = thread::Builder::new().name("contexts".to_owned());
-        let watching = watcher.spawn(move || watch.go_on(rings.ok(), &stopped));
-        watching.map_err(failed)?;
+        let watching = watcher.start("contexts", move |rings, stopped| {
+            watch.go_on(rings, stopped)
+        });
         Ok(Self {
             state,
             began: Instant::now(),
-            _stop: stop,
+            _watching: watching.map_err(failed)?,
         })
     }
 
@@ -155,21 +145,15 @@ struct Watch {
 
 impl Watch {
     /// Goes on until the other end is closed.
-    fn go_on(&mut self, mut rings: Option<MappingRings>, stopped: &UnixStream) {
+    fn go_on(&mut self, mut rings: Option<MappingRings>, stopped: &Stopped) {
         let mut looked = Instant::now();
         loop {
-            let fds = rings.as_ref().map(MappingRings::fds).unwrap_or_default();
             let now = Instant::now();
             let nexts = self.candidates.values().map(|one| one.next);
             let next = nexts.map(|next| next.saturating_duration_since(now)).min();
             let timeout = next.unwrap_or(TICK).min(TICK).max(Duration::from_millis(1));
-            let is_over = waits(
-                &fds,
-                stopped,
-                i32::try_from(timeout.as_millis()).unwrap_or(1),
-            );
-            drop(fds);
-            if is_over {
+            let timeout = i32::try_from(timeout.as_millis()).unwrap_or(1);
+            if stopped.waits(rings.as_ref(), timeout) {
                 return;
             }
             match &mut rings {
